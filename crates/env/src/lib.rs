@@ -1,0 +1,15 @@
+//! The outside world, passed in: time, randomness, compute, and metrics typed by who may see them.
+//!
+//! Everything above this crate takes what it needs from here as an argument. That is what makes a
+//! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
+//! `clippy.toml` bans the direct calls and names the replacement.
+
+mod clock;
+mod compute;
+mod metrics;
+mod random;
+
+pub use clock::{Clock, Nanos, SystemClock};
+pub use compute::compute;
+pub use metrics::{Gauge, Metrics, Visibility};
+pub use random::{Purpose, Randomness, Stream};

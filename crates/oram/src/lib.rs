@@ -1,0 +1,84 @@
+//! The engines: oblivious RAM over an untrusted [`fogbank_store::Store`].
+//!
+//! An engine turns accesses to logical *addresses* into traffic whose shape is a randomised
+//! function of public data only. What the engines share stands beside them; each engine is a
+//! folder whose files carry its paper's nouns.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// A logical address: which block, from 0 to the capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(pub u32);
+
+/// The public shape of a batched engine's traffic, fixed when the store is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchShape {
+    /// Logical blocks; addresses are below it.
+    pub capacity: u32,
+    /// Bytes of every value.
+    pub value_bytes: usize,
+    /// Path reads of every read batch.
+    pub read_batch: usize,
+    /// Write slots of every write batch.
+    pub write_batch: usize,
+}
+
+/// Errors of an engine, by blame.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The cloud is absent; nothing was learned or lost.
+    #[error("the store is absent: {0}")]
+    Absent(String),
+    /// Something the cloud returned is forged, stale or missing. One error whatever the cause:
+    /// the engine has stopped and sends nothing more.
+    #[error("the store returned something that does not verify; stopped")]
+    CloudLied,
+    /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).
+    #[error("wrong use of the engine: {0}")]
+    Caller(String),
+    /// An invariant of ours does not hold, or a bound that should hold with overwhelming
+    /// probability (the stash) was exceeded. The engine has stopped.
+    #[error("internal fault, stopped: {0}")]
+    Bug(String),
+}
+
+/// The result of an engine call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A piece of trusted state as it goes into a checkpoint: sealed and padded by `durable`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Which piece; unique within a checkpoint.
+    pub tag: u16,
+    /// The public length to pad to; at least `data.len()`.
+    pub padded_len: usize,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+/// The batched shape of an engine: epochs of R read batches and one write batch of fixed sizes.
+///
+/// The caller decides when a call is made (the clock is his); the engine makes every call of one
+/// kind look the same. After any error other than [`Error::Caller`] the engine refuses all calls.
+#[async_trait]
+pub trait BatchEngine: Send {
+    /// The public shape.
+    fn shape(&self) -> BatchShape;
+
+    /// One read batch: at most `read_batch` distinct addresses, padded inside to exactly that many
+    /// path reads in a random order. The reply is in the order asked; `None` for an address that
+    /// holds nothing. Every cell of the batch has arrived and verified before this returns.
+    async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>>;
+
+    /// The write batch of the epoch: at most `write_batch` distinct addresses, padded inside.
+    /// `None` empties the address. Values are exactly `value_bytes` long.
+    async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()>;
+
+    /// Ends the epoch: writes every bucket rewritten in it once, makes that durable, and deletes
+    /// what it supersedes.
+    async fn commit(&mut self) -> Result<()>;
+
+    /// The engine's trusted state between epochs, for a checkpoint.
+    fn save(&mut self) -> Result<Vec<Section>>;
+}

@@ -1,0 +1,228 @@
+//! What the cloud keeps and what it sees.
+//!
+//! Everything that passes through [`Store`] is seen by the adversary, so the interface is small and
+//! in his terms. A place is (array, chunk, version, cell):
+//!
+//! - an *array* is a set of equal cells grouped in chunks;
+//! - a *chunk version* is written whole, once, and never changed; its cells may be read singly;
+//! - a *blob* is a small named object (journal record, checkpoint piece, commit record) that can be
+//!   put conditionally, which is what commit and fencing stand on.
+//!
+//! What was never written is a value ([`Cell::NotWritten`], `None`), not an error; an absent cloud
+//! is an error. This crate cannot name a key: it does not depend on the crate that holds them.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Names one array of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArrayId(pub u16);
+
+/// The shape of an array, fixed when it is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayShape {
+    /// Chunks that may exist, numbered from 0.
+    pub chunks: u32,
+    /// Cells of every chunk.
+    pub cells_per_chunk: u16,
+    /// Bytes of every cell.
+    pub cell_bytes: u32,
+}
+
+impl ArrayShape {
+    /// Bytes of one chunk version.
+    pub fn chunk_bytes(&self) -> usize {
+        self.cells_per_chunk as usize * self.cell_bytes as usize
+    }
+}
+
+/// Names one version of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChunkName {
+    /// The array.
+    pub array: ArrayId,
+    /// The chunk within it.
+    pub chunk: u32,
+    /// The version: never reused for other content.
+    pub version: u64,
+}
+
+/// A read of some cells of one chunk version: `cells` are strictly increasing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellRead<'a> {
+    /// Where to read.
+    pub chunk: ChunkName,
+    /// Which cells, strictly increasing.
+    pub cells: &'a [u16],
+}
+
+/// A batch of cell reads in one flat allocation: `cells` of read `i` follow those of read `i - 1`.
+#[derive(Debug, Clone, Default)]
+pub struct CellReads {
+    chunks: Vec<(ChunkName, u32)>, // name, end of its cells in `cells`
+    cells: Vec<u16>,
+}
+
+impl CellReads {
+    /// Appends a read of `cells` (strictly increasing) of `chunk`.
+    pub fn push(&mut self, chunk: ChunkName, cells: impl IntoIterator<Item = u16>) {
+        self.cells.extend(cells);
+        self.chunks.push((chunk, self.cells.len() as u32));
+    }
+
+    /// The reads in order.
+    pub fn iter(&self) -> impl Iterator<Item = CellRead<'_>> {
+        (0..self.chunks.len()).map(move |i| self.get(i))
+    }
+
+    /// The read at `index`, which must be less than [`CellReads::len`].
+    pub fn get(&self, index: usize) -> CellRead<'_> {
+        let start = if index == 0 { 0 } else { self.chunks[index - 1].1 as usize };
+        let (chunk, end) = self.chunks[index];
+        CellRead { chunk, cells: &self.cells[start..end as usize] }
+    }
+
+    /// How many reads (chunk versions touched).
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// How many cells over all reads: the length of the reply.
+    pub fn cell_count(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Forgets all reads, keeping the memory.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+        self.cells.clear();
+    }
+}
+
+/// What the store holds at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell {
+    /// The bytes written there. As long as the array's cells unless the cloud lies: the reader
+    /// checks.
+    Bytes(Bytes),
+    /// That chunk version was never written, or was deleted.
+    NotWritten,
+}
+
+/// One chunk version to write, whole.
+#[derive(Debug, Clone)]
+pub struct ChunkWrite {
+    /// Its name; must not have been written before.
+    pub chunk: ChunkName,
+    /// All its cells one after the other.
+    pub data: Bytes,
+}
+
+/// When a blob may be put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutCondition {
+    /// Whatever is there.
+    Always,
+    /// Only if nothing is there.
+    IfAbsent,
+    /// Only if what is there is still what [`Store::blob_get`] returned with this tag.
+    IfUnchanged(BlobTag),
+}
+
+/// The store's own mark of one content of a blob (an object store's ETag).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobTag(pub Box<str>);
+
+/// What became of a conditional put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// It is there now, under this tag.
+    Done(BlobTag),
+    /// The condition did not hold; nothing was changed.
+    ConditionFailed,
+}
+
+/// Errors of a store, by blame.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The cloud did not answer, or answered that it cannot now. Trying again is sound.
+    #[error("the store is absent: {0}")]
+    Absent(String),
+    /// The cloud broke the contract in a way that is visible without any key.
+    #[error("the store misbehaved: {0}")]
+    Misbehaved(String),
+    /// The caller asked for what the store's shape does not allow.
+    #[error("wrong use of the store: {0}")]
+    Caller(String),
+}
+
+/// The result of a store call.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// What the cloud can do. Every call is one batch; one round trip where the back end can.
+///
+/// Implementers owe: replies complete and in the order asked; a chunk version readable by the
+/// caller after `write_chunks` returns, durable after `barrier` returns; atomic conditional puts.
+/// `conformance::run` is the suite that every back end passes.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Makes an array; instant whatever its size. Creating it again with the same shape is fine,
+    /// with another one is the caller's error.
+    async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
+
+    /// Removes an array and all its chunks; fine if there is none.
+    async fn drop_array(&self, array: ArrayId) -> Result<()>;
+
+    /// Reads cells; the reply has one entry a cell, in the order asked.
+    async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>>;
+
+    /// Reads whole chunk versions; `None` where not written.
+    async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>>;
+
+    /// Writes chunk versions, each whole.
+    async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()>;
+
+    /// Deletes chunk versions; fine if they are not there.
+    async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()>;
+
+    /// Every chunk version of an array that is there, in no particular order.
+    async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>>;
+
+    /// Reads a blob with its tag; `None` where there is none.
+    async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>>;
+
+    /// Puts a blob if `condition` holds.
+    async fn blob_put(
+        &self,
+        name: &str,
+        data: Bytes,
+        condition: PutCondition,
+    ) -> Result<PutOutcome>;
+
+    /// Deletes blobs; fine if they are not there.
+    async fn blob_delete(&self, names: &[&str]) -> Result<()>;
+
+    /// The names of all blobs that start with `prefix`, in order.
+    async fn blob_list(&self, prefix: &str) -> Result<Vec<String>>;
+
+    /// Returns once everything written before is durable.
+    async fn barrier(&self) -> Result<()>;
+
+    /// The store's offer to combine cells for us, if it has one.
+    fn xor(&self) -> Option<&dyn XorCells> {
+        None
+    }
+}
+
+/// Work the cloud may do: the XOR of some cells as one reply (Ring ORAM's bandwidth trick).
+#[async_trait]
+pub trait XorCells: Send + Sync {
+    /// One reply a group: the XOR of all cells of the reads `groups[i-1]..groups[i]` of `reads`
+    /// (from 0 for the first). A cell that was not written makes that group's reply `NotWritten`.
+    async fn read_xor(&self, reads: &CellReads, groups: &[u32]) -> Result<Vec<Cell>>;
+}
