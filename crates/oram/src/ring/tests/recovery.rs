@@ -64,6 +64,7 @@ async fn what_was_saved_goes_on_in_later_openings() {
             let sections = engine.save().unwrap();
             assert!(sections.iter().all(|section| section.data.len() <= section.padded_len));
             engine = restore(&cloud, &settings, opening, &sections).unwrap();
+            engine.sweep().await.unwrap();
             check_all(&mut engine, u32::from(opening) - 1).await;
             write_all(&mut engine, u32::from(opening)).await;
             check_all(&mut engine, u32::from(opening)).await;
