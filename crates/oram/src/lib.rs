@@ -4,6 +4,14 @@
 //! function of public data only. What the engines share stands beside them; each engine is a
 //! folder whose files carry its paper's nouns.
 
+pub mod conformance;
+pub mod geometry;
+pub mod position;
+pub mod ring;
+pub mod slab;
+pub mod stash;
+pub mod tree;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 
