@@ -15,6 +15,8 @@ pub mod tree;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub use fogbank_durable::Section;
+
 /// A logical address: which block, from 0 to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address(pub u32);
@@ -53,17 +55,6 @@ pub enum Error {
 
 /// The result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// A piece of trusted state as it goes into a checkpoint: sealed and padded by `durable`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
-    /// Which piece; unique within a checkpoint.
-    pub tag: u16,
-    /// The public length to pad to; at least `data.len()`.
-    pub padded_len: usize,
-    /// The bytes.
-    pub data: Vec<u8>,
-}
 
 /// The batched shape of an engine: epochs of R read batches and one write batch of fixed sizes.
 ///
