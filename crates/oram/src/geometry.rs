@@ -213,7 +213,7 @@ impl Geometry {
         bucket: BucketShape,
         cache_bytes: u64,
     ) -> Result<Self> {
-        check(capacity >= 1 && capacity <= CAPACITY_MAX, "capacity outside 1..=2^30")?;
+        check((1..=CAPACITY_MAX).contains(&capacity), "capacity outside 1..=2^30")?;
         check((1..=VALUE_BYTES_MAX).contains(&value_bytes), "value size outside 1 B..=16 MiB")?;
         check((1..=1024).contains(&bucket.reals), "Z outside 1..=1024")?;
         check((1..=4096).contains(&bucket.dummies), "S outside 1..=4096")?;

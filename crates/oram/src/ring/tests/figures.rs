@@ -107,6 +107,8 @@ fn cells_per_access(adjust: impl Fn(&mut RingSettings), batches: usize, writes: 
         plane.commit();
         accesses += batches * 500 + writes;
     }
+    let (most, bound) = (plane.planner.stash.len_max(), plane.planner.geometry.stash_blocks_max());
+    assert!(most <= bound as usize, "the stash held {most}, above its bound {bound}");
     (plane.read + plane.written) as f64 / accesses as f64
 }
 
