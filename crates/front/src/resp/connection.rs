@@ -14,7 +14,7 @@
 //! is trusted; the cloud's side sees nothing of a connection at all.
 
 use super::client::{Client, Server};
-use super::command::{Action, Command, Control, lookup, reply_of};
+use super::command::{Action, Command, Control, lookup, misfit, reply_of};
 use super::frame::{Decoder, ProtocolError, Request};
 use super::program::{Queued, Slot, Work, refusal};
 use super::reply::{Reply, Version};
@@ -239,8 +239,7 @@ impl Connection {
             return self.refuse(unknown_command(&request));
         };
         let is_exec = matches!(command.action, Action::Control(Control::Exec));
-        if !command.takes(request.len()) {
-            let text = format!("wrong number of arguments for '{}' command", command.name);
+        if let Some(text) = misfit(command, &request) {
             if is_exec {
                 self.discard();
                 let text = format!("Transaction discarded because of: {text}");

@@ -292,11 +292,6 @@ pub fn member_scan(
 
 /// `OBJECT ENCODING|FREQ|IDLETIME|REFCOUNT key`
 pub fn object(db: &mut Db, request: &Request) -> Outcome {
-    let known = ["encoding", "idletime", "refcount"].iter().any(|word| request.is(1, word));
-    if !known || request.len() != 3 {
-        let name = String::from_utf8_lossy(request.get(1)).into_owned();
-        return fail(&format!("unknown subcommand '{name}'. Try OBJECT HELP."));
-    }
     let Some(kind) = db.kind(request.get(2))? else { return fail("no such key") };
     Ok(match &request.get(1).to_ascii_lowercase()[..] {
         b"encoding" => Reply::word(match kind {
@@ -305,6 +300,13 @@ pub fn object(db: &mut Db, request: &Request) -> Outcome {
             Kind::SortedSet => "skiplist",
         }),
         b"refcount" => Reply::Integer(1),
+        b"freq" => {
+            return fail(
+                "An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+                 note that when switching between policies at runtime LRU and LFU data will take \
+                 some time to adjust.",
+            );
+        }
         _ => Reply::Integer(0),
     })
 }

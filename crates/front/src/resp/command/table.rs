@@ -53,8 +53,7 @@ pub struct Command {
 impl Command {
     /// Whether a request with `len` arguments fits.
     pub fn takes(&self, len: usize) -> bool {
-        let arity = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { len >= arity } else { len == arity }
+        takes(self.arity, len)
     }
 
     /// Whether a flag letter is set.
@@ -235,6 +234,54 @@ pub static TABLE: &[Command] = &[
     data("zscan", -3, "r", ONE, sorted_sets::zscan),
     data("zscore", 3, "rf", ONE, sorted_sets::zscore),
 ];
+
+/// Subcommands, and how many arguments they take, the container's name included.
+static SUBCOMMANDS: &[(&str, &str, i32)] = &[
+    ("client", "getname", 2),
+    ("client", "id", 2),
+    ("client", "info", 2),
+    ("client", "list", -2),
+    ("client", "no-evict", 3),
+    ("client", "setname", 3),
+    ("command", "count", 2),
+    ("command", "docs", -2),
+    ("command", "getkeys", -3),
+    ("command", "info", -2),
+    ("command", "list", -2),
+    ("config", "get", -3),
+    ("config", "resetstat", 2),
+    ("config", "rewrite", 2),
+    ("config", "set", -4),
+    ("object", "encoding", 3),
+    ("object", "freq", 3),
+    ("object", "idletime", 3),
+    ("object", "refcount", 3),
+];
+
+/// Why a request does not fit its command, if it does not.
+pub fn misfit(command: &Command, request: &Request) -> Option<String> {
+    let arity = |name: &str| format!("wrong number of arguments for '{name}' command");
+    let mut subcommands = SUBCOMMANDS.iter().filter(|(name, ..)| *name == command.name).peekable();
+    if subcommands.peek().is_none() || request.len() < 2 {
+        return (!takes(command.arity, request.len())).then(|| arity(command.name));
+    }
+    match subcommands.find(|(_, name, _)| request.is(1, name)) {
+        Some((container, name, expected)) => {
+            (!takes(*expected, request.len())).then(|| arity(&format!("{container}|{name}")))
+        }
+        None => {
+            let name = request.get(1).split(|b| *b == 0).next().unwrap_or_default();
+            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+            let container = command.name.to_ascii_uppercase();
+            Some(format!("unknown subcommand '{name}'. Try {container} HELP."))
+        }
+    }
+}
+
+fn takes(arity: i32, len: usize) -> bool {
+    let wanted = arity.unsigned_abs() as usize;
+    if arity < 0 { len >= wanted } else { len == wanted }
+}
 
 #[cfg(test)]
 mod tests {
