@@ -3,6 +3,7 @@
 //! `FOGBANK_DIFF_COMMANDS`, `FOGBANK_DIFF_CONNECTIONS`, `FOGBANK_DIFF_DEPTH` and
 //! `FOGBANK_DIFF_SEED` change the size and the stream; a failure prints how to run it again.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::thread;
 
@@ -11,6 +12,7 @@ use crate::generator::{Generator, Step};
 use crate::middle::Middle;
 use crate::resp::{Command, Connection, Frame, show, words};
 use crate::server::Server;
+use crate::templates;
 
 /// Commands before a difference that are shown, of those that touched one of its keys.
 const SHOWN: usize = 25;
@@ -225,6 +227,58 @@ fn two_real_servers_agree() {
     let (a, b) = (Server::redis(), Server::redis());
     let found = differences(Plan::from_environment(30_000), a.port, b.port);
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The stream is worth something only if most commands get somewhere and every kind of refusal
+/// comes up too.
+#[test]
+fn the_stream_reaches_everything() {
+    let server = Server::redis();
+    let mut connection = server.connect();
+    let mut generator = Generator::new(1, 0);
+    let (mut errors, mut all, mut refusals) = (0, 0, BTreeSet::new());
+    let mut answered = BTreeSet::new();
+    while all < 12_000 {
+        let Step::Send(command, _) = generator.next() else { continue };
+        let reply = connection.call(&command).expect("a reply");
+        let name = String::from_utf8_lossy(&command[0]).to_ascii_uppercase();
+        all += 1;
+        match &reply {
+            Frame::Error(text) => {
+                errors += 1;
+                refusals.insert(text.clone());
+            }
+            Frame::Simple(text) if text == "QUEUED" => {}
+            Frame::Null | Frame::NullBulk | Frame::NullArray | Frame::Integer(0) => {}
+            _ => drop(answered.insert(name)),
+        }
+    }
+    assert!(errors * 3 < all, "{errors} of {all} are errors");
+    for family in [templates::STRINGS, templates::HASHES, templates::SORTED_SETS] {
+        let names = family.iter().map(|line| line.split(' ').next().expect("a name"));
+        for name in names.filter(|name| !templates::NOT_OFFERED.contains(name)) {
+            assert!(answered.contains(name), "{name} never got anywhere");
+        }
+    }
+    let said = refusals.into_iter().collect::<Vec<_>>().join("\n");
+    for part in [
+        "WRONGTYPE",
+        "wrong number of arguments",
+        "not an integer",
+        "not a valid float",
+        "overflow",
+        "syntax error",
+        "EXECABORT",
+        "EXEC without MULTI",
+        "nested",
+        "invalid expire",
+        "no such key",
+        "not valid string range",
+        "unknown command",
+        "would produce",
+    ] {
+        assert!(said.contains(part), "no {part:?} among\n{said}");
+    }
 }
 
 /// The test is worth something only if it sees one reply changed among thousands.

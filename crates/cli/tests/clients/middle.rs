@@ -24,7 +24,7 @@ pub struct Running {
 impl Middle {
     /// An integer reply one too high.
     pub fn number_one_more(after_bytes: usize) -> Self {
-        let alter = |byte: u8| (b'0'..b'9').contains(&byte).then_some(byte + 1);
+        let alter = |byte: u8| (b'0'..=b'8').contains(&byte).then_some(byte + 1);
         Self { after_bytes, before: b"\r\n:", alter }
     }
 

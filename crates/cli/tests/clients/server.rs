@@ -1,6 +1,5 @@
 //! Starting the servers under test: a real Redis, and the binary of this workspace.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -24,23 +23,21 @@ pub struct Server {
     child: Child,
     /// The port of this machine that it listens on.
     pub port: u16,
-    /// Everything it printed before it was ready.
-    pub output: String,
     _folder: Option<TempDir>,
 }
 
 impl Server {
     /// A real Redis that keeps nothing.
     pub fn redis() -> Self {
-        Self::redis_with(&[])
+        let port = free_port();
+        Self::redis_with(port, &["--port", &port.to_string()])
     }
 
-    fn redis_with(options: &[&str]) -> Self {
+    fn redis_with(port: u16, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let port = free_port();
         let mut command = Command::new(tool("redis-server"));
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--appendonly", "no", "--dir"]).arg(folder.path()).args(options);
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(folder.path()).args(options);
         let mut server = Self::launch(command, port, "Ready to accept connections")
             .unwrap_or_else(|said| panic!("redis-server did not start: {said}"));
         server._folder = Some(folder);
@@ -50,27 +47,43 @@ impl Server {
     /// The server under test with an empty store. `FOGBANK_TEST_SUBJECT=redis` puts a real Redis
     /// in its place, to tell a fault of the test from one of the server.
     pub fn subject() -> Self {
-        if std::env::var("FOGBANK_TEST_SUBJECT").is_ok_and(|subject| subject == "redis") {
+        if subject_is_redis() {
             return Self::redis();
         }
+        Self::fogbank_for_once(&[])
+    }
+
+    /// The same behind TLS and a password.
+    pub fn subject_with_tls(certificate: &str, key: &str, password: &Path) -> Self {
+        if !subject_is_redis() {
+            let password = password.to_string_lossy();
+            let tls = ["--tls-cert", certificate, "--tls-key", key, "--password-file", &password];
+            return Self::fogbank_for_once(&tls);
+        }
+        let port = free_port();
+        let text = std::fs::read_to_string(password).expect("the password");
+        let mut options = vec!["--port", "0", "--tls-auth-clients", "no"];
+        let number = port.to_string();
+        options.extend(["--tls-port", &number, "--requirepass", text.trim_end()]);
+        options.extend(["--tls-cert-file", certificate, "--tls-key-file", key]);
+        Self::redis_with(port, &options)
+    }
+
+    fn fogbank_for_once(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut server = Self::fogbank(folder.path(), &[] as &[&str]);
+        let mut server = Self::fogbank(folder.path(), options);
         server._folder = Some(folder);
         server
     }
 
     /// `fogbank serve` on `data`, with further options.
-    pub fn fogbank(data: &Path, options: &[impl AsRef<OsStr>]) -> Self {
+    pub fn fogbank(data: &Path, options: &[&str]) -> Self {
         let started = Self::try_fogbank(data, free_port(), options);
         started.unwrap_or_else(|said| panic!("fogbank did not start: {said}"))
     }
 
     /// The same on a given port; on failure, what it printed.
-    pub fn try_fogbank(
-        data: &Path,
-        port: u16,
-        options: &[impl AsRef<OsStr>],
-    ) -> Result<Self, String> {
+    pub fn try_fogbank(data: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
         command.arg("serve").arg("--data").arg(data);
         command.arg("--listen").arg(format!("127.0.0.1:{port}"));
@@ -89,7 +102,7 @@ impl Server {
             output += &line;
             output.push('\n');
             if line.contains(ready) {
-                return Ok(Self { child, port, output, _folder: None });
+                return Ok(Self { child, port, _folder: None });
             }
         }
         child.kill().ok();
@@ -122,6 +135,10 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+fn subject_is_redis() -> bool {
+    std::env::var("FOGBANK_TEST_SUBJECT").is_ok_and(|subject| subject == "redis")
 }
 
 /// Passes lines on, and goes on reading when nobody listens any more: a full pipe would stop the

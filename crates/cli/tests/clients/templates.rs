@@ -117,9 +117,13 @@ pub const KEY_SPACE: &[&str] = &[
     "TOUCH {$k}",
     "TYPE $k",
     "TYPE $k",
-    "RENAME $k $k",
-    "RENAMENX $k $k",
-    "COPY $k $k [REPLACE|]",
+    "RENAME $s $s",
+    "RENAME $h $h",
+    "RENAME $z $z",
+    "RENAMENX [$s,$s|$h,$h|$z,$z]",
+    "COPY $s $s [REPLACE|]",
+    "COPY $h $h [REPLACE|DB,0|BAD|]",
+    "COPY $z $z",
     "KEYS $g",
     "EXPIRE $k $t",
     "EXPIRE $k $t [NX|XX|GT|LT|NX,XX|GT,LT|BAD]",
@@ -153,5 +157,5 @@ pub const CURSORS: &[(&str, usize, bool)] = &[
     ("ZSCAN $z 0 MATCH m1*", 2, true),
 ];
 
-/// Commands that take longer to say than they are worth: `COPY` and `SUBSTR` are not offered.
-pub const NOT_OFFERED: &[&str] = &["COPY", "SUBSTR"];
+/// Commands above that the server under test does not offer.
+pub const NOT_OFFERED: &[&str] = &["HRANDFIELD", "ZRANDMEMBER"];
