@@ -1,1 +1,35 @@
-fn main() {}
+//! The binary: parse, dispatch, exit.
+
+mod bench;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use fogbank::args::{BenchCommand, Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("fogbank: cannot start: {e}");
+            return ExitCode::from(71);
+        }
+    };
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Serve(args) => serve::run(args).await,
+            Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
+                .await
+                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
+        }
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("fogbank: {e}");
+            e.exit_code()
+        }
+    }
+}

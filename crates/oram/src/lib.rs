@@ -4,8 +4,18 @@
 //! function of public data only. What the engines share stands beside them; each engine is a
 //! folder whose files carry its paper's nouns.
 
+pub mod conformance;
+pub mod geometry;
+pub mod position;
+pub mod ring;
+pub mod slab;
+pub mod stash;
+pub mod tree;
+
 use async_trait::async_trait;
 use bytes::Bytes;
+
+pub use fogbank_durable::Section;
 
 /// A logical address: which block, from 0 to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,17 +55,6 @@ pub enum Error {
 
 /// The result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// A piece of trusted state as it goes into a checkpoint: sealed and padded by `durable`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
-    /// Which piece; unique within a checkpoint.
-    pub tag: u16,
-    /// The public length to pad to; at least `data.len()`.
-    pub padded_len: usize,
-    /// The bytes.
-    pub data: Vec<u8>,
-}
 
 /// The batched shape of an engine: epochs of R read batches and one write batch of fixed sizes.
 ///

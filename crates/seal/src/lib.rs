@@ -1,1 +1,28 @@
-//! placeholder
+//! The only crate that holds the user's keys.
+//!
+//! What a sealed cell promises: nobody without the key learns anything of its content but its
+//! length, and it opens only at the place and version it was sealed for, in the incarnation of the
+//! proxy that sealed it. What it does not promise: that it is the *latest* version; freshness comes
+//! from versions that the proxy computes and from the register (`fogbank-durable`).
+//!
+//! Invariants
+//! 1. No (key, nonce) pair ever seals two plaintexts. Every opening of a store draws a fresh
+//!    128-bit salt and derives its own keys from (master, store, salt); within an opening the nonce
+//!    of a cell is its place (array, chunk, cell, tick) and a tick is used for one write-back only.
+//! 2. Key material is erased when dropped and never printed.
+
+mod blob;
+mod cell;
+mod digest;
+mod key;
+mod key_file;
+mod permute;
+mod system;
+
+pub use blob::{BlobKey, BlobPlace};
+pub use cell::{CellKey, Forged, Place, TAG_BYTES, TICK_BITS};
+pub use digest::{Digest, digest};
+pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
+pub use key_file::{KeyFileError, load_or_create};
+pub use permute::PermutationKey;
+pub use system::system_seed;

@@ -11,6 +11,26 @@
 //! What was never written is a value ([`Cell::NotWritten`], `None`), not an error; an absent cloud
 //! is an error. This crate cannot name a key: it does not depend on the crate that holds them.
 
+//!
+//! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
+//! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
+//! [`Faulty`], [`Limit`], [`Retry`], and under the feature `testing` the store that lies.
+
+mod call;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+mod forward;
+mod hash;
+mod memory;
+mod shape;
+mod xor;
+
+pub use call::{Call, Operation, Reply};
+pub use hash::{PlaceHasher, PlaceMap};
+pub use memory::MemoryStore;
+pub use shape::CHUNK_BYTES_MAX;
+pub use xor::{read_xor_or_fold, xor_into};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 

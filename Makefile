@@ -1,0 +1,33 @@
+# The two commands are `make run` and `make test`; on a fresh machine they do all the set-up.
+
+CARGO ?= cargo
+DATA ?= fogbank-data
+
+.PHONY: run test test-long check bench fuzz setup setup-tests
+
+run: setup ## build and serve a store on the local disk under $(DATA)
+	$(CARGO) build --release --locked --bin fogbank
+	exec ./target/release/fogbank serve --data $(DATA) $(ARGS)
+
+test: setup setup-tests check ## everything CI runs
+	$(CARGO) test --workspace --locked
+
+test-long: test ## what takes too long for every change; run before an issue is closed
+	FOGBANK_LONG=1 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release
+
+check: setup ## format, lints, crate edges
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	./scripts/check-edges.sh
+
+bench: setup ## the engine's figures on this machine
+	./scripts/bench-engine.sh
+
+fuzz: setup ## fuzz for FOGBANK_FUZZ_SECONDS (default 600) a target
+	FOGBANK_FUZZ_SECONDS=$${FOGBANK_FUZZ_SECONDS:-600} $(CARGO) test -p fogbank-sim --release --test fuzz
+
+setup:
+	@./scripts/setup.sh
+
+setup-tests: setup
+	@./scripts/setup-tests.sh

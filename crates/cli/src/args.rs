@@ -1,0 +1,172 @@
+//! What was typed: the command line, as clap parses it. What it means is decided in `config`.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+
+/// Storage in a cloud that cannot see what you touch.
+#[derive(Debug, Parser)]
+#[command(name = "fogbank", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a store to Redis clients.
+    Serve(ServeArgs),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The engine alone: epochs of distinct uniform real keys, every value read checked.
+    Engine(BenchEngineArgs),
+}
+
+/// Where a store is.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Directory of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the
+    /// cloud side (in DIR/cloud).
+    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    pub data: PathBuf,
+    /// The cloud side: file://DIR or memory: (gone when the process ends).
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// Settings from a TOML file; flags and environment go before it.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// The public shape of a store. Given at creation; later it may be left out or must be the same.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ShapeArgs {
+    /// Records of at most --value-size bytes that the store can hold (longer ones take several).
+    #[arg(long, value_name = "N", env = "FOGBANK_CAPACITY")]
+    pub capacity: Option<u32>,
+    /// Bytes of a record's value that one cell holds.
+    #[arg(long, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
+    pub value_size: Option<ByteSize>,
+    /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one.
+    #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
+    pub read_batches: Option<usize>,
+    /// Reads of a read batch.
+    #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
+    pub batch: Option<usize>,
+    /// Writes of an epoch.
+    #[arg(long, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
+    pub write_batch: Option<usize>,
+    /// Milliseconds between batches; 0 sends each as soon as the one before is done, which shows
+    /// the cloud how long the proxy's own work takes (benchmarks only).
+    #[arg(long, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
+    pub interval_ms: Option<u64>,
+    /// Memory of the proxy for the top of the tree; 0 keeps none.
+    #[arg(long, value_name = "SIZE", env = "FOGBANK_CACHE")]
+    pub cache: Option<ByteSize>,
+    /// Z: real blocks a bucket holds (derived from the capacity).
+    #[arg(long, value_name = "Z", env = "FOGBANK_BUCKET_REALS")]
+    pub bucket_reals: Option<u16>,
+    /// S: dummies of a bucket (derived from Z).
+    #[arg(long, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES")]
+    pub bucket_dummies: Option<u16>,
+    /// A: accesses between evictions (derived from Z).
+    #[arg(long, value_name = "A", env = "FOGBANK_EVICT_EVERY")]
+    pub evict_every: Option<u32>,
+    /// L: the level of the leaves (derived from capacity and A).
+    #[arg(long, value_name = "L", env = "FOGBANK_LEAF_LEVEL")]
+    pub leaf_level: Option<u32>,
+    /// Whether a path read is one XORed cell: auto asks for it where a link lies between.
+    #[arg(long, value_enum, env = "FOGBANK_XOR")]
+    pub xor: Option<Xor>,
+}
+
+/// When to ask the store to combine cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Xor {
+    /// Where the store offers it and a link lies between.
+    Auto,
+    /// Always; an error where the store does not offer it.
+    On,
+    /// Never.
+    Off,
+}
+
+/// How to reach the server.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Its shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Where Redis clients connect.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_LISTEN", default_value = "127.0.0.1:6379")]
+    pub listen: String,
+    /// A file whose first line is the password clients must give.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_PASSWORD_FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Certificate chain (PEM) to serve TLS with; needs --tls-key.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of --tls-cert.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Connections at once.
+    #[arg(long, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000)]
+    pub max_connections: usize,
+    /// Let INFO show what the cloud must not learn (hits, deduplicated reads, stash size).
+    #[arg(long)]
+    pub secret_metrics: bool,
+    /// Write a trace of everything the cloud sees to this file.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
+    pub record: Option<PathBuf>,
+}
+
+/// What the engine benchmark runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchEngineArgs {
+    /// The engine.
+    #[arg(long, value_enum, default_value = "ring")]
+    pub engine: Engine,
+    /// The cloud side: memory: or file://DIR (which must be empty and is left there).
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    pub store: String,
+    /// The shape. Defaults here: 100,000 records of 1 KiB, 8 read batches of 500, 500 writes,
+    /// interval 0, cache 0, Z 100.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Seconds to measure, after load and warm-up.
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Write every bucket as soon as it is rewritten, as plain Ring ORAM does (for comparison).
+    #[arg(long)]
+    pub no_epoch_buffer: bool,
+    /// Seed of keys and of the engine's randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write a trace of everything the store saw.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Batch-parallel Ring ORAM in epochs (Obladi).
+    Ring,
+}

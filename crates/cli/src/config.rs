@@ -1,0 +1,271 @@
+//! What the command line means: flags, environment and file become one checked configuration.
+//!
+//! A flag goes before the environment (clap does that), both before the TOML file, all of them
+//! before what the store was created with, and that before the defaults. A store keeps the public
+//! configuration it was created with in its commit record; whatever is given later must agree.
+
+use std::path::Path;
+
+use bytesize::ByteSize;
+use fogbank_oram::geometry::{BucketShape, Geometry};
+use fogbank_oram::{BatchShape, Section};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{ShapeArgs, Xor};
+use crate::error::{Error, Result};
+
+/// Defaults for a laptop: under 2 MB/s while idle, answers in about a third of a second.
+const CAPACITY: u32 = 100_000;
+const VALUE_SIZE: ByteSize = ByteSize::b(512);
+const READ_BATCHES: usize = 3;
+const BATCH: usize = 16;
+const WRITE_BATCH: usize = 16;
+const INTERVAL_MS: u64 = 60;
+const CACHE: ByteSize = ByteSize::mib(64);
+
+/// The public configuration of a store, fixed at its creation. Everything in it is known to the
+/// cloud.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreConfig {
+    /// The engine.
+    pub engine: String,
+    /// Blocks.
+    pub capacity: u32,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// R.
+    pub read_batches: usize,
+    /// Reads of a batch.
+    pub batch: usize,
+    /// Writes of an epoch.
+    pub write_batch: usize,
+    /// Distance of the points of the grid; 0 is back to back.
+    pub interval_ms: u64,
+    /// Memory for the top of the tree.
+    pub cache: u64,
+    /// Z.
+    pub bucket_reals: u16,
+    /// S.
+    pub bucket_dummies: u16,
+    /// A.
+    pub evict_every: u16,
+    /// L.
+    pub leaf_level: u8,
+    /// Whether a path read is one XORed cell.
+    pub xor: bool,
+    /// Bytes of the directory's room a block of capacity.
+    pub key_budget: usize,
+}
+
+impl ShapeArgs {
+    /// Fills what is not given here from `file`.
+    pub fn or(self, file: ShapeArgs) -> Self {
+        Self {
+            capacity: self.capacity.or(file.capacity),
+            value_size: self.value_size.or(file.value_size),
+            read_batches: self.read_batches.or(file.read_batches),
+            batch: self.batch.or(file.batch),
+            write_batch: self.write_batch.or(file.write_batch),
+            interval_ms: self.interval_ms.or(file.interval_ms),
+            cache: self.cache.or(file.cache),
+            bucket_reals: self.bucket_reals.or(file.bucket_reals),
+            bucket_dummies: self.bucket_dummies.or(file.bucket_dummies),
+            evict_every: self.evict_every.or(file.evict_every),
+            leaf_level: self.leaf_level.or(file.leaf_level),
+            xor: self.xor.or(file.xor),
+        }
+    }
+
+    /// Fills what is not given from the TOML file at `path`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it cannot be read or has a key that is no setting.
+    pub fn or_file(self, path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(self) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::Usage(format!("cannot read --config {}: {e}", path.display())))?;
+        let file: ShapeArgs = toml::from_str(&text)
+            .map_err(|e| Error::Usage(format!("--config {}: {e}", path.display())))?;
+        Ok(self.or(file))
+    }
+}
+
+impl StoreConfig {
+    /// The configuration of a new store: what is given, the rest derived.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming what is out of its limits.
+    pub fn derive(args: &ShapeArgs, xor_offered: bool) -> Result<Self> {
+        let usage = |e: fogbank_oram::Error| Error::Usage(e.to_string());
+        let shape = BatchShape {
+            capacity: args.capacity.unwrap_or(CAPACITY),
+            value_bytes: args.value_size.unwrap_or(VALUE_SIZE).as_u64() as usize,
+            read_batch: args.batch.unwrap_or(BATCH),
+            write_batch: args.write_batch.unwrap_or(WRITE_BATCH),
+        };
+        let read_batches = args.read_batches.unwrap_or(READ_BATCHES);
+        let bucket = bucket_shape(args, &shape, read_batches)?;
+        let cache = args.cache.unwrap_or(CACHE).as_u64();
+        let geometry = Geometry::new(shape.capacity, shape.value_bytes, bucket, cache);
+        let least = geometry.map_err(usage)?.leaf_level();
+        let config = Self {
+            engine: "ring".into(),
+            capacity: shape.capacity,
+            value_size: shape.value_bytes,
+            read_batches,
+            batch: shape.read_batch,
+            write_batch: shape.write_batch,
+            interval_ms: args.interval_ms.unwrap_or(INTERVAL_MS),
+            cache,
+            bucket_reals: bucket.reals,
+            bucket_dummies: bucket.dummies,
+            evict_every: bucket.evict_every,
+            leaf_level: args.leaf_level.map_or(least, |level| level.min(255) as u8),
+            xor: xor(args.xor, xor_offered)?,
+            key_budget: 64,
+        };
+        config.geometry()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<()> {
+        let positive = [
+            ("--read-batches", self.read_batches, 1, 1_000),
+            ("--batch", self.batch, 1, 100_000),
+            ("--write-batch", self.write_batch, 0, 100_000),
+        ];
+        for (flag, value, least, most) in positive {
+            if !(least..=most).contains(&value) {
+                let reason = format!("{flag} {value} is outside {least} to {most}");
+                return Err(Error::Usage(reason));
+            }
+        }
+        if self.interval_ms > 3_600_000 {
+            return Err(Error::Usage("--interval-ms is above an hour".into()));
+        }
+        Ok(())
+    }
+
+    /// Holds `args` against the configuration of an existing store.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming every setting that differs, with both values.
+    pub fn agree(&self, args: &ShapeArgs) -> Result<()> {
+        let mut differing = Vec::new();
+        let mut compare = |flag: &str, created: u64, asked: Option<u64>| {
+            if let Some(asked) = asked.filter(|asked| *asked != created) {
+                differing.push(format!("{flag} {asked} (created with {created})"));
+            }
+        };
+        compare("--capacity", self.capacity.into(), args.capacity.map(u64::from));
+        compare("--value-size", self.value_size as u64, args.value_size.map(|v| v.as_u64()));
+        compare("--read-batches", self.read_batches as u64, args.read_batches.map(|v| v as u64));
+        compare("--batch", self.batch as u64, args.batch.map(|v| v as u64));
+        compare("--write-batch", self.write_batch as u64, args.write_batch.map(|v| v as u64));
+        compare("--interval-ms", self.interval_ms, args.interval_ms);
+        compare("--cache", self.cache, args.cache.map(|v| v.as_u64()));
+        compare("--bucket-reals", self.bucket_reals.into(), args.bucket_reals.map(u64::from));
+        compare("--bucket-dummies", self.bucket_dummies.into(), args.bucket_dummies.map(u64::from));
+        compare("--evict-every", self.evict_every.into(), args.evict_every.map(u64::from));
+        compare("--leaf-level", self.leaf_level.into(), args.leaf_level.map(u64::from));
+        if args.xor.is_some_and(|asked| asked != Xor::Auto && (asked == Xor::On) != self.xor) {
+            differing.push("--xor".into());
+        }
+        if differing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "this store was created with other settings: {}. Leave them out, or choose another \
+             --data directory for a new store",
+            differing.join(", ")
+        )))
+    }
+
+    /// The geometry of the tree.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the shape is out of the engine's limits.
+    pub fn geometry(&self) -> Result<Geometry> {
+        let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        Geometry::with_leaf_level(
+            self.capacity,
+            self.value_size,
+            bucket,
+            self.cache,
+            Some(self.leaf_level),
+        )
+        .map_err(|e| Error::Usage(e.to_string()))
+    }
+
+    /// Cells an epoch moves at the most once the store is full: every access reads a path and pays
+    /// its share of evictions and early reshuffles.
+    pub fn cells_per_epoch(&self) -> f64 {
+        let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        let stored = f64::from(self.geometry().map_or(0, |g| g.stored_levels()));
+        let reads = (self.read_batches * self.batch) as f64;
+        let path = if self.xor { 1.0 } else { stored };
+        let accesses = reads + self.write_batch as f64;
+        reads * path + accesses * stored * bucket.offline_slots_per_level()
+    }
+
+    /// Bytes a second towards the store, if the interval is not 0.
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        let epoch_s = (self.read_batches + 1) as f64 * self.interval_ms as f64 / 1000.0;
+        let cell = fogbank_oram::geometry::cell_bytes(self.value_size) as f64;
+        (self.interval_ms > 0).then(|| self.cells_per_epoch() * cell / epoch_s)
+    }
+
+    /// The JSON that stands in the commit record.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads what [`StoreConfig::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if this program does not know some setting in it.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes).map_err(|e| {
+            Error::Usage(format!("this store was made by another version of fogbank: {e}"))
+        })
+    }
+}
+
+fn bucket_shape(args: &ShapeArgs, shape: &BatchShape, read_batches: usize) -> Result<BucketShape> {
+    let accesses = read_batches * shape.read_batch + shape.write_batch;
+    let chosen = BucketShape::choose(shape, accesses);
+    let Some(reals) = args.bucket_reals else {
+        let dummies = args.bucket_dummies.unwrap_or(chosen.dummies);
+        return Ok(BucketShape::new(chosen.reals, dummies, rate(args, chosen.evict_every)?));
+    };
+    if reals == 0 || reals > 1024 {
+        return Err(Error::Usage("--bucket-reals is outside 1 to 1024".into()));
+    }
+    let evict_every = rate(args, BucketShape::largest_proven_rate(reals))?;
+    let published = BucketShape::PROVEN.iter().find(|b| (b.reals, b.evict_every) == (reals, evict_every));
+    let best = || published.map_or_else(|| BucketShape::best_dummies(reals, evict_every), |b| b.dummies);
+    Ok(BucketShape::new(reals, args.bucket_dummies.unwrap_or_else(best), evict_every))
+}
+
+fn rate(args: &ShapeArgs, otherwise: u16) -> Result<u16> {
+    let Some(asked) = args.evict_every else { return Ok(otherwise) };
+    u16::try_from(asked)
+        .ok()
+        .filter(|a| (1..=4096).contains(a))
+        .ok_or_else(|| Error::Usage("--evict-every is outside 1 to 4096".into()))
+}
+
+fn xor(asked: Option<Xor>, offered: bool) -> Result<bool> {
+    match asked.unwrap_or(Xor::Auto) {
+        // An embedded store has no link whose bytes it could save.
+        Xor::Auto | Xor::Off => Ok(false),
+        Xor::On if offered => Ok(true),
+        Xor::On => Err(Error::Usage("--xor on: this store does not combine cells".into())),
+    }
+}
+
+/// The tag that tells the transaction layer's sections from the engine's.
+pub fn split_sections(sections: Vec<Section>) -> (Vec<Section>, Vec<Section>) {
+    sections.into_iter().partition(|s| s.tag < 0x100)
+}

@@ -1,0 +1,30 @@
+//! Fogbank: storage in a cloud that cannot see what you touch.
+//!
+//! This crate is the embedded face: open a store, run transactions, close it. The binary of the
+//! same name serves the same thing to Redis clients.
+//!
+//! ```no_run
+//! use fogbank::{Key, OpenOptions, Place};
+//!
+//! # async fn run() -> fogbank::Result<()> {
+//! let opened = OpenOptions::new(Place::local("clinic-data")).open().await?;
+//! let key = Key::new(b"patient", b"17");
+//! opened
+//!     .proxy()
+//!     .transact(|txn| {
+//!         let key = key.clone();
+//!         async move { txn.put(&key, "biopsy: benign".into(), 0).await }
+//!     })
+//!     .await?;
+//! opened.close().await
+//! # }
+//! ```
+
+pub mod args;
+pub mod config;
+mod error;
+mod open;
+
+pub use error::{Error, Result};
+pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};
+pub use open::{OpenOptions, Opened, Place};

@@ -1,0 +1,1 @@
+//! The trace recorder of a run.

@@ -1,0 +1,5 @@
+//! Position maps: which leaf a block is mapped to, and where it is now.
+
+mod flat;
+
+pub use flat::{FlatPositions, Location};

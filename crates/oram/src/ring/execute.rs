@@ -1,0 +1,224 @@
+//! Carrying out a plan: one message, then every cell verified, then payloads in place.
+//!
+//! Nothing is used before every cell of the message has verified. A plain read opens each cell,
+//! dummies and stale blocks into a scratch buffer. An XORed path is one cell: the dummies on the
+//! path are sealed again and cancelled, and what is left must open as the block sought, or be all
+//! zero if none was; so a change of any cell of the path is caught, wherever the block was.
+
+use fogbank_env::compute;
+use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
+use fogbank_store::{Cell, StoreError, XorCells};
+use rayon::prelude::*;
+
+use super::RingEngine;
+use super::bucket::mark;
+use super::plan::{Fetch, Plan, Reads};
+use crate::geometry::BLOCK_ID_BYTES;
+use crate::slab::Slab;
+use crate::{Error, Result};
+
+/// Cells that one core opens in a row.
+const RUN_CELLS: usize = 64;
+
+impl RingEngine {
+    /// Sends what is planned as one message, verifies every cell of the reply and fills payloads.
+    pub(super) async fn fetch(&mut self) -> Result<()> {
+        if !self.planner.plan.is_empty() {
+            let plan = std::mem::replace(&mut self.planner.plan, std::mem::take(&mut self.spare));
+            self.fetch_planned(&plan).await?;
+            self.spare = plan;
+            self.spare.clear();
+        }
+        for handle in self.planner.retired.drain(..) {
+            self.planner.handles.release(handle);
+        }
+        Ok(())
+    }
+
+    async fn fetch_planned(&mut self, plan: &Plan) -> Result<()> {
+        let (cells, paths) = tokio::join!(self.read_cells(&plan.cells), self.read_paths(plan));
+        let (cells, paths) = (cells?, paths?);
+        self.count_fetched(plan);
+        let (keys, slab) = (&*self.keys, &mut self.slab);
+        compute(|| {
+            check_lengths(plan, &cells, &paths)?;
+            let opened = open_cells(keys, &plan.cells.fetches, &cells, slab);
+            let cancelled = open_paths(keys, plan, &paths, slab);
+            opened.max(cancelled).into_result()
+        })
+    }
+
+    async fn read_cells(&self, reads: &Reads) -> Result<Vec<Cell>> {
+        if reads.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.read_cells(&reads.message).await.map_err(blame)
+    }
+
+    async fn read_paths(&self, plan: &Plan) -> Result<Vec<Cell>> {
+        match self.store.xor() {
+            Some(xor) if !plan.paths.is_empty() => read_xor(xor, plan).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn count_fetched(&mut self, plan: &Plan) {
+        let received = plan.cells.fetches.len() + plan.path_ends.len();
+        self.moved.cells_read += (plan.cells.fetches.len() + plan.paths.fetches.len()) as u64;
+        self.moved.cells_received += received as u64;
+        self.moved.read_calls += 1;
+    }
+}
+
+async fn read_xor(xor: &dyn XorCells, plan: &Plan) -> Result<Vec<Cell>> {
+    xor.read_xor(&plan.paths.message, &plan.path_ends).await.map_err(blame)
+}
+
+/// A store's error by who is to blame for it.
+pub(super) fn blame(error: StoreError) -> Error {
+    match error {
+        StoreError::Absent(reason) => Error::Absent(reason),
+        StoreError::Misbehaved(_) => Error::CloudLied,
+        StoreError::Caller(reason) => Error::Bug(reason),
+    }
+}
+
+fn check_lengths(plan: &Plan, cells: &[Cell], paths: &[Cell]) -> Result<()> {
+    let complete = cells.len() == plan.cells.fetches.len() && paths.len() == plan.path_ends.len();
+    if complete { Ok(()) } else { Err(Error::CloudLied) }
+}
+
+/// What came of verifying cells; the worst of many counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Sound,
+    /// It verifies, but holds another block than the metadata says: our fault.
+    Misplaced,
+    Forged,
+}
+
+impl Verdict {
+    fn into_result(self) -> Result<()> {
+        match self {
+            Self::Sound => Ok(()),
+            Self::Misplaced => Err(Error::Bug("a cell holds another block than planned".into())),
+            Self::Forged => Err(Error::CloudLied),
+        }
+    }
+}
+
+/// Opens all cells on all cores, each to its payload or to a scratch buffer.
+fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab) -> Verdict {
+    let mut buffers: Vec<Box<[u8]>> = fetches.iter().map(|f| slab.take(f.payload)).collect();
+    let plaintext_bytes = slab.buffer_bytes();
+    let runs = buffers
+        .par_chunks_mut(RUN_CELLS)
+        .zip(fetches.par_chunks(RUN_CELLS))
+        .zip(cells.par_chunks(RUN_CELLS));
+    let worst = runs
+        .map(|((buffers, fetches), cells)| {
+            let mut scratch = vec![0; plaintext_bytes];
+            let each = buffers.iter_mut().zip(fetches).zip(cells);
+            each.map(|((buffer, fetch), cell)| {
+                let into = if buffer.is_empty() { &mut scratch[..] } else { &mut buffer[..] };
+                open_cell(keys, fetch, cell, into)
+            })
+            .max()
+            .unwrap_or(Verdict::Sound)
+        })
+        .max()
+        .unwrap_or(Verdict::Sound);
+    for (fetch, buffer) in fetches.iter().zip(buffers) {
+        slab.put(fetch.payload, buffer);
+    }
+    worst
+}
+
+fn open_cell(keys: &KeyRing, fetch: &Fetch, cell: &Cell, plaintext: &mut [u8]) -> Verdict {
+    let (Cell::Bytes(sealed), Some(keys)) = (cell, keys.of(fetch.opening)) else {
+        return Verdict::Forged;
+    };
+    if keys.cells().open(fetch.place, sealed, plaintext).is_err() {
+        return Verdict::Forged;
+    }
+    check_id(fetch.block, plaintext)
+}
+
+fn check_id(block: u32, plaintext: &[u8]) -> Verdict {
+    let expected = if block == mark::DUMMY { u64::MAX } else { u64::from(block) };
+    let found = plaintext.first_chunk::<BLOCK_ID_BYTES>().map(|id| u64::from_le_bytes(*id));
+    if block == mark::STALE || found == Some(expected) {
+        Verdict::Sound
+    } else {
+        Verdict::Misplaced
+    }
+}
+
+/// Opens all XORed paths on all cores.
+fn open_paths(keys: &KeyRing, plan: &Plan, replies: &[Cell], slab: &mut Slab) -> Verdict {
+    let plaintext_bytes = slab.buffer_bytes();
+    let starts = std::iter::once(0).chain(plan.path_ends.iter().copied());
+    let mut paths: Vec<Path<'_>> = starts
+        .zip(&plan.path_ends)
+        .zip(replies)
+        .map(|((start, end), reply)| {
+            let fetches = &plan.paths.fetches[start as usize..*end as usize];
+            let sought = fetches.iter().find(|fetch| fetch.block != mark::DUMMY);
+            let payload = sought.map_or(Box::default(), |sought| slab.take(sought.payload));
+            Path { fetches, reply, sought, payload }
+        })
+        .collect();
+    let open_run = |run: &mut [Path<'_>]| {
+        let mut rest = vec![0; plaintext_bytes + TAG_BYTES];
+        let mut dummy = rest.clone();
+        run.iter_mut().map(|path| path.open(keys, &mut rest, &mut dummy)).max()
+    };
+    let worst = paths.par_chunks_mut(RUN_CELLS / 8).filter_map(open_run).max();
+    for path in paths {
+        if let Some(sought) = path.sought {
+            slab.put(sought.payload, path.payload);
+        }
+    }
+    worst.unwrap_or(Verdict::Sound)
+}
+
+/// One XORed path read and its reply.
+struct Path<'a> {
+    fetches: &'a [Fetch],
+    reply: &'a Cell,
+    sought: Option<&'a Fetch>,
+    payload: Box<[u8]>,
+}
+
+impl Path<'_> {
+    /// Cancels the dummies and opens what is left; `rest` and `dummy` are room for one cell each.
+    fn open(&mut self, keys: &KeyRing, rest: &mut [u8], dummy: &mut [u8]) -> Verdict {
+        let Cell::Bytes(reply) = self.reply else { return Verdict::Forged };
+        if reply.len() != rest.len() {
+            return Verdict::Forged;
+        }
+        rest.copy_from_slice(reply);
+        for fetch in self.fetches.iter().filter(|fetch| fetch.block == mark::DUMMY) {
+            let Some(keys) = keys.of(fetch.opening) else { return Verdict::Forged };
+            seal_dummy(keys, fetch, dummy);
+            rest.iter_mut().zip(&*dummy).for_each(|(rest, dummy)| *rest ^= dummy);
+        }
+        match self.sought {
+            Some(sought) => {
+                let Some(keys) = keys.of(sought.opening) else { return Verdict::Forged };
+                match keys.cells().open(sought.place, rest, &mut self.payload) {
+                    Ok(()) => check_id(sought.block, &self.payload),
+                    Err(_) => Verdict::Forged,
+                }
+            }
+            None if rest.iter().all(|byte| *byte == 0) => Verdict::Sound,
+            None => Verdict::Forged,
+        }
+    }
+}
+
+fn seal_dummy(keys: &IncarnationKeys, fetch: &Fetch, cell: &mut [u8]) {
+    cell.fill(0);
+    cell[..BLOCK_ID_BYTES].copy_from_slice(&u64::MAX.to_le_bytes());
+    keys.cells().seal(fetch.place, cell);
+}

@@ -1,0 +1,92 @@
+//! Records of what is about to be read, and reading exactly that again.
+//!
+//! A proxy that dies after asking for cells must, when it recovers, ask for exactly the same cells:
+//! other dummies on the same path would show where the block was. What a batch reads is a function
+//! of the last committed state and of (block, leaf) of every request; so that is the record, and it
+//! has one size a kind. A write batch reads what the evictions due in it read, which needs no more
+//! than the fact that it began.
+//!
+//! Paper: Obladi section 8; the exact replay is what its security argument asks for.
+
+use async_trait::async_trait;
+
+use super::RingEngine;
+use super::bucket::mark;
+use super::plan::Request;
+use crate::{Error, Result};
+
+const READ_BATCH: u8 = 1;
+const WRITE_BATCH: u8 = 2;
+const REQUEST_BYTES: usize = 8;
+
+/// Takes records of what is about to be read.
+#[async_trait]
+pub trait ReadJournal: Send + Sync {
+    /// Returns once `record` is durable. Records hold block ids and leaves: they are secret and have
+    /// to be sealed. Every read batch has a record of one length, every write batch of another.
+    ///
+    /// # Errors
+    /// Any error stops the engine before it reads.
+    async fn append(&mut self, record: &[u8]) -> Result<()>;
+}
+
+/// The record of a read batch: kind, then (block, leaf) of every request in the order of planning.
+pub(super) fn read_record(requests: &[Request]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(1 + requests.len() * REQUEST_BYTES);
+    record.push(READ_BATCH);
+    for request in requests {
+        record.extend(request.block.to_le_bytes());
+        record.extend(request.leaf.to_le_bytes());
+    }
+    record
+}
+
+/// The record of a write batch.
+pub(super) fn write_record() -> Vec<u8> {
+    vec![WRITE_BATCH]
+}
+
+impl RingEngine {
+    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: first
+    /// the restored checkpoint, then record by record. Blocks found get fresh leaves; a write batch
+    /// is replayed without its writes. Nothing is journalled, for it is in the journal.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if `record` is none of this store; otherwise as for a batch.
+    pub async fn replay(&mut self, record: &[u8]) -> Result<()> {
+        let requests = match record {
+            [WRITE_BATCH] => None,
+            [READ_BATCH, requests @ ..] => Some(self.parse(requests)?),
+            _ => return Err(not_a_record()),
+        };
+        self.begin()?;
+        let result = match requests {
+            Some(requests) => self.read_paths_of(&requests, 0).await.map(drop),
+            None => self.write_slots(Vec::new()).await,
+        };
+        self.finish(result)
+    }
+
+    fn parse(&self, record: &[u8]) -> Result<Vec<Request>> {
+        if record.len() != self.settings.shape.read_batch * REQUEST_BYTES {
+            return Err(not_a_record());
+        }
+        let requests = record.chunks_exact(REQUEST_BYTES).map(|bytes| {
+            let number = |at: usize| {
+                bytes[at..].first_chunk().map_or(u32::MAX, |number| u32::from_le_bytes(*number))
+            };
+            Request { block: number(0), leaf: number(4), reply: u32::MAX }
+        });
+        let requests: Vec<Request> = requests.collect();
+        let geometry = &self.planner.geometry;
+        let known = |r: &Request| {
+            (r.block < geometry.capacity || r.block == mark::DUMMY)
+                && r.leaf < geometry.tree.leaves()
+        };
+        if requests.iter().all(known) { Ok(requests) } else { Err(not_a_record()) }
+    }
+}
+
+fn not_a_record() -> Error {
+    Error::Caller("not a journal record of this store".into())
+}

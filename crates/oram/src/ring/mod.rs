@@ -1,0 +1,392 @@
+//! `ring`: Obladi's batch-parallel Ring ORAM.
+//!
+//! # The protocol, one epoch
+//!
+//! 1. A read batch of distinct addresses is padded with dummies to its fixed size and shuffled.
+//!    A request's path is that of its block's leaf, or a uniform one.
+//! 2. The requests are journalled (if there is a journal), then planned in turn, without any I/O:
+//!    - ReadPath: one unread slot of every stored bucket on the path; the block's own slot where it
+//!      is, the next unread dummy elsewhere. The block goes to the stash under a fresh uniform leaf.
+//!    - after every A-th access EvictPath: of every bucket on the next path in reverse lexicographic
+//!      order exactly Z unread slots are read, by rising slot, their blocks go to the stash, and the
+//!      buckets are filled again from the stash, deepest first;
+//!    - EarlyReshuffle: a bucket that has now served S reads is read and filled the same way.
+//! 3. All these reads go out as one message. Every cell of the reply is verified before any is used.
+//! 4. A write batch reads no paths: each slot, real or padding, counts as an access; a real one puts
+//!    its block into the stash under a fresh leaf and makes an old copy stale. The evictions that
+//!    fall due read as above.
+//! 5. At the commit every bucket rewritten in the epoch is written once, under a new version and a
+//!    fresh order of its slots; when that is durable the versions it replaces are deleted.
+//!
+//! # Invariants
+//!
+//! - A slot of a bucket version is read at most once, and a version at most S times before the read
+//!   of Z that retires it.
+//! - A bucket rewritten in the open epoch (an image) is never read or written before the commit.
+//!   Whether a bucket is an image follows from the eviction count and the paths read: both public.
+//! - A block is in exactly one of stash, image, stored bucket; any older copy is stale.
+//! - No version number is used twice: (opening, tick), and every write-back has its own tick.
+//! - No message depends on what is in the stash: also a block found there has its path read.
+//!
+//! # What the cloud sees
+//!
+//! For every batch: the slots of `read_batch` uniform paths, evictions at fixed counts on fixed
+//! paths, early reshuffles that follow from those paths; at the commit the images of the buckets that
+//! were rewritten. Buckets never written are neither stored nor read. Nothing of it depends on the
+//! addresses, on whether they hold anything, or on how many of the slots were padding.
+//!
+//! One departure from the paper: reads served by an image do not count against its S, because they
+//! are seen by nobody; the image starts its life in the cloud with a count of zero.
+//!
+//! Paper: Obladi, sections 4 (Ring ORAM), 6.3 (dummiless writes), 7 (parallel execution).
+
+mod bucket;
+mod evict;
+mod execute;
+mod journal;
+mod plan;
+mod reshuffle;
+mod settings;
+mod state;
+mod stats;
+mod writeback;
+
+#[cfg(test)]
+mod tests;
+
+pub use journal::ReadJournal;
+pub use settings::RingSettings;
+pub use stats::{ReadBy, SecretStats, Stats};
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::{Randomness, compute};
+use fogbank_seal::KeyRing;
+use fogbank_store::{ChunkName, Store};
+
+use self::execute::blame;
+use self::plan::{Plan, Planner, Request};
+use self::stats::Moved;
+use crate::geometry::{BLOCK_ID_BYTES, Geometry};
+use crate::slab::{Handle, Slab};
+use crate::{Address, BatchEngine, BatchShape, Error, Result, Section};
+
+/// The engine. See the module for the protocol.
+pub struct RingEngine {
+    settings: RingSettings,
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
+    planner: Planner,
+    slab: Slab,
+    journal: Option<Box<dyn ReadJournal>>,
+    tick: u64,
+    moved: Moved,
+    fault: Option<Error>,
+    spare: Plan, // memory of the plan before
+}
+
+#[async_trait]
+impl BatchEngine for RingEngine {
+    fn shape(&self) -> BatchShape {
+        self.settings.shape
+    }
+
+    async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>> {
+        self.check_addresses(addresses, self.settings.shape.read_batch)?;
+        self.begin()?;
+        let result = self.read_padded(addresses).await;
+        self.finish(result)
+    }
+
+    async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
+        self.check_writes(&writes)?;
+        self.begin()?;
+        let result = self.write_padded(writes).await;
+        self.finish(result)
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        self.begin()?;
+        let result = self.write_back().await;
+        self.finish(result)
+    }
+
+    fn save(&mut self) -> Result<Vec<Section>> {
+        self.fault.clone().map_or(Ok(()), Err)?;
+        self.sections()
+    }
+}
+
+/// The batches.
+impl RingEngine {
+    async fn read_padded(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>> {
+        // 1. Pad to the fixed size; a random order.
+        let blocks: Vec<u32> = addresses.iter().map(|address| address.0).collect();
+        let requests = self.planner.pad_and_shuffle(&blocks, self.settings.shape.read_batch);
+        // 2. What is about to be read is journalled before it is read.
+        if let Some(journal) = &mut self.journal {
+            journal.append(&journal::read_record(&requests)).await?;
+        }
+        self.read_paths_of(&requests, addresses.len()).await
+    }
+
+    async fn read_paths_of(
+        &mut self,
+        requests: &[Request],
+        replies: usize,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let mut values = vec![None; replies];
+        let mut found = Vec::with_capacity(replies);
+        // 3. Plan every path read, and the evictions and reshuffles that fall due in between. With
+        //    the epoch's buffer this goes on to the end of the batch; without, to the next rewrite.
+        let mut rest = requests;
+        while !rest.is_empty() {
+            let planned = compute(|| self.plan_until_rewrite(rest, &mut found));
+            rest = &rest[planned..];
+            // 4. One message; every cell of the reply verifies before anything is used.
+            self.fetch().await?;
+            self.deliver(&mut found, &mut values);
+            self.write_through().await?;
+        }
+        Ok(values)
+    }
+
+    async fn write_padded(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
+        if let Some(journal) = &mut self.journal {
+            journal.append(&journal::write_record()).await?;
+        }
+        self.write_slots(writes).await
+    }
+
+    async fn write_slots(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
+        let mut writes = writes.into_iter();
+        for _ in 0..self.settings.shape.write_batch {
+            // 1. A block goes to the stash under a fresh leaf; its old copy is stale.
+            let write = writes.next();
+            self.planner.tally.real_accesses += u64::from(write.is_some());
+            match write {
+                Some((address, Some(value))) => self.put(address.0, &value),
+                Some((address, None)) => self.planner.forget(address.0),
+                None => {}
+            }
+            // 2. Real or padding, it counts; the eviction may fall due.
+            self.planner.count_access();
+            if !self.settings.epoch_buffer && !self.planner.images.is_empty() {
+                self.fetch().await?;
+                self.write_through().await?;
+            }
+        }
+        // 3. One message for all evictions of the batch.
+        self.fetch().await
+    }
+
+    /// Plans requests in turn: all of them, or without the epoch's buffer up to the first rewrite.
+    /// Returns how many, and where the payloads of those found will be.
+    fn plan_until_rewrite(
+        &mut self,
+        requests: &[Request],
+        found: &mut Vec<(u32, Handle)>,
+    ) -> usize {
+        for (planned, request) in requests.iter().enumerate() {
+            let payload = self.planner.access(request);
+            found.extend(payload.map(|payload| (request.reply, payload)));
+            if !self.settings.epoch_buffer && !self.planner.images.is_empty() {
+                return planned + 1;
+            }
+        }
+        requests.len()
+    }
+
+    /// Copies the payloads that were found into the reply.
+    fn deliver(&self, found: &mut Vec<(u32, Handle)>, values: &mut [Option<Bytes>]) {
+        for (reply, payload) in found.drain(..) {
+            if let Some(value) = values.get_mut(reply as usize) {
+                let plaintext = self.slab.get(payload);
+                *value = plaintext.get(BLOCK_ID_BYTES..).map(Bytes::copy_from_slice);
+            }
+        }
+    }
+
+    fn put(&mut self, block: u32, value: &[u8]) {
+        let payload = self.planner.handles.claim();
+        self.slab.fill(payload, block, value);
+        self.planner.put(block, payload);
+    }
+
+    /// Without the epoch's buffer: writes what was rewritten.
+    async fn write_through(&mut self) -> Result<()> {
+        if self.settings.epoch_buffer || self.planner.images.is_empty() {
+            return Ok(());
+        }
+        self.write_back().await
+    }
+}
+
+/// Opening and closing.
+impl RingEngine {
+    /// A new, empty store: makes the array, writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for settings outside the limits, [`Error::Absent`] if the store is.
+    pub async fn create(
+        store: Arc<dyn Store>,
+        keys: Arc<KeyRing>,
+        settings: RingSettings,
+        randomness: &Randomness,
+    ) -> Result<Self> {
+        let engine = Self::new(store, keys, settings, randomness)?;
+        let shape = engine.planner.geometry.array_shape();
+        engine.store.create_array(engine.planner.array, shape).await.map_err(blame)?;
+        Ok(engine)
+    }
+
+    /// The engine as it was when `sections` were saved, in a later opening with the keys of all
+    /// openings before. `randomness` must be fresh. What was read since is repeated by
+    /// [`RingEngine::replay`], before anything else.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
+    /// [`Error::Bug`] if the sections contradict each other.
+    pub fn restore(
+        store: Arc<dyn Store>,
+        keys: Arc<KeyRing>,
+        settings: RingSettings,
+        randomness: &Randomness,
+        sections: &[Section],
+    ) -> Result<Self> {
+        let mut engine = Self::new(store, keys, settings, randomness)?;
+        let (planner, slab) = (&mut engine.planner, &mut engine.slab);
+        let array = engine.settings.array;
+        let counters = state::restore(planner, slab, &engine.keys, array, sections)?;
+        engine.tick = counters.tick;
+        Ok(engine)
+    }
+
+    fn new(
+        store: Arc<dyn Store>,
+        keys: Arc<KeyRing>,
+        settings: RingSettings,
+        randomness: &Randomness,
+    ) -> Result<Self> {
+        let geometry = settings.geometry()?;
+        let xor = settings.xor && store.xor().is_some();
+        Ok(Self {
+            planner: Planner::new(geometry, &settings, xor, randomness),
+            slab: Slab::new(geometry.plaintext_bytes()),
+            settings,
+            store,
+            keys,
+            journal: None,
+            tick: 0,
+            moved: Moved::default(),
+            fault: None,
+            spare: Plan::default(),
+        })
+    }
+
+    /// From now on every batch is recorded in `journal` before it reads.
+    pub fn set_journal(&mut self, journal: Box<dyn ReadJournal>) {
+        self.journal = Some(journal);
+    }
+
+    /// The shape of the tree.
+    pub fn geometry(&self) -> &Geometry {
+        &self.planner.geometry
+    }
+
+    /// Deletes the chunk versions that commits so far have superseded, where
+    /// [`RingSettings::keep_superseded`] has kept them: once a checkpoint that does not need them is
+    /// durable.
+    ///
+    /// # Errors
+    /// As for a batch.
+    pub async fn collect(&mut self) -> Result<()> {
+        self.begin()?;
+        let result = self.delete_superseded().await;
+        self.finish(result)
+    }
+
+    /// Deletes every chunk version that is not current: what a proxy that died left behind. To be
+    /// called between epochs, after recovery.
+    ///
+    /// # Errors
+    /// As for a batch.
+    pub async fn sweep(&mut self) -> Result<()> {
+        self.begin()?;
+        let result = self.delete_unreferenced().await;
+        self.finish(result)
+    }
+
+    async fn delete_unreferenced(&mut self) -> Result<()> {
+        let buckets = &self.planner.buckets;
+        let current = |name: &ChunkName| {
+            name.chunk < buckets.len() && buckets.head(name.chunk).version == name.version
+        };
+        let mut stored = self.store.list_chunks(self.planner.array).await.map_err(blame)?;
+        stored.retain(|name| !current(name));
+        stored.sort_unstable();
+        self.planner.superseded.clear();
+        if stored.is_empty() {
+            return Ok(());
+        }
+        self.store.delete_chunks(&stored).await.map_err(blame)
+    }
+
+    /// Refuses after a fault; otherwise a fault is assumed until [`RingEngine::finish`], so that a
+    /// call dropped midway stops the engine too.
+    fn begin(&mut self) -> Result<()> {
+        let midway = Error::Bug("a call was dropped midway".into());
+        self.fault.replace(midway).map_or(Ok(()), |fault| {
+            self.fault = Some(fault.clone());
+            Err(fault)
+        })
+    }
+
+    fn finish<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.planner.stash.note_size();
+        let above =
+            self.planner.stash.len_max() > self.planner.geometry.stash_blocks_max() as usize;
+        let result = match result {
+            Ok(_) if above => Err(Error::Bug("the stash is above its bound".into())),
+            result => result,
+        };
+        self.fault = result.as_ref().err().cloned();
+        result
+    }
+
+    fn check_addresses(&self, addresses: &[Address], most: usize) -> Result<()> {
+        if addresses.len() > most {
+            return Err(Error::Caller(format!("a batch has {most} slots")));
+        }
+        let mut sorted = addresses.to_vec();
+        sorted.sort_unstable();
+        if sorted.last().is_some_and(|last| last.0 >= self.settings.shape.capacity) {
+            return Err(Error::Caller("an address is above the capacity".into()));
+        }
+        if sorted.is_sorted_by(|a, b| a < b) {
+            Ok(())
+        } else {
+            Err(Error::Caller("an address is in the batch twice".into()))
+        }
+    }
+
+    fn check_writes(&self, writes: &[(Address, Option<Bytes>)]) -> Result<()> {
+        let addresses: Vec<Address> = writes.iter().map(|(address, _)| *address).collect();
+        self.check_addresses(&addresses, self.settings.shape.write_batch)?;
+        let value_bytes = self.settings.shape.value_bytes;
+        let fits = |value: &Option<Bytes>| value.as_ref().is_none_or(|v| v.len() == value_bytes);
+        if writes.iter().all(|(_, value)| fits(value)) {
+            Ok(())
+        } else {
+            Err(Error::Caller(format!("a value has {value_bytes} bytes")))
+        }
+    }
+}
+
+impl std::fmt::Debug for RingEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingEngine").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,361 @@
+//! The metadata plane: decides every read of a batch, synchronously, without a payload.
+//!
+//! One owner, no I/O. Placement needs only block ids and leaves, so evictions are planned while the
+//! blocks they move are still in the cloud; payloads are handles that are filled later. The plan is
+//! deterministic given the random streams, and the *reads* in it depend on no secret but the leaves
+//! of the requests: which is why a journal record of (block, leaf) pairs replays them exactly.
+
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_seal::Place;
+use fogbank_store::{ArrayId, CellReads, ChunkName};
+use rand_core::Rng;
+
+use super::bucket::{Buckets, Images, NO_IMAGE, mark};
+use super::settings::RingSettings;
+use crate::geometry::{Geometry, opening_of, tick_of};
+use crate::position::{FlatPositions, Location};
+use crate::slab::{Handle, Handles};
+use crate::stash::{Held, Stash};
+
+/// One path read of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Request {
+    /// The block sought, or [`mark::DUMMY`].
+    pub block: u32,
+    /// The path to read.
+    pub leaf: u32,
+    /// Where in the reply the value goes; of no use for a dummy.
+    pub reply: u32,
+}
+
+/// One cell to fetch and what it must turn out to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fetch {
+    pub place: Place,
+    pub opening: u32,
+    /// The block in it, or a mark.
+    pub block: u32,
+    /// Where its payload goes.
+    pub payload: Handle,
+}
+
+/// Cells to fetch: the message, and what is expected, in the same order.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    pub message: CellReads,
+    pub fetches: Vec<Fetch>,
+}
+
+impl Reads {
+    fn push(&mut self, name: ChunkName, slot: u16, block: u32, payload: Handle) {
+        self.message.push(name, [slot]);
+        self.fetches.push(Fetch::of(&name, slot, block, payload));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fetches.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.message.clear();
+        self.fetches.clear();
+    }
+}
+
+impl Fetch {
+    pub fn of(name: &ChunkName, cell: u16, block: u32, payload: Handle) -> Self {
+        let place =
+            Place { array: name.array.0 as u8, chunk: name.chunk, cell, tick: tick_of(name) };
+        Self { place, opening: opening_of(name), block, payload }
+    }
+}
+
+/// What a batch reads.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Reads in the order of planning: evictions and reshuffles, and path reads unless XORed.
+    pub cells: Reads,
+    /// Path reads that the cloud XORs, and where each path ends.
+    pub paths: Reads,
+    pub path_ends: Vec<u32>,
+}
+
+impl Plan {
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.paths.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.cells.clear();
+        self.paths.clear();
+        self.path_ends.clear();
+    }
+}
+
+/// Counts kept by the metadata plane.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub accesses: u64,
+    pub real_accesses: u64,
+    pub path_cells: u64,
+    pub evict_cells: u64,
+    pub reshuffle_cells: u64,
+    pub logical_cells: u64,
+    pub evictions: u64,
+    pub early_reshuffles: u64,
+    pub images: u64,
+}
+
+/// The metadata plane.
+pub(super) struct Planner {
+    pub(super) geometry: Geometry,
+    pub(super) array: ArrayId,
+    pub(super) positions: FlatPositions,
+    pub(super) stash: Stash,
+    pub(super) buckets: Buckets,
+    pub(super) images: Images,
+    pub(super) handles: Handles,
+    /// G: evictions so far.
+    pub(super) evictions: u64,
+    /// Accesses since the last eviction, below A.
+    pub(super) round: u32,
+    /// What is to be read next.
+    pub(super) plan: Plan,
+    /// Payloads that no block has any more but that a planned read may still fill.
+    pub(super) retired: Vec<Handle>,
+    /// Chunk versions that images replace.
+    pub(super) superseded: Vec<ChunkName>,
+    pub(super) tally: Tally,
+    pub(super) scratch: Scratch,
+    /// The wrong eviction that the stash test has to catch.
+    #[cfg(test)]
+    pub(super) shallow_first: bool,
+    full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
+    xor: bool,
+    leaves: Stream,
+    padding: Stream,
+    shuffle: Stream,
+}
+
+/// Memory that evictions use again.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub unread: Vec<(u16, u32)>,
+    pub bin: Vec<Held>,
+    pub sorted: Vec<Held>,
+}
+
+impl Planner {
+    pub fn new(geometry: Geometry, settings: &RingSettings, xor: bool, from: &Randomness) -> Self {
+        let (reals, slots) = (geometry.bucket.reals, geometry.bucket.slots());
+        Self {
+            geometry,
+            array: ArrayId(settings.array.into()),
+            positions: FlatPositions::new(geometry.capacity),
+            stash: Stash::new(geometry.leaf_level(), geometry.cached_levels),
+            buckets: Buckets::new(geometry.stored_buckets(), reals, slots),
+            images: Images::new(reals),
+            handles: Handles::default(),
+            evictions: 0,
+            round: 0,
+            plan: Plan::default(),
+            retired: Vec::new(),
+            superseded: Vec::new(),
+            tally: Tally::default(),
+            scratch: Scratch::default(),
+            #[cfg(test)]
+            shallow_first: false,
+            full: Vec::new(),
+            xor,
+            leaves: from.stream(Purpose::Leaves),
+            padding: from.stream(Purpose::Padding),
+            shuffle: from.stream(Purpose::Shuffle),
+        }
+    }
+
+    /// Pads `blocks` to `size` requests and puts them in random order. What holds nothing, and what
+    /// pads, reads a uniform path.
+    pub fn pad_and_shuffle(&mut self, blocks: &[u32], size: usize) -> Vec<Request> {
+        let mut requests: Vec<Request> = Vec::with_capacity(size);
+        for reply in 0..size as u32 {
+            let block = blocks.get(reply as usize).copied().unwrap_or(mark::DUMMY);
+            let mapped = if block == mark::DUMMY { None } else { self.positions.leaf(block) };
+            let leaf = mapped.unwrap_or_else(|| uniform_leaf(&mut self.padding, &self.geometry));
+            requests.push(Request { block, leaf, reply });
+        }
+        for i in (1..requests.len()).rev() {
+            requests.swap(i, below(&mut self.shuffle, i as u32 + 1) as usize);
+        }
+        requests
+    }
+
+    /// One access of a read batch: ReadPath, then EvictPath if it is due, then EarlyReshuffle.
+    /// Returns where the block's payload is or will be.
+    pub fn access(&mut self, request: &Request) -> Option<Handle> {
+        self.tally.real_accesses += u64::from(request.block != mark::DUMMY);
+        let payload = self.read_path(request);
+        self.count_access();
+        self.reshuffle_full();
+        payload
+    }
+
+    /// One slot of the write batch: no path is read; the block goes to the stash under a fresh leaf
+    /// and an old copy becomes stale.
+    pub fn put(&mut self, block: u32, payload: Handle) {
+        self.forget(block);
+        let leaf = uniform_leaf(&mut self.leaves, &self.geometry);
+        self.hold(Held { block, leaf, payload });
+    }
+
+    /// Empties an address: an old copy becomes stale.
+    pub fn forget(&mut self, block: u32) {
+        let Some(leaf) = self.positions.leaf(block) else { return };
+        match self.positions.location(block) {
+            Some(Location::Bucket { level, index }) => self.make_stale(level, leaf, index),
+            Some(Location::Stash { index }) => {
+                let payload = self.unhold(leaf, index).payload;
+                self.retired.push(payload);
+            }
+            None => {}
+        }
+        self.positions.clear(block);
+    }
+
+    /// Counts an access, real or padding; every A-th is followed by an eviction.
+    pub fn count_access(&mut self) {
+        self.tally.accesses += 1;
+        self.round += 1;
+        if self.round == u32::from(self.geometry.bucket.evict_every) {
+            self.round = 0;
+            self.evict_path();
+        }
+    }
+
+    /// ReadPath: one unread slot of every stored bucket on the path, the block's own where it is and
+    /// a dummy elsewhere, also when the block is in the stash or nowhere.
+    fn read_path(&mut self, request: &Request) -> Option<Handle> {
+        let mapped = request.block != mark::DUMMY
+            && self.positions.leaf(request.block) == Some(request.leaf);
+        let location = if mapped { self.positions.location(request.block) } else { None };
+        let sought = match location {
+            Some(Location::Bucket { level, index }) => Some((level, index)),
+            _ => None,
+        };
+        let mut payload = None;
+        for level in self.geometry.cached_levels..self.geometry.tree.levels() {
+            let index = sought.and_then(|(at, index)| (at == level).then_some(index));
+            let found = self.read_bucket(level, request, index);
+            payload = payload.or(found);
+        }
+        self.end_path();
+        if let Some(Location::Stash { index }) = location {
+            payload = Some(self.unhold(request.leaf, index).payload);
+        }
+        let payload = payload?;
+        let leaf = uniform_leaf(&mut self.leaves, &self.geometry);
+        self.hold(Held { block: request.block, leaf, payload });
+        Some(payload)
+    }
+
+    /// Reads one bucket of a path: the block at `index` or a dummy. An image answers without a
+    /// message; a bucket never written is skipped.
+    fn read_bucket(&mut self, level: u8, request: &Request, index: Option<u16>) -> Option<Handle> {
+        let chunk = self.geometry.chunk(level, request.leaf);
+        let head = self.buckets.head_mut(chunk);
+        if head.image != NO_IMAGE {
+            self.tally.logical_cells += 1;
+            let image = head.image;
+            return index.map(|index| self.take_from_image(image, level, index));
+        }
+        if head.version == 0 {
+            return None;
+        }
+        self.tally.logical_cells += 1;
+        self.tally.path_cells += 1;
+        head.reads += 1;
+        if head.reads == self.geometry.bucket.dummies {
+            self.full.push((level, request.leaf));
+        }
+        let name = ChunkName { array: self.array, chunk, version: head.version };
+        let reads = if self.xor { &mut self.plan.paths } else { &mut self.plan.cells };
+        match index {
+            Some(index) => {
+                let payload = self.handles.claim();
+                let slot = self.buckets.take_real(chunk, index);
+                reads.push(name, slot, request.block, payload);
+                Some(payload)
+            }
+            None => {
+                reads.push(name, self.buckets.take_dummy(chunk), mark::DUMMY, Handle::NONE);
+                None
+            }
+        }
+    }
+
+    /// Marks where the cells of one XORed path end; a path without cells asks for nothing.
+    fn end_path(&mut self) {
+        let end = self.plan.paths.message.len() as u32;
+        if end > self.plan.path_ends.last().copied().unwrap_or(0) {
+            self.plan.path_ends.push(end);
+        }
+    }
+
+    /// EarlyReshuffle: rewrites the buckets that have served S reads.
+    fn reshuffle_full(&mut self) {
+        while let Some((level, leaf)) = self.full.pop() {
+            if self.buckets.head(self.geometry.chunk(level, leaf)).image == NO_IMAGE {
+                self.reshuffle(level, leaf);
+            }
+        }
+    }
+
+    fn take_from_image(&mut self, image: u32, level: u8, index: u16) -> Handle {
+        let (kept, moved) = self.images.remove(image, index);
+        if let Some(moved) = moved {
+            self.positions.set_location(moved, Location::Bucket { level, index });
+        }
+        kept.payload
+    }
+
+    fn make_stale(&mut self, level: u8, leaf: u32, index: u16) {
+        let chunk = self.geometry.chunk(level, leaf);
+        match self.buckets.head(chunk).image {
+            NO_IMAGE => self.buckets.reals_mut(chunk)[usize::from(index)] = mark::STALE,
+            image => {
+                let payload = self.take_from_image(image, level, index);
+                self.retired.push(payload);
+            }
+        }
+    }
+
+    /// Takes a block into the stash.
+    pub(super) fn hold(&mut self, held: Held) {
+        let index = self.stash.push(held);
+        self.positions.set_leaf(held.block, held.leaf);
+        self.positions.set_location(held.block, Location::Stash { index });
+    }
+
+    /// Takes a block out of the stash.
+    pub(super) fn unhold(&mut self, leaf: u32, index: u32) -> Held {
+        let (held, moved) = self.stash.remove(leaf, index);
+        if let Some(moved) = moved {
+            self.positions.set_location(moved, Location::Stash { index });
+        }
+        held
+    }
+}
+
+fn uniform_leaf(stream: &mut Stream, geometry: &Geometry) -> u32 {
+    stream.next_u32() & (geometry.tree.leaves() - 1)
+}
+
+/// A uniform draw below `bound` (multiply-shift with rejection).
+fn below(stream: &mut Stream, bound: u32) -> u32 {
+    let threshold = bound.wrapping_neg() % bound;
+    loop {
+        let product = u64::from(stream.next_u32()) * u64::from(bound);
+        if product as u32 >= threshold {
+            return (product >> 32) as u32;
+        }
+    }
+}

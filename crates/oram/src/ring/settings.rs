@@ -1,0 +1,58 @@
+//! What the user decides about a `ring` store: plain values, fixed when the store is created but
+//! for the options at the end.
+
+use crate::geometry::{BucketShape, Geometry};
+use crate::{BatchShape, Error, Result};
+
+/// Settings of a [`super::RingEngine`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingSettings {
+    /// The public shape of the traffic.
+    pub shape: BatchShape,
+    /// R: read batches an epoch. The engine serves any number; it weighs in the choice of buckets.
+    pub read_batches: usize,
+    /// Z, S and A; `None` lets [`BucketShape::choose`] decide.
+    pub bucket: Option<BucketShape>,
+    /// Memory for the cached top of the tree, in bytes.
+    pub cache_bytes: u64,
+    /// The number of the store's array, part of every nonce.
+    pub array: u8,
+    /// Keep rewritten buckets in the proxy until the epoch ends and write each once (Obladi). False
+    /// writes through after every eviction and reshuffle (plain Ring ORAM, for comparison).
+    pub epoch_buffer: bool,
+    /// Let the cloud XOR the cells of a path read, where it offers to.
+    pub xor: bool,
+    /// Leave superseded chunk versions in the cloud until [`super::RingEngine::collect`]: for owners
+    /// who must be able to go back to the last checkpoint. False deletes them with each commit.
+    pub keep_superseded: bool,
+}
+
+impl RingSettings {
+    /// The usual settings for a shape: chosen buckets, no cache, buffered epochs.
+    pub fn new(shape: BatchShape, read_batches: usize) -> Self {
+        Self {
+            shape,
+            read_batches,
+            bucket: None,
+            cache_bytes: 0,
+            array: 0,
+            epoch_buffer: true,
+            xor: false,
+            keep_superseded: false,
+        }
+    }
+
+    /// The checked geometry these settings lead to.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for settings outside the limits.
+    pub fn geometry(&self) -> Result<Geometry> {
+        let shape = &self.shape;
+        if shape.read_batch == 0 || shape.write_batch == 0 {
+            return Err(Error::Caller("a batch has at least one slot".into()));
+        }
+        let accesses = self.read_batches * shape.read_batch + shape.write_batch;
+        let bucket = self.bucket.unwrap_or_else(|| BucketShape::choose(shape, accesses));
+        Geometry::new(shape.capacity, shape.value_bytes, bucket, self.cache_bytes)
+    }
+}

@@ -1,0 +1,293 @@
+//! The trusted state between epochs, as sections of a checkpoint, and back.
+//!
+//! All numbers are little-endian. Every `padded_len` is a function of the public configuration.
+//!
+//! | tag | section | bytes |
+//! |---|---|---|
+//! | 1 | shape: format, capacity, value bytes, Z, S, A, t, array; then opening, tick, evictions, round | fixed |
+//! | 2 | leaf of every address, or all ones | 4 N |
+//! | 3 | every bucket: version, reads, blocks it was written with | 12 a bucket |
+//! | 4 | every bucket: block ids or marks, unused ones zero | 4 Z a bucket |
+//! | 5 | stash: count, then (block id, value) | 4 + (4 + value bytes) * bound |
+//!
+//! Orders of slots are not saved: they follow from key, place and version. Nor is where a block is:
+//! that follows from sections 4 and 5.
+
+use rayon::prelude::*;
+
+use super::RingEngine;
+use super::bucket::{Bucket, NO_IMAGE, mark};
+use super::plan::Planner;
+use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
+use crate::position::Location;
+use crate::slab::Slab;
+use crate::stash::Held;
+use crate::{Error, Result, Section};
+use fogbank_seal::KeyRing;
+use fogbank_store::ChunkName;
+
+const SHAPE: u16 = 1;
+const LEAVES: u16 = 2;
+const BUCKETS: u16 = 3;
+const REALS: u16 = 4;
+const STASH: u16 = 5;
+
+const FORMAT: u32 = 1;
+const UNMAPPED: u32 = u32::MAX;
+
+/// Counters that a checkpoint carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// The opening that saved.
+    pub opening: u32,
+    pub tick: u64,
+    pub evictions: u64,
+    pub round: u32,
+}
+
+impl RingEngine {
+    /// The sections of a checkpoint.
+    pub(super) fn sections(&self) -> Result<Vec<Section>> {
+        let planner = &self.planner;
+        if !planner.images.is_empty() {
+            return Err(Error::Caller("the state can be saved between epochs only".into()));
+        }
+        let counters = Counters {
+            opening: self.keys.current().0,
+            tick: self.tick,
+            evictions: planner.evictions,
+            round: planner.round,
+        };
+        let shape = save_shape(&planner.geometry, self.settings.array, counters);
+        Ok(vec![
+            exact(SHAPE, shape),
+            exact(LEAVES, save_leaves(planner)),
+            exact(BUCKETS, save_buckets(planner)),
+            exact(REALS, save_reals(planner)),
+            save_stash(planner, &self.slab)?,
+        ])
+    }
+}
+
+/// Puts the state of `sections` into a new engine's `planner` and `slab`.
+pub(super) fn restore(
+    planner: &mut Planner,
+    slab: &mut Slab,
+    keys: &KeyRing,
+    array: u8,
+    sections: &[Section],
+) -> Result<Counters> {
+    let counters = load_shape(&planner.geometry, array, find(sections, SHAPE)?)?;
+    if counters.opening >= keys.current().0 {
+        return Err(Error::Caller("a checkpoint is continued in a later opening only".into()));
+    }
+    planner.evictions = counters.evictions;
+    planner.round = counters.round;
+    let mut leaves = Reader(find(sections, LEAVES)?);
+    for block in 0..planner.geometry.capacity {
+        let leaf = leaves.u32()?;
+        match leaf {
+            UNMAPPED => {}
+            _ if leaf < planner.geometry.tree.leaves() => planner.positions.set_leaf(block, leaf),
+            _ => return Err(torn()),
+        }
+    }
+    load_buckets(planner, find(sections, BUCKETS)?, find(sections, REALS)?)?;
+    load_stash(planner, slab, find(sections, STASH)?)?;
+    restore_orders(planner, keys)?;
+    Ok(counters)
+}
+
+fn save_shape(geometry: &Geometry, array: u8, counters: Counters) -> Vec<u8> {
+    let mut data = shape_head(geometry, array);
+    data.extend(counters.opening.to_le_bytes());
+    data.extend(counters.tick.to_le_bytes());
+    data.extend(counters.evictions.to_le_bytes());
+    data.extend(counters.round.to_le_bytes());
+    data
+}
+
+fn shape_head(geometry: &Geometry, array: u8) -> Vec<u8> {
+    let mut data = Vec::new();
+    data.extend(FORMAT.to_le_bytes());
+    data.extend(geometry.capacity.to_le_bytes());
+    data.extend((geometry.value_bytes as u64).to_le_bytes());
+    let bucket = geometry.bucket;
+    for number in [bucket.reals, bucket.dummies, bucket.evict_every] {
+        data.extend(number.to_le_bytes());
+    }
+    data.extend([geometry.cached_levels, array]);
+    data
+}
+
+fn load_shape(geometry: &Geometry, array: u8, data: &[u8]) -> Result<Counters> {
+    let head = shape_head(geometry, array);
+    let Some(rest) = data.strip_prefix(&head[..]) else {
+        return Err(Error::Caller("the checkpoint is of a store of another shape".into()));
+    };
+    let mut rest = Reader(rest);
+    let counters = Counters {
+        opening: rest.u32()?,
+        tick: rest.u64()?,
+        evictions: rest.u64()?,
+        round: rest.u32()?,
+    };
+    let sound = counters.round < u32::from(geometry.bucket.evict_every);
+    if sound { Ok(counters) } else { Err(torn()) }
+}
+
+fn save_leaves(planner: &Planner) -> Vec<u8> {
+    let leaves = (0..planner.geometry.capacity).map(|b| planner.positions.leaf(b));
+    leaves.flat_map(|leaf| leaf.unwrap_or(UNMAPPED).to_le_bytes()).collect()
+}
+
+fn save_buckets(planner: &Planner) -> Vec<u8> {
+    let mut data = Vec::with_capacity(planner.buckets.len() as usize * 12);
+    for chunk in 0..planner.buckets.len() {
+        let head = planner.buckets.head(chunk);
+        data.extend(head.version.to_le_bytes());
+        data.extend(head.reads.to_le_bytes());
+        data.extend(head.held.to_le_bytes());
+    }
+    data
+}
+
+fn save_reals(planner: &Planner) -> Vec<u8> {
+    let reals = usize::from(planner.geometry.bucket.reals);
+    let mut data = Vec::with_capacity(planner.buckets.len() as usize * reals * 4);
+    for chunk in 0..planner.buckets.len() {
+        let held = usize::from(planner.buckets.head(chunk).held);
+        let (used, unused) = planner.buckets.reals(chunk).split_at(held);
+        data.extend(used.iter().flat_map(|real| real.to_le_bytes()));
+        data.extend(unused.iter().flat_map(|_| [0; 4]));
+    }
+    data
+}
+
+fn save_stash(planner: &Planner, slab: &Slab) -> Result<Section> {
+    let geometry = &planner.geometry;
+    let padded_len = 4 + (4 + geometry.value_bytes) * geometry.stash_blocks_max() as usize;
+    let mut data = Vec::with_capacity(padded_len);
+    data.extend((planner.stash.len() as u32).to_le_bytes());
+    for held in planner.stash.iter() {
+        let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
+            return Err(Error::Bug("a block of the stash has no payload".into()));
+        };
+        data.extend(held.block.to_le_bytes());
+        data.extend(value);
+    }
+    if data.len() > padded_len {
+        return Err(Error::Bug("the stash is above its bound".into()));
+    }
+    Ok(Section { tag: STASH, padded_len, data })
+}
+
+fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()> {
+    let (mut heads, mut reals) = (Reader(heads), Reader(reals));
+    let bucket = planner.geometry.bucket;
+    for chunk in 0..planner.buckets.len() {
+        let (version, reads, held) = (heads.u64()?, heads.u16()?, heads.u16()?);
+        if reads > bucket.dummies || held > bucket.reals {
+            return Err(torn());
+        }
+        let mut taken = 0;
+        for index in 0..bucket.reals {
+            let real = reals.u32()?;
+            if index < held {
+                taken += u16::from(real == mark::TAKEN);
+                load_real(planner, chunk, index, real)?;
+            }
+        }
+        let next_dummy = (held + reads).checked_sub(taken).ok_or_else(torn)?;
+        *planner.buckets.head_mut(chunk) =
+            Bucket { version, image: NO_IMAGE, reads, held, next_dummy };
+    }
+    Ok(())
+}
+
+fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result<()> {
+    if real != mark::TAKEN && real != mark::STALE {
+        let level = planner.geometry.level_of(chunk);
+        let leaf = mapped_leaf(planner, real)?;
+        if planner.geometry.chunk(level, leaf) != chunk {
+            return Err(torn());
+        }
+        planner.positions.set_location(real, Location::Bucket { level, index });
+    }
+    planner.buckets.reals_mut(chunk)[usize::from(index)] = real;
+    Ok(())
+}
+
+fn load_stash(planner: &mut Planner, slab: &mut Slab, data: &[u8]) -> Result<()> {
+    let mut data = Reader(data);
+    for _ in 0..data.u32()? {
+        let block = data.u32()?;
+        let value = data.take(planner.geometry.value_bytes)?;
+        let leaf = mapped_leaf(planner, block)?;
+        let payload = planner.handles.claim();
+        slab.fill(payload, block, value);
+        planner.hold(Held { block, leaf, payload });
+    }
+    Ok(())
+}
+
+fn mapped_leaf(planner: &Planner, block: u32) -> Result<u32> {
+    let known = block < planner.geometry.capacity;
+    known.then(|| planner.positions.leaf(block)).flatten().ok_or_else(torn)
+}
+
+/// Draws the order of every written bucket again, each with the keys of its opening.
+fn restore_orders(planner: &mut Planner, keys: &KeyRing) -> Result<()> {
+    let array = planner.array;
+    let mut buckets: Vec<_> = planner.buckets.orders_mut().enumerate().collect();
+    let all_known = buckets.par_iter_mut().all(|(chunk, (head, order))| {
+        let name = ChunkName { array, chunk: *chunk as u32, version: head.version };
+        match keys.of(opening_of(&name)) {
+            Some(keys) => {
+                keys.permutation().order(array.0 as u8, name.chunk, tick_of(&name), order);
+                true
+            }
+            None => head.version == 0,
+        }
+    });
+    if all_known { Ok(()) } else { Err(torn()) }
+}
+
+fn exact(tag: u16, data: Vec<u8>) -> Section {
+    Section { tag, padded_len: data.len(), data }
+}
+
+fn find(sections: &[Section], tag: u16) -> Result<&[u8]> {
+    sections.iter().find(|s| s.tag == tag).map(|s| &s.data[..]).ok_or_else(torn)
+}
+
+fn torn() -> Error {
+    Error::Bug("the checkpoint does not hold together".into())
+}
+
+/// Reads numbers off a section.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(torn)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number<const BYTES: usize>(&mut self) -> Result<[u8; BYTES]> {
+        self.take(BYTES)?.try_into().map_err(|_| torn())
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.number().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.number().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.number().map(u64::from_le_bytes)
+    }
+}

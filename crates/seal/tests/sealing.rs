@@ -1,0 +1,120 @@
+//! What a sealed cell, a blob, a slot order and a key file promise.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use fogbank_env::{Purpose, Randomness};
+use fogbank_seal::*;
+
+fn keys(master: u8, store: u8, salt: u8) -> IncarnationKeys {
+    let master = MasterKey::from_bytes(&mut [master; 32]);
+    IncarnationKeys::derive(&master, StoreId([store; 16]), Salt([salt; 16]))
+}
+
+const PLACE: Place = Place { array: 1, chunk: 77, cell: 13, tick: 5 };
+
+#[test]
+fn a_cell_opens_only_where_and_when_it_was_sealed() {
+    let ours = keys(1, 2, 3);
+    let mut cell = [7_u8; 100];
+    ours.cells().seal(PLACE, &mut cell);
+    let mut out = [0; 84];
+    assert_eq!(ours.cells().open(PLACE, &cell, &mut out), Ok(()));
+    assert_eq!(out, [7; 84]);
+
+    let moved = [
+        Place { array: 2, ..PLACE },
+        Place { chunk: 78, ..PLACE },
+        Place { cell: 14, ..PLACE },
+        Place { tick: 6, ..PLACE },
+        Place { tick: 5 | (1 << 39), ..PLACE },
+    ];
+    for place in moved {
+        assert_eq!(ours.cells().open(place, &cell, &mut out), Err(Forged), "{place:?}");
+    }
+    for other in [keys(9, 2, 3), keys(1, 9, 3), keys(1, 2, 9)] {
+        assert_eq!(other.cells().open(PLACE, &cell, &mut out), Err(Forged));
+    }
+}
+
+#[test]
+fn every_flipped_bit_and_every_other_length_is_refused() {
+    let ours = keys(1, 2, 3);
+    let mut cell = [7_u8; 40];
+    ours.cells().seal(PLACE, &mut cell);
+    for bit in 0..cell.len() * 8 {
+        let mut forged = cell;
+        forged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(ours.cells().open(PLACE, &forged, &mut [0; 24]), Err(Forged), "bit {bit}");
+    }
+    for length in 0..cell.len() {
+        assert_eq!(ours.cells().open(PLACE, &cell[..length], &mut [0; 24]), Err(Forged));
+    }
+}
+
+#[test]
+fn a_blob_binds_its_number_and_its_header() {
+    let ours = keys(1, 2, 3);
+    let place = BlobPlace { kind: 1, piece: 0, sequence: 9 };
+    let sealed = ours.blobs().seal(place, b"name", vec![5; 33]);
+    assert_eq!(ours.blobs().open(place, b"name", &sealed).as_deref(), Ok(&[5; 33][..]));
+    assert_eq!(ours.blobs().open(place, b"other", &sealed), Err(Forged));
+    assert_eq!(
+        ours.blobs().open(BlobPlace { sequence: 8, ..place }, b"name", &sealed),
+        Err(Forged)
+    );
+    assert_eq!(ours.blobs().open(place, b"name", &sealed[..10]), Err(Forged));
+}
+
+#[test]
+fn slot_orders_are_permutations_that_repeat_and_are_uniform() {
+    let ours = keys(1, 2, 3);
+    let order = |chunk, tick| {
+        let mut order = [0; 6];
+        ours.permutation().order(0, chunk, tick, &mut order);
+        order
+    };
+    assert_eq!(order(3, 4), order(3, 4));
+    let mut count = [[0_u32; 6]; 6];
+    let draws = 24_000;
+    for i in 0..draws {
+        let drawn = order(i % 7, u64::from(i));
+        let mut sorted = drawn;
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+        for (position, slot) in drawn.into_iter().enumerate() {
+            count[position][slot as usize] += 1;
+        }
+    }
+    let expected = f64::from(draws) / 6.0;
+    let chi2: f64 =
+        count.iter().flatten().map(|&c| (f64::from(c) - expected).powi(2) / expected).sum();
+    assert!(chi2 < 80.0, "chi-squared {chi2} with 25 degrees of freedom"); // p < 1e-7
+}
+
+#[test]
+fn a_key_file_is_private_kept_and_never_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    let mut stream = Randomness::repeatable(1).stream(Purpose::MasterKey);
+    let missing = load_or_create(&path, &mut stream, false);
+    assert!(matches!(missing, Err(KeyFileError::Io { .. })));
+
+    load_or_create(&path, &mut stream, true).unwrap();
+    let text = fs::read(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    load_or_create(&path, &mut stream, true).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), text);
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let shared = load_or_create(&path, &mut stream, true);
+    assert!(matches!(shared, Err(KeyFileError::ReadableByOthers { mode: 0o640, .. })));
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    for broken in ["", "fogbank-key-1 ", "fogbank-key-1 zz", "something else entirely"] {
+        fs::write(&path, broken).unwrap();
+        let result = load_or_create(&path, &mut stream, true);
+        assert!(matches!(result, Err(KeyFileError::NotAKey { .. })), "{broken:?}");
+        assert_eq!(fs::read(&path).unwrap(), broken.as_bytes());
+    }
+}
