@@ -55,6 +55,7 @@ mod version;
 mod view;
 mod watch;
 
+pub use checkpoint::FIRST_TAG as FIRST_SECTION_TAG;
 pub use error::{Error, Pause, Result};
 pub use key::{Key, KeyRange};
 pub use program::Program;
