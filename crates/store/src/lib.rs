@@ -19,6 +19,7 @@
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod file;
 mod forward;
 mod hash;
 mod memory;
@@ -26,6 +27,7 @@ mod shape;
 mod xor;
 
 pub use call::{Call, Operation, Reply};
+pub use file::{FileOptions, FileStore};
 pub use hash::{PlaceHasher, PlaceMap};
 pub use memory::MemoryStore;
 pub use shape::CHUNK_BYTES_MAX;
