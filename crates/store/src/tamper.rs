@@ -179,11 +179,14 @@ impl State {
 
     fn stale_chunk(&self, call: &Call<'_>, chunks: &mut [Option<Bytes>]) -> bool {
         let Call::ReadChunks(names) = call else { return false };
-        let mut stale = names.iter().zip(chunks).filter_map(|(&name, data)| {
-            let old = self.older(name)?;
-            Some(*data = Some(old.clone()))
-        });
-        stale.next().is_some()
+        let mut asked = names.iter().zip(chunks);
+        asked.any(|(&name, data)| {
+            let older = self.older(name);
+            if older.is_some() {
+                *data = older.cloned();
+            }
+            older.is_some()
+        })
     }
 
     fn stale_blob(&self, call: &Call<'_>, bytes: &mut Bytes) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! The order of fields is drawn in `docs/trace-format.md`; `decode.rs` is its mirror.
 
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::wire::{NO_NAME, put_bytes, put_cells, put_name, put_varint};
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// What the calling side knows of the arrays: bytes of a cell, if it saw the array made.
-pub(super) trait CellBytes {
+pub(super) trait CellBytes: Sync {
     fn cell_bytes(&self, array: ArrayId) -> Option<usize>;
 }
 
@@ -38,11 +39,12 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl CellByt
         }
         Call::WriteChunks(writes) => {
             put_varint(out, writes.len() as u64);
-            let mut last = NO_NAME;
-            for write in writes {
+            let bytes = writes.iter().map(|write| write.data.len()).sum();
+            put_each(out, writes, bytes, |out, at, write| {
+                let mut last = at.checked_sub(1).map_or(NO_NAME, |before| writes[before].chunk);
                 put_name(out, &mut last, write.chunk);
                 put_seen(out, &write.data, shapes.cell_bytes(write.chunk.array));
-            }
+            });
         }
         Call::BlobGet(name) | Call::BlobList(name) => put_bytes(out, name.as_bytes()),
         Call::BlobPut(name, data, condition) => {
@@ -103,7 +105,8 @@ pub(super) fn put_reply(
         Ok(Reply::Chunks(read)) => {
             out.push(OUTCOME_CHUNKS);
             put_varint(out, read.len() as u64);
-            for (index, data) in read.iter().enumerate() {
+            let bytes = read.iter().flatten().map(|data| data.len()).sum();
+            put_each(out, read, bytes, |out, at, data| {
                 out.push(u8::from(data.is_some()));
                 match (data, shapes) {
                     (None, _) => {}
@@ -112,12 +115,11 @@ pub(super) fn put_reply(
                         put_varint(out, 0);
                     }
                     (Some(data), Some(shapes)) => {
-                        let cell_bytes =
-                            chunks.get(index).map(|name| shapes.cell_bytes(name.array));
+                        let cell_bytes = chunks.get(at).map(|name| shapes.cell_bytes(name.array));
                         put_seen(out, data, cell_bytes.flatten());
                     }
                 }
-            }
+            });
         }
         Ok(Reply::Names(names)) => {
             out.push(OUTCOME_LISTED);
@@ -154,15 +156,46 @@ fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], fingerprints: bool) {
     if alike {
         put_varint(out, common.unwrap_or_default() as u64);
     }
-    for cell in cells {
+    let bytes = if fingerprints { cells.iter().filter_map(length).sum() } else { 0 };
+    put_each(out, cells, bytes, |out, _, cell| {
         if !alike {
             put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
         }
         if let (Cell::Bytes(bytes), true) = (cell, fingerprints) {
             out.extend(xxh3_64(bytes).to_le_bytes());
         }
-    }
+    });
 }
+
+/// Appends every item; on all cores where there are many bytes to fingerprint. The result is the
+/// same either way: `put` depends on the item and its index alone.
+fn put_each<T: Sync>(
+    out: &mut Vec<u8>,
+    items: &[T],
+    bytes: usize,
+    put: impl Fn(&mut Vec<u8>, usize, &T) + Sync,
+) {
+    if bytes < PARALLEL_BYTES_MIN {
+        items.iter().enumerate().for_each(|(at, item)| put(out, at, item));
+        return;
+    }
+    let parts = 4 * rayon::current_num_threads();
+    let part_items = items.len().div_ceil(parts).max(1);
+    let encoded: Vec<Vec<u8>> = items
+        .par_chunks(part_items)
+        .enumerate()
+        .map(|(part, items)| {
+            let mut out = Vec::new();
+            let first = part * part_items;
+            items.iter().enumerate().for_each(|(at, item)| put(&mut out, first + at, item));
+            out
+        })
+        .collect();
+    encoded.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+/// Fingerprinting less than this is done before another thread has woken.
+const PARALLEL_BYTES_MIN: usize = 1 << 20;
 
 /// The kind of the event of a request.
 pub(super) fn kind(operation: Operation) -> u8 {

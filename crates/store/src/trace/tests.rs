@@ -121,6 +121,45 @@ async fn says_what_travelled() {
     );
 }
 
+/// Batches of megabytes are fingerprinted on all cores: the bytes in the trace are the same.
+#[tokio::test]
+async fn large_batches_say_what_small_ones_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = ArrayShape { chunks: 50, cells_per_chunk: 40, cell_bytes: 5000 };
+    let names: Vec<_> =
+        (0..30).map(|c| ChunkName { array: ARRAY, chunk: 49 - c, version: 2 }).collect();
+    let write = |&chunk| ChunkWrite { chunk, data: conformance::content(shape, chunk) };
+    let mut seen = Vec::new();
+    for batch in [1, 30] {
+        let path = folder.path().join(format!("trace-of-{batch}"));
+        let trace = begun(&path, TraceOptions::default());
+        let store = Recorded::new(MemoryStore::new(), trace);
+        store.create_array(ARRAY, shape).await.unwrap();
+        for names in names.chunks(batch) {
+            store.write_chunks(names.iter().map(write).collect()).await.unwrap();
+            store.read_chunks(names).await.unwrap();
+            let mut reads = CellReads::default();
+            names.iter().for_each(|&name| reads.push(name, 0..40));
+            store.read_cells(&reads).await.unwrap();
+        }
+        drop(store);
+        let (mut writes, mut chunks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        for event in TraceReader::open(&path).unwrap() {
+            match event.unwrap() {
+                Event::Sent(Sent { request: Request::WriteChunks { writes: some }, .. }) => {
+                    writes.extend(some);
+                }
+                Event::Done(Done { outcome: Outcome::Chunks(some), .. }) => chunks.extend(some),
+                Event::Done(Done { outcome: Outcome::Cells(some), .. }) => cells.extend(some),
+                _ => {}
+            }
+        }
+        assert_eq!((writes.len(), chunks.len(), cells.len()), (30, 30, 1200));
+        seen.push((writes, chunks, cells));
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
 #[tokio::test]
 async fn goes_on_in_further_files_and_misses_none() {
     let folder = tempfile::tempdir().unwrap();
