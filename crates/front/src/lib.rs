@@ -1,4 +1,1 @@
-//! What clients speak to: each protocol behind its own Cargo feature.
-
-#[cfg(feature = "resp")]
-pub mod resp;
+//! placeholder

@@ -159,7 +159,8 @@ async fn check_after_replay(mut engine: RingEngine) {
     for address in 0..CAPACITY {
         copy.extend(engine.read_batch(&[Address(address)]).await.unwrap());
     }
-    let expected: Vec<_> = (0..CAPACITY).map(|a| (!a.is_multiple_of(11)).then(|| value(a, 1))).collect();
+    let expected: Vec<_> =
+        (0..CAPACITY).map(|a| (!a.is_multiple_of(11)).then(|| value(a, 1))).collect();
     assert_eq!(copy, expected, "the aborted epoch left no trace in the data");
 }
 
