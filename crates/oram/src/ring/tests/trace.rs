@@ -162,6 +162,74 @@ async fn every_cell_written_is_fresh_and_of_one_length() {
     assert!(cells.len() > 5_000);
 }
 
+/// The canary of the oracle: each of these changes to an honest trace is a leak or breaks data, and
+/// each has to be noticed.
+#[tokio::test]
+async fn the_oracle_notices_every_change_of_a_trace() {
+    let changes: [(&str, fn(&mut Reads)); 7] = [
+        ("a path read is skipped", |reads| reads.truncate(reads.len() - 1)),
+        ("a bucket is read once more", |reads| reads.push(reads[0].clone())),
+        ("two reads change places", |reads| reads.swap(0, 1)),
+        ("another version is read", |reads| reads[0].0.version += 1),
+        ("another bucket is read", |reads| reads[0].0.chunk += 1),
+        ("an eviction reads less than Z", |reads| first_of(reads, 4).1.truncate(3)),
+        ("a path read takes two slots", |reads| {
+            let cells = &mut first_of(reads, 1).1;
+            cells.push((cells[0] + 1) % 9);
+        }),
+    ];
+    for (change, apply) in changes {
+        assert!(is_noticed(apply).await, "{change}");
+    }
+    assert!(!is_noticed(|_| {}).await, "an honest trace passes");
+    assert!(is_noticed_twice().await, "a slot is read twice");
+}
+
+type Reads = Vec<(fogbank_store::ChunkName, Vec<u16>)>;
+
+fn first_of(reads: &mut Reads, cells: usize) -> &mut (fogbank_store::ChunkName, Vec<u16>) {
+    reads.iter_mut().find(|(_, slots)| slots.len() == cells).unwrap()
+}
+
+/// An oracle that has followed some honest epochs, and the next batch.
+async fn honest() -> (Oracle, Vec<u32>, Reads) {
+    let (cloud, journal) = (Arc::new(Cloud::default()), Journal::default());
+    let mut engine = engine(&cloud, settings(200, (4, 5, 3)), 11).await;
+    engine.set_journal(Box::new(journal.clone()));
+    let mut oracle = Oracle::new(*engine.geometry());
+    for _ in 0..80 {
+        engine.read_batch(&[Address(1)]).await.unwrap();
+        oracle.read_batch(&leaves_of(&journal.take()[0]), &cloud.take_seen());
+        engine.commit().await.unwrap();
+        oracle.commit(&cloud.take_seen());
+    }
+    engine.read_batch(&[Address(1)]).await.unwrap();
+    let leaves = leaves_of(&journal.take()[0]);
+    let Some(Seen::Read(reads)) = cloud.take_seen().pop() else { panic!("one message") };
+    (oracle, leaves, reads)
+}
+
+async fn is_noticed(change: impl Fn(&mut Reads)) -> bool {
+    let (oracle, leaves, mut reads) = honest().await;
+    change(&mut reads);
+    panics(oracle, leaves, reads)
+}
+
+/// Reads in one bucket version the slot again that a read before it took.
+async fn is_noticed_twice() -> bool {
+    let (oracle, leaves, mut reads) = honest().await;
+    let root = reads[0].clone();
+    assert_eq!(root.1.len(), 1);
+    let again = reads.iter_mut().skip(1).find(|(name, slots)| *name == root.0 && slots.len() == 1);
+    again.unwrap().1 = root.1;
+    panics(oracle, leaves, reads)
+}
+
+fn panics(mut oracle: Oracle, leaves: Vec<u32>, reads: Reads) -> bool {
+    let feed = move || oracle.read_batch(&leaves, &[Seen::Read(reads)]);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(feed)).is_err()
+}
+
 /// The share of read leaves in the half of the last evicted path. Skipping the path read of blocks
 /// that evictions left in the stash shifts it, but only with buckets as small as these: at
 /// 100/196/168 the residue is nearly always empty and the fault would pass every test.
