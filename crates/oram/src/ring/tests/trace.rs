@@ -36,16 +36,23 @@ async fn run(settings: RingSettings, workload: Workload, epochs: u32) -> (Vec<u3
     let (mut random, mut leaves) = (super::workload(5), Vec::new());
     cloud.take_seen();
     for epoch in 0..epochs {
+        let mut before = 0;
         for batch in 0..settings.read_batches as u32 {
             let at = epoch * settings.read_batches as u32 + batch;
             let addresses = reads_of(workload, &settings, at, &mut random);
             engine.read_batch(&addresses).await.unwrap();
             let batch_leaves = leaves_of(&journal.take()[0]);
             assert_eq!(batch_leaves.len(), settings.shape.read_batch);
+            if settings.prefetch && batch + 1 == settings.read_batches as u32 {
+                oracle.prefetched = settings.shape.write_batch;
+            }
             oracle.read_batch(&batch_leaves, &cloud.take_seen());
             leaves.extend(batch_leaves);
+            before = engine.stats().read_calls;
         }
         engine.write_batch(writes_of(workload, &settings, epoch, &mut random)).await.unwrap();
+        let write_reads = engine.stats().read_calls - before;
+        assert!(!settings.prefetch || write_reads == 0, "the write batch reads nothing");
         oracle.write_batch(settings.shape.write_batch, &cloud.take_seen());
         engine.commit().await.unwrap();
         oracle.commit(&cloud.take_seen());
@@ -102,6 +109,8 @@ async fn the_oracle_predicts_every_message_of_every_workload() {
         assert_eq!(cached.geometry().unwrap().cached_levels, 2);
         run(cached, workload, 60).await;
         run(settings(13, (1, 1, 1)), workload, 40).await;
+        let prefetching = RingSettings { prefetch: true, ..settings(200, (4, 5, 3)) };
+        run(prefetching, workload, 60).await;
     }
 }
 
@@ -166,7 +175,7 @@ async fn every_cell_written_is_fresh_and_of_one_length() {
 /// each has to be noticed.
 #[tokio::test]
 async fn the_oracle_notices_every_change_of_a_trace() {
-    let changes: [(&str, fn(&mut Reads)); 7] = [
+    let changes: [Change; 7] = [
         ("a path read is skipped", |reads| reads.truncate(reads.len() - 1)),
         ("a bucket is read once more", |reads| reads.push(reads[0].clone())),
         ("two reads change places", |reads| reads.swap(0, 1)),
@@ -184,6 +193,8 @@ async fn the_oracle_notices_every_change_of_a_trace() {
     assert!(!is_noticed(|_| {}).await, "an honest trace passes");
     assert!(is_noticed_twice().await, "a slot is read twice");
 }
+
+type Change = (&'static str, fn(&mut Reads));
 
 type Reads = Vec<(fogbank_store::ChunkName, Vec<u16>)>;
 
