@@ -22,6 +22,9 @@ pub struct RingSettings {
     /// Keep rewritten buckets in the proxy until the epoch ends and write each once (Obladi). False
     /// writes through after every eviction and reshuffle (plain Ring ORAM, for comparison).
     pub epoch_buffer: bool,
+    /// Fetch what the evictions of the write batch will need with the last of the `read_batches` of
+    /// an epoch: the write batch then reads nothing and saves a round trip. The same cells.
+    pub prefetch: bool,
     /// Let the cloud XOR the cells of a path read, where it offers to.
     pub xor: bool,
     /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for owners
@@ -40,6 +43,7 @@ impl RingSettings {
             cache_bytes: 0,
             array: 0,
             epoch_buffer: true,
+            prefetch: false,
             xor: false,
             keep_superseded: false,
         }
