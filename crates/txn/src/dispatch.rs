@@ -43,7 +43,9 @@ impl Core {
     /// Admits and runs what can be, at most `steps` programs. Whether there is more to do.
     pub(crate) fn advance(&mut self, steps: usize) -> bool {
         for _ in 0..steps {
-            if let Some(program) = self.schedule.next_ready() {
+            if self.drained {
+                return false;
+            } else if let Some(program) = self.schedule.next_ready() {
                 self.attempt(program);
             } else if !self.has_room() {
                 return false;
@@ -58,7 +60,8 @@ impl Core {
 
     /// Whether some program may be run or admitted now.
     pub(crate) fn has_work(&self) -> bool {
-        self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room())
+        let work = self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room());
+        work && !self.drained
     }
 
     /// After anything that may have aborted a transaction: programs that read from it run again.

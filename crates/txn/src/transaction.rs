@@ -167,6 +167,12 @@ impl Transaction {
         self.0.place().as_ref().map_or(0, |place| place.rounds)
     }
 
+    /// Its place in the serial order, once it has begun: epoch and timestamp. For checkers of
+    /// histories.
+    pub fn stamp(&self) -> Option<(u64, u64)> {
+        self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
+    }
+
     /// Asks for the commit and waits until the epoch is over and durable.
     pub async fn commit(&self) -> Result<()> {
         if self.0.place().is_none() {
