@@ -226,7 +226,7 @@ async fn client(world: std::sync::Arc<World>, seed: u64) -> Vec<(u64, u64, Vec<S
     for turn in 0..12 {
         let nap = random.next_u64() % 9;
         world.sleep_ms(nap).await;
-        if random.next_u64() % 3 == 0 {
+        if random.next_u64().is_multiple_of(3) {
             let draw = Randomness::repeatable(seed * 1_000 + turn).stream(Purpose::Workload);
             let mut body = program(draw);
             let stamped = session.submit(move |v: &mut View<'_>| Ok((body(v)?, v.stamp())));
@@ -239,7 +239,7 @@ async fn client(world: std::sync::Arc<World>, seed: u64) -> Vec<(u64, u64, Vec<S
         for _ in 0..1 + random.next_u64() % 4 {
             let savepoint = txn.savepoint();
             match statement(&txn, &mut random).await {
-                Ok(seen) if random.next_u64() % 8 == 0 && savepoint.is_ok() => {
+                Ok(seen) if random.next_u64().is_multiple_of(8) && savepoint.is_ok() => {
                     // What was read stays read; what was written goes.
                     let Ok(()) = txn.rollback_to(savepoint.unwrap()) else { break };
                     history.extend(
@@ -254,7 +254,7 @@ async fn client(world: std::sync::Arc<World>, seed: u64) -> Vec<(u64, u64, Vec<S
             world.sleep_ms(nap).await;
         }
         let Some((epoch, ts)) = txn.stamp() else { continue };
-        if random.next_u64() % 5 > 0 && txn.commit().await.is_ok() {
+        if !random.next_u64().is_multiple_of(5) && txn.commit().await.is_ok() {
             committed.push((epoch, ts, history));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fogbank_env::Nanos;
+use fogbank_env::{Nanos, Visibility};
 use fogbank_txn::{Error, View};
 
 use crate::support::{Setup, World, bytes, increment, key, keys};
@@ -194,4 +194,16 @@ async fn back_to_back_epochs_keep_the_shape_and_let_transactions_go_on() {
     assert_eq!(rounds.await, Ok(3));
     let kinds: String = world.shape().iter().map(|(_, kind)| kind).collect();
     assert!(kinds.starts_with("rrrwcrrrwc"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_that_depend_on_the_load_are_secret() {
+    let world = Setup::default().start().await;
+    world.fill(&keys(5), b"1").await;
+    let public: Vec<_> = world.metrics.snapshot(Visibility::Public);
+    let epochs = world.count('c') as u64;
+    assert_eq!(public, [("epochs", epochs), ("grid_points_skipped", 0)]);
+    let secret = world.metrics.snapshot(Visibility::Secret);
+    assert!(secret.contains(&("programs_committed", 5)));
+    assert!(secret.contains(&("blocks_written", 5)));
 }
