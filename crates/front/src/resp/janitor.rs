@@ -6,11 +6,9 @@
 //! cloud sees none of it. In this order: dead generations, retired collections, expired keys,
 //! incarnation numbers nobody needs any more.
 
-use super::keyspace::{Bounds, Keyspace, Outcome};
-use super::layout::{
-    Group, Kind, Role, dead_generations, shared_group,
-};
 use super::command::reply_of;
+use super::keyspace::{Bounds, Keyspace, Outcome};
+use super::layout::{Group, Kind, Role, dead_generations, shared_group};
 use super::reply::Reply;
 use bytes::Bytes;
 use fogbank_env::Clock;
@@ -72,10 +70,8 @@ impl Program for Round {
             Err(halt) => return reply_of(Err(halt)),
         };
         let walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = Walks {
-            deadlines: walks.deadlines.clone(),
-            incarnations: walks.incarnations.clone(),
-        };
+        let from =
+            Walks { deadlines: walks.deadlines.clone(), incarnations: walks.incarnations.clone() };
         drop(walks);
         match round(db, self.quota, from) {
             Ok(after) => {

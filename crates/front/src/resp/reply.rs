@@ -142,10 +142,7 @@ impl Reply {
             Reply::Double(value) => double3(*value, out),
             Reply::Verbatim(text) => {
                 let format = redis_protocol::resp3::types::VerbatimStringFormat::Text;
-                scalar3(
-                    Frame3::VerbatimString { data: text.as_bytes(), format, attributes },
-                    out,
-                );
+                scalar3(Frame3::VerbatimString { data: text.as_bytes(), format, attributes }, out);
             }
             Reply::Array(items) => sequence3(b'*', items, out),
             Reply::Set(items) => sequence3(b'~', items, out),

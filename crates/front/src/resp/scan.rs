@@ -212,8 +212,7 @@ mod tests {
     #[test]
     fn a_cursor_names_one_position() {
         let cursors = Cursors::default();
-        let numbers: Vec<u64> =
-            (0..1000u32).map(|i| cursors.number(&i.to_be_bytes())).collect();
+        let numbers: Vec<u64> = (0..1000u32).map(|i| cursors.number(&i.to_be_bytes())).collect();
         for (i, number) in (0..1000u32).zip(&numbers) {
             assert!(*number != 0 && *number < 1 << CURSOR_BITS);
             assert_eq!(cursors.position(*number).as_deref(), Some(&i.to_be_bytes()[..]));

@@ -2,7 +2,7 @@
 
 use super::deadlines::{Unit, deadline_argument};
 use super::{
-    extended, extended_sum, integer, integer_sum, NOT_AN_INTEGER, syntax_error, wrong_arity,
+    NOT_AN_INTEGER, extended, extended_sum, integer, integer_sum, syntax_error, wrong_arity,
 };
 use crate::resp::frame::Request;
 use crate::resp::keyspace::{Keyspace, Located, Outcome, fail};
@@ -29,7 +29,11 @@ enum Expiry {
     Keep,
     Persist,
     /// In argument so-and-so, in a unit, counted from now or not.
-    Argument { index: usize, unit: Unit, relative: bool },
+    Argument {
+        index: usize,
+        unit: Unit,
+        relative: bool,
+    },
 }
 
 #[derive(Default)]
@@ -103,11 +107,7 @@ pub fn set(db: &mut Db, request: &Request) -> Outcome {
     let (conditions, expiry) = options(request, 3, true)?;
     let deadline = expiry_ms(db, request, expiry)?;
     let name = request.get(1);
-    let located = if conditions.get {
-        db.write(name, Kind::String)?
-    } else {
-        db.settled(name)?
-    };
+    let located = if conditions.get { db.write(name, Kind::String)? } else { db.settled(name)? };
     let exists = located.kind().is_some();
     let before = match (conditions.get, exists) {
         (true, true) => Reply::Bulk(db.value(name)?),
