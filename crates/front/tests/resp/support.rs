@@ -140,7 +140,11 @@ impl Client {
             match decode_bytes_mut(&mut self.input) {
                 Ok(Some((frame, _, _))) => return Some(frame),
                 Ok(None) => {}
-                Err(error) => panic!("{error:?} in {}", self.input.escape_ascii()),
+                Err(error) => panic!(
+                    "{error:?} from {:?} in {}",
+                    self.stream.peer_addr(),
+                    self.input.escape_ascii()
+                ),
             }
             match self.stream.read_buf(&mut self.input).await {
                 Ok(0) | Err(_) => return None,
