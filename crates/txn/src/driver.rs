@@ -111,9 +111,6 @@ impl Driver {
         self.check_count(&addresses, &values)?;
         self.shared.with(|core| core.deliver(values))?;
         self.shared.beat();
-        if self.grid.is_back_to_back() {
-            self.pause_for_a_moment().await;
-        }
         Ok(())
     }
 
@@ -142,6 +139,9 @@ impl Driver {
 
     /// Sleeps until the next point of the grid.
     async fn wait_for_point(&mut self) -> Point {
+        if self.grid.is_back_to_back() {
+            self.pause_for_a_moment().await;
+        }
         let clock = self.shared.clock.clone();
         let point = self.grid.point(clock.now());
         self.figures.points_skipped.set(self.grid.skipped());
