@@ -121,13 +121,16 @@ fn reclaim_retired(db: &mut Keyspace<'_, '_>, left: &mut usize) -> Outcome<()> {
     Ok(())
 }
 
+/// Records met on a walk.
+type Found = Vec<(Key, Stat)>;
+
 /// Some members of a group after `last`, and where to go on: from the start after the end.
 fn some(
     db: &mut Keyspace<'_, '_>,
     group: &[u8],
     last: Option<&[u8]>,
     count: usize,
-) -> Outcome<(Vec<(Key, Stat)>, Option<Bytes>)> {
+) -> Outcome<(Found, Option<Bytes>)> {
     let from = last.map_or(Bound::Unbounded, Bound::Excluded);
     let keys = db.view.scan(&KeyRange::members(group, from, Bound::Unbounded), count, false)?;
     let next = keys.last().filter(|_| keys.len() == count);
