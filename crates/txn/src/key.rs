@@ -217,6 +217,15 @@ impl KeyRange {
         Self { start: self.start.clone(), end: Some(end) }
     }
 
+    /// The part that a scan has seen which stopped at `last`; all of it if it did not stop.
+    pub(crate) fn up_to(&self, last: Option<&Key>, reverse: bool) -> Self {
+        match last {
+            None => self.clone(),
+            Some(last) if reverse => Self { start: last.clone(), end: self.end.clone() },
+            Some(last) => Self { start: self.start.clone(), end: Self::key(last).end },
+        }
+    }
+
     /// Whether `key` lies inside.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start && self.end.as_ref().is_none_or(|end| key < end)
@@ -312,7 +321,17 @@ mod tests {
     use super::*;
 
     const PARTS: [&[u8]; 12] = [
-        b"", b"\0", b"\0\0", b"\0\x01", b"\x01", b"\x01\x01", b"\x02", b"a", b"a\0", b"ab", b"\xff",
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0\x01",
+        b"\x01",
+        b"\x01\x01",
+        b"\x02",
+        b"a",
+        b"a\0",
+        b"ab",
+        b"\xff",
         b"\xff\xff",
     ];
 

@@ -54,6 +54,8 @@ pub struct Components {
 /// What one program or transaction may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// Blocks of one read batch.
+    pub blocks_per_batch: usize,
     /// Blocks one program may read: all read batches of an epoch.
     pub blocks_read_max: usize,
     /// Records one program may read, if each holds one block.
