@@ -3,13 +3,23 @@
 //! An engine turns accesses to logical *addresses* into traffic whose shape is a randomised
 //! function of public data only. What the engines share stands beside them; each engine is a
 //! folder whose files carry its paper's nouns.
+//!
+//! | module | one line |
+//! |---|---|
+//! | [`ring`] | Obladi: epochs of fixed batches over a parallel Ring ORAM |
+//! | [`geometry`] | checked shapes of trees and the analytical model behind them |
+//! | [`tree`] | arithmetic of complete binary trees: paths, buckets, eviction order |
+//! | `position` | which leaf a block is mapped to, and where it is |
+//! | `stash` | the stash and the cached top of the tree, one structure |
+//! | `slab` | payloads behind handles |
+//! | [`conformance`] | the suite that every batched engine passes |
 
 pub mod conformance;
 pub mod geometry;
-pub mod position;
+mod position;
 pub mod ring;
-pub mod slab;
-pub mod stash;
+mod slab;
+mod stash;
 pub mod tree;
 
 use async_trait::async_trait;
@@ -77,6 +87,12 @@ pub trait BatchEngine: Send {
     /// Ends the epoch: writes every bucket rewritten in it once, makes that durable, and deletes
     /// what it supersedes.
     async fn commit(&mut self) -> Result<()>;
+
+    /// Deletes the chunk versions that commits so far have superseded, for an engine that was told
+    /// to keep them until the checkpoint that needs them no more is durable. Otherwise nothing.
+    async fn collect(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// The engine's trusted state between epochs, for a checkpoint.
     fn save(&mut self) -> Result<Vec<Section>>;

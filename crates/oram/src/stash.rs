@@ -3,7 +3,7 @@
 //! Blocks that are in no stored bucket are kept in 2^t bins by the top t bits of their leaf, where t
 //! is the number of cached levels. An eviction along a path can only place blocks of the bin of
 //! that path, and every block of that bin may go at least to level t of it; with t = 0 there is one
-//! bin, the ordinary stash. How many blocks there can be is argued in [`crate::geometry`].
+//! bin, the ordinary stash. How many blocks there can be is argued in `geometry`.
 //!
 //! The size is a secret: it goes into no message, no delay and no public figure.
 
@@ -45,11 +45,6 @@ impl Stash {
         self.len
     }
 
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The most blocks it held at any [`Stash::note_size`].
     pub fn len_max(&self) -> usize {
         self.len_max
@@ -59,11 +54,6 @@ impl Stash {
     /// eviction and at the end of a batch, not while buckets pass through.
     pub fn note_size(&mut self) {
         self.len_max = self.len_max.max(self.len);
-    }
-
-    /// The block at `index` of the bin of `leaf`.
-    pub fn get(&self, leaf: u32, index: u32) -> Option<&Held> {
-        self.bins[self.bin(leaf)].get(index as usize)
     }
 
     /// Adds a block and returns its index within its bin.
@@ -137,6 +127,6 @@ mod tests {
         let mut stash = Stash::new(10, 0);
         assert_eq!(stash.push(held(1, 0)), 0);
         assert_eq!(stash.push(held(2, 1023)), 1);
-        assert_eq!(stash.get(512, 1), Some(&held(2, 1023)));
+        assert_eq!(stash.bin_of(512)[1], held(2, 1023));
     }
 }

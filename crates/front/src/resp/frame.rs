@@ -33,13 +33,9 @@ pub struct Request {
 
 impl Request {
     /// Number of arguments, the name included; at least one.
+    #[allow(clippy::len_without_is_empty)] // never empty: a request has a name
     pub fn len(&self) -> usize {
         self.arguments.len()
-    }
-
-    /// Never true: a request has a name.
-    pub fn is_empty(&self) -> bool {
-        self.arguments.is_empty()
     }
 
     /// Bytes of the whole request.
@@ -86,11 +82,6 @@ impl Request {
             .collect();
         Self { frame: Bytes::from(words.concat()), arguments }
     }
-
-    /// A request from its words, for tests and for commands that are made of others.
-    pub fn of(words: &[&[u8]]) -> Self {
-        Self::from_words(&words.iter().map(|word| word.to_vec()).collect::<Vec<_>>())
-    }
 }
 
 /// How far the scan of the request at the front of the buffer has come.
@@ -107,12 +98,14 @@ struct Progress {
 pub struct Decoder {
     limits: Limits,
     progress: Option<Progress>,
+    /// Bytes of the current line, from its start, that hold no line end.
+    searched: usize,
 }
 
 impl Decoder {
     /// A decoder for a fresh connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, progress: None }
+        Self { limits, progress: None, searched: 0 }
     }
 
     /// The next complete request, or `None` until more input has arrived.
@@ -172,7 +165,7 @@ impl Decoder {
     }
 
     /// The header `*<count>`.
-    fn count(&self, input: &[u8], authenticated: bool) -> Result<Count, ProtocolError> {
+    fn count(&mut self, input: &[u8], authenticated: bool) -> Result<Count, ProtocolError> {
         let Some((text, len)) = self.line(input, 0, "too big mbulk count string")? else {
             return Ok(Count::Incomplete);
         };
@@ -192,7 +185,7 @@ impl Decoder {
 
     /// Where the argument that starts at `at` ends, once its header `$<length>` is there.
     fn argument(
-        &self,
+        &mut self,
         input: &[u8],
         at: usize,
         authenticated: bool,
@@ -217,13 +210,13 @@ impl Decoder {
 
     /// The line that starts at `at`, without its end, and where the next one starts.
     fn line<'a>(
-        &self,
+        &mut self,
         input: &'a [u8],
         at: usize,
         too_long: &str,
     ) -> Result<Option<(&'a [u8], usize)>, ProtocolError> {
         let rest = &input[at.min(input.len())..];
-        match rest.iter().take(self.limits.inline_bytes_max).position(|b| *b == b'\r') {
+        match self.find(rest, b'\r') {
             None if rest.len() > self.limits.inline_bytes_max => malformed(too_long),
             None => Ok(None),
             Some(end) => match rest.get(end + 1) {
@@ -235,9 +228,25 @@ impl Decoder {
         }
     }
 
-    fn inline(&self, input: &mut BytesMut) -> Result<Inline, ProtocolError> {
+    /// Where `end` is in the line, within the limit; what was searched once is not again.
+    fn find(&mut self, line: &[u8], end: u8) -> Option<usize> {
+        let limit = line.len().min(self.limits.inline_bytes_max + 1);
+        let from = self.searched.min(limit);
+        match line[from..limit].iter().position(|b| *b == end) {
+            Some(at) => {
+                self.searched = 0;
+                Some(from + at)
+            }
+            None => {
+                self.searched = limit;
+                None
+            }
+        }
+    }
+
+    fn inline(&mut self, input: &mut BytesMut) -> Result<Inline, ProtocolError> {
         let limit = self.limits.inline_bytes_max;
-        let Some(end) = input.iter().take(limit + 1).position(|b| *b == b'\n') else {
+        let Some(end) = self.find(input, b'\n') else {
             return if input.len() > limit {
                 malformed("too big inline request")
             } else {

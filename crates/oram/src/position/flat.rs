@@ -41,11 +41,6 @@ impl FlatPositions {
         Self { entries: vec![Entry { leaf: ABSENT, location: ABSENT }; capacity as usize] }
     }
 
-    /// How many addresses there are.
-    pub fn capacity(&self) -> u32 {
-        self.entries.len() as u32
-    }
-
     /// The leaf of `block`, or `None` if the address holds nothing.
     pub fn leaf(&self, block: u32) -> Option<u32> {
         let leaf = self.entries[block as usize].leaf;

@@ -49,7 +49,8 @@ pub(super) fn write_record() -> Vec<u8> {
 impl RingEngine {
     /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: first
     /// the restored checkpoint, then record by record. Blocks found get fresh leaves; a write batch
-    /// is replayed without its writes. Nothing is journalled, for it is in the journal.
+    /// is replayed without its writes, so it has to be the last batch of its epoch. Nothing is
+    /// journalled, for it is in the journal.
     ///
     /// # Errors
     /// [`Error::Caller`] if `record` is none of this store; otherwise as for a batch.

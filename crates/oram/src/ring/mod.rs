@@ -113,6 +113,12 @@ impl BatchEngine for RingEngine {
         self.finish(result)
     }
 
+    async fn collect(&mut self) -> Result<()> {
+        self.begin()?;
+        let result = self.delete_superseded().await;
+        self.finish(result)
+    }
+
     fn save(&mut self) -> Result<Vec<Section>> {
         self.fault.clone().map_or(Ok(()), Err)?;
         self.sections()
@@ -286,7 +292,8 @@ impl RingEngine {
         })
     }
 
-    /// From now on every batch is recorded in `journal` before it reads.
+    /// From now on every batch is recorded in `journal` before it reads. Meant for buffered epochs:
+    /// without [`RingSettings::epoch_buffer`] a batch commits midway and cannot be repeated.
     pub fn set_journal(&mut self, journal: Box<dyn ReadJournal>) {
         self.journal = Some(journal);
     }
@@ -294,18 +301,6 @@ impl RingEngine {
     /// The shape of the tree.
     pub fn geometry(&self) -> &Geometry {
         &self.planner.geometry
-    }
-
-    /// Deletes the chunk versions that commits so far have superseded, where
-    /// [`RingSettings::keep_superseded`] has kept them: once a checkpoint that does not need them is
-    /// durable.
-    ///
-    /// # Errors
-    /// As for a batch.
-    pub async fn collect(&mut self) -> Result<()> {
-        self.begin()?;
-        let result = self.delete_superseded().await;
-        self.finish(result)
     }
 
     /// Deletes every chunk version that is not current: what a proxy that died left behind. To be

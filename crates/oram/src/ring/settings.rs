@@ -22,7 +22,7 @@ pub struct RingSettings {
     pub epoch_buffer: bool,
     /// Let the cloud XOR the cells of a path read, where it offers to.
     pub xor: bool,
-    /// Leave superseded chunk versions in the cloud until [`super::RingEngine::collect`]: for owners
+    /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for owners
     /// who must be able to go back to the last checkpoint. False deletes them with each commit.
     pub keep_superseded: bool,
 }
