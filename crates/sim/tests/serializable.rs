@@ -5,12 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::{Clock, SystemClock};
-use fogbank_oram::BatchShape;
+use fogbank_env::{Clock, Randomness, SystemClock};
+use fogbank_oram::ring::{RingEngine, RingSettings};
+use fogbank_oram::{BatchEngine, BatchShape};
+use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_sim::driver::{Cheat, run};
 use fogbank_sim::history::{Class, History, Op, Outcome, Promise, Report, Seen};
 use fogbank_sim::memory::{Calls, Lie, MemoryEngine};
 use fogbank_sim::workload::Knobs;
+use fogbank_store::MemoryStore;
 use fogbank_txn::{Error, Settings};
 
 const SHAPE: BatchShape =
@@ -40,20 +43,36 @@ fn setting() -> Setting {
     Setting { shape: SHAPE, settings, knobs: Knobs::default() }
 }
 
-/// One run in virtual time; an error if the proxy noticed by itself that something was wrong.
-fn try_simulate(setting: &Setting, cheat: Cheat, lie: Lie, seed: u64) -> Result<Found, Error> {
+/// One run in virtual time over an engine; an error if the proxy noticed by itself that something
+/// was wrong.
+fn try_run<E: BatchEngine + 'static>(
+    setting: &Setting,
+    cheat: Cheat,
+    seed: u64,
+    engine: impl AsyncFnOnce(Arc<dyn Clock>) -> E,
+) -> Result<History, Error> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(1_700_000_000_000));
-        let engine = MemoryEngine::new(setting.shape, clock.clone(), 300_000, lie);
-        let calls = engine.calls();
+        let engine = engine(clock.clone()).await;
         let (settings, knobs) = (setting.settings.clone(), setting.knobs);
         let ran = run(Box::new(engine), settings, clock, knobs, cheat, seed).await?;
-        let report = ran.history.check(Promise::Strict);
-        let calls = calls.lock().expect("nobody panicked").clone();
-        Ok(Found { history: ran.history, report, calls })
+        Ok(ran.history)
     })
+}
+
+/// The same over an engine in memory.
+fn try_simulate(setting: &Setting, cheat: Cheat, lie: Lie, seed: u64) -> Result<Found, Error> {
+    let mut calls = Arc::default();
+    let history = try_run(setting, cheat, seed, async |clock| {
+        let engine = MemoryEngine::new(setting.shape, clock, 300_000, lie);
+        calls = engine.calls();
+        engine
+    })?;
+    let report = history.check(Promise::Strict);
+    let calls: Calls = calls.lock().expect("nobody panicked").clone();
+    Ok(Found { history, report, calls })
 }
 
 fn simulate(setting: &Setting, cheat: Cheat, seed: u64) -> Found {
@@ -119,6 +138,26 @@ fn back_to_back_epochs_are_serializable() {
     let settings = Settings { interval: Duration::ZERO, ..setting().settings };
     let knobs = Knobs { vanish: 60, ..Knobs::default() };
     survive("back to back", 10_000, &Setting { settings, knobs, ..setting() });
+}
+
+/// The whole of it: transactions over the ring engine over a cloud in memory.
+#[test]
+fn transactions_over_the_ring_engine_are_serializable() {
+    let shape = BatchShape { capacity: 3_000, read_batch: 40, write_batch: 80, ..SHAPE };
+    let knobs = Knobs { transactions: 50, clients: 20, generation: 300, ..Knobs::default() };
+    let setting = Setting { shape, knobs, ..setting() };
+    for seed in 1..=2 * number("FOGBANK_SIM_SCALE", 1) {
+        let history = try_run(&setting, Cheat::Honest, seed, async |_| {
+            let ring = RingSettings::new(shape, setting.settings.read_batches);
+            let master = MasterKey::from_bytes(&mut [7; 32]);
+            let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([seed as u8; 16])]);
+            let (keys, cloud) = (keys.expect("keys"), MemoryStore::default());
+            let random = Randomness::repeatable(seed).split(u64::MAX);
+            let made = RingEngine::create(Arc::new(cloud), Arc::new(keys), ring, &random).await;
+            made.expect("the engine is made")
+        });
+        history.expect("the proxy runs").check(Promise::Strict).assert_clean();
+    }
 }
 
 /// Virtual time and one seed: the same run to the last bit.
