@@ -44,7 +44,7 @@ impl Plan {
     fn again(&self) -> String {
         format!(
             "FOGBANK_DIFF_SEED={} FOGBANK_DIFF_COMMANDS={} FOGBANK_DIFF_CONNECTIONS={} \
-             FOGBANK_DIFF_DEPTH={} cargo test -p fogbank-cli --test clients differential",
+             FOGBANK_DIFF_DEPTH={} cargo test --test clients differential",
             self.seed, self.commands, self.connections, self.depth
         )
     }
