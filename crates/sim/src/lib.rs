@@ -1,5 +1,6 @@
 //! Whole-proxy checks: what clients may observe, and runs that try to observe something else.
 
+mod client;
 pub mod driver;
 pub mod history;
 pub mod memory;

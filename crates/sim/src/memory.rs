@@ -101,7 +101,7 @@ impl MemoryEngine {
         let lie = self.lie;
         let stale = matches!(lie, Lie::StaleRead(every) if self.lies(every));
         let block = self.blocks.get(&address)?;
-        if stale { block.before.clone() } else { block.now.clone() }
+        block.before.clone().filter(|_| stale).or_else(|| block.now.clone())
     }
 
     fn write(&mut self, address: Address, value: Option<Bytes>) {

@@ -44,7 +44,7 @@ impl Plan {
     fn again(&self) -> String {
         format!(
             "FOGBANK_DIFF_SEED={} FOGBANK_DIFF_COMMANDS={} FOGBANK_DIFF_CONNECTIONS={} \
-             FOGBANK_DIFF_DEPTH={} cargo test -p fogbank-cli --test clients differential",
+             FOGBANK_DIFF_DEPTH={} cargo test --test clients differential",
             self.seed, self.commands, self.connections, self.depth
         )
     }
@@ -190,7 +190,7 @@ impl Pair {
 /// Whether a command shares a key with `last` or steers the connection.
 fn concerns(command: &Command, last: &Command) -> bool {
     let steers = [&b"MULTI"[..], b"EXEC", b"DISCARD", b"UNWATCH"];
-    let is_key = |word: &&Vec<u8>| word.starts_with(b"c") && word.contains(&b':');
+    let is_key = |word: &&Vec<u8>| word.contains(&b':');
     let last_is_exec = steers[1].eq_ignore_ascii_case(&last[0]);
     last_is_exec
         || steers.iter().any(|name| name.eq_ignore_ascii_case(&command[0]))

@@ -143,8 +143,9 @@ impl Generator {
 
     /// Sets some keys of their own to live for a second or two.
     fn let_some_expire(&mut self) {
-        let fresh = |n: usize, this: &Self| this.own(&format!("e{}-{n}", this.plans));
-        self.fleeting = (0..6).map(|n| fresh(n, self)).collect();
+        // Out of sight of `KEYS` and `SCAN`, which would show how far each server has got.
+        let prefix = format!("fleeting:{}-{}", self.connection, self.plans);
+        self.fleeting = (0..6).map(|n| format!("{prefix}-{n}")).collect();
         let shapes = [
             "SET @ 1 EX 1",
             "SET @ 1 PX 1500",
@@ -215,8 +216,9 @@ impl Generator {
             "$s" => self.key('s'),
             "$h" => self.key('h'),
             "$z" => self.key('z'),
+            "$x" => self.key('x'),
             "$k" => {
-                let kind = self.one_of(&['s', 'h', 'z', 'n']);
+                let kind = self.one_of(&['s', 'h', 'z', 'x', 'n']);
                 self.key(kind)
             }
             "$g" => {
@@ -247,12 +249,12 @@ impl Generator {
         format!("c{}:{name}", self.connection)
     }
 
-    /// A key that mostly holds the type `kind` (`s`, `h` or `z`), sometimes another or nothing.
+    /// A key that mostly holds the type `kind` (`s`, `h`, `z` or `x`), sometimes another or nothing.
     fn key(&mut self, kind: char) -> String {
         let kind = match self.below(100) {
             0..3 => 's',
             3..6 => 'h',
-            6..9 => 'z',
+            6..9 if kind != 'x' => 'z',
             9..11 => 'n',
             _ => kind,
         };

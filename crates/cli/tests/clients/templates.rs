@@ -69,7 +69,8 @@ pub const HASHES: &[&str] = &[
     "HRANDFIELD $h [1|2|-3|100|0] [WITHVALUES|]",
 ];
 
-/// Sorted sets.
+/// Sorted sets. What is in order of members (`LEX`) is asked of sets in which all have one score: of
+/// others Redis promises nothing.
 pub const SORTED_SETS: &[&str] = &[
     "ZADD $z {$d,$m}",
     "ZADD $z {$d,$m}",
@@ -78,12 +79,15 @@ pub const SORTED_SETS: &[&str] = &[
     "ZADD $z [NX|XX|GT|LT|CH|] INCR $d $m",
     "ZADD $z [NX,XX|GT,LT|NX,GT|INCR,1,a|BAD] {$d,$m}",
     "ZADD $z $d $m $d",
+    "ZADD $x {0,$m}",
+    "ZADD $x {0,$m}",
+    "ZREM $x $m",
     "ZREM $z {$m}",
     "ZSCORE $z $m",
     "ZMSCORE $z {$m}",
     "ZCARD $z",
     "ZCOUNT $z $b $b",
-    "ZLEXCOUNT $z $l $l",
+    "ZLEXCOUNT $x $l $l",
     "ZINCRBY $z $d $m",
     "ZINCRBY $z $d $m",
     "ZRANK $z $m",
@@ -91,16 +95,16 @@ pub const SORTED_SETS: &[&str] = &[
     "ZRANGE $z $n $n [WITHSCORES|REV|REV,WITHSCORES|]",
     "ZRANGE $z 0 -1 WITHSCORES",
     "ZRANGE $z $b $b BYSCORE [REV|] [LIMIT,$n,$n|] [WITHSCORES|]",
-    "ZRANGE $z $l $l BYLEX [REV|] [LIMIT,$n,$n|]",
+    "ZRANGE $x $l $l BYLEX [REV|] [LIMIT,$n,$n|]",
     "ZRANGE $z $n $n [LIMIT,0,1|BYLEX|BYSCORE|BYSCORE,BYLEX|BYLEX,WITHSCORES|BAD]",
     "ZREVRANGE $z $n $n [WITHSCORES|]",
     "ZRANGEBYSCORE $z $b $b [WITHSCORES|] [LIMIT,$n,$n|]",
     "ZREVRANGEBYSCORE $z $b $b [WITHSCORES|] [LIMIT,$n,$n|]",
-    "ZRANGEBYLEX $z $l $l [LIMIT,$n,$n|]",
-    "ZREVRANGEBYLEX $z $l $l [LIMIT,$n,$n|]",
+    "ZRANGEBYLEX $x $l $l [LIMIT,$n,$n|]",
+    "ZREVRANGEBYLEX $x $l $l [LIMIT,$n,$n|]",
     "ZREMRANGEBYRANK $z $n $n",
     "ZREMRANGEBYSCORE $z $b $b",
-    "ZREMRANGEBYLEX $z $l $l",
+    "ZREMRANGEBYLEX $x $l $l",
     "ZPOPMIN $z [1|2|0|-1|]",
     "ZPOPMAX $z [1|2|0|x|]",
     "ZRANDMEMBER $z",
