@@ -1,17 +1,18 @@
 //! How fast the file store and the recorder are on this machine.
 //!
-//! `cargo run --release -p fogbank-store --example store_speed -- FOLDER [MEGABYTES]`
+//! `cargo run --release -p fogbank-store --example store_speed -- FOLDER [MEGABYTES] [edges]`
 //!
 //! Times are of the page cache unless the data outgrow the memory; the barrier is of the disk. The
 //! recorder is compared with the same work without it, several times in turn, and the medians told.
 //! The memory store moves no bytes at all, so what is recorded of it is the recorder's own speed.
+//! Processor time is that of all threads: on a busy machine it says more than the clock.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::{Clock, SystemClock};
-use fogbank_store::trace::{TraceOptions, TraceWriter};
+use fogbank_store::trace::{Fingerprints, TraceOptions, TraceWriter};
 use fogbank_store::{
     ArrayId, ArrayShape, CellReads, ChunkName, ChunkWrite, FileStore, MemoryStore, Recorded,
     Result, Store,
@@ -24,17 +25,21 @@ const ROUNDS: usize = 9;
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let Some(folder) = arguments.next() else {
-        eprintln!("usage: store_speed FOLDER [MEGABYTES]");
+        eprintln!("usage: store_speed FOLDER [MEGABYTES] [edges]");
         std::process::exit(64);
     };
     let bytes = arguments.next().map_or(Ok(256), |text| text.parse::<usize>())? * 1_000_000;
+    let fingerprints = match arguments.next().as_deref() {
+        Some("edges") => Fingerprints::Edges,
+        _ => Fingerprints::Whole,
+    };
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     for cell_bytes in [256, 1024, 4096] {
         println!("cells of {cell_bytes} bytes, 20 in a chunk, {} MB", bytes / 1_000_000);
         let shape = ArrayShape { chunks: 1 << 24, cells_per_chunk: 20, cell_bytes };
-        let work = Work { shape, chunks: (bytes / shape.chunk_bytes()) as u32 };
+        let work = Work { shape, chunks: (bytes / shape.chunk_bytes()) as u32, fingerprints };
         for memory in [false, true] {
             work.compare(folder, memory, &clock).await?;
         }
@@ -45,6 +50,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 struct Work {
     shape: ArrayShape,
     chunks: u32,
+    fingerprints: Fingerprints,
 }
 
 /// Seconds that each part took.
@@ -54,6 +60,9 @@ struct Times {
     barrier: f64,
     chunks: f64,
     cells: f64,
+    /// Processor time of writing, and of reading chunks and cells.
+    write_cpu: f64,
+    read_cpu: f64,
 }
 
 impl Work {
@@ -79,7 +88,8 @@ impl Work {
                     plain.push(self.run(&*open()?, clock).await?);
                     continue;
                 }
-                let options = TraceOptions::default();
+                let options =
+                    TraceOptions { fingerprints: self.fingerprints, ..TraceOptions::default() };
                 let trace = TraceWriter::create(&trace_path, b"", clock.clone(), options)?;
                 let store = Recorded::new(open()?, trace.clone());
                 recorded.push(self.run(&store, clock).await?);
@@ -102,6 +112,15 @@ impl Work {
         part("read one cell a chunk", |t| t.cells, &|s| {
             format!("{:.2} M cells/s", reads / s / 1e6)
         });
+        let cpu = |name: &str, of: fn(&Times) -> f64, gigabytes: f64| {
+            let more = (median(&recorded, of) - median(&plain, of)) / gigabytes;
+            let bare = median(&plain, of) / gigabytes;
+            println!("    {name:<22} {bare:>8.3} s/GB of processor, the recorder {more:.3} more");
+        };
+        let chunk_bytes = self.shape.chunk_bytes() as f64;
+        let cell_bytes = f64::from(self.shape.cell_bytes);
+        cpu("writing", |t| t.write_cpu, reads * chunk_bytes / 1e9);
+        cpu("reading", |t| t.read_cpu, reads * (chunk_bytes + cell_bytes) / 1e9);
         println!("    the trace has {trace_bytes} bytes");
         Ok(())
     }
@@ -119,9 +138,12 @@ impl Work {
                 data: Bytes::from(vec![chunk as u8; self.shape.chunk_bytes()]),
             };
             let writes: Vec<_> = batch.iter().map(write).collect();
+            let before = processor_s();
             timed(clock, &mut times.write, store.write_chunks(writes)).await?;
+            times.write_cpu += processor_s() - before;
         }
         timed(clock, &mut times.barrier, store.barrier()).await?;
+        let before = processor_s();
         for batch in batches() {
             for some in batch.chunks(256) {
                 let names: Vec<_> = some.iter().map(|&chunk| name(chunk)).collect();
@@ -134,6 +156,7 @@ impl Work {
             }
             timed(clock, &mut times.cells, store.read_cells(&reads)).await?;
         }
+        times.read_cpu = processor_s() - before;
         Ok(times)
     }
 }
@@ -147,6 +170,16 @@ async fn timed<T>(
     let done = work.await;
     *total += (clock.now() - start) as f64 / 1e9;
     done
+}
+
+/// Seconds that the threads of this process have run, as Linux counts them; elsewhere 0.
+fn processor_s() -> f64 {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0.0 };
+    let run = tasks.flatten().filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    run.sum::<f64>() / 1e9
 }
 
 fn median(times: &[Times], of: fn(&Times) -> f64) -> f64 {

@@ -23,11 +23,11 @@ pub use event::{
 };
 pub use exchange::{Exchange, Exchanges};
 pub use reader::{TraceError, TraceReader, Truncation};
-pub use writer::{TraceOptions, TraceSummary, TraceWriter};
+pub use writer::{Fingerprints, TraceOptions, TraceSummary, TraceWriter};
 
-/// The fingerprint of a cell or a blob in a trace: xxh3 with 64 bits.
+/// The fingerprint of a blob in a trace, and of a cell that is fingerprinted whole: xxh3, 64 bits.
 ///
 /// It finds repetitions and mismatches; it is no commitment against someone who seeks collisions.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(bytes)
+    Fingerprints::Whole.of(bytes)
 }

@@ -11,13 +11,16 @@ use crate::{
     StoreError,
 };
 
-/// What the calling side knows of the arrays: bytes of a cell, if it saw the array made.
-pub(super) trait CellBytes: Sync {
+/// What the calling side knows of cells.
+pub(super) trait Cells: Sync {
+    /// Bytes of a cell, if it saw the array made.
     fn cell_bytes(&self, array: ArrayId) -> Option<usize>;
+    /// The fingerprint of a cell.
+    fn fingerprint(&self, cell: &[u8]) -> u64;
 }
 
 /// The arguments of `call`.
-pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl CellBytes) {
+pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) {
     match call {
         Call::CreateArray(array, shape) => {
             put_varint(out, u64::from(array.0));
@@ -43,7 +46,7 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl CellByt
             put_each(out, writes, bytes, |out, at, write| {
                 let mut last = at.checked_sub(1).map_or(NO_NAME, |before| writes[before].chunk);
                 put_name(out, &mut last, write.chunk);
-                put_seen(out, &write.data, shapes.cell_bytes(write.chunk.array));
+                put_seen(out, &write.data, shapes.cell_bytes(write.chunk.array), shapes);
             });
         }
         Call::BlobGet(name) | Call::BlobList(name) => put_bytes(out, name.as_bytes()),
@@ -78,17 +81,16 @@ fn put_reads(out: &mut Vec<u8>, reads: &CellReads) {
 }
 
 /// A length and one fingerprint a cell; over everything at once where cells are not known.
-fn put_seen(out: &mut Vec<u8>, data: &[u8], cell_bytes: Option<usize>) {
+fn put_seen(out: &mut Vec<u8>, data: &[u8], cell_bytes: Option<usize>, shapes: &impl Cells) {
     put_varint(out, data.len() as u64);
-    match cell_bytes {
-        Some(cell_bytes) if !data.is_empty() && data.len().is_multiple_of(cell_bytes) => {
-            put_varint(out, (data.len() / cell_bytes) as u64);
-            data.chunks_exact(cell_bytes).for_each(|cell| out.extend(xxh3_64(cell).to_le_bytes()));
-        }
-        _ => {
-            put_varint(out, 1);
-            out.extend(xxh3_64(data).to_le_bytes());
-        }
+    let known = cell_bytes.filter(|&cell| !data.is_empty() && data.len().is_multiple_of(cell));
+    let cell_bytes = known.unwrap_or(data.len()).max(1);
+    put_varint(out, (data.len() / cell_bytes).max(1) as u64);
+    if data.is_empty() {
+        out.extend(shapes.fingerprint(data).to_le_bytes());
+    }
+    for cell in data.chunks_exact(cell_bytes) {
+        out.extend(shapes.fingerprint(cell).to_le_bytes());
     }
 }
 
@@ -97,11 +99,11 @@ pub(super) fn put_reply(
     out: &mut Vec<u8>,
     reply: &Result<Reply, StoreError>,
     chunks: &[ChunkName],
-    shapes: Option<&impl CellBytes>,
+    shapes: Option<&impl Cells>,
 ) {
     match reply {
         Ok(Reply::Done) => out.push(OUTCOME_DONE),
-        Ok(Reply::Cells(cells)) => put_cells_seen(out, cells, shapes.is_some()),
+        Ok(Reply::Cells(cells)) => put_cells_seen(out, cells, shapes),
         Ok(Reply::Chunks(read)) => {
             out.push(OUTCOME_CHUNKS);
             put_varint(out, read.len() as u64);
@@ -116,7 +118,7 @@ pub(super) fn put_reply(
                     }
                     (Some(data), Some(shapes)) => {
                         let cell_bytes = chunks.get(at).map(|name| shapes.cell_bytes(name.array));
-                        put_seen(out, data, cell_bytes.flatten());
+                        put_seen(out, data, cell_bytes.flatten(), shapes);
                     }
                 }
             });
@@ -128,7 +130,9 @@ pub(super) fn put_reply(
         Ok(Reply::Blob(None)) => out.push(OUTCOME_NO_BLOB),
         Ok(Reply::Blob(Some((data, _)))) => {
             out.push(OUTCOME_BLOB);
-            put_seen(out, data, None);
+            put_varint(out, data.len() as u64);
+            put_varint(out, 1);
+            out.extend(xxh3_64(data).to_le_bytes());
         }
         Ok(Reply::Put(PutOutcome::Done(_))) => out.push(OUTCOME_PUT),
         Ok(Reply::Put(PutOutcome::ConditionFailed)) => out.push(OUTCOME_NOT_PUT),
@@ -143,7 +147,7 @@ pub(super) fn put_reply(
 }
 
 /// Cells are the many: a length once if all are alike, else one each.
-fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], fingerprints: bool) {
+fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], shapes: Option<&impl Cells>) {
     let length = |cell: &Cell| match cell {
         Cell::Bytes(bytes) => Some(bytes.len()),
         Cell::NotWritten => None,
@@ -151,18 +155,18 @@ fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], fingerprints: bool) {
     let common = cells.first().and_then(length);
     let alike = common.is_some() && cells.iter().all(|cell| length(cell) == common);
     out.push(if alike { OUTCOME_CELLS_ALIKE } else { OUTCOME_CELLS });
-    out.push(u8::from(fingerprints));
+    out.push(u8::from(shapes.is_some()));
     put_varint(out, cells.len() as u64);
     if alike {
         put_varint(out, common.unwrap_or_default() as u64);
     }
-    let bytes = if fingerprints { cells.iter().filter_map(length).sum() } else { 0 };
+    let bytes = shapes.map_or(0, |_| cells.iter().filter_map(length).sum());
     put_each(out, cells, bytes, |out, _, cell| {
         if !alike {
             put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
         }
-        if let (Cell::Bytes(bytes), true) = (cell, fingerprints) {
-            out.extend(xxh3_64(bytes).to_le_bytes());
+        if let (Cell::Bytes(bytes), Some(shapes)) = (cell, shapes) {
+            out.extend(shapes.fingerprint(bytes).to_le_bytes());
         }
     });
 }

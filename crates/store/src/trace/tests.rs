@@ -130,9 +130,10 @@ async fn large_batches_say_what_small_ones_say() {
         (0..30).map(|c| ChunkName { array: ARRAY, chunk: 49 - c, version: 2 }).collect();
     let write = |&chunk| ChunkWrite { chunk, data: conformance::content(shape, chunk) };
     let mut seen = Vec::new();
-    for batch in [1, 30] {
-        let path = folder.path().join(format!("trace-of-{batch}"));
-        let trace = begun(&path, TraceOptions::default());
+    let kinds = [Fingerprints::Whole, Fingerprints::Edges];
+    for (batch, fingerprints) in [1, 30].into_iter().flat_map(|b| kinds.map(|kind| (b, kind))) {
+        let path = folder.path().join(format!("trace-of-{batch}-{fingerprints:?}"));
+        let trace = begun(&path, TraceOptions { fingerprints, ..TraceOptions::default() });
         let store = Recorded::new(MemoryStore::new(), trace);
         store.create_array(ARRAY, shape).await.unwrap();
         for names in names.chunks(batch) {
@@ -157,14 +158,16 @@ async fn large_batches_say_what_small_ones_say() {
         assert_eq!((writes.len(), chunks.len(), cells.len()), (30, 30, 1200));
         seen.push((writes, chunks, cells));
     }
-    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], seen[2]);
+    assert_eq!(seen[1], seen[3]);
+    assert_ne!(seen[0], seen[1]);
 }
 
 #[tokio::test]
 async fn goes_on_in_further_files_and_misses_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let small = TraceOptions { file_bytes: 500, block_bytes: 60, reply_fingerprints: false };
+    let small = TraceOptions { file_bytes: 500, block_bytes: 60, ..TraceOptions::default() };
     let trace = begun(&path, small);
     for number in 0..500 {
         trace.mark("mark", number).unwrap();

@@ -20,11 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
 use fogbank_env::Clock;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
-    CellBytes, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED,
-    kind, put_call, put_reply,
+    Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED, kind,
+    put_call, put_reply,
 };
 use super::wire::{put_bytes, put_varint};
 use crate::{ArrayId, Call, ChunkName, PlaceMap, Reply, Result, StoreError};
@@ -37,13 +38,43 @@ pub struct TraceOptions {
     /// A block longer than this goes to the disk; what is in the open block is lost in a crash,
     /// unless [`TraceWriter::flush`] came before.
     pub block_bytes: usize,
+    /// What of a cell is fingerprinted.
+    pub fingerprints: Fingerprints,
     /// Whether cells in replies are fingerprinted too. Those written always are.
     pub reply_fingerprints: bool,
 }
 
 impl Default for TraceOptions {
     fn default() -> Self {
-        Self { file_bytes: 1 << 30, block_bytes: 64 << 10, reply_fingerprints: true }
+        Self {
+            file_bytes: 1 << 30,
+            block_bytes: 64 << 10,
+            fingerprints: Fingerprints::Whole,
+            reply_fingerprints: true,
+        }
+    }
+}
+
+/// What of a cell is fingerprinted. It should be told in the public configuration, for whoever
+/// compares fingerprints of two traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fingerprints {
+    /// All of it: any two cells that differ look different.
+    #[default]
+    Whole,
+    /// The first and the last 64 bytes, where a sealed cell has its tag: enough to tell sealed cells
+    /// apart, at a cost that does not grow with them.
+    Edges,
+}
+
+impl Fingerprints {
+    /// The fingerprint of `cell`.
+    pub fn of(self, cell: &[u8]) -> u64 {
+        if self == Fingerprints::Whole || cell.len() <= 2 * EDGE_BYTES {
+            return xxh3_64(cell);
+        }
+        let (first, last) = (&cell[..EDGE_BYTES], &cell[cell.len() - EDGE_BYTES..]);
+        xxh3_64_with_seed(last, xxh3_64(first))
     }
 }
 
@@ -326,7 +357,7 @@ impl TraceWriter {
 
     fn shapes(&self, cloud: u8) -> Shapes<'_> {
         let all = self.0.shapes.read().unwrap_or_else(PoisonError::into_inner);
-        Shapes { cloud, all }
+        Shapes { cloud, kind: self.0.options.fingerprints, all }
     }
 
     fn scratch(&self) -> Vec<u8> {
@@ -364,12 +395,17 @@ impl OpenBlock {
 
 struct Shapes<'a> {
     cloud: u8,
+    kind: Fingerprints,
     all: RwLockReadGuard<'a, PlaceMap<(u8, ArrayId), usize>>,
 }
 
-impl CellBytes for Shapes<'_> {
+impl Cells for Shapes<'_> {
     fn cell_bytes(&self, array: ArrayId) -> Option<usize> {
         self.all.get(&(self.cloud, array)).copied()
+    }
+
+    fn fingerprint(&self, cell: &[u8]) -> u64 {
+        self.kind.of(cell)
     }
 }
 
@@ -478,3 +514,4 @@ pub(super) fn part_path(path: &Path, part: u32) -> PathBuf {
 /// Full blocks on their way to the disk, and memory kept for more.
 const BLOCKS_WAITING_MAX: usize = 64;
 const SCRATCH_KEPT_MAX: usize = 64;
+const EDGE_BYTES: usize = 64;
