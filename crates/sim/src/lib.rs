@@ -1,1 +1,8 @@
-//! placeholder
+//! Whole-proxy checks: what clients may observe, and runs that try to observe something else.
+
+mod client;
+pub mod driver;
+pub mod history;
+pub mod memory;
+pub mod model;
+pub mod workload;

@@ -1,1 +1,69 @@
-//! placeholder
+//! Transactions over a batched engine: epochs, MVTSO, batcher, key directory.
+//!
+//! This is the proxy of Obladi (Crooks et al., OSDI 2018, section 6). Time is cut into epochs; each
+//! makes exactly R read batches, one write batch and one commit of the engine, at points of an
+//! absolute grid, whatever clients do. Within an epoch:
+//!
+//! 1. Transactions read and write versions of records in memory under multiversion timestamp
+//!    ordering ([`Transaction`], interactive), or run as a whole on the newest state ([`Program`],
+//!    whose body the proxy knows).
+//! 2. What they read of the store waits for the next batch that has room. Batches hold distinct
+//!    addresses, each read once an epoch; everything else is served from memory.
+//! 3. When the epoch ends, unfinished transactions abort, with all that read from them. The last
+//!    version of every record goes into the write batch.
+//! 4. Only after the engine has committed does anybody get an answer.
+//!
+//! Invariants:
+//!
+//! - The calls to the engine and their times depend on the settings, the clock and the engine's own
+//!   completions alone. Conflicts, aborts, hits, full batches and clients that vanish change which
+//!   addresses are inside a call, never its shape: the engine pads and shuffles.
+//! - Nobody is answered from a state that is not durable.
+//! - An epoch is serialisable in the order of timestamps, and epochs follow each other.
+//! - The write batch cannot overflow: its slots are reserved when writes are made.
+//!
+//! What the cloud sees: nothing from this crate but the beat.
+//!
+//! The pure part ([`core`] and what it uses: no clock, no I/O, no async) sits behind one lock that
+//! is never held across an await; [`driver`] alone owns the engine.
+
+mod addresses;
+mod batcher;
+mod checkpoint;
+mod core;
+mod directory;
+mod dispatch;
+mod driver;
+mod error;
+mod grid;
+#[cfg(test)]
+mod histories;
+mod key;
+mod mvtso;
+mod predicate;
+mod program;
+mod proxy;
+mod quota;
+mod record;
+mod retry;
+mod row;
+mod rows;
+mod schedule;
+mod settings;
+mod shared;
+mod statement;
+mod transaction;
+mod version;
+mod view;
+mod watch;
+
+pub use checkpoint::FIRST_TAG as FIRST_SECTION_TAG;
+pub use error::{Error, Pause, Result};
+pub use key::{Key, KeyRange};
+pub use program::Program;
+pub use proxy::{Closed, Proxy, Session};
+pub use record::{Record, Stat};
+pub use settings::{Components, Limits, Settings};
+pub use transaction::{Savepoint, Transaction};
+pub use view::View;
+pub use watch::Watch;

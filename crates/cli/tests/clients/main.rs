@@ -1,0 +1,17 @@
+//! Real clients against the real binary: that it says what Redis says, that the tools people use
+//! work with it, and that it comes back after a restart.
+//!
+//! `scripts/setup-tests.sh` installs what these tests need.
+#![allow(clippy::disallowed_methods)] // real processes in real time
+
+mod compare;
+mod differential;
+mod generator;
+mod middle;
+mod python;
+mod resp;
+mod restart;
+mod rust_client;
+mod server;
+mod templates;
+mod tools;

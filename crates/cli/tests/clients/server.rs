@@ -1,0 +1,174 @@
+//! Starting the servers under test: a real Redis, and the binary of this workspace.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::resp::Connection;
+
+/// Longest wait for a server to say that it listens, and for it to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The shape that tests of clients run with: small, and as fast as the machine allows.
+const SHAPE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 500 \
+    --write-batch 1000 --interval-ms 5";
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    /// The port of this machine that it listens on.
+    pub port: u16,
+    _folder: Option<TempDir>,
+}
+
+impl Server {
+    /// A real Redis that keeps nothing.
+    pub fn redis() -> Self {
+        let port = free_port();
+        Self::redis_with(port, &["--port", &port.to_string()])
+    }
+
+    fn redis_with(port: u16, options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = Command::new(tool("redis-server"));
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(folder.path()).args(options);
+        let mut server = Self::launch(command, port, "Ready to accept connections")
+            .unwrap_or_else(|said| panic!("redis-server did not start: {said}"));
+        server._folder = Some(folder);
+        server
+    }
+
+    /// The server under test with an empty store. `FOGBANK_TEST_SUBJECT=redis` puts a real Redis
+    /// in its place, to tell a fault of the test from one of the server.
+    pub fn subject() -> Self {
+        if subject_is_redis() {
+            return Self::redis();
+        }
+        Self::fogbank_for_once(&[])
+    }
+
+    /// The same behind TLS and a password.
+    pub fn subject_with_tls(certificate: &str, key: &str, password: &Path) -> Self {
+        if !subject_is_redis() {
+            let password = password.to_string_lossy();
+            let tls = ["--tls-cert", certificate, "--tls-key", key, "--password-file", &password];
+            return Self::fogbank_for_once(&tls);
+        }
+        let port = free_port();
+        let text = std::fs::read_to_string(password).expect("the password");
+        let mut options = vec!["--port", "0", "--tls-auth-clients", "no"];
+        let number = port.to_string();
+        options.extend(["--tls-port", &number, "--requirepass", text.trim_end()]);
+        options.extend(["--tls-cert-file", certificate, "--tls-key-file", key]);
+        Self::redis_with(port, &options)
+    }
+
+    fn fogbank_for_once(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut server = Self::fogbank(folder.path(), options);
+        server._folder = Some(folder);
+        server
+    }
+
+    /// `fogbank serve` on `data`, with further options.
+    pub fn fogbank(data: &Path, options: &[&str]) -> Self {
+        let started = Self::try_fogbank(data, free_port(), options);
+        started.unwrap_or_else(|said| panic!("fogbank did not start: {said}"))
+    }
+
+    /// The same on a given port; on failure, what it printed.
+    pub fn try_fogbank(data: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.arg("serve").arg("--data").arg(data);
+        command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+        command.args(SHAPE.split_whitespace()).args(options);
+        Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+    }
+
+    fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let (lines, heard) = mpsc::channel();
+        listen(child.stdout.take(), lines.clone());
+        listen(child.stderr.take(), lines);
+        let mut output = String::new();
+        while let Ok(line) = heard.recv_timeout(PATIENCE) {
+            output += &line;
+            output.push('\n');
+            if line.contains(ready) {
+                return Ok(Self { child, port, _folder: None });
+            }
+        }
+        child.kill().ok();
+        child.wait().ok();
+        Err(output)
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.port).expect("the server accepts connections")
+    }
+
+    /// Asks it to end, as a supervisor would, and waits until it has.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(sent.success(), "the server had ended before it was asked to");
+        for _ in 0..PATIENCE.as_millis() / 20 {
+            if let Some(status) = self.child.try_wait().expect("the child can be waited for") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the server did not end within {PATIENCE:?} of being asked to");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn subject_is_redis() -> bool {
+    std::env::var("FOGBANK_TEST_SUBJECT").is_ok_and(|subject| subject == "redis")
+}
+
+/// Passes lines on, and goes on reading when nobody listens any more: a full pipe would stop the
+/// server.
+fn listen(from: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
+    let Some(from) = from else { return };
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            to.send(line).ok();
+        }
+    });
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A program of the test set-up.
+pub fn tool(name: &str) -> PathBuf {
+    let own = repository().join(".tools/venv/bin").join(name);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::iter::once(own)
+        .chain(std::env::split_paths(&path).map(|folder| folder.join(name)))
+        .find(|candidate| candidate.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not installed: run scripts/setup-tests.sh"))
+}

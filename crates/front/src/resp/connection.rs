@@ -1,0 +1,419 @@
+//! One connection: requests in, replies out, in order.
+//!
+//! 1. Bytes arrive; every complete request is taken off them at once.
+//! 2. A command on keys becomes a program, submitted right away, so all that a client pipelines
+//!    can share an epoch. Any other is answered on the spot. Either way it takes its place in the
+//!    queue of replies.
+//! 3. Replies leave from the front of that queue as their epochs end, many in one write.
+//!
+//! Invariants: replies are in the order of requests; reading goes on while replies wait to be
+//! written (a client may send all before it reads any), up to the limits; after malformed input
+//! nothing more of this connection is executed, and no other connection notices.
+//!
+//! Who watches the network between client and proxy sees replies leave when epochs end. That side
+//! is trusted; the cloud's side sees nothing of a connection at all.
+
+use super::client::{Client, Server};
+use super::command::{Action, Command, Control, lookup, misfit, reply_of};
+use super::frame::{Decoder, ProtocolError, Request};
+use super::program::{Queued, Slot, Work, refusal};
+use super::reply::{Reply, Version};
+use bytes::{Buf, BytesMut};
+use fogbank_txn::{Error, Session};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::watch;
+
+/// Room made for input at a time.
+const READ_BYTES: usize = 32 * 1024;
+
+/// The state of one connection.
+pub struct Connection {
+    client: Client,
+    session: Session,
+    decoder: Decoder,
+    input: BytesMut,
+    output: BytesMut,
+    replies: VecDeque<Awaited>,
+    /// Bytes of the requests whose replies are awaited.
+    waiting_bytes: usize,
+    transaction: Option<Transaction>,
+    watched: Vec<Slot>,
+    watched_keys: usize,
+    /// No more requests are taken; what was accepted is answered.
+    closing: bool,
+}
+
+/// A reply's place in the queue, and the version to write it in.
+struct Awaited {
+    version: Version,
+    bytes: usize,
+    answer: Answer,
+}
+
+enum Answer {
+    Ready(Reply),
+    Running(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
+}
+
+/// What has been queued since `MULTI`.
+#[derive(Default)]
+struct Transaction {
+    commands: Vec<(&'static Command, Request)>,
+    bytes: usize,
+    /// A command was refused: `EXEC` will be, too.
+    broken: bool,
+}
+
+impl Connection {
+    /// A connection from `address`.
+    pub fn new(server: Arc<Server>, session: Session, address: String) -> Self {
+        Self {
+            decoder: Decoder::new(server.limits.clone()),
+            client: Client::new(server, address),
+            session,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            replies: VecDeque::new(),
+            waiting_bytes: 0,
+            transaction: None,
+            watched: Vec::new(),
+            watched_keys: 0,
+            closing: false,
+        }
+    }
+
+    /// Serves the stream until either side ends it. `stopping` turns true when the server stops:
+    /// what was accepted is then answered first.
+    pub async fn run<S>(
+        mut self,
+        mut stream: S,
+        mut stopping: watch::Receiver<bool>,
+    ) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut stop = Box::pin(async move {
+            // A sender that is gone stops us as well.
+            let _stopped = stopping.wait_for(|stopping| *stopping).await;
+        });
+        let mut stopped = false;
+        loop {
+            self.take_requests();
+            let done = poll_fn(|context| {
+                if !stopped && stop.as_mut().poll(context).is_ready() {
+                    stopped = true;
+                    self.closing = true;
+                }
+                self.poll(&mut stream, context)
+            })
+            .await?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves bytes and replies; ready when there is something to parse, or (`true`) at the end.
+    fn poll<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> Poll<io::Result<bool>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let was_full = self.is_full();
+        self.poll_replies(context);
+        let written = self.poll_write(stream, context)?;
+        if self.output.len() > self.client.server.limits.output_bytes_max {
+            return Poll::Ready(Err(io::Error::other("the client does not take its replies")));
+        }
+        if self.closing {
+            let all_answered = self.replies.is_empty() && written;
+            return if all_answered { Poll::Ready(Ok(true)) } else { Poll::Pending };
+        }
+        if self.is_full() {
+            return Poll::Pending; // the replies awaited wake this task
+        }
+        match self.poll_read(stream, context)? {
+            Poll::Ready(0) => {
+                self.closing = true;
+                Poll::Ready(Ok(false))
+            }
+            Poll::Ready(_) => Poll::Ready(Ok(false)),
+            Poll::Pending if was_full => Poll::Ready(Ok(false)), // input may hold requests
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let limits = &self.client.server.limits;
+        self.replies.len() >= limits.pipeline_max || self.waiting_bytes >= limits.queued_bytes_max
+    }
+
+    fn poll_read<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> io::Result<Poll<usize>>
+    where
+        S: AsyncRead + Unpin,
+    {
+        if self.input.capacity() - self.input.len() < READ_BYTES / 4 {
+            self.input.reserve(READ_BYTES);
+        }
+        match pin!(stream.read_buf(&mut self.input)).poll(context) {
+            Poll::Ready(read) => Ok(Poll::Ready(read?)),
+            Poll::Pending => Ok(Poll::Pending),
+        }
+    }
+
+    /// Writes what is there; whether all of it has left.
+    fn poll_write<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> io::Result<bool>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        while !self.output.is_empty() {
+            match Pin::new(&mut *stream).poll_write(context, &self.output) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(written) => self.output.advance(written?),
+            }
+        }
+        match Pin::new(stream).poll_flush(context) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(flushed) => flushed.map(|()| true),
+        }
+    }
+
+    /// Encodes the replies that are there, in order, up to the first that is not.
+    fn poll_replies(&mut self, context: &mut Context<'_>) {
+        while let Some(awaited) = self.replies.front_mut() {
+            let reply = match &mut awaited.answer {
+                Answer::Ready(reply) => std::mem::replace(reply, Reply::Null),
+                Answer::Running(running) => match running.as_mut().poll(context) {
+                    Poll::Pending => return,
+                    Poll::Ready(Ok(reply)) => reply,
+                    Poll::Ready(Err(error)) => refusal(&error),
+                },
+            };
+            reply.encode(awaited.version, &mut self.output);
+            self.waiting_bytes -= awaited.bytes;
+            self.replies.pop_front();
+        }
+    }
+
+    /// Takes every complete request off the input.
+    fn take_requests(&mut self) {
+        while !self.closing && !self.is_full() {
+            match self.decoder.next(&mut self.input, self.client.authenticated) {
+                Ok(Some(request)) => self.accept(request),
+                Ok(None) => return,
+                Err(error) => return self.end_malformed(&error),
+            }
+        }
+    }
+
+    fn end_malformed(&mut self, error: &ProtocolError) {
+        self.answer(Reply::error(error.to_string()));
+        self.closing = true;
+    }
+
+    /// Gives a reply its place.
+    fn answer(&mut self, reply: Reply) {
+        let version = self.client.listed.version;
+        if self.replies.is_empty() {
+            return reply.encode(version, &mut self.output);
+        }
+        self.replies.push_back(Awaited { version, bytes: 0, answer: Answer::Ready(reply) });
+    }
+
+    fn submit(&mut self, work: Work, bytes: usize) {
+        let version = self.client.listed.version;
+        let answer = Answer::Running(Box::pin(self.session.submit(work)));
+        self.waiting_bytes += bytes;
+        self.replies.push_back(Awaited { version, bytes, answer });
+    }
+
+    /// Takes one request: refuses, queues or carries it out.
+    fn accept(&mut self, request: Request) {
+        if request.is(0, "host:") || request.is(0, "post") {
+            self.closing = true; // a browser that was talked into speaking to us
+            return;
+        }
+        let Some(command) = lookup(request.get(0)) else {
+            return self.refuse(unknown_command(&request));
+        };
+        let is_exec = matches!(command.action, Action::Control(Control::Exec));
+        if let Some(text) = misfit(command, &request) {
+            if is_exec {
+                self.discard();
+                let text = format!("Transaction discarded because of: {text}");
+                return self.answer(Reply::error_with_code("EXECABORT", text));
+            }
+            return self.refuse(Reply::error(text));
+        }
+        if !self.client.authenticated && !command.is('n') {
+            return self.refuse(Reply::error_with_code("NOAUTH", "Authentication required."));
+        }
+        match command.action {
+            Action::Control(control) if self.acts_now(control) => self.control(control, request),
+            _ if self.transaction.is_some() => self.queue(command, request),
+            Action::Data(code) => {
+                let bytes = request.bytes();
+                let bounds = self.client.server.bounds.clone();
+                self.submit(Work::single(bounds, code, request), bytes);
+            }
+            Action::Local(code) => {
+                let reply = self.local(code, &request);
+                self.answer(reply);
+            }
+            Action::Control(_) => {}
+        }
+    }
+
+    /// `UNWATCH` is queued like any other command; the rest of its kind is not.
+    fn acts_now(&self, control: Control) -> bool {
+        control != Control::Unwatch || self.transaction.is_none()
+    }
+
+    fn local(
+        &mut self,
+        code: fn(&mut Client, &Request) -> super::keyspace::Outcome,
+        request: &Request,
+    ) -> Reply {
+        // Commands of this kind never pause.
+        reply_of(code(&mut self.client, request)).unwrap_or(Reply::Null)
+    }
+
+    /// Answers an error that, within a transaction, breaks it.
+    fn refuse(&mut self, error: Reply) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.broken = true;
+        }
+        self.answer(error);
+    }
+
+    fn queue(&mut self, command: &'static Command, request: Request) {
+        let limits = &self.client.server.limits;
+        let Some(transaction) = &mut self.transaction else { return };
+        let full = transaction.commands.len() >= limits.queued_max
+            || transaction.bytes + request.bytes() > limits.queued_bytes_max;
+        if full {
+            return self.refuse(Reply::error("the transaction is too large"));
+        }
+        if !transaction.broken {
+            transaction.bytes += request.bytes();
+            transaction.commands.push((command, request));
+        }
+        self.answer(Reply::Simple("QUEUED"));
+    }
+
+    fn control(&mut self, control: Control, request: Request) {
+        match (control, &self.transaction) {
+            (Control::Multi, Some(_)) => {
+                self.answer(Reply::error("MULTI calls can not be nested"));
+            }
+            (Control::Multi, None) => {
+                self.transaction = Some(Transaction::default());
+                self.answer(Reply::OK);
+            }
+            (Control::Discard, None) => self.answer(Reply::error("DISCARD without MULTI")),
+            (Control::Discard, Some(_)) => {
+                self.discard();
+                self.answer(Reply::OK);
+            }
+            (Control::Exec, _) => self.exec(),
+            (Control::Watch, Some(_)) => {
+                self.answer(Reply::error("WATCH inside MULTI is not allowed"));
+            }
+            (Control::Watch, None) => self.watch(request),
+            (Control::Unwatch, _) => {
+                self.unwatch();
+                self.answer(Reply::OK);
+            }
+            (Control::Quit, _) => {
+                self.answer(Reply::OK);
+                self.closing = true;
+            }
+            (Control::Reset, _) => self.reset(),
+        }
+    }
+
+    fn watch(&mut self, request: Request) {
+        self.watched_keys += request.len() - 1;
+        if self.watched_keys > self.client.server.limits.queued_max {
+            return self.answer(Reply::error("too many keys are watched"));
+        }
+        let slot = Slot::default();
+        self.watched.push(slot.clone());
+        let bytes = request.bytes();
+        self.submit(Work::watch(self.client.server.bounds.clone(), request, slot), bytes);
+    }
+
+    fn unwatch(&mut self) {
+        self.watched.clear();
+        self.watched_keys = 0;
+    }
+
+    fn discard(&mut self) {
+        self.transaction = None;
+        self.unwatch();
+    }
+
+    fn exec(&mut self) {
+        let Some(transaction) = self.transaction.take() else {
+            return self.answer(Reply::error("EXEC without MULTI"));
+        };
+        let watched = std::mem::take(&mut self.watched);
+        self.unwatch();
+        if transaction.broken {
+            let text = "Transaction discarded because of previous errors.";
+            return self.answer(Reply::error_with_code("EXECABORT", text));
+        }
+        let before = self.client.listed.version;
+        let body = transaction.commands.into_iter().map(|(c, r)| self.queued(c, r)).collect();
+        let work = Work::exec(self.client.server.bounds.clone(), watched, body);
+        let after = std::mem::replace(&mut self.client.listed.version, before);
+        self.submit(work, transaction.bytes);
+        self.client.listed.version = after;
+    }
+
+    /// A queued command on its way into a program; one about the connection acts here.
+    fn queued(&mut self, command: &'static Command, request: Request) -> Queued {
+        match command.action {
+            Action::Data(code) => Queued::Data(code, request),
+            Action::Local(code) => Queued::Ready(self.local(code, &request)),
+            Action::Control(_) => Queued::Ready(Reply::OK), // UNWATCH: EXEC does that anyway
+        }
+    }
+
+    fn reset(&mut self) {
+        self.discard();
+        let client = &mut self.client;
+        client.listed.version = Version::default();
+        client.listed.name.clear();
+        client.authenticated = !client.server.has_password();
+        client.relist();
+        self.answer(Reply::Simple("RESET"));
+    }
+}
+
+/// The error for a name that is no command, with the beginning of its arguments, as Redis words
+/// it.
+fn unknown_command(request: &Request) -> Reply {
+    const SHOWN_BYTES_MAX: usize = 128;
+    // Redis prints C strings: a zero byte ends one.
+    let shown = |bytes: &[u8], max: usize| {
+        let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+    };
+    let mut arguments = String::new();
+    for argument in request.from(1) {
+        if arguments.len() >= SHOWN_BYTES_MAX {
+            break;
+        }
+        let text = shown(argument, SHOWN_BYTES_MAX - arguments.len());
+        arguments.push_str(&format!("'{text}' "));
+    }
+    let name = shown(request.get(0), SHOWN_BYTES_MAX);
+    Reply::error(format!("unknown command '{name}', with args beginning with: {arguments}"))
+}

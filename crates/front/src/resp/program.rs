@@ -1,0 +1,185 @@
+//! Programs: how commands, `WATCH` and `EXEC` run on the transaction layer.
+//!
+//! One command is one transaction; the commands between `MULTI` and `EXEC` are one transaction
+//! inside one epoch. Programs of one connection take effect in the order sent. `WATCH` is a
+//! program too, so it is ordered with the reads around it: it notes what each key is and asks the
+//! transaction layer to remember writes from its own timestamp on; `EXEC` compares.
+
+use super::command::{Data, reply_of};
+use super::frame::Request;
+use super::keyspace::{Bounds, Halt, Keyspace, Outcome};
+use super::layout::{Kind, Role, collection_group, shared_group};
+use super::reply::Reply;
+use bytes::Bytes;
+use fogbank_txn::{Error, Key, KeyRange, Pause, Program, View, Watch};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One transaction of a connection.
+pub struct Work {
+    bounds: Arc<Bounds>,
+    task: Task,
+}
+
+enum Task {
+    Single { code: Data, request: Request },
+    Watch { names: Request, slot: Slot },
+    Exec { watched: Vec<Slot>, body: Vec<Queued> },
+}
+
+/// A command between `MULTI` and `EXEC`.
+pub enum Queued {
+    /// One that works on keys.
+    Data(Data, Request),
+    /// One that has been answered already.
+    Ready(Reply),
+}
+
+/// What one `WATCH` noted, once it has run.
+pub type Slot = Arc<Mutex<Option<Watched>>>;
+
+/// What one `WATCH` noted.
+pub struct Watched {
+    generation: u32,
+    watch: Watch,
+    keys: Vec<WatchedKey>,
+}
+
+struct WatchedKey {
+    name: Bytes,
+    existed: bool,
+    incarnation: u32,
+}
+
+impl Work {
+    /// A command by itself.
+    pub fn single(bounds: Arc<Bounds>, code: Data, request: Request) -> Self {
+        Self { bounds, task: Task::Single { code, request } }
+    }
+
+    /// `WATCH`; what it notes goes to `slot`.
+    pub fn watch(bounds: Arc<Bounds>, names: Request, slot: Slot) -> Self {
+        Self { bounds, task: Task::Watch { names, slot } }
+    }
+
+    /// `EXEC` of what was queued, unless something watched has changed.
+    pub fn exec(bounds: Arc<Bounds>, watched: Vec<Slot>, body: Vec<Queued>) -> Self {
+        Self { bounds, task: Task::Exec { watched, body } }
+    }
+}
+
+impl Program for Work {
+    type Reply = Reply;
+
+    fn run(&mut self, view: &mut View<'_>) -> Result<Reply, Pause> {
+        let mut db = match Keyspace::open(view, &self.bounds) {
+            Ok(db) => db,
+            Err(halt) => return reply_of(Err(halt)),
+        };
+        match &self.task {
+            Task::Single { code, request } => reply_of(code(&mut db, request)),
+            Task::Watch { names, slot } => reply_of(watch(&mut db, names, slot)),
+            Task::Exec { watched, body } => {
+                match unchanged(&mut db, watched) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Reply::NullArray),
+                    Err(halt) => return reply_of(Err(halt)),
+                }
+                run_body(&mut db, body)
+            }
+        }
+    }
+}
+
+/// Runs the queued commands. One that must wait for records does not keep the others from asking
+/// for theirs, so that the whole body waits for one round and not for one a command; such a run
+/// ends as a pause, and nothing of it stays.
+fn run_body(db: &mut Keyspace<'_, '_>, body: &[Queued]) -> Result<Reply, Pause> {
+    let mut replies = Vec::with_capacity(body.len());
+    let mut paused = None;
+    for queued in body {
+        let outcome = match queued {
+            Queued::Data(code, request) => reply_of(code(db, request)),
+            Queued::Ready(reply) => Ok(reply.clone()),
+        };
+        match outcome {
+            Ok(reply) => replies.push(reply),
+            Err(Pause::Missing) => paused = Some(Pause::Missing),
+            Err(refused) => return Err(paused.unwrap_or(refused)),
+        }
+    }
+    paused.map_or(Ok(Reply::Array(replies)), Err)
+}
+
+fn watch(db: &mut Keyspace<'_, '_>, names: &Request, slot: &Slot) -> Outcome {
+    let mut keys = Vec::with_capacity(names.len() - 1);
+    for index in 1..names.len() {
+        // What an expired key left is cleared first: that it goes later is no change.
+        let located = db.settled(names.get(index))?;
+        keys.push(WatchedKey {
+            name: names.bytes_of(index),
+            existed: located.kind().is_some(),
+            incarnation: db.incarnation(names.get(index))?,
+        });
+    }
+    let generation = db.generation;
+    let watch = db.view.watch();
+    for key in &keys {
+        for role in [Role::Strings, Role::Deadlines] {
+            db.view.watch_key(&watch, &Key::new(&shared_group(generation, role), &key.name));
+        }
+        for role in [Role::Fields, Role::Members] {
+            let group = collection_group(generation, role, &key.name, key.incarnation);
+            db.view.watch_range(&watch, &KeyRange::group(&group));
+        }
+    }
+    let watched = Watched { generation, watch, keys };
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
+    Ok(Reply::OK)
+}
+
+/// Whether everything watched is as it was. A `WATCH` that failed noted nothing: then it is not.
+fn unchanged(db: &mut Keyspace<'_, '_>, watched: &[Slot]) -> Result<bool, Halt> {
+    for slot in watched {
+        let slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(watched) = slot.as_ref() else { return Ok(false) };
+        if db.generation == watched.generation && db.view.changed(&watched.watch) {
+            return Ok(false);
+        }
+        for key in &watched.keys {
+            if !key_unchanged(db, watched.generation, key)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What a set of watched records does not show: that the key has expired, or that it went and came
+/// in another generation or incarnation, where its records have other names. A key that was
+/// absent and still is has not changed.
+fn key_unchanged(db: &mut Keyspace<'_, '_>, generation: u32, key: &WatchedKey) -> Outcome<bool> {
+    let exists = db.locate(&key.name, Kind::String)?.kind().is_some();
+    let same = db.generation == generation && db.incarnation(&key.name)? == key.incarnation;
+    Ok(if same { exists || !key.existed } else { !exists && !key.existed })
+}
+
+/// What the client reads when a program could not be done.
+pub fn refusal(error: &Error) -> Reply {
+    match error {
+        Error::TooLarge { what, needed, limit } => Reply::error(format!(
+            "the command is too large for one epoch: it needs {needed} {what}, the limit is \
+             {limit}"
+        )),
+        Error::ValueTooLong => {
+            Reply::error("string exceeds maximum allowed size (proto-max-bulk-len)")
+        }
+        Error::KeyTooLong => Reply::error("the key is longer than the store allows"),
+        Error::OutOfSpace => {
+            Reply::error_with_code("OOM", "command not allowed: the store is full")
+        }
+        Error::Closed => Reply::error("the server is shutting down"),
+        Error::Stopped(_) => Reply::error("the store has stopped"),
+        other if other.is_retryable() => Reply::error_with_code("TRYAGAIN", other.to_string()),
+        other => Reply::error(other.to_string()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Which block addresses are free.
+//!
+//! The life of an address:
+//!
+//! 1. *free*: taken at random when an epoch's writes are collected.
+//! 2. *held* by one entry of the directory, overwritten in place for as long as the record lives.
+//! 3. *freed* when the record is deleted or shrinks. It waits here; a fixed quota leaves an epoch.
+//! 4. *recycling* during the epoch that reclaims it: the engine is told to empty it if the write
+//!    batch has padding left, and it is free again only once that epoch has committed.
+//!
+//! Invariant: an address is in exactly one of these states. A crash before the commit finds the
+//! committed directory, which still holds the address: so nothing may have written over it.
+//! What the cloud sees: nothing. The quota keeps the pieces of a checkpoint that list reclaimed
+//! addresses at a public length.
+
+use std::collections::VecDeque;
+
+use fogbank_env::Stream;
+use fogbank_oram::Address;
+use rand_core::Rng;
+
+/// The free, freed and recycling addresses of a store.
+pub(crate) struct Addresses {
+    free: Vec<u32>,
+    freed: VecDeque<u32>,
+    recycling: Vec<u32>,
+    random: Stream,
+}
+
+impl Addresses {
+    /// Every address below `capacity` that `held` does not name is free.
+    pub(crate) fn new(capacity: u32, held: impl Iterator<Item = Address>, random: Stream) -> Self {
+        let mut taken = vec![false; capacity as usize];
+        for address in held {
+            if let Some(slot) = taken.get_mut(address.0 as usize) {
+                *slot = true;
+            }
+        }
+        let free = (0..capacity).filter(|&a| !taken[a as usize]).collect();
+        Self { free, freed: VecDeque::new(), recycling: Vec::new(), random }
+    }
+
+    /// Takes a free address, each with the same probability.
+    pub(crate) fn take(&mut self) -> Option<Address> {
+        let len = u32::try_from(self.free.len()).ok().filter(|&len| len > 0)?;
+        let index = below(&mut self.random, len);
+        Some(Address(self.free.swap_remove(index as usize)))
+    }
+
+    /// A record gave this address up.
+    pub(crate) fn give_up(&mut self, address: Address) {
+        self.freed.push_back(address.0);
+    }
+
+    /// Starts to recycle at most `quota` addresses, the longest freed first.
+    pub(crate) fn reclaim(&mut self, quota: usize) -> Vec<Address> {
+        let count = quota.min(self.freed.len());
+        let reclaimed: Vec<u32> = self.freed.drain(..count).collect();
+        self.recycling.extend(&reclaimed);
+        reclaimed.into_iter().map(Address).collect()
+    }
+
+    /// The epoch that reclaimed has committed.
+    pub(crate) fn committed(&mut self) {
+        self.free.append(&mut self.recycling);
+    }
+
+    /// Addresses that can be taken now.
+    pub(crate) fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Addresses that will be free some epochs from now.
+    pub(crate) fn pending_count(&self) -> usize {
+        self.freed.len() + self.recycling.len()
+    }
+}
+
+/// A uniform number below `bound` (not zero), without bias.
+fn below(random: &mut Stream, bound: u32) -> u32 {
+    let zone = u32::MAX - (u32::MAX - bound + 1) % bound;
+    loop {
+        let draw = random.next_u32();
+        if draw <= zone {
+            return draw % bound;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fogbank_env::{Purpose, Randomness};
+
+    #[test]
+    fn an_address_is_recycled_only_after_the_commit_and_by_quota() {
+        let random = Randomness::repeatable(1).stream(Purpose::Allocation);
+        let mut addresses = Addresses::new(3, [Address(1)].into_iter(), random);
+        assert_eq!(addresses.free_count(), 2);
+        let mut taken = vec![addresses.take().unwrap().0, addresses.take().unwrap().0];
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 2]);
+        assert!(addresses.take().is_none());
+        for address in [1, 0, 2] {
+            addresses.give_up(Address(address));
+        }
+        assert_eq!(addresses.reclaim(2), [Address(1), Address(0)]);
+        assert!(addresses.take().is_none());
+        addresses.committed();
+        assert_eq!((addresses.free_count(), addresses.pending_count()), (2, 1));
+    }
+
+    #[test]
+    fn draws_are_uniform() {
+        let mut random = Randomness::repeatable(2).stream(Purpose::Allocation);
+        let mut seen = [0_u32; 6];
+        (0..60_000).for_each(|_| seen[below(&mut random, 6) as usize] += 1);
+        assert!(seen.iter().all(|n| (9_500..10_500).contains(n)), "{seen:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The directory as sections of a checkpoint.
+//!
+//! One stream, cut into pieces of equal length:
+//!
+//! ```text
+//! stream   count u64, then in key order: key length u16, key, attr u64, value length u32,
+//!          then ceil(value length / block bytes) addresses u32        (all little-endian)
+//! bound    8 + capacity * (2 + key_budget_bytes + 8 + 4 + 4)
+//! ```
+//!
+//! Keys, their bytes and their blocks are all bounded by the capacity, so the bound is public and
+//! never exceeded. Free addresses are those that no record holds.
+//! What the cloud sees: as many pieces as the bound asks for, each padded to its length.
+
+use bytes::Buf;
+use fogbank_oram::{Address, BatchShape, Section};
+
+use crate::directory::{Blocks, Directory};
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::record::Stat;
+
+/// The tag of the first piece.
+pub const FIRST_TAG: u16 = 0x4000;
+/// Bytes of a piece, unless that made too many of them.
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces at most.
+const PIECES_MAX: usize = 0x8000;
+/// Bytes of an entry beside its key and its further blocks.
+const ENTRY_BYTES: usize = 2 + 8 + 4 + 4;
+/// Bytes of the head of the stream.
+const HEAD_BYTES: usize = 8;
+
+/// Whether a section of a checkpoint belongs to the directory.
+pub(crate) fn is_piece(section: &Section) -> bool {
+    usize::from(section.tag).checked_sub(usize::from(FIRST_TAG)).is_some_and(|n| n < PIECES_MAX)
+}
+
+/// The directory in pieces of public lengths.
+pub(crate) fn save(directory: &Directory, shape: &BatchShape, key_budget: usize) -> Vec<Section> {
+    let mut stream = Vec::new();
+    stream.extend_from_slice(&(directory.len() as u64).to_le_bytes());
+    for (key, entry) in directory.iter() {
+        let stat = entry.stat();
+        stream.extend_from_slice(&(key.encoded_len() as u16).to_le_bytes());
+        stream.extend_from_slice(key.encoded());
+        stream.extend_from_slice(&stat.attr.to_le_bytes());
+        stream.extend_from_slice(&stat.len.to_le_bytes());
+        for address in directory.blocks(entry) {
+            stream.extend_from_slice(&address.0.to_le_bytes());
+        }
+    }
+    let bound = HEAD_BYTES + shape.capacity as usize * (ENTRY_BYTES + key_budget);
+    let piece = PIECE_BYTES.max(bound.div_ceil(PIECES_MAX));
+    (0..bound.div_ceil(piece))
+        .map(|index| Section {
+            tag: FIRST_TAG + index as u16,
+            padded_len: piece.min(bound - index * piece),
+            data: part(&stream, index * piece, piece).to_vec(),
+        })
+        .collect()
+}
+
+/// The directory that [`save`] wrote, checked against the engine's shape.
+pub(crate) fn restore(sections: &[Section], shape: &BatchShape) -> Result<Directory> {
+    let mut pieces: Vec<_> = sections.iter().filter(|section| is_piece(section)).collect();
+    pieces.sort_by_key(|section| section.tag);
+    let in_order = pieces.iter().enumerate().all(|(i, s)| usize::from(s.tag - FIRST_TAG) == i);
+    if pieces.is_empty() || !in_order {
+        return Err(Error::BadCheckpoint("a piece is missing"));
+    }
+    let stream: Vec<u8> = pieces.iter().flat_map(|section| &section.data).copied().collect();
+    read(&stream, shape).ok_or(Error::BadCheckpoint("it cannot be read"))?
+}
+
+fn read(mut stream: &[u8], shape: &BatchShape) -> Option<Result<Directory>> {
+    let mut directory = Directory::default();
+    let mut held = vec![false; shape.capacity as usize];
+    let count = stream.try_get_u64_le().ok()?;
+    for _ in 0..count {
+        let key_len = usize::from(stream.try_get_u16_le().ok()?);
+        let key = Key::from_encoded(stream.get(..key_len)?);
+        stream.advance(key_len);
+        let attr = stream.try_get_u64_le().ok()?;
+        let len = stream.try_get_u32_le().ok()?;
+        let mut blocks = Blocks::new();
+        for _ in 0..(len as usize).div_ceil(shape.value_bytes.max(1)) {
+            let address = stream.try_get_u32_le().ok()?;
+            match held.get_mut(address as usize) {
+                Some(held) if !*held => *held = true,
+                _ => return Some(Err(Error::BadCheckpoint("an address is held twice"))),
+            }
+            blocks.push(Address(address));
+        }
+        directory.put(&key, Stat { len, attr }, &blocks);
+    }
+    Some(Ok(directory))
+}
+
+fn part(stream: &[u8], from: usize, len: usize) -> &[u8] {
+    let from = from.min(stream.len());
+    &stream[from..stream.len().min(from + len)]
+}

@@ -1,0 +1,351 @@
+//! The transaction layer without time, I/O or async: what the shell locks and asks.
+//!
+//! One epoch in steps:
+//!
+//! 1. It opens as soon as the writes of the one before are collected. Programs and transactions
+//!    may begin; what they read of the store waits for a batch.
+//! 2. R times: a batch is frozen ([`Core::freeze`]), sent by the driver, and its values delivered
+//!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp.
+//! 3. It closes ([`Core::close_epoch`]): what is not settled is dropped, the last settled version
+//!    of every record becomes the write batch, the directory takes the new state.
+//! 4. Once the engine has committed ([`Core::committed`]), recycled addresses are free and every
+//!    answer of the epoch leaves in one sweep.
+//!
+//! The next epoch runs on the state of one that is not durable yet. That is safe: its answers leave
+//! after the earlier one's commit, and if that fails nothing is answered at all.
+//!
+//! What the cloud sees depends on none of this: the driver makes R reads, one write and one commit
+//! whatever the core says.
+
+use bytes::{Bytes, BytesMut};
+use fogbank_env::{Purpose, Randomness};
+use fogbank_oram::{Address, BatchShape};
+
+use crate::addresses::Addresses;
+use crate::batcher::{Batch, Batcher};
+use crate::directory::{Blocks, Directory};
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::mvtso::{Answer, Mvtso};
+use crate::program::Submission;
+use crate::quota::{Need, Quota};
+use crate::record::{Record, Stat};
+use crate::row::{Load, Row};
+use crate::schedule::{Schedule, Stage};
+use crate::settings::{Limits, Settings};
+use crate::version::Body;
+use crate::view::Run;
+use crate::watch::Watches;
+
+/// The state of the transaction layer.
+pub(crate) struct Core {
+    /// Bounds for programs and transactions.
+    pub limits: Limits,
+    /// Wall clock, as last told by the shell.
+    pub now_ms: u64,
+    /// The open epoch.
+    pub epoch: u64,
+    /// What is committed.
+    pub directory: Directory,
+    /// Transactions of the open epoch.
+    pub mvtso: Mvtso,
+    /// Reads of the open epoch.
+    pub batcher: Batcher,
+    /// Programs not answered yet.
+    pub schedule: Schedule,
+    /// Watched keys and ranges.
+    pub watches: Watches,
+    /// Programs refused, to be answered outside the lock.
+    pub refused: Vec<(Box<dyn Submission>, Error)>,
+    /// No program or transaction is admitted any more.
+    pub closing: bool,
+    /// The last epoch that admitted anything has closed.
+    pub drained: bool,
+    /// Nothing runs any more, and why.
+    pub stopped: Option<Error>,
+    /// Batches frozen in the open epoch.
+    pub batches_frozen: usize,
+    /// First attempts of interactive transactions so far.
+    pub ages: u64,
+    /// The run under way or last run, kept for its buffers.
+    pub run: Run,
+    addresses: Addresses,
+    settings: Settings,
+    shape: BatchShape,
+    in_flight: Batch,
+}
+
+/// What a closed epoch leaves to be made durable and answered.
+#[derive(Default)]
+pub(crate) struct Closing {
+    /// The write batch.
+    pub writes: Vec<(Address, Option<Bytes>)>,
+    /// Programs to answer.
+    pub programs: Vec<Box<dyn Submission>>,
+    /// Interactive commits to confirm.
+    pub committed: Vec<Answer>,
+}
+
+impl Core {
+    /// The state before the first epoch.
+    pub(crate) fn new(
+        settings: Settings,
+        shape: BatchShape,
+        directory: Directory,
+        random: &Randomness,
+    ) -> Self {
+        let held = directory.iter().flat_map(|(_, entry)| directory.blocks(entry));
+        let stream = random.stream(Purpose::Allocation);
+        let addresses = Addresses::new(shape.capacity, held, stream);
+        let mut core = Self {
+            limits: limits(&settings, &shape),
+            now_ms: 0,
+            epoch: 0,
+            directory,
+            mvtso: Mvtso::default(),
+            batcher: Batcher::default(),
+            schedule: Schedule::default(),
+            watches: Watches::default(),
+            refused: Vec::new(),
+            closing: false,
+            drained: false,
+            stopped: None,
+            batches_frozen: 0,
+            ages: 0,
+            run: Run::default(),
+            addresses,
+            settings,
+            shape,
+            in_flight: Batch::default(),
+        };
+        core.open_epoch();
+        core
+    }
+
+    /// Batches of the open epoch that can still take reads.
+    pub(crate) fn batches_left(&self) -> usize {
+        self.settings.read_batches - self.batches_frozen
+    }
+
+    /// Freezes the next batch; its addresses, to be sent.
+    pub(crate) fn freeze(&mut self) -> Vec<Address> {
+        self.schedule.note_claim();
+        let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
+        self.batches_frozen += 1;
+        let addresses = std::mem::take(&mut batch.addresses);
+        self.in_flight = batch;
+        addresses
+    }
+
+    /// Takes the values of the frozen batch. Programs that waited become ready.
+    pub(crate) fn deliver(&mut self, values: Vec<Option<Bytes>>) -> Result<()> {
+        let mut values = values.into_iter();
+        for id in std::mem::take(&mut self.in_flight).rows {
+            let row = self.mvtso.rows.get_mut(id);
+            let Some(base) = &row.base else { continue };
+            let blocks: Option<Vec<Bytes>> = values.by_ref().take(base.blocks.len()).collect();
+            let value = blocks.and_then(|b| join(&b, base.blocks.len(), base.stat.len as usize));
+            let missing = || Error::Stopped("a block of the directory holds nothing".into());
+            row.load = Load::Here(value.ok_or_else(missing)?);
+            for program in std::mem::take(&mut row.waiting) {
+                if let Some(entry) = self.schedule.get_mut(program) {
+                    entry.missing = entry.missing.saturating_sub(1);
+                    self.schedule.ready_if_first(program);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the epoch and opens the next.
+    pub(crate) fn close_epoch(&mut self) -> Closing {
+        self.refuse_hopeless_eldest();
+        let programs = self.settled_programs();
+        let outcomes = self.mvtso.expire();
+        for (answer, error) in outcomes.lost {
+            // The owner may have gone.
+            let _ = answer.send(Err(error));
+        }
+        let writes = self.collect();
+        self.schedule.open_epoch();
+        self.drained = self.closing;
+        self.epoch += 1;
+        self.open_epoch();
+        Closing { writes, programs, committed: outcomes.committed }
+    }
+
+    /// The epoch closed last is durable.
+    pub(crate) fn committed(&mut self) {
+        self.addresses.committed();
+        let limit = self.space();
+        self.mvtso.quota.set_space(limit, self.addresses.pending_count());
+    }
+
+    /// Ends everything: whoever waits is told why.
+    pub(crate) fn stop(&mut self, error: Error) {
+        let outcomes = self.mvtso.expire();
+        let lost = outcomes.lost.into_iter().map(|(answer, _)| answer);
+        for answer in lost.chain(outcomes.committed) {
+            let _ = answer.send(Err(error.clone()));
+        }
+        let programs = self.schedule.take_all();
+        self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
+        self.in_flight = Batch::default();
+        self.open_epoch();
+        self.stopped = Some(error);
+    }
+
+    /// Checks a key and a value against the limits.
+    pub(crate) fn check_lengths(&self, key: &Key, value_bytes: usize) -> Result<()> {
+        if key.encoded_len() > self.limits.key_bytes_max {
+            Err(Error::KeyTooLong)
+        } else if value_bytes > self.limits.value_bytes_max {
+            Err(Error::ValueTooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn open_epoch(&mut self) {
+        let quota = Quota::new(self.space(), self.addresses.pending_count());
+        self.mvtso = Mvtso::new(quota, self.shape.value_bytes);
+        self.batcher = Batcher::default();
+        self.batches_frozen = 0;
+        if let Some(eldest) = self.schedule.eldest {
+            let slots = self.schedule.get_mut(eldest.program).map_or(0, |entry| entry.slots);
+            self.mvtso.quota.hold_for_eldest(slots);
+        }
+    }
+
+    /// What the writes of an epoch may take at most.
+    fn space(&self) -> Need {
+        let capacity = self.shape.capacity as usize;
+        let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
+        Need {
+            slots: self.shape.write_batch,
+            blocks: self.addresses.free_count(),
+            keys: capacity.saturating_sub(self.directory.len()),
+            key_bytes: key_budget.saturating_sub(self.directory.key_bytes()),
+        }
+    }
+
+    /// The eldest program had first claim for a whole epoch and still waits for reads.
+    fn refuse_hopeless_eldest(&mut self) {
+        let Some(eldest) = self.schedule.eldest else { return };
+        let rounds = self.settings.read_batches;
+        let Some(entry) = self.schedule.get_mut(eldest.program) else { return };
+        if eldest.claims < rounds || entry.stage != Stage::Waiting || entry.missing == 0 {
+            return;
+        }
+        let what = "rounds of dependent reads";
+        let error = Error::TooLarge { what, needed: rounds + 1, limit: rounds };
+        self.refuse(eldest.program, error);
+    }
+
+    /// The programs that are part of the epoch.
+    fn settled_programs(&mut self) -> Vec<Box<dyn Submission>> {
+        let mut bodies = Vec::with_capacity(self.schedule.done.len());
+        for program in std::mem::take(&mut self.schedule.done) {
+            let Some(entry) = self.schedule.get_mut(program) else { continue };
+            let Stage::Done(ts) = entry.stage else { continue };
+            if !self.mvtso.is_unsettled(ts) {
+                bodies.extend(self.schedule.take(program).and_then(|entry| entry.body));
+            } else if !self.schedule.undo(program) {
+                self.schedule.take(program);
+            }
+        }
+        bodies
+    }
+
+    /// The write batch: the last settled version of every record, then addresses to empty.
+    fn collect(&mut self) -> Vec<(Address, Option<Bytes>)> {
+        let mut writes = Vec::with_capacity(self.shape.write_batch);
+        let mvtso = std::mem::take(&mut self.mvtso);
+        for row in mvtso.rows.iter() {
+            let Some(last) = row.last_settled() else { continue };
+            if !self.watches.is_empty() {
+                self.watches.tell(&row.key, self.epoch, last.ts);
+            }
+            match (&last.change.body, row.settled_value().into_record()) {
+                (Body::Gone, _) | (_, Ok(None)) => self.remove(row),
+                (Body::Kept, _) if row.only_attr_settled() => {
+                    let stat = Stat { len: last.change.len, attr: last.change.attr };
+                    let blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
+                    self.directory.put(&row.key, stat, &blocks);
+                }
+                (_, Ok(Some(record))) => self.store(row, record, &mut writes),
+                // Excluded: a sum settles only after its base has come and is a counter.
+                (_, Err(_)) => {}
+            }
+        }
+        let room = self.shape.write_batch.saturating_sub(writes.len());
+        let reclaimed = self.addresses.reclaim(self.settings.reclaim_quota);
+        writes.extend(reclaimed.into_iter().take(room).map(|address| (address, None)));
+        writes
+    }
+
+    fn remove(&mut self, row: &Row) {
+        if let Some(base) = &row.base {
+            base.blocks.iter().for_each(|&address| self.addresses.give_up(address));
+            self.directory.remove(&row.key);
+        }
+    }
+
+    /// Puts a record into its old blocks, new ones as needed, and gives up what is left over.
+    fn store(&mut self, row: &Row, record: Record, writes: &mut Vec<(Address, Option<Bytes>)>) {
+        let block_bytes = self.shape.value_bytes;
+        let count = record.value.len().div_ceil(block_bytes.max(1));
+        let mut blocks: Blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
+        while blocks.len() > count {
+            self.addresses.give_up(blocks[blocks.len() - 1]);
+            blocks.pop();
+        }
+        while blocks.len() < count {
+            // The quota has reserved it.
+            let Some(address) = self.addresses.take() else { break };
+            blocks.push(address);
+        }
+        for (address, chunk) in blocks.iter().zip(record.value.chunks(block_bytes.max(1))) {
+            writes.push((*address, Some(pad(chunk, block_bytes))));
+        }
+        let stat = Stat { len: record.value.len() as u32, attr: record.attr };
+        self.directory.put(&row.key, stat, &blocks);
+    }
+}
+
+/// The value of `len` bytes that `count` blocks hold.
+fn join(blocks: &[Bytes], count: usize, len: usize) -> Option<Bytes> {
+    if blocks.len() != count {
+        return None;
+    }
+    if let [only] = blocks {
+        return (only.len() >= len).then(|| only.slice(..len));
+    }
+    let mut value = BytesMut::with_capacity(blocks.iter().map(Bytes::len).sum());
+    blocks.iter().for_each(|block| value.extend_from_slice(block));
+    (value.len() >= len).then(|| value.freeze().slice(..len))
+}
+
+/// A chunk at the size of a block.
+fn pad(chunk: &[u8], block_bytes: usize) -> Bytes {
+    let mut block = BytesMut::with_capacity(block_bytes);
+    block.extend_from_slice(chunk);
+    block.resize(block_bytes, 0);
+    block.freeze()
+}
+
+fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
+    let blocks_read_max = settings.read_batches.saturating_mul(shape.read_batch);
+    let blocks_of_value = shape.read_batch.min(shape.write_batch);
+    let value_bytes_max = blocks_of_value.saturating_mul(shape.value_bytes).min(u32::MAX as usize);
+    Limits {
+        blocks_per_batch: shape.read_batch,
+        blocks_read_max,
+        records_read_max: blocks_read_max,
+        records_written_max: shape.write_batch,
+        rounds_max: settings.read_batches,
+        block_bytes: shape.value_bytes,
+        value_bytes_max: value_bytes_max.min(settings.value_bytes_max),
+        key_bytes_max: settings.key_bytes_max.min(usize::from(u16::MAX)),
+    }
+}

@@ -1,0 +1,232 @@
+//! Running programs: admission, probes, ends, and runs taken back.
+//!
+//! 1. An arriving program is admitted at once unless earlier ones still wait for admission or the
+//!    reads asked for already fill what is left of the epoch.
+//! 2. The first unfinished one of a session runs. If it ends well and fits the write quota it takes
+//!    the newest timestamp; if records are missing it waits for them; if the quota is full it is
+//!    parked until the next epoch.
+//! 3. One behind another of its session is probed, so that its reads join the same batch.
+//! 4. When what it read is taken back, it runs again, and so do those behind it in its session:
+//!    each depends on the one before for as long as that is not settled.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::batcher::Asker;
+use crate::core::Core;
+use crate::error::{Error, Pause};
+use crate::mvtso::Refusal;
+use crate::program::Submission;
+use crate::row::ProgramId;
+use crate::schedule::Stage;
+use crate::view::{Run, View};
+
+/// Programs a client's submission runs at most; the sweeper goes on from there.
+const STEPS_OF_A_SUBMIT: usize = 4;
+
+impl Core {
+    /// A program arrives.
+    pub(crate) fn submit(&mut self, session: u64, body: Box<dyn Submission>) {
+        let error = if self.closing { Some(Error::Closed) } else { self.stopped.clone() };
+        if let Some(error) = error {
+            self.refused.push((body, error));
+            return;
+        }
+        self.schedule.arrive(session, body);
+        self.advance(STEPS_OF_A_SUBMIT);
+    }
+
+    /// Ends a session: what has not run will not.
+    pub(crate) fn end_session(&mut self, session: u64) {
+        for program in self.schedule.end_session(session) {
+            self.cancel(program);
+        }
+    }
+
+    /// Admits and runs what can be, at most `steps` programs. Whether there is more to do.
+    pub(crate) fn advance(&mut self, steps: usize) -> bool {
+        for _ in 0..steps {
+            if self.drained {
+                return false;
+            } else if let Some(program) = self.schedule.next_ready() {
+                self.attempt(program);
+            } else if !self.has_room() {
+                return false;
+            } else if let Some(program) = self.schedule.next_to_admit() {
+                self.admit(program);
+            } else {
+                return false;
+            }
+        }
+        self.has_work()
+    }
+
+    /// Whether some program may be run or admitted now.
+    pub(crate) fn has_work(&self) -> bool {
+        let work = self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room());
+        work && !self.drained
+    }
+
+    /// After anything that may have aborted a transaction: programs that read from it run again.
+    pub(crate) fn clean_up(&mut self) {
+        for id in std::mem::take(&mut self.mvtso.abandoned) {
+            self.batcher.abandon(&mut self.mvtso.rows, id);
+        }
+        for (answer, error) in std::mem::take(&mut self.mvtso.outcomes.lost) {
+            // The owner may have gone.
+            let _ = answer.send(Err(error));
+        }
+        let redo = std::mem::take(&mut self.mvtso.redo);
+        for &program in &redo {
+            if !self.schedule.undo(program) {
+                self.schedule.take(program);
+            }
+        }
+        redo.iter().for_each(|&program| self.schedule.ready_if_first(program));
+    }
+
+    /// Answers a program with an error.
+    pub(crate) fn refuse(&mut self, program: ProgramId, error: Error) {
+        if let Some(body) = self.withdraw(program) {
+            self.refused.push((body, error));
+        }
+    }
+
+    /// Reads asked for do not fill the rest of the epoch yet.
+    fn has_room(&self) -> bool {
+        let left = (self.batches_left() + 1).saturating_mul(self.limits.blocks_per_batch);
+        self.batcher.blocks_queued() < left
+    }
+
+    fn admit(&mut self, program: ProgramId) {
+        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let Some(entry) = self.schedule.get_mut(program) else { return };
+        // It has been too many before, and would be again: no need to run it to find out.
+        if entry.slots > 0 && !eldest && self.mvtso.quota.is_short_of(entry.slots) {
+            entry.stage = Stage::Parked;
+            return;
+        }
+        entry.stage = Stage::Waiting;
+        match self.schedule.first_of_session(program) {
+            Some(Stage::Parked) => {}
+            Some(_) if !self.schedule.is_first(program) => self.probe(program),
+            _ => self.attempt(program),
+        }
+    }
+
+    fn attempt(&mut self, program: ProgramId) {
+        let mut run = std::mem::take(&mut self.run);
+        match self.run_once(program, &mut run) {
+            Some(Ok(())) => self.end_run(program, &mut run),
+            Some(Err(Pause::Missing)) => self.wait_for(program, &run),
+            Some(Err(Pause::Refused(error))) => self.refuse(program, error),
+            None => {}
+        }
+        self.run = run;
+    }
+
+    /// Finds out what a program will read; whatever else comes of it is forgotten.
+    fn probe(&mut self, program: ProgramId) {
+        let mut run = std::mem::take(&mut self.run);
+        match self.run_once(program, &mut run) {
+            Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
+            Some(Ok(())) => {
+                if let Some(entry) = self.schedule.get_mut(program) {
+                    entry.slots = run.writes.len();
+                }
+            }
+            _ => {}
+        }
+        self.run = run;
+    }
+
+    fn run_once(
+        &mut self,
+        program: ProgramId,
+        run: &mut Run,
+    ) -> Option<std::result::Result<(), Pause>> {
+        let mut body = self.schedule.get_mut(program)?.body.take()?;
+        run.start(self.mvtso.next_ts(), self.mvtso.newest_active().is_some());
+        // A program that panics must not take those of others with it: its run is forgotten.
+        let guarded = AssertUnwindSafe(|| body.run(&mut View::new(self, run)));
+        let result = catch_unwind(guarded).unwrap_or(Err(Pause::Refused(Error::Panicked)));
+        self.schedule.get_mut(program)?.body = Some(body);
+        Some(result)
+    }
+
+    fn end_run(&mut self, program: ProgramId, run: &mut Run) {
+        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let mvtso = &self.mvtso;
+        let before = self.schedule.unsettled_before(program, |ts| mvtso.is_unsettled(ts));
+        run.depends_on.extend(before);
+        for &id in &run.marks {
+            let row = self.mvtso.rows.get_mut(id);
+            row.mark(row.newest(), run.ts);
+        }
+        for (range, sight) in &run.predicates {
+            self.mvtso.predicates.record(range, *sight, run.ts);
+        }
+        match self.mvtso.finish_program(program, &mut run.writes, &run.depends_on, eldest) {
+            Ok(ts) => {
+                for (watch, target) in run.watching.drain(..) {
+                    self.watches.enter(&watch, target, self.epoch, ts);
+                }
+                if eldest {
+                    self.mvtso.quota.hold_for_eldest(0);
+                }
+                let unsettled = self.mvtso.is_unsettled(ts);
+                self.schedule.finish(program, ts, unsettled);
+            }
+            Err(Refusal::NotNow { slots }) => self.park(program, slots),
+            Err(Refusal::NoSpace) => self.refuse(program, Error::OutOfSpace),
+        }
+    }
+
+    /// The write quota is full: the program waits for the next epoch, or is told that it never fits.
+    fn park(&mut self, program: ProgramId, slots: usize) {
+        let limit = self.limits.records_written_max;
+        if slots > limit {
+            let what = "write slots";
+            self.refuse(program, Error::TooLarge { what, needed: slots, limit });
+        } else if let Some(entry) = self.schedule.get_mut(program) {
+            entry.stage = Stage::Parked;
+            entry.slots = slots;
+        }
+    }
+
+    fn wait_for(&mut self, program: ProgramId, run: &Run) {
+        if run.wanted.is_empty() {
+            // It paused for nothing: no batch will wake it, so the next epoch does.
+            self.park(program, 0);
+            return;
+        }
+        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let asker = if eldest { Asker::Eldest } else { Asker::Program };
+        let Some(entry) = self.schedule.get_mut(program) else { return };
+        entry.missing = run.wanted.len() as u32;
+        entry.awaits.clone_from(&run.wanted);
+        for &id in &run.wanted {
+            self.batcher.ask(&mut self.mvtso.rows, id, asker);
+            self.mvtso.rows.get_mut(id).waiting.push(program);
+        }
+    }
+
+    /// A program will not run any more: what it waited for, nobody waits for on its account.
+    fn withdraw(&mut self, program: ProgramId) -> Option<Box<dyn Submission>> {
+        let entry = self.schedule.take(program)?;
+        if entry.missing > 0 {
+            for &id in &entry.awaits {
+                self.batcher.abandon(&mut self.mvtso.rows, id);
+            }
+        }
+        self.schedule.leave_queue(entry.session, program);
+        if self.schedule.eldest.is_some_and(|eldest| eldest.program == program) {
+            self.schedule.eldest = None;
+            self.mvtso.quota.hold_for_eldest(0);
+        }
+        entry.body
+    }
+
+    fn cancel(&mut self, program: ProgramId) {
+        drop(self.withdraw(program));
+    }
+}

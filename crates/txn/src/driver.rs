@@ -1,0 +1,198 @@
+//! The beat of the epochs: the only place that talks to the engine.
+//!
+//! 1. R times: at a point of the grid, freeze a batch; `slack` later, send it; when everything has
+//!    arrived, hand the values to the core and beat.
+//! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit.
+//! 3. Answer the epoch, all in one sweep, and begin again.
+//!
+//! Invariant: exactly R reads, one write and one commit an epoch, whatever the core holds. The
+//! times at which they are made are functions of the grid and of when the engine completed.
+//! After an error of the engine nothing more is sent and everybody is told.
+//!
+//! Back to back (interval zero, for benchmarks) there is no grid: a call follows the one before as
+//! soon as the programs that waited for it have run and transactions have had a moment to go on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Gauge, Metrics, Nanos, Visibility};
+use fogbank_oram::{Address, BatchEngine};
+
+use crate::core::Closing;
+use crate::error::{Error, Result};
+use crate::grid::{Grid, Point};
+use crate::settings::Settings;
+use crate::shared::{STEPS_OF_A_SWEEP, Shared};
+
+/// How long a back-to-back driver lets transactions go on between two calls, and how often it looks.
+const MOMENT_NANOS: Nanos = 200_000;
+const MOMENT_LOOKS: usize = 256;
+
+/// Drives the epochs of one proxy.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    engine: Box<dyn BatchEngine>,
+    grid: Grid,
+    read_batches: usize,
+    figures: Figures,
+}
+
+struct Figures {
+    epochs: Gauge,
+    points_skipped: Gauge,
+    reads: Gauge,
+    writes: Gauge,
+    programs: Gauge,
+    aborts: Gauge,
+    slack_overruns: Gauge,
+}
+
+impl Driver {
+    /// A driver whose grid begins now.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        engine: Box<dyn BatchEngine>,
+        settings: &Settings,
+        metrics: &Metrics,
+    ) -> Self {
+        let grid = Grid::new(shared.clock.now(), settings.interval, settings.slack);
+        let secret = |name| metrics.gauge(Visibility::Secret, name);
+        let figures = Figures {
+            epochs: metrics.gauge(Visibility::Public, "epochs"),
+            points_skipped: metrics.gauge(Visibility::Public, "grid_points_skipped"),
+            reads: secret("blocks_read"),
+            writes: secret("blocks_written"),
+            programs: secret("programs_committed"),
+            aborts: secret("transactions_aborted"),
+            slack_overruns: secret("slack_overruns"),
+        };
+        Self { shared, engine, grid, read_batches: settings.read_batches, figures }
+    }
+
+    /// Runs epochs until closed; hands the engine back, between two epochs.
+    pub(crate) async fn run(mut self) -> Result<Box<dyn BatchEngine>> {
+        match self.epochs_until_closed().await {
+            Ok(()) => Ok(self.engine),
+            Err(error) => {
+                self.shared.stop(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    async fn epochs_until_closed(&mut self) -> Result<()> {
+        while !self.epoch().await? {}
+        // Whatever could not be part of the last epoch is told so, and an epoch of dummies follows.
+        self.shared.stop(Error::Closed);
+        self.epoch().await.map(drop)
+    }
+
+    /// One epoch. Whether it was closed as the last one.
+    async fn epoch(&mut self) -> Result<bool> {
+        for _ in 0..self.read_batches {
+            self.read().await?;
+        }
+        let point = self.wait_for_point().await;
+        self.sweep_until(point.send).await;
+        let (closing, last) = self.shared.with(|core| {
+            self.figures.aborts.add(core.mvtso.aborts);
+            let last = core.closing;
+            (core.close_epoch(), last)
+        });
+        self.shared.beat();
+        self.write(closing, point).await?;
+        Ok(last)
+    }
+
+    async fn read(&mut self) -> Result<()> {
+        let point = self.wait_for_point().await;
+        let addresses = self.shared.with(|core| core.freeze());
+        self.figures.reads.add(addresses.len() as u64);
+        self.wait_to_send(point).await;
+        let values = self.engine.read_batch(&addresses).await?;
+        self.check_count(&addresses, &values)?;
+        self.shared.with(|core| core.deliver(values))?;
+        self.shared.beat();
+        Ok(())
+    }
+
+    async fn write(&mut self, closing: Closing, point: Point) -> Result<()> {
+        self.figures.writes.add(closing.writes.len() as u64);
+        self.wait_to_send(point).await;
+        let made = match self.engine.write_batch(closing.writes).await {
+            Ok(()) => self.engine.commit().await,
+            Err(error) => Err(error),
+        };
+        let outcome = made.map_err(Error::from);
+        if outcome.is_ok() {
+            self.shared.with(|core| core.committed());
+        }
+        self.figures.programs.add(closing.programs.len() as u64);
+        for program in closing.programs {
+            program.answer(outcome.clone());
+        }
+        for answer in closing.committed {
+            // The owner may have gone.
+            let _ = answer.send(outcome.clone());
+        }
+        self.figures.epochs.add(1);
+        outcome
+    }
+
+    /// Sleeps until the next point of the grid.
+    async fn wait_for_point(&mut self) -> Point {
+        if self.grid.is_back_to_back() {
+            self.pause_for_a_moment().await;
+        }
+        let clock = self.shared.clock.clone();
+        let point = self.grid.point(clock.now());
+        self.figures.points_skipped.set(self.grid.skipped());
+        clock.sleep_until(point.freeze).await;
+        point
+    }
+
+    /// Sleeps until the moment to send. If the work before it took longer than the slack, the send
+    /// moves to that of a later point: it never leaves at a time that tells how long the work took.
+    async fn wait_to_send(&mut self, point: Point) {
+        let clock = self.shared.clock.clone();
+        let mut send = point.send;
+        if !self.grid.is_back_to_back() && clock.now() > send {
+            self.figures.slack_overruns.add(1);
+            send = self.grid.point(clock.now()).send;
+        }
+        clock.sleep_until(send).await;
+    }
+
+    /// Runs what is ready before the epoch closes, with a quarter of the slack to spare.
+    async fn sweep_until(&mut self, send: Nanos) {
+        let now = self.shared.clock.now();
+        let deadline = now + send.saturating_sub(now) / 4 * 3;
+        while self.shared.with(|core| core.advance(STEPS_OF_A_SWEEP)) {
+            if !self.grid.is_back_to_back() && self.shared.clock.now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    /// Without a grid: what waited for the batch goes on before the next one is frozen.
+    async fn pause_for_a_moment(&mut self) {
+        while self.shared.with(|core| core.advance(STEPS_OF_A_SWEEP)) {
+            tokio::task::yield_now().await;
+        }
+        let until = self.shared.clock.now() + MOMENT_NANOS;
+        for _ in 0..MOMENT_LOOKS {
+            tokio::task::yield_now().await;
+            let quiet = self.shared.with(|core| !core.mvtso.is_anybody_busy());
+            if quiet || self.shared.clock.now() >= until {
+                return;
+            }
+        }
+    }
+
+    fn check_count(&self, addresses: &[Address], values: &[Option<Bytes>]) -> Result<()> {
+        if values.len() == addresses.len() {
+            return Ok(());
+        }
+        Err(Error::Stopped("the engine returned another number of values than asked for".into()))
+    }
+}

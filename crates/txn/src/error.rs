@@ -1,0 +1,80 @@
+//! Errors by what the caller does next.
+
+use fogbank_oram as oram;
+
+/// The result of a transaction or of one of its statements.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Lost against another transaction, or read what one wrote that then aborted. Retry.
+    #[error("conflict with another transaction")]
+    Conflict,
+    /// The epoch ended before commit was asked for. Retry.
+    #[error("the epoch ended before the transaction did")]
+    EpochOver,
+    /// The batches of this epoch are full. Retry in the next.
+    #[error("the batches of this epoch are full")]
+    BatchFull,
+    /// The transaction was aborted, by its owner or by an earlier error. Begin another.
+    #[error("the transaction has ended")]
+    Ended,
+    /// Needs more than the batches of one epoch hold. It never will fit.
+    #[error("needs {needed} {what}, and an epoch holds {limit}")]
+    TooLarge {
+        /// What there was too much of.
+        what: &'static str,
+        /// How much was needed; a lower bound.
+        needed: usize,
+        /// How much an epoch holds.
+        limit: usize,
+    },
+    /// The store or its key budget is full.
+    #[error("the store is full")]
+    OutOfSpace,
+    /// The key is longer than the limit.
+    #[error("the key is too long")]
+    KeyTooLong,
+    /// The value is longer than the limit.
+    #[error("the value is too long")]
+    ValueTooLong,
+    /// `add` met a value that is not a counter of eight bytes.
+    #[error("the value is not a counter")]
+    NotACounter,
+    /// The program panicked; nothing of it counts.
+    #[error("the program panicked")]
+    Panicked,
+    /// The saved directory does not fit the engine or cannot be read.
+    #[error("the saved directory is not usable: {0}")]
+    BadCheckpoint(&'static str),
+    /// The engine failed: nothing is answered or sent any more. Whether what was under way
+    /// committed is decided by recovery.
+    #[error("stopped: {0}")]
+    Stopped(String),
+    /// The proxy was closed in an orderly way.
+    #[error("closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether the same transaction may succeed when run again.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict | Self::EpochOver | Self::BatchFull)
+    }
+}
+
+impl From<oram::Error> for Error {
+    fn from(error: oram::Error) -> Self {
+        Self::Stopped(error.to_string())
+    }
+}
+
+/// Why a program's run stopped before its end. Programs pass it on with `?`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pause {
+    /// Records are missing; the program is run again once they are here.
+    Missing,
+    /// The program can not be done. This becomes the error of its submission.
+    Refused(Error),
+}

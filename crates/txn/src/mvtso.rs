@@ -1,0 +1,448 @@
+//! Multiversion timestamp ordering within one epoch.
+//!
+//! 1. A transaction takes its timestamp at its first statement and a version of every record it
+//!    writes becomes visible at once (Obladi, section 6.1).
+//! 2. A read sees the last version not above its timestamp, marks it, and depends on its writer
+//!    while that one may still abort.
+//! 3. A write that follows a version read by a later timestamp aborts its transaction; so does one
+//!    that contradicts a predicate read, or that finds the quota full.
+//! 4. A transaction whose end was asked for *settles* once everything it depends on has: nothing
+//!    but the loss of the whole epoch can undo it then.
+//! 5. An abort takes its versions back and aborts every dependant. Programs among them are not
+//!    failed but run again.
+//! 6. When the epoch ends, whatever is not settled is not part of it. That is a filter at the
+//!    collection of writes, O(1) a transaction: the end of an epoch does not wait for undos.
+//!
+//! Invariants: dependencies go from later to earlier timestamps, so settling never deadlocks; a
+//! transaction that is not in the table and not active is settled; the reservations of all rows add
+//! up to what the quota has given out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+use crate::predicate::Predicates;
+use crate::quota::{Need, Quota, Verdict};
+use crate::record::Stat;
+use crate::row::{Load, ProgramId, Row};
+use crate::rows::{RowId, Rows};
+use crate::version::{Body, Change, Ts, Version};
+
+/// Where the outcome of a commit goes.
+pub(crate) type Answer = oneshot::Sender<Result<()>>;
+
+/// How far a transaction is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Statements may come.
+    Active,
+    /// Its end was asked for; it waits for what it depends on.
+    Requested,
+    /// It will not commit.
+    Aborted(Error),
+}
+
+/// A transaction that may still abort.
+#[derive(Debug)]
+pub(crate) struct Txn {
+    /// How far it is.
+    pub state: State,
+    /// The program, if it is one.
+    pub program: Option<ProgramId>,
+    /// Rows it has written.
+    pub writes: SmallVec<[RowId; 4]>,
+    /// Rows whose base it waits for.
+    pub awaits: BTreeSet<RowId>,
+    /// What rows held of its own before each write, newest last.
+    pub undo: Vec<(RowId, Option<Change>)>,
+    /// Rows it has added to, whose base must be here before it can commit.
+    pub sums: SmallVec<[RowId; 2]>,
+    reads_from: SmallVec<[Ts; 4]>,
+    dependants: SmallVec<[Ts; 4]>,
+    answer: Option<Answer>,
+}
+
+impl Txn {
+    fn new(state: State, program: Option<ProgramId>) -> Self {
+        Self {
+            state,
+            program,
+            writes: SmallVec::new(),
+            awaits: BTreeSet::new(),
+            undo: Vec::new(),
+            sums: SmallVec::new(),
+            reads_from: SmallVec::new(),
+            dependants: SmallVec::new(),
+            answer: None,
+        }
+    }
+}
+
+/// A write of a program, applied when its run has ended well.
+pub(crate) struct Write {
+    /// The row.
+    pub row: RowId,
+    /// What is written.
+    pub change: Change,
+}
+
+/// What an epoch's end hands over.
+#[derive(Default)]
+pub(crate) struct Outcomes {
+    /// Commits to confirm once the epoch is durable.
+    pub committed: Vec<Answer>,
+    /// Transactions that lost.
+    pub lost: Vec<(Answer, Error)>,
+}
+
+/// The transactions of one epoch.
+#[derive(Default)]
+pub(crate) struct Mvtso {
+    /// The records they touch.
+    pub rows: Rows,
+    /// What they may write.
+    pub quota: Quota,
+    /// What their scans saw.
+    pub predicates: Predicates,
+    /// Programs to run again because something they read was taken back.
+    pub redo: Vec<ProgramId>,
+    /// Commits to confirm and to deny.
+    pub outcomes: Outcomes,
+    /// Rows that aborted transactions waited for.
+    pub abandoned: Vec<RowId>,
+    /// Transactions aborted by others or by the quota in this epoch.
+    pub aborts: u64,
+    txns: BTreeMap<Ts, Txn>,
+    active: BTreeSet<Ts>,
+    last_ts: Ts,
+    /// Something was deleted in this epoch.
+    gives_up: bool,
+    block_bytes: usize,
+}
+
+impl Mvtso {
+    /// An epoch without transactions.
+    pub(crate) fn new(quota: Quota, block_bytes: usize) -> Self {
+        Self { quota, block_bytes, ..Self::default() }
+    }
+
+    /// Begins an interactive transaction.
+    pub(crate) fn begin(&mut self) -> Ts {
+        self.last_ts += 1;
+        self.txns.insert(self.last_ts, Txn::new(State::Active, None));
+        self.active.insert(self.last_ts);
+        self.last_ts
+    }
+
+    /// The timestamp a program gets if it ends now.
+    pub(crate) fn next_ts(&self) -> Ts {
+        self.last_ts + 1
+    }
+
+    /// The newest transaction that may still read older versions.
+    pub(crate) fn newest_active(&self) -> Option<Ts> {
+        self.active.last().copied()
+    }
+
+    /// Whether some active transaction is not waiting for a batch.
+    pub(crate) fn is_anybody_busy(&self) -> bool {
+        let waits = |id: &RowId| !matches!(self.rows.get(*id).load, Load::Here(_));
+        self.active.iter().any(|ts| !self.txns.get(ts).is_some_and(|t| t.awaits.iter().any(waits)))
+    }
+
+    /// A transaction that may still abort or has aborted.
+    pub(crate) fn txn(&self, ts: Ts) -> Option<&Txn> {
+        self.txns.get(&ts)
+    }
+
+    /// A transaction that may still abort or has aborted.
+    pub(crate) fn txn_mut(&mut self, ts: Ts) -> Option<&mut Txn> {
+        self.txns.get_mut(&ts)
+    }
+
+    /// Whether a writer may still abort.
+    pub(crate) fn is_unsettled(&self, ts: Ts) -> bool {
+        self.txns.contains_key(&ts)
+    }
+
+    /// `reader` has seen the version of every one of `writers` that is not settled.
+    pub(crate) fn depend(&mut self, reader: Ts, writers: &[Ts]) {
+        for &writer in writers {
+            if writer == reader || !self.txns.contains_key(&writer) {
+                continue;
+            }
+            let Some(txn) = self.txns.get_mut(&reader) else { continue };
+            if txn.reads_from.contains(&writer) {
+                continue;
+            }
+            txn.reads_from.push(writer);
+            if let Some(txn) = self.txns.get_mut(&writer) {
+                txn.dependants.push(reader);
+            }
+        }
+    }
+
+    /// A write of an interactive transaction. On an error the caller aborts it.
+    pub(crate) fn write(&mut self, ts: Ts, id: RowId, change: Change) -> Result<()> {
+        let row = self.rows.get(id);
+        let position = row.visible(ts);
+        let (before, after) = (row.stat_at(position), stat_after(row, position, &change));
+        if row.is_too_late(ts, &change) || self.predicates.contradicts(&row.key, ts, before, after)
+        {
+            return Err(Error::Conflict);
+        }
+        self.reserve(id, &change, false)?;
+        let earlier = self.rows.get(id).own(ts).cloned();
+        self.rows.insert(id, ts, change);
+        if let Some(txn) = self.txns.get_mut(&ts) {
+            if earlier.is_none() && !txn.writes.contains(&id) {
+                txn.writes.push(id);
+            }
+            txn.undo.push((id, earlier));
+        }
+        Ok(())
+    }
+
+    /// Takes writes of `ts` back until only the first `keep` stand.
+    pub(crate) fn roll_back(&mut self, ts: Ts, keep: usize) -> Result<()> {
+        loop {
+            let Some(txn) = self.txns.get_mut(&ts).filter(|txn| txn.undo.len() > keep) else {
+                return Ok(());
+            };
+            let Some((id, earlier)) = txn.undo.pop() else { return Ok(()) };
+            let row = self.rows.get(id);
+            let now = row.stat_at(row.visible(ts));
+            let then = match &earlier {
+                Some(change) => stat_after(row, row.visible(ts), change),
+                None => row.stat_at(row.visible(ts - 1)),
+            };
+            let ground = earlier.clone().unwrap_or_else(Change::delete);
+            if row.is_too_late(ts, &ground) || self.predicates.contradicts(&row.key, ts, now, then)
+            {
+                return Err(Error::Conflict);
+            }
+            match earlier {
+                Some(change) => self.rows.insert(id, ts, change),
+                None => self.rows.remove(id, ts),
+            }
+            self.release(id);
+        }
+    }
+
+    /// Ends a program's run at the newest timestamp with all its writes, or says why not.
+    pub(crate) fn finish_program(
+        &mut self,
+        program: ProgramId,
+        writes: &mut Vec<Write>,
+        depends_on: &[Ts],
+        eldest: bool,
+    ) -> std::result::Result<Ts, Refusal> {
+        self.reserve_all(writes, eldest)?;
+        self.last_ts += 1;
+        let ts = self.last_ts;
+        let settled = !depends_on.iter().any(|&w| self.is_unsettled(w));
+        let newest_active = self.newest_active();
+        let mut rows = SmallVec::new();
+        for write in writes.drain(..) {
+            let version = Version::new(ts, settled, write.change);
+            self.rows.append(write.row, version, newest_active);
+            if !settled {
+                rows.push(write.row);
+            }
+        }
+        if !settled {
+            let mut txn = Txn::new(State::Requested, Some(program));
+            txn.writes = rows;
+            self.txns.insert(ts, txn);
+            self.depend(ts, depends_on);
+        }
+        Ok(ts)
+    }
+
+    /// Asks for the end of an interactive transaction. The answer comes when the epoch is over.
+    pub(crate) fn request(&mut self, ts: Ts, answer: Answer) {
+        self.active.remove(&ts);
+        let Some(txn) = self.txns.get_mut(&ts) else { return };
+        txn.state = State::Requested;
+        txn.answer = Some(answer);
+        if txn.reads_from.is_empty() {
+            self.settle(ts);
+        }
+    }
+
+    /// Aborts a transaction and everything that has read from it. Each row it concerns is gone
+    /// through once, however many transactions fall together.
+    pub(crate) fn abort(&mut self, ts: Ts, error: Error) {
+        let (mut fallen, mut rows) = (Vec::new(), Vec::new());
+        let mut work = vec![(ts, error)];
+        while let Some((ts, error)) = work.pop() {
+            let Some(txn) = self.txns.get_mut(&ts) else { continue };
+            if matches!(txn.state, State::Aborted(_)) {
+                continue;
+            }
+            fallen.push(ts);
+            rows.append(&mut txn.writes.to_vec());
+            let dependants = std::mem::take(&mut txn.dependants);
+            work.extend(dependants.into_iter().map(|d| (d, Error::Conflict)));
+            self.fell(ts, error);
+        }
+        self.aborts += fallen.len() as u64;
+        fallen.sort_unstable();
+        rows.sort_unstable();
+        rows.dedup();
+        for id in rows {
+            self.rows.withdraw(id, |ts| fallen.binary_search(&ts).is_ok());
+            self.release(id);
+        }
+    }
+
+    /// One transaction falls: a program will run again, an owner is told.
+    fn fell(&mut self, ts: Ts, error: Error) {
+        let Some(txn) = self.txns.get_mut(&ts) else { return };
+        self.abandoned.extend(std::mem::take(&mut txn.awaits));
+        if let Some(program) = txn.program {
+            self.txns.remove(&ts);
+            self.redo.push(program);
+            return;
+        }
+        txn.state = State::Aborted(error.clone());
+        txn.undo = Vec::new();
+        txn.writes.clear();
+        let answer = txn.answer.take();
+        self.outcomes.lost.extend(answer.map(|answer| (answer, error)));
+        self.active.remove(&ts);
+    }
+
+    /// Forgets an aborted transaction whose owner has gone.
+    pub(crate) fn forget(&mut self, ts: Ts) {
+        if matches!(self.txns.get(&ts), Some(txn) if matches!(txn.state, State::Aborted(_))) {
+            self.txns.remove(&ts);
+        }
+    }
+
+    /// The epoch ends: what is not settled is not part of it.
+    pub(crate) fn expire(&mut self) -> Outcomes {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        for txn in std::mem::take(&mut self.txns).into_values() {
+            outcomes.lost.extend(txn.answer.map(|answer| (answer, Error::EpochOver)));
+        }
+        outcomes
+    }
+
+    /// What one change to a row costs.
+    pub(crate) fn need(&self, row: &Row, change: &Change) -> Need {
+        need(row, change, self.block_bytes)
+    }
+
+    fn settle(&mut self, ts: Ts) {
+        let mut work = vec![ts];
+        while let Some(ts) = work.pop() {
+            let Some(txn) = self.txns.remove(&ts) else { continue };
+            for id in txn.writes {
+                if self.rows.get(id).own(ts).is_some() {
+                    self.rows.settle(id, ts);
+                }
+            }
+            self.outcomes.committed.extend(txn.answer);
+            for dependant in txn.dependants {
+                let Some(reader) = self.txns.get_mut(&dependant) else { continue };
+                reader.reads_from.retain(|writer| *writer != ts);
+                if reader.state == State::Requested && reader.reads_from.is_empty() {
+                    work.push(dependant);
+                }
+            }
+        }
+    }
+
+    fn reserve(&mut self, id: RowId, change: &Change, eldest: bool) -> Result<()> {
+        let row = self.rows.get(id);
+        let wanted = row.reserved.max(self.need(row, change));
+        let more = wanted - row.reserved;
+        match self.quota.judge(more, eldest) {
+            Verdict::Fits => {
+                self.quota.take(more);
+                self.gives_up |= change.body == Body::Gone;
+                self.rows.get_mut(id).reserved = wanted;
+                Ok(())
+            }
+            Verdict::NotNow => Err(Error::BatchFull),
+            Verdict::NoSpace => Err(Error::OutOfSpace),
+        }
+    }
+
+    fn reserve_all(&mut self, writes: &[Write], eldest: bool) -> std::result::Result<(), Refusal> {
+        let (mut more, mut alone) = (Need::default(), 0);
+        for write in writes {
+            let row = self.rows.get(write.row);
+            let need = self.need(row, &write.change);
+            more += row.reserved.max(need) - row.reserved;
+            alone += need.slots;
+        }
+        match self.quota.judge(more, eldest) {
+            Verdict::Fits => {}
+            Verdict::NotNow => return Err(Refusal::NotNow { slots: alone }),
+            // What this epoch gives up will be free in a later one.
+            Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { slots: alone }),
+            Verdict::NoSpace => return Err(Refusal::NoSpace),
+        }
+        self.quota.take(more);
+        self.gives_up |= writes.iter().any(|write| write.change.body == Body::Gone);
+        for write in writes {
+            let wanted = {
+                let row = self.rows.get(write.row);
+                row.reserved.max(self.need(row, &write.change))
+            };
+            self.rows.get_mut(write.row).reserved = wanted;
+        }
+        Ok(())
+    }
+
+    /// Lowers a row's reservation to what its remaining versions cost.
+    fn release(&mut self, id: RowId) {
+        let row = self.rows.get(id);
+        let still = row.changes().fold(Need::default(), |n, c| n.max(self.need(row, c)));
+        self.quota.release(row.reserved - still);
+        self.rows.get_mut(id).reserved = still;
+    }
+}
+
+/// Why a program that ran to its end did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The quota of this epoch is full; alone it would take this many slots.
+    NotNow {
+        /// Slots it takes if nobody else has written the same rows.
+        slots: usize,
+    },
+    /// The store is full.
+    NoSpace,
+}
+
+/// Length and attribute that a reader sees after `change` is put on `position`.
+fn stat_after(row: &Row, position: usize, change: &Change) -> Option<Stat> {
+    match change.body {
+        Body::Gone => None,
+        Body::Sum(_) => {
+            let attr = row.stat_at(position).map_or(0, |stat| stat.attr);
+            Some(Stat { len: change.len, attr })
+        }
+        _ => Some(Stat { len: change.len, attr: change.attr }),
+    }
+}
+
+/// What a change costs over the committed record.
+fn need(row: &Row, change: &Change, block_bytes: usize) -> Need {
+    let chunks = match change.body {
+        Body::Value(_) | Body::Sum(_) => (change.len as usize).div_ceil(block_bytes.max(1)),
+        Body::Kept | Body::Gone => 0,
+    };
+    let inserts = row.base.is_none() && change.body != Body::Gone;
+    Need {
+        slots: chunks.max(1),
+        blocks: chunks.saturating_sub(row.base_blocks()),
+        keys: usize::from(inserts),
+        key_bytes: if inserts { row.key.encoded_len() } else { 0 },
+    }
+}

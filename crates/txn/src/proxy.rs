@@ -1,0 +1,140 @@
+//! The handles: the proxy, and a session of programs.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fogbank_oram::{BatchEngine, Section};
+use tokio::task::JoinHandle;
+
+use crate::checkpoint;
+use crate::core::Core;
+use crate::directory::Directory;
+use crate::driver::Driver;
+use crate::error::{Error, Result};
+use crate::program::{Program, submission};
+use crate::settings::{Components, Limits, Settings};
+use crate::shared::Shared;
+use crate::transaction::Transaction;
+
+type Running = JoinHandle<Result<Box<dyn BatchEngine>>>;
+
+/// A running proxy's transaction layer. Clones are handles to the same one; when the last is
+/// dropped without [`Proxy::close`], the open epoch is finished and the rest is refused.
+#[derive(Clone)]
+pub struct Proxy {
+    pub(crate) shared: Arc<Shared>,
+    life: Arc<Life>,
+    limits: Limits,
+    settings: Settings,
+}
+
+/// Ends the epochs when the last handle goes.
+struct Life {
+    shared: Arc<Shared>,
+    running: Mutex<Option<Running>>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.shared.with(|core| core.closing = true);
+    }
+}
+
+/// What an orderly close hands back.
+pub struct Closed {
+    /// The engine, between two epochs.
+    pub engine: Box<dyn BatchEngine>,
+    /// The directory, for the checkpoint.
+    pub sections: Vec<Section>,
+}
+
+impl Proxy {
+    /// Starts the epochs over an engine, with the directory of a checkpoint if there is one: of
+    /// `restored` it reads its own sections and leaves the others alone.
+    pub async fn start(
+        settings: Settings,
+        engine: Box<dyn BatchEngine>,
+        components: Components,
+        restored: Option<&[Section]>,
+    ) -> Result<Self> {
+        let shape = engine.shape();
+        let directory = match restored {
+            Some(sections) => checkpoint::restore(sections, &shape)?,
+            None => Directory::default(),
+        };
+        let Components { clock, random, metrics } = components;
+        let settings = Settings { read_batches: settings.read_batches.max(1), ..settings };
+        let core = Core::new(settings.clone(), shape, directory, &random);
+        let limits = core.limits;
+        let shared = Shared::new(core, clock);
+        let driver = Driver::new(shared.clone(), engine, &settings, &metrics);
+        tokio::spawn(shared.clone().sweep());
+        let running = Mutex::new(Some(tokio::spawn(driver.run())));
+        let life = Arc::new(Life { shared: shared.clone(), running });
+        Ok(Self { shared, life, limits, settings })
+    }
+
+    /// An ordered stream of programs: one connection.
+    pub fn session(&self) -> Session {
+        let id = self.shared.with(|core| core.schedule.open_session());
+        Session { shared: self.shared.clone(), id }
+    }
+
+    /// An interactive transaction. It takes its epoch and its timestamp at its first statement.
+    pub fn begin(&self) -> Transaction {
+        Transaction::new(self.shared.clone(), None)
+    }
+
+    /// What one program or transaction may ask for.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Which epoch is open.
+    pub fn epoch(&self) -> u64 {
+        self.shared.with(|core| core.epoch)
+    }
+
+    /// Admits nothing more, finishes the open epoch, runs one of dummies only, and hands back what
+    /// a checkpoint needs.
+    pub async fn close(self) -> Result<Closed> {
+        self.shared.with(|core| core.closing = true);
+        let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let joined = running.ok_or(Error::Closed)?.await;
+        let engine = joined.map_err(|_| Error::Stopped("the driver has panicked".into()))??;
+        let shape = engine.shape();
+        let key_budget = self.settings.key_budget_bytes;
+        let sections =
+            self.shared.with(|core| checkpoint::save(&core.directory, &shape, key_budget));
+        Ok(Closed { engine, sections })
+    }
+
+    pub(crate) fn attempts_max(&self) -> u32 {
+        self.settings.attempts_max.max(1)
+    }
+}
+
+/// An ordered stream of programs. Dropping it cancels those that have not run yet.
+pub struct Session {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Session {
+    /// Queues a program behind those submitted before on this session. Resolves when its epoch has
+    /// committed, or with an error. Dropping the future does not cancel the program.
+    pub fn submit<P: Program>(
+        &self,
+        program: P,
+    ) -> impl Future<Output = Result<P::Reply>> + Send + 'static + use<P> {
+        let (body, answer) = submission(program);
+        self.shared.with(|core| core.submit(self.id, body));
+        answer
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.with(|core| core.end_session(self.id));
+    }
+}

@@ -1,0 +1,88 @@
+//! `transact`: run a body until it commits.
+//!
+//! 1. Begin, run the body, commit.
+//! 2. After a conflict run it again: twice at once, since what it read is likely to be here still;
+//!    then from the next epoch on, waiting for more and more of them.
+//! 3. After the end of an epoch or a full batch wait for the next epoch.
+//!
+//! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
+//! read queue. What the cloud sees: nothing; batches have their size whoever retries.
+
+use std::future::Future;
+
+use crate::error::{Error, Result};
+use crate::proxy::Proxy;
+use crate::transaction::Transaction;
+
+/// Conflicts after which an attempt follows at once.
+const ATTEMPTS_AT_ONCE: u32 = 2;
+/// Epochs an attempt waits for at most.
+const EPOCHS_WAITED_MAX: u64 = 8;
+
+impl Proxy {
+    /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
+    /// several times, and should return the errors of its statements as they are. A body that has
+    /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again.
+    pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
+    where
+        F: FnMut(Transaction) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let mut age = None;
+        let mut error = Error::Conflict;
+        for attempt in 1..=self.attempts_max() {
+            let transaction = Transaction::new(self.shared.clone(), age);
+            let epoch = self.epoch();
+            match attempt_once(&transaction, &mut body).await {
+                Ok(result) => return Ok(result),
+                Err(lost) if lost.is_retryable() => error = lost,
+                Err(wrong) => return Err(wrong),
+            }
+            age = transaction.age();
+            drop(transaction);
+            self.back_off(epoch, attempt, &error).await?;
+        }
+        Err(error)
+    }
+
+    async fn back_off(&self, began: u64, attempt: u32, lost: &Error) -> Result<()> {
+        let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE);
+        let epochs = match lost {
+            Error::Conflict if beyond == 0 => return Ok(()),
+            _ => (1_u64 << beyond.min(3)).min(EPOCHS_WAITED_MAX),
+        };
+        self.wait_for_epoch(began + epochs).await
+    }
+
+    async fn wait_for_epoch(&self, epoch: u64) -> Result<()> {
+        loop {
+            let mut beat = self.shared.beat.subscribe();
+            let (now, stopped) = self.shared.with(|core| (core.epoch, core.stopped.clone()));
+            if let Some(error) = stopped {
+                return Err(error);
+            }
+            if now >= epoch {
+                return Ok(());
+            }
+            beat.changed().await.map_err(|_| Error::Closed)?;
+        }
+    }
+}
+
+async fn attempt_once<T, F, Fut>(transaction: &Transaction, body: &mut F) -> Result<T>
+where
+    F: FnMut(Transaction) -> Fut,
+    Fut: Future<Output = Result<T>>,
+{
+    let result = body(transaction.clone()).await;
+    if transaction.has_given_up() {
+        return result;
+    }
+    // A body that went wrong on what a doomed transaction showed it has not gone wrong.
+    if result.is_err() && transaction.is_doomed() {
+        return Err(result.err().filter(Error::is_retryable).unwrap_or(Error::Conflict));
+    }
+    let result = result?;
+    transaction.commit().await?;
+    Ok(result)
+}

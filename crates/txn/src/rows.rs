@@ -1,0 +1,191 @@
+//! The rows of an epoch: every record somebody has touched in it.
+//!
+//! Rows are numbered in the order of first touch; nothing iterates a hash table, so a seed repeats
+//! to the last bit. Rows with writes are also indexed in key order: a scan merges them with the
+//! directory. Groups with writes keep how far their newest count is from the committed one, so
+//! `count` stays O(1) unless something in the group may still abort.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+use crate::directory::{Directory, Entry};
+use crate::key::{Key, KeyRange};
+use crate::row::{Base, Row};
+use crate::version::{Change, Ts, Version};
+
+/// Number of a row within its epoch.
+pub(crate) type RowId = u32;
+
+/// How the writes of an epoch bear on the count of one group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct GroupCount {
+    /// Newest count less committed count.
+    pub newest: i64,
+    /// Versions in the group whose writer may still abort.
+    pub unsettled: u32,
+}
+
+/// Every record touched in an epoch.
+#[derive(Default)]
+pub(crate) struct Rows {
+    by_key: HashMap<Key, RowId>,
+    all: Vec<Row>,
+    written: BTreeMap<Key, RowId>,
+    groups: HashMap<Key, GroupCount>,
+}
+
+impl Rows {
+    /// The row of `key`, made on first touch.
+    pub(crate) fn touch(&mut self, directory: &Directory, key: &Key) -> RowId {
+        if let Some(&id) = self.by_key.get(key) {
+            return id;
+        }
+        let base = directory.get(key).map(|entry| base_of(directory, entry));
+        let id = self.all.len() as RowId;
+        self.all.push(Row::new(key.clone(), base));
+        self.by_key.insert(key.clone(), id);
+        id
+    }
+
+    /// One row. Identifiers come from [`Rows::touch`] in the same epoch.
+    pub(crate) fn get(&self, id: RowId) -> &Row {
+        &self.all[id as usize]
+    }
+
+    /// One row.
+    pub(crate) fn get_mut(&mut self, id: RowId) -> &mut Row {
+        &mut self.all[id as usize]
+    }
+
+    /// Rows that may have writes, in the order of first touch.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> {
+        self.all.iter()
+    }
+
+    /// Makes scans look at this row.
+    pub(crate) fn index(&mut self, id: RowId) {
+        let row = &mut self.all[id as usize];
+        if !row.indexed {
+            row.indexed = true;
+            self.written.insert(row.key.clone(), id);
+        }
+    }
+
+    /// The keys of a range from the directory and from writes, in key order or against it.
+    pub(crate) fn merged<'a>(
+        &'a self,
+        directory: &'a Directory,
+        range: &KeyRange,
+        reverse: bool,
+    ) -> Merged<'a> {
+        let committed = directory.range(range);
+        let written = self.written.range::<Key, _>(range.bounds());
+        if reverse {
+            Merged::new(Box::new(committed.rev()), Box::new(written.rev()), reverse)
+        } else {
+            Merged::new(Box::new(committed), Box::new(written), reverse)
+        }
+    }
+
+    /// Rows in a range that may have writes, in key order.
+    pub(crate) fn written_in(&self, range: &KeyRange) -> impl Iterator<Item = RowId> {
+        self.written.range::<Key, _>(range.bounds()).map(|(_, id)| *id)
+    }
+
+    /// How writes bear on the count of the group that `group` names.
+    pub(crate) fn group(&self, group: &Key) -> GroupCount {
+        self.groups.get(group).copied().unwrap_or_default()
+    }
+
+    /// Inserts the write of a transaction that may still abort.
+    pub(crate) fn insert(&mut self, id: RowId, ts: Ts, change: Change) {
+        let fresh = self.get(id).own(ts).is_none();
+        self.alter(id, i32::from(fresh), |row| row.insert(ts, change));
+    }
+
+    /// Appends the write of a program at the newest timestamp.
+    pub(crate) fn append(&mut self, id: RowId, version: Version, newest_active: Option<Ts>) {
+        let unsettled = i32::from(!version.settled);
+        self.alter(id, unsettled, |row| row.append(version, newest_active));
+    }
+
+    /// Takes the write of `ts` back.
+    pub(crate) fn remove(&mut self, id: RowId, ts: Ts) {
+        self.alter(id, -1, |row| row.remove(ts));
+    }
+
+    /// Takes back every write whose writer `has_fallen`.
+    pub(crate) fn withdraw(&mut self, id: RowId, has_fallen: impl Fn(Ts) -> bool) {
+        let fallen = self.get(id).count_writes(&has_fallen) as i32;
+        self.alter(id, -fallen, |row| row.withdraw(has_fallen));
+    }
+
+    /// The write of `ts` stands.
+    pub(crate) fn settle(&mut self, id: RowId, ts: Ts) {
+        self.alter(id, -1, |row| row.settle(ts));
+    }
+
+    /// Changes a row and keeps the count of its group.
+    fn alter(&mut self, id: RowId, unsettled: i32, change: impl FnOnce(&mut Row)) {
+        self.index(id);
+        let row = &mut self.all[id as usize];
+        let before = row.stat_at(row.newest()).is_some();
+        change(row);
+        let members = i64::from(row.stat_at(row.newest()).is_some()) - i64::from(before);
+        if members != 0 || unsettled != 0 {
+            let group = self.groups.entry(row.key.group_key()).or_default();
+            group.newest += members;
+            group.unsettled = group.unsettled.saturating_add_signed(unsettled);
+        }
+    }
+}
+
+fn base_of(directory: &Directory, entry: &Entry) -> Base {
+    Base { stat: entry.stat(), blocks: directory.blocks(entry) }
+}
+
+type Committed<'a> = Box<dyn Iterator<Item = (&'a Key, &'a Entry)> + 'a>;
+type Written<'a> = Box<dyn Iterator<Item = (&'a Key, &'a RowId)> + 'a>;
+
+/// Merges committed entries and rows with writes. A key in both comes once, as a row.
+pub(crate) struct Merged<'a> {
+    committed: std::iter::Peekable<Committed<'a>>,
+    written: std::iter::Peekable<Written<'a>>,
+    reverse: bool,
+}
+
+/// One key of a merge.
+pub(crate) enum Source<'a> {
+    /// Committed and not written in this epoch.
+    Entry(&'a Entry),
+    /// Perhaps written in this epoch.
+    Row(RowId),
+}
+
+impl<'a> Merged<'a> {
+    fn new(committed: Committed<'a>, written: Written<'a>, reverse: bool) -> Self {
+        Self { committed: committed.peekable(), written: written.peekable(), reverse }
+    }
+}
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = (&'a Key, Source<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first_is_written = match (self.committed.peek(), self.written.peek()) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some((c, _)), Some((w, _))) if c == w => {
+                self.committed.next();
+                true
+            }
+            (Some((c, _)), Some((w, _))) => (w < c) != self.reverse,
+        };
+        if first_is_written {
+            self.written.next().map(|(key, id)| (key, Source::Row(*id)))
+        } else {
+            self.committed.next().map(|(key, entry)| (key, Source::Entry(entry)))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Settings (plain values) and components (given to [`crate::Proxy::start`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_env::{Clock, Metrics, Randomness};
+use fogbank_oram::BatchShape;
+
+/// The public shape of epochs in time, and bounds. The batch sizes come from the engine's shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// R: read batches of every epoch.
+    pub read_batches: usize,
+    /// Distance of the points of the time grid. Zero: back to back, for benchmarks.
+    pub interval: Duration,
+    /// From a point of the grid to the moment something is sent: hides the work before the send,
+    /// so it must be longer than that ([`Settings::slack_for`]).
+    pub slack: Duration,
+    /// Average bytes of a key the directory has room for; times the capacity it bounds all keys.
+    pub key_budget_bytes: usize,
+    /// Bytes of the longest key accepted.
+    pub key_bytes_max: usize,
+    /// Bytes of the longest value accepted, if less than the batches would carry.
+    pub value_bytes_max: usize,
+    /// Freed addresses reclaimed an epoch.
+    pub reclaim_quota: usize,
+    /// How often `transact` runs a body before it gives up.
+    pub attempts_max: u32,
+}
+
+impl Settings {
+    /// A slack that the collection of a full write batch and the freeze of a full read batch stay
+    /// well within: 2 ms and 5 microseconds a slot.
+    pub fn slack_for(shape: &BatchShape) -> Duration {
+        let slots = shape.read_batch.max(shape.write_batch);
+        Duration::from_millis(2) + Duration::from_micros(5).saturating_mul(slots as u32)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            read_batches: 4,
+            interval: Duration::from_millis(50),
+            slack: Duration::from_millis(2),
+            key_budget_bytes: 64,
+            key_bytes_max: 4096,
+            value_bytes_max: usize::MAX,
+            reclaim_quota: 64,
+            attempts_max: 32,
+        }
+    }
+}
+
+/// What a proxy runs on, passed in.
+pub struct Components {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Randomness,
+    /// Figures.
+    pub metrics: Metrics,
+}
+
+/// What one program or transaction may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Blocks of one read batch.
+    pub blocks_per_batch: usize,
+    /// Blocks one program may read: all read batches of an epoch.
+    pub blocks_read_max: usize,
+    /// Records one program may read, if each holds one block.
+    pub records_read_max: usize,
+    /// Records one program may change, if each holds at most one block.
+    pub records_written_max: usize,
+    /// Rounds of dependent reads.
+    pub rounds_max: usize,
+    /// Bytes of a block; a longer value takes several.
+    pub block_bytes: usize,
+    /// Bytes of the longest value.
+    pub value_bytes_max: usize,
+    /// Bytes of the longest key, encoded.
+    pub key_bytes_max: usize,
+}

@@ -1,0 +1,254 @@
+//! Interactive transactions.
+//!
+//! A transaction belongs to the epoch of its first statement and ends with it: whoever has not
+//! asked for the commit by then is aborted ([`Error::EpochOver`]). An error that
+//! [`Error::is_retryable`] has aborted the transaction; begin another, or let
+//! [`crate::Proxy::transact`] do it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::key::{Key, KeyRange};
+use crate::record::{Record, Stat};
+use crate::shared::Shared;
+use crate::statement::{Place, Step};
+use crate::version::Change;
+
+/// An interactive transaction. Clones are handles to the same one; when the last is dropped before
+/// the commit was asked for, it aborts and releases what it reserved.
+#[derive(Clone)]
+pub struct Transaction(Arc<Handle>);
+
+struct Handle {
+    shared: Arc<Shared>,
+    age: Option<u64>,
+    place: Mutex<Option<Place>>,
+    given_up: AtomicBool,
+}
+
+/// A point within a transaction to come back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Savepoint {
+    writes: usize,
+}
+
+impl Transaction {
+    /// A transaction that has not begun; `age` is that of its first attempt.
+    pub(crate) fn new(shared: Arc<Shared>, age: Option<u64>) -> Self {
+        let (place, given_up) = (Mutex::new(None), AtomicBool::new(false));
+        Self(Arc::new(Handle { shared, age, place, given_up }))
+    }
+
+    /// The record, if there is one. A round, unless the epoch has it already.
+    pub async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        let records = self.get_many(std::slice::from_ref(key)).await?;
+        Ok(records.into_iter().next().flatten())
+    }
+
+    /// The records in the order asked, all in one round.
+    pub async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Record>>> {
+        self.step(|core, place| core.read(place, keys)).await
+    }
+
+    /// Whether there is a record: no round.
+    pub async fn exists(&self, key: &Key) -> Result<bool> {
+        Ok(self.stat(key).await?.is_some())
+    }
+
+    /// Length and attribute: no round.
+    pub async fn stat(&self, key: &Key) -> Result<Option<Stat>> {
+        self.step(|core, place| core.stat(place, key).map(Step::Done)).await
+    }
+
+    /// At most `limit` records of a range from its start, or from its end: one round.
+    pub async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        reverse: bool,
+    ) -> Result<Vec<(Key, Record)>> {
+        let found = self.scan_keys(range, limit, reverse).await?;
+        let keys: Vec<Key> = found.into_iter().map(|(key, _)| key).collect();
+        let records = self.get_many(&keys).await?;
+        Ok(keys.into_iter().zip(records).filter_map(|(k, r)| r.map(|r| (k, r))).collect())
+    }
+
+    /// At most `limit` keys of a range from its start, or from its end: no round, and protected
+    /// against phantoms.
+    pub async fn scan_keys(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        reverse: bool,
+    ) -> Result<Vec<(Key, Stat)>> {
+        self.step(|core, place| core.scan_keys(place, range, limit, reverse).map(Step::Done)).await
+    }
+
+    /// How many members a group has: no round, and protected against phantoms.
+    pub async fn count(&self, group: &[u8]) -> Result<u64> {
+        self.step(|core, place| core.count(place, group).map(Step::Done)).await
+    }
+
+    /// Writes a record.
+    pub async fn put(&self, key: &Key, value: Bytes, attr: u64) -> Result<()> {
+        self.step(|core, place| {
+            core.write(place, key, Change::put(value.clone(), attr)).map(Step::Done)
+        })
+        .await
+    }
+
+    /// Writes a record unless there is one; whether it did. No round.
+    pub async fn insert_if_absent(&self, key: &Key, value: Bytes, attr: u64) -> Result<bool> {
+        self.step(|core, place| {
+            let change = Change::put(value.clone(), attr);
+            core.insert_if_absent(place, key, change).map(Step::Done)
+        })
+        .await
+    }
+
+    /// Changes the attribute alone; whether the record is there. No round.
+    pub async fn set_attr(&self, key: &Key, attr: u64) -> Result<bool> {
+        self.step(|core, place| core.set_attr(place, key, attr)).await
+    }
+
+    /// Deletes a record; whether it was there. No round.
+    pub async fn delete(&self, key: &Key) -> Result<bool> {
+        self.step(|core, place| core.delete(place, key).map(Step::Done)).await
+    }
+
+    /// Adds to a counter: eight bytes, little-endian, an absent one counting as zero. Additions of
+    /// several transactions commute: none of them reads, so none aborts another. The counter's
+    /// value is fetched in the background and awaited by the commit.
+    pub async fn add(&self, key: &Key, delta: i64) -> Result<()> {
+        self.step(|core, place| core.add(place, key, delta)).await
+    }
+
+    /// Hints that these records may be needed: they fill padding of the coming batches, at the cost
+    /// of nobody, and are not part of what the transaction has read.
+    pub async fn prefetch(&self, keys: &[Key]) -> Result<()> {
+        self.step(|core, place| core.prefetch(place, keys).map(Step::Done)).await
+    }
+
+    /// A point to come back to with [`Transaction::rollback_to`].
+    pub fn savepoint(&self) -> Result<Savepoint> {
+        let place = self.0.place();
+        let writes = match &*place {
+            Some(place) => self.0.shared.with(|core| core.savepoint(place))?,
+            None => 0,
+        };
+        Ok(Savepoint { writes })
+    }
+
+    /// Takes back the writes made since `savepoint`. What was read stays read.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        match &*self.0.place() {
+            Some(place) => self.0.shared.with(|core| core.roll_back(place, savepoint.writes)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it can no longer commit: an early sign, at no cost.
+    pub fn is_doomed(&self) -> bool {
+        let place = self.0.place();
+        place.as_ref().is_some_and(|place| {
+            let active = self.0.shared.with(|core| core.check_active(place));
+            !matches!(active, Ok(()) | Err(Error::Ended)) || self.has_given_up()
+        })
+    }
+
+    /// Batches it has waited for so far.
+    pub fn rounds(&self) -> u32 {
+        self.0.place().as_ref().map_or(0, |place| place.rounds)
+    }
+
+    /// Its place in the serial order, once it has begun: epoch and timestamp. For checkers of
+    /// histories.
+    pub fn stamp(&self) -> Option<(u64, u64)> {
+        self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
+    }
+
+    /// Asks for the commit and waits until the epoch is over and durable.
+    pub async fn commit(&self) -> Result<()> {
+        if self.0.place().is_none() {
+            return if self.has_given_up() { Err(Error::Ended) } else { Ok(()) };
+        }
+        let (sender, outcome) = oneshot::channel();
+        let mut sender = Some(sender);
+        self.step(|core, place| core.request_commit(place, &mut sender)).await?;
+        outcome.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Aborts.
+    pub fn abort(&self) {
+        self.0.given_up.store(true, Ordering::Relaxed);
+        if let Some(place) = &*self.0.place() {
+            self.0.shared.with(|core| core.abort(place));
+        }
+    }
+
+    /// Whether its owner has aborted it.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.0.given_up.load(Ordering::Relaxed)
+    }
+
+    /// When its first attempt began, in the order of all.
+    pub(crate) fn age(&self) -> Option<u64> {
+        self.0.place().as_ref().map(|place| place.age).or(self.0.age)
+    }
+
+    /// Tries a step at every beat until it is done, beginning first if need be.
+    async fn step<T: Send>(
+        &self,
+        mut step: impl FnMut(&mut Core, &mut Place) -> Result<Step<T>> + Send,
+    ) -> Result<T> {
+        loop {
+            let mut beat = self.0.shared.beat.subscribe();
+            if let Step::Done(result) = self.0.try_step(&mut step)? {
+                return Ok(result);
+            }
+            beat.changed().await.map_err(|_| Error::Closed)?;
+        }
+    }
+}
+
+impl Handle {
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_step<T>(
+        &self,
+        step: &mut impl FnMut(&mut Core, &mut Place) -> Result<Step<T>>,
+    ) -> Result<Step<T>> {
+        if self.given_up.load(Ordering::Relaxed) {
+            return Err(Error::Ended);
+        }
+        let mut bound = self.place();
+        self.shared.with(|core| {
+            if bound.is_none() {
+                match core.begin(self.age)? {
+                    Step::Done(place) => *bound = Some(place),
+                    Step::Wait => return Ok(Step::Wait),
+                }
+            }
+            bound.as_mut().map_or(Err(Error::Ended), |place| step(core, place))
+        })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = place.take() {
+            self.shared.with(|core| {
+                core.abort(&place);
+                core.forget(&place);
+            });
+        }
+    }
+}

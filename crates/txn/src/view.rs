@@ -1,0 +1,357 @@
+//! What a program sees while it runs: the newest state and its own writes.
+//!
+//! Nothing a run does is visible before it has ended well: writes, dependencies, marks, predicate
+//! reads and watches are gathered in the [`Run`] and applied together, or forgotten when the
+//! program pauses. A run that only finds out what a program will read (because an earlier program
+//! of its session has not run yet) is a *probe* and is always forgotten.
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::core::Core;
+use crate::error::{Error, Pause};
+use crate::key::{Key, KeyRange};
+use crate::mvtso::Write;
+use crate::predicate::Sight;
+use crate::record::{Record, Stat};
+use crate::row::{Found, Row};
+use crate::rows::{RowId, Source};
+use crate::version::{Body, Change, Ts};
+use crate::watch::{Target, Watch};
+
+/// What a program's step comes to.
+type Step<T> = std::result::Result<T, Pause>;
+
+/// The work of one run of one program.
+#[derive(Default)]
+pub(crate) struct Run {
+    /// Tells this run's marks on rows from those of others.
+    pub id: u32,
+    /// The timestamp it gets if it ends now.
+    pub ts: Ts,
+    /// Whether somebody with an older timestamp may still write: then reads are recorded.
+    pub records_reads: bool,
+    /// Its writes, one a row.
+    pub writes: Vec<Write>,
+    /// Unsettled transactions it has read from.
+    pub depends_on: SmallVec<[Ts; 4]>,
+    /// Rows it has read.
+    pub marks: Vec<RowId>,
+    /// Ranges it has read.
+    pub predicates: Vec<(KeyRange, Sight)>,
+    /// What it watches from now on.
+    pub watching: Vec<(Watch, Target)>,
+    /// Rows it needs that are not here.
+    pub wanted: SmallVec<[RowId; 4]>,
+    /// Blocks of all the records it has read.
+    pub blocks: usize,
+}
+
+impl Run {
+    /// Starts the next run.
+    pub(crate) fn start(&mut self, ts: Ts, records_reads: bool) {
+        self.id = self.id.wrapping_add(1).max(1);
+        self.ts = ts;
+        self.records_reads = records_reads;
+        self.blocks = 0;
+        self.writes.clear();
+        self.depends_on.clear();
+        self.marks.clear();
+        self.predicates.clear();
+        self.watching.clear();
+        self.wanted.clear();
+    }
+
+    fn depend(&mut self, row: &Row) {
+        row.unsettled_writers(row.newest(), 0, |writer| {
+            if !self.depends_on.contains(&writer) {
+                self.depends_on.push(writer);
+            }
+        });
+    }
+
+    fn own<'a>(&'a self, row: &Row) -> Option<&'a Change> {
+        let (run, index) = row.written_by_run;
+        if run != self.id {
+            return None;
+        }
+        self.writes.get(index as usize).map(|write| &write.change)
+    }
+
+    /// Length and attribute that this run sees.
+    fn stat(&self, row: &Row) -> Option<Stat> {
+        match self.own(row) {
+            Some(Change { body: Body::Gone, .. }) => None,
+            Some(change) => Some(Stat { len: change.len, attr: change.attr }),
+            None => row.stat_at(row.newest()),
+        }
+    }
+}
+
+/// The newest state, including what transactions before it have written and not yet committed, and
+/// the program's own writes.
+pub struct View<'a> {
+    core: &'a mut Core,
+    run: &'a mut Run,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(core: &'a mut Core, run: &'a mut Run) -> Self {
+        Self { core, run }
+    }
+
+    /// Wall clock in milliseconds, fixed for one run.
+    pub fn now_ms(&self) -> u64 {
+        self.core.now_ms
+    }
+
+    /// The program's place in the serial order, if this run counts: epoch and timestamp. For
+    /// checkers of histories; it must not decide what the program does.
+    pub fn stamp(&self) -> (u64, u64) {
+        (self.core.epoch, u64::from(self.run.ts))
+    }
+
+    /// Hint: these records will be needed. If the program then pauses, all that are not here join
+    /// one batch.
+    pub fn want(&mut self, keys: &[Key]) {
+        for key in keys {
+            let id = self.touch(key);
+            let row = self.core.mvtso.rows.get(id);
+            if self.run.own(row).is_none() && row.read_at(row.newest()) == Found::NeedsBase {
+                self.miss(id);
+            }
+        }
+    }
+
+    /// The record, if there is one.
+    pub fn get(&mut self, key: &Key) -> Step<Option<Record>> {
+        let id = self.touch(key);
+        let row = self.core.mvtso.rows.get(id);
+        let own_attr = match self.run.own(row) {
+            Some(Change { body: Body::Value(value), attr, .. }) => {
+                return Ok(Some(Record { value: value.clone(), attr: *attr }));
+            }
+            Some(Change { body: Body::Gone, .. }) => return Ok(None),
+            own => own.map(|change| change.attr),
+        };
+        let found = row.read_at(row.newest());
+        self.count_blocks(id)?;
+        match found {
+            Found::NeedsBase => {
+                self.miss(id);
+                Err(Pause::Missing)
+            }
+            Found::NotACounter => Err(Pause::Refused(Error::NotACounter)),
+            Found::Absent => {
+                self.saw(id);
+                Ok(None)
+            }
+            Found::Here(record) => {
+                self.saw(id);
+                Ok(Some(Record { attr: own_attr.unwrap_or(record.attr), ..record }))
+            }
+        }
+    }
+
+    /// The records, in the order asked; all that are not here join one batch.
+    pub fn get_many(&mut self, keys: &[Key]) -> Step<Vec<Option<Record>>> {
+        let mut records = Vec::with_capacity(keys.len());
+        let mut missing = false;
+        for key in keys {
+            match self.get(key) {
+                Ok(record) => records.push(record),
+                Err(Pause::Missing) => missing = true,
+                Err(refused) => return Err(refused),
+            }
+        }
+        if missing { Err(Pause::Missing) } else { Ok(records) }
+    }
+
+    /// Length and attribute, from the directory: no round.
+    pub fn stat(&mut self, key: &Key) -> Step<Option<Stat>> {
+        let id = self.touch(key);
+        if self.run.own(self.core.mvtso.rows.get(id)).is_none() {
+            self.saw(id);
+        }
+        Ok(self.run.stat(self.core.mvtso.rows.get(id)))
+    }
+
+    /// At most `limit` keys of a range from its start, or from its end: no round.
+    pub fn scan(
+        &mut self,
+        range: &KeyRange,
+        limit: usize,
+        reverse: bool,
+    ) -> Step<Vec<(Key, Stat)>> {
+        let mut found = Vec::new();
+        let rows = &self.core.mvtso.rows;
+        let mut merged = rows.merged(&self.core.directory, range, reverse);
+        while found.len() < limit {
+            let Some((key, source)) = merged.next() else { break };
+            let stat = match source {
+                Source::Entry(entry) => Some(entry.stat()),
+                Source::Row(id) => {
+                    self.run.depend(rows.get(id));
+                    self.run.stat(rows.get(id))
+                }
+            };
+            found.extend(stat.map(|stat| (key.clone(), stat)));
+        }
+        if self.run.records_reads {
+            let last = found.last().filter(|_| found.len() == limit).map(|(key, _)| key);
+            self.run.predicates.push((range.up_to(last, reverse), Sight::Stats));
+        }
+        Ok(found)
+    }
+
+    /// How many members a group has, from the directory: no round.
+    pub fn count(&mut self, group: &[u8]) -> Step<u64> {
+        let name = Key::new(group, &[]);
+        let rows = &self.core.mvtso.rows;
+        let writes = rows.group(&name);
+        if writes.unsettled > 0 {
+            rows.written_in(&KeyRange::group(group)).for_each(|id| self.run.depend(rows.get(id)));
+        }
+        let own: i64 = (self.run.writes.iter())
+            .map(|write| rows.get(write.row))
+            .filter(|row| row.key.encoded_group() == name.encoded_group())
+            .map(|row| {
+                let newest = row.stat_at(row.newest()).is_some();
+                i64::from(self.run.stat(row).is_some()) - i64::from(newest)
+            })
+            .sum();
+        if self.run.records_reads {
+            self.run.predicates.push((KeyRange::group(group), Sight::Membership));
+        }
+        Ok(self.core.directory.count(&name).saturating_add_signed(writes.newest + own))
+    }
+
+    /// Writes a record.
+    pub fn put(&mut self, key: &Key, value: Bytes, attr: u64) -> Step<()> {
+        self.core.check_lengths(key, value.len()).map_err(Pause::Refused)?;
+        let id = self.touch(key);
+        self.write(id, Change::put(value, attr));
+        Ok(())
+    }
+
+    /// Changes the attribute alone: no round. False if there is no such record.
+    pub fn set_attr(&mut self, key: &Key, attr: u64) -> Step<bool> {
+        let Some(stat) = self.stat(key)? else { return Ok(false) };
+        let id = self.touch(key);
+        let change = match self.run.own(self.core.mvtso.rows.get(id)) {
+            Some(own) => Change { attr, ..own.clone() },
+            None => Change::attr(attr, stat.len),
+        };
+        self.write(id, change);
+        Ok(true)
+    }
+
+    /// Deletes a record: no round. Whether it was there.
+    pub fn delete(&mut self, key: &Key) -> Step<bool> {
+        if self.stat(key)?.is_none() {
+            return Ok(false);
+        }
+        let id = self.touch(key);
+        self.write(id, Change::delete());
+        Ok(true)
+    }
+
+    /// An empty watch set. What is entered in it counts from this program's timestamp on.
+    pub fn watch(&mut self) -> Watch {
+        Watch::default()
+    }
+
+    /// Watches a key.
+    pub fn watch_key(&mut self, watch: &Watch, key: &Key) {
+        self.run.watching.push((watch.clone(), Target::Key(key.clone())));
+    }
+
+    /// Watches a range.
+    pub fn watch_range(&mut self, watch: &Watch, range: &KeyRange) {
+        self.run.watching.push((watch.clone(), Target::Range(range.clone())));
+    }
+
+    /// Whether anything watched has been written since it was. If that was a write that may still
+    /// be taken back, the answer depends on it.
+    pub fn changed(&mut self, watch: &Watch) -> bool {
+        if watch.is_changed() {
+            return true;
+        }
+        let epoch = self.core.epoch;
+        watch.watched().into_iter().any(|watched| {
+            let since = if watched.epoch == epoch { watched.ts } else { 0 };
+            match &watched.target {
+                Target::Key(key) => self.key_changed(key, since),
+                Target::Range(range) => self.range_changed(range, since),
+            }
+        })
+    }
+
+    fn key_changed(&mut self, key: &Key, since: Ts) -> bool {
+        let id = self.touch(key);
+        self.saw(id);
+        let newest = self.core.mvtso.rows.get(id).newest_write();
+        newest.is_some_and(|ts| ts > since)
+    }
+
+    fn range_changed(&mut self, range: &KeyRange, since: Ts) -> bool {
+        if self.run.records_reads {
+            self.run.predicates.push((range.clone(), Sight::Writes));
+        }
+        let rows = &self.core.mvtso.rows;
+        let newer = |row: &&Row| row.newest_write().is_some_and(|ts| ts > since);
+        let changed = rows.written_in(range).map(|id| rows.get(id)).find(newer);
+        changed.inspect(|row| self.run.depend(row)).is_some()
+    }
+
+    fn touch(&mut self, key: &Key) -> RowId {
+        self.core.mvtso.rows.touch(&self.core.directory, key)
+    }
+
+    /// A row's newest state was read.
+    fn saw(&mut self, id: RowId) {
+        if self.run.records_reads {
+            self.run.marks.push(id);
+        }
+        self.run.depend(self.core.mvtso.rows.get(id));
+    }
+
+    /// A row is needed and not here.
+    fn miss(&mut self, id: RowId) {
+        let row = self.core.mvtso.rows.get_mut(id);
+        if row.wanted_by_run != self.run.id {
+            row.wanted_by_run = self.run.id;
+            self.run.wanted.push(id);
+        }
+    }
+
+    fn count_blocks(&mut self, id: RowId) -> Step<()> {
+        let row = self.core.mvtso.rows.get_mut(id);
+        if row.read_by_run == self.run.id || row.newest() > 0 {
+            return Ok(());
+        }
+        row.read_by_run = self.run.id;
+        self.run.blocks += row.base_blocks();
+        let limit = self.core.limits.blocks_read_max;
+        if self.run.blocks > limit {
+            let needed = self.run.blocks;
+            return Err(Pause::Refused(Error::TooLarge { what: "blocks read", needed, limit }));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, id: RowId, change: Change) {
+        let rows = &mut self.core.mvtso.rows;
+        rows.index(id);
+        let row = rows.get_mut(id);
+        let (run, index) = row.written_by_run;
+        if run == self.run.id {
+            if let Some(write) = self.run.writes.get_mut(index as usize) {
+                write.change = change;
+            }
+            return;
+        }
+        row.written_by_run = (self.run.id, self.run.writes.len() as u32);
+        self.run.writes.push(Write { row: id, change });
+    }
+}
