@@ -118,7 +118,7 @@ fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab
         .par_chunks_mut(RUN_CELLS)
         .zip(fetches.par_chunks(RUN_CELLS))
         .zip(cells.par_chunks(RUN_CELLS));
-    let open_run = |((buffers, fetches), cells): ((&mut [Box<[u8]>], &[Fetch]), &[Cell])| {
+    let open_run = |buffers: &mut [Box<[u8]>], fetches: &[Fetch], cells: &[Cell]| {
         let mut scratch = vec![0; plaintext_bytes];
         let mut worst = Verdict::Sound;
         for (at, (buffer, fetch)) in buffers.iter_mut().zip(fetches).enumerate() {
@@ -130,7 +130,8 @@ fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab
         }
         worst
     };
-    let worst = runs.map(open_run).max().unwrap_or(Verdict::Sound);
+    let opened = runs.map(|((buffers, fetches), cells)| open_run(buffers, fetches, cells));
+    let worst = opened.max().unwrap_or(Verdict::Sound);
     for (fetch, buffer) in fetches.iter().zip(buffers) {
         slab.put(fetch.payload, buffer);
     }
