@@ -113,7 +113,7 @@ impl Batcher {
     pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize) -> Batch {
         let mut filling = Filling { batch: Batch::default(), size };
         filling.take_queue(&mut self.eldest, rows, size, Load::Queued);
-        let kept = if self.programs.is_empty() { 0 } else { size.div_ceil(PROGRAM_SHARE) };
+        let kept = if self.programs.is_empty() { 0 } else { size / PROGRAM_SHARE };
         filling.take_map(&mut self.interactive, rows, size - kept);
         filling.take_queue(&mut self.programs, rows, size, Load::Queued);
         filling.take_map(&mut self.interactive, rows, size);

@@ -129,9 +129,7 @@ impl Core {
 
     /// Freezes the next batch; its addresses, to be sent.
     pub(crate) fn freeze(&mut self) -> Vec<Address> {
-        if let Some(eldest) = &mut self.schedule.eldest {
-            eldest.claims += 1;
-        }
+        self.schedule.note_claim();
         let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
         self.batches_frozen += 1;
         let addresses = std::mem::take(&mut batch.addresses);

@@ -9,6 +9,8 @@
 //! 4. When what it read is taken back, it runs again, and so do those behind it in its session:
 //!    each depends on the one before for as long as that is not settled.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::batcher::Asker;
 use crate::core::Core;
 use crate::error::{Error, Pause};
@@ -144,7 +146,9 @@ impl Core {
     ) -> Option<std::result::Result<(), Pause>> {
         let mut body = self.schedule.get_mut(program)?.body.take()?;
         run.start(self.mvtso.next_ts(), self.mvtso.newest_active().is_some());
-        let result = body.run(&mut View::new(self, run));
+        // A program that panics must not take those of others with it: its run is forgotten.
+        let guarded = AssertUnwindSafe(|| body.run(&mut View::new(self, run)));
+        let result = catch_unwind(guarded).unwrap_or(Err(Pause::Refused(Error::Panicked)));
         self.schedule.get_mut(program)?.body = Some(body);
         Some(result)
     }

@@ -36,6 +36,8 @@ mod dispatch;
 mod driver;
 mod error;
 mod grid;
+#[cfg(test)]
+mod histories;
 mod key;
 mod mvtso;
 mod predicate;

@@ -63,7 +63,7 @@ struct SessionQueue {
 pub(crate) struct Eldest {
     /// Which.
     pub program: ProgramId,
-    /// Batches that were frozen while it waited with first claim.
+    /// Batches that were frozen while it waited for reads, with first claim.
     pub claims: usize,
 }
 
@@ -233,6 +233,15 @@ impl Schedule {
         let place = queue.unfinished.partition_point(|&other| other < id);
         queue.unfinished.insert(place, id);
         true
+    }
+
+    /// A batch is frozen: the eldest program has had its claim if it waits for reads.
+    pub(crate) fn note_claim(&mut self) {
+        let Some(Eldest { program, claims }) = self.eldest else { return };
+        let waits = |entry: &mut Entry| entry.stage == Stage::Waiting && entry.missing > 0;
+        if self.get_mut(program).is_some_and(waits) {
+            self.eldest = Some(Eldest { program, claims: claims + 1 });
+        }
     }
 
     /// A new epoch: every unfinished program is cold again and the eldest has first claim.
