@@ -32,13 +32,13 @@ impl Proxy {
         let mut error = Error::Conflict;
         for attempt in 1..=self.attempts_max() {
             let transaction = Transaction::new(self.shared.clone(), age);
-            let epoch = self.epoch();
             match attempt_once(&transaction, &mut body).await {
                 Ok(result) => return Ok(result),
                 Err(lost) if lost.is_retryable() => error = lost,
                 Err(wrong) => return Err(wrong),
             }
             age = transaction.age();
+            let epoch = transaction.stamp().map_or_else(|| self.epoch(), |(epoch, _)| epoch);
             drop(transaction);
             self.back_off(epoch, attempt, &error).await?;
         }

@@ -260,7 +260,7 @@ async fn a_client_that_vanishes_releases_what_it_reserved() {
     let _ = waiting.await;
     drop(txn);
     let session = world.proxy.session();
-    let puts: Vec<_> = (100..104)
+    let puts: Vec<_> = (110..114)
         .map(|n| session.submit(move |v: &mut View<'_>| v.put(&key(n), bytes("w"), 0)))
         .collect();
     assert_eq!(world.proxy.epoch(), epoch);
@@ -271,7 +271,8 @@ async fn a_client_that_vanishes_releases_what_it_reserved() {
     // Nobody waited for the reads of the client that vanished, so none was made.
     let reads = world.reads();
     assert!(reads.iter().all(Vec::is_empty), "{reads:?}");
-    assert_eq!(world.get(&key(102)).await.unwrap(), "w");
+    assert_eq!(world.get(&key(112)).await.unwrap(), "w");
+    assert_eq!(world.get(&key(102)).await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ async fn a_large_program_is_not_starved_by_small_ones() {
     let large = session.submit(|v: &mut View<'_>| {
         let read = v.get_many(&keys(16))?;
         for (n, record) in (0..).zip(read) {
-            v.put(&key(n), record.map(|r| r.value).unwrap_or_default(), 1)?;
+            v.put(&key(100 + n), record.map(|r| r.value).unwrap_or_default(), 1)?;
         }
         Ok(())
     });
@@ -160,4 +160,20 @@ async fn interactive_reads_go_first_and_leave_programs_a_share() {
     }
     let first = world.reads().into_iter().find(|batch| !batch.is_empty()).unwrap();
     assert_eq!(first.len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_does_not_queue_behind_the_program_that_asked_for_the_same() {
+    let world = filled(Setup::default(), 60, b"1").await;
+    let sessions: Vec<_> = (0..60).map(|_| world.proxy.session()).collect();
+    let answers: Vec<_> = (0..60)
+        .map(|n| sessions[n].submit(move |v: &mut View<'_>| v.get(&key(n as u32))))
+        .collect();
+    let txn = world.proxy.begin();
+    txn.get(&key(31)).await.unwrap();
+    assert_eq!(txn.rounds(), 1);
+    txn.commit().await.unwrap();
+    for answer in answers {
+        answer.await.unwrap();
+    }
 }

@@ -83,6 +83,21 @@ async fn a_program_that_read_what_is_taken_back_runs_again_and_its_session_behin
 }
 
 #[tokio::test(start_paused = true)]
+async fn programs_stay_in_the_order_of_their_session_when_one_runs_again() {
+    let world = Setup::default().start().await;
+    let txn = world.proxy.begin();
+    txn.put(&key(0), bytes("90"), 0).await.unwrap();
+    let session = world.proxy.session();
+    let first = session.submit(|v: &mut View<'_>| v.get(&key(0)).map(|_| v.stamp()));
+    // Nothing but the session ties these to the first.
+    let second = session.submit(|v: &mut View<'_>| Ok(v.stamp()));
+    let third = session.submit(|v: &mut View<'_>| Ok(v.stamp()));
+    drop(txn);
+    let (first, second, third) = (first.await, second.await, third.await);
+    assert!(first.unwrap() < second.clone().unwrap() && second.unwrap() < third.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_program_keeps_the_committed_write_it_read() {
     let world = Setup::default().start().await;
     let txn = world.proxy.begin();
