@@ -5,11 +5,14 @@
 //! configuration it was created with in its commit record; whatever is given later must agree.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use fogbank_oram::geometry::{BucketShape, Geometry};
+use fogbank_oram::ring::RingSettings;
 use fogbank_oram::{BatchShape, Section};
 use serde::{Deserialize, Serialize};
+
 
 use crate::args::{ShapeArgs, Xor};
 use crate::error::{Error, Result};
@@ -193,7 +196,7 @@ impl StoreConfig {
             self.value_size,
             bucket,
             self.cache,
-            Some(self.leaf_level),
+            self.leaf_level,
         )
         .map_err(|e| Error::Usage(e.to_string()))
     }
@@ -212,8 +215,40 @@ impl StoreConfig {
     /// Bytes a second towards the store, if the interval is not 0.
     pub fn bytes_per_s(&self) -> Option<f64> {
         let epoch_s = (self.read_batches + 1) as f64 * self.interval_ms as f64 / 1000.0;
-        let cell = fogbank_oram::geometry::cell_bytes(self.value_size) as f64;
+        let cell = self.cell_bytes() as f64;
         (self.interval_ms > 0).then(|| self.cells_per_epoch() * cell / epoch_s)
+    }
+
+    /// Bytes of a sealed cell.
+    pub fn cell_bytes(&self) -> usize {
+        fogbank_oram::geometry::cell_bytes(self.value_size)
+    }
+
+    /// What the engine is made with.
+    pub fn ring_settings(&self) -> RingSettings {
+        let shape = BatchShape {
+            capacity: self.capacity,
+            value_bytes: self.value_size,
+            read_batch: self.batch,
+            write_batch: self.write_batch,
+        };
+        let mut settings = RingSettings::new(shape, self.read_batches);
+        settings.bucket =
+            Some(BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every));
+        settings.leaf_level = Some(self.leaf_level);
+        settings.cache_bytes = self.cache;
+        settings.xor = self.xor;
+        settings
+    }
+
+    /// What the epochs run by.
+    pub fn proxy_settings(&self) -> fogbank_txn::Settings {
+        fogbank_txn::Settings {
+            read_batches: self.read_batches,
+            interval: Duration::from_millis(self.interval_ms),
+            key_budget_bytes: self.key_budget,
+            ..fogbank_txn::Settings::default()
+        }
     }
 
     /// The JSON that stands in the commit record.
@@ -265,7 +300,7 @@ fn xor(asked: Option<Xor>, offered: bool) -> Result<bool> {
     }
 }
 
-/// The tag that tells the transaction layer's sections from the engine's.
+/// The engine's sections of a checkpoint, and the transaction layer's.
 pub fn split_sections(sections: Vec<Section>) -> (Vec<Section>, Vec<Section>) {
-    sections.into_iter().partition(|s| s.tag < 0x100)
+    sections.into_iter().partition(|s| s.tag < fogbank_txn::FIRST_SECTION_TAG)
 }

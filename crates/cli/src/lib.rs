@@ -24,7 +24,8 @@ pub mod args;
 pub mod config;
 mod error;
 mod open;
+pub mod recording;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};
-pub use open::{OpenOptions, Opened, Place};
+pub use open::{OpenOptions, Opened, Place, open_store};

@@ -13,18 +13,18 @@ use std::fs::{DirBuilder, File, OpenOptions as FileOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use fogbank_durable::{FileRegister, MemoryRegister, Register, Restored, Vault};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
-use fogbank_store::Store;
+use fogbank_store::{Store, StoreError};
 use fogbank_txn::{Components, Proxy};
 
 use crate::args::ShapeArgs;
 use crate::config::{StoreConfig, split_sections};
 use crate::error::{Error, Result};
+use crate::recording::Recording;
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -113,14 +113,14 @@ impl OpenOptions {
         let lock = lock_trusted_side(&self.place.trusted())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let url = self.place.store_url();
-        let bare = fogbank_store::url::open(&url).map_err(|e| Error::Usage(e.to_string()))?;
+        let bare = open_store(&url, &clock).await?;
         let claimed = Vault::claimed_config(&*bare).await?;
         let config = match &claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
             None => StoreConfig::derive(&self.shape, bare.xor().is_some())?,
         };
         config.agree(&self.shape)?;
-        let (store, recording) = self.recorded(bare, &config, &clock)?;
+        let (store, recording) = Recording::start(self.record.as_deref(), bare, &config, &clock)?;
         let randomness = self.randomness()?;
         let (vault, restored) =
             self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
@@ -177,7 +177,7 @@ impl OpenOptions {
         let engine = if of_engine.is_empty() {
             RingEngine::create(store, keys, settings, &random).await?
         } else {
-            RingEngine::restore(store, keys, settings, &random, &of_engine).await?
+            RingEngine::restore(store, keys, settings, &random, &of_engine)?
         };
         let engine: Box<dyn BatchEngine> = Box::new(engine);
         let components = Components { clock, random, metrics: self.metrics.clone() };
@@ -234,10 +234,16 @@ impl Opened {
     }
 }
 
-impl StoreConfig {
-    fn interval(&self) -> Duration {
-        Duration::from_millis(self.interval_ms)
-    }
+/// Opens the cloud side at `url`.
+///
+/// # Errors
+/// [`Error::Usage`] for a URL this build does not know, [`Error::Absent`] if it does not answer.
+pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    fogbank_store::url::open(url, clock).await.map_err(|e| match e {
+        StoreError::Absent(_) => Error::Absent(e.to_string()),
+        StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
+        StoreError::Caller(reason) => Error::Usage(reason),
+    })
 }
 
 /// Makes the folder of the trusted side and takes its lock for as long as the file is held.

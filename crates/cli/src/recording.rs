@@ -1,1 +1,52 @@
-//! The trace recorder of a run.
+//! The recorder of a run: a trace of everything the store saw, with the public configuration in its
+//! head.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fogbank_env::Clock;
+
+use fogbank_store::{Recorded, Store};
+use fogbank_store::trace::{TraceOptions, TraceWriter};
+
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+
+/// A trace being written.
+pub struct Recording {
+    path: PathBuf,
+    writer: TraceWriter,
+}
+
+impl Recording {
+    /// Wraps `store` so that everything it sees goes to the trace at `path`, if one is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is a file at `path` already, or none can be made.
+    pub fn start(
+        path: Option<&Path>,
+        store: Arc<dyn Store>,
+        config: &StoreConfig,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(Arc<dyn Store>, Option<Self>)> {
+        let Some(path) = path else { return Ok((store, None)) };
+        let options = TraceOptions::default();
+        let writer = TraceWriter::create(path, &config.encode(), clock.clone(), options)
+            .map_err(|e| Error::Usage(format!("cannot record to {}: {e}", path.display())))?;
+        let recording = Self { path: path.to_owned(), writer: writer.clone() };
+        Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] if the disk refused part of the trace: it is then incomplete.
+    pub fn finish(self) -> Result<()> {
+        let path = self.path.display();
+        let summary = self.writer.finish();
+        let summary = summary
+            .map_err(|e| Error::CannotUse(format!("the trace {path} is incomplete: {e}")))?;
+        tracing::info!("recorded {} events in {} bytes to {path}", summary.events, summary.bytes);
+        Ok(())
+    }
+}

@@ -102,7 +102,7 @@ impl BucketShape {
     /// L: the least for which `capacity <= A * 2^(L-1)`.
     pub fn leaf_level(&self, capacity: u32) -> u8 {
         let mut level = 0;
-        while (u64::from(self.evict_every) << level) < 2 * u64::from(capacity) {
+        while (u64::from(self.evict_every.max(1)) << level) < 2 * u64::from(capacity) {
             level += 1;
         }
         level
@@ -213,12 +213,28 @@ impl Geometry {
         bucket: BucketShape,
         cache_bytes: u64,
     ) -> Result<Self> {
+        let least = bucket.leaf_level(capacity);
+        Self::with_leaf_level(capacity, value_bytes, bucket, cache_bytes, least)
+    }
+
+    /// As [`Geometry::new`] with L given: a higher tree than the model asks for wastes cells, a
+    /// lower one loses the stash bound and is refused.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for a shape outside the limits.
+    pub fn with_leaf_level(
+        capacity: u32,
+        value_bytes: usize,
+        bucket: BucketShape,
+        cache_bytes: u64,
+        leaf_level: u8,
+    ) -> Result<Self> {
         check((1..=CAPACITY_MAX).contains(&capacity), "capacity outside 1..=2^30")?;
         check((1..=VALUE_BYTES_MAX).contains(&value_bytes), "value size outside 1 B..=16 MiB")?;
         check((1..=1024).contains(&bucket.reals), "Z outside 1..=1024")?;
         check((1..=4096).contains(&bucket.dummies), "S outside 1..=4096")?;
         check((1..=4096).contains(&bucket.evict_every), "A outside 1..=4096")?;
-        let leaf_level = bucket.leaf_level(capacity);
+        check(leaf_level >= bucket.leaf_level(capacity), "L is below what capacity and A ask for")?;
         check(leaf_level <= 28, "the tree would have more than 29 levels")?;
         let tree = Tree::new(leaf_level);
         let cached_levels = cached_levels(tree, bucket, value_bytes, cache_bytes);

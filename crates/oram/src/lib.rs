@@ -63,6 +63,16 @@ pub enum Error {
     Bug(String),
 }
 
+impl From<fogbank_durable::Error> for Error {
+    fn from(error: fogbank_durable::Error) -> Self {
+        match error {
+            fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
+            fogbank_durable::Error::CloudLied => Self::CloudLied,
+            other => Self::Bug(other.to_string()),
+        }
+    }
+}
+
 /// The result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 

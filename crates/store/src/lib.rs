@@ -19,16 +19,34 @@
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod delay;
+mod fault;
+mod file;
 mod forward;
 mod hash;
+mod limit;
 mod memory;
+mod record;
+mod retry;
 mod shape;
+#[cfg(any(test, feature = "testing"))]
+mod tamper;
+pub mod trace;
+pub mod url;
 mod xor;
 
 pub use call::{Call, Operation, Reply};
+pub use delay::{Delay, Link};
+pub use fault::{Fault, FaultRule, Faulty};
+pub use file::{FileOptions, FileStore};
 pub use hash::{PlaceHasher, PlaceMap};
+pub use limit::Limit;
 pub use memory::MemoryStore;
+pub use record::Recorded;
+pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;
+#[cfg(any(test, feature = "testing"))]
+pub use tamper::{Lie, LieRule, Tampering};
 pub use xor::{read_xor_or_fold, xor_into};
 
 use async_trait::async_trait;

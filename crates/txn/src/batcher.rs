@@ -112,13 +112,13 @@ impl Batcher {
     /// Takes the next batch of at most `size` blocks.
     pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize) -> Batch {
         let mut filling = Filling { batch: Batch::default(), size };
-        filling.from_queue(&mut self.eldest, rows, size, Load::Queued);
-        let kept = if self.programs.is_empty() { 0 } else { size.div_ceil(PROGRAM_SHARE) };
-        filling.from_map(&mut self.interactive, rows, size - kept);
-        filling.from_queue(&mut self.programs, rows, size, Load::Queued);
-        filling.from_map(&mut self.interactive, rows, size);
+        filling.take_queue(&mut self.eldest, rows, size, Load::Queued);
+        let kept = if self.programs.is_empty() { 0 } else { size / PROGRAM_SHARE };
+        filling.take_map(&mut self.interactive, rows, size - kept);
+        filling.take_queue(&mut self.programs, rows, size, Load::Queued);
+        filling.take_map(&mut self.interactive, rows, size);
         self.blocks_queued -= filling.batch.addresses.len();
-        filling.from_queue(&mut self.hints, rows, size, Load::Hinted);
+        filling.take_queue(&mut self.hints, rows, size, Load::Hinted);
         filling.batch
     }
 }
@@ -135,7 +135,7 @@ enum Turn {
 }
 
 impl Filling {
-    fn from_queue(
+    fn take_queue(
         &mut self,
         queue: &mut VecDeque<RowId>,
         rows: &mut Rows,
@@ -152,7 +152,7 @@ impl Filling {
         passed.into_iter().rev().for_each(|id| queue.push_front(id));
     }
 
-    fn from_map(&mut self, queue: &mut BTreeMap<(u64, u64), RowId>, rows: &mut Rows, up_to: usize) {
+    fn take_map(&mut self, queue: &mut BTreeMap<(u64, u64), RowId>, rows: &mut Rows, up_to: usize) {
         let mut passed = Vec::new();
         while self.batch.addresses.len() < up_to && passed.len() < LOOK_PAST_MAX {
             let Some((place, id)) = queue.pop_first() else { break };

@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::record::Stat;
 
 /// The tag of the first piece.
-const FIRST_TAG: u16 = 0x4000;
+pub const FIRST_TAG: u16 = 0x4000;
 /// Bytes of a piece, unless that made too many of them.
 const PIECE_BYTES: usize = 1 << 20;
 /// Pieces at most.

@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub refused: Vec<(Box<dyn Submission>, Error)>,
     /// No program or transaction is admitted any more.
     pub closing: bool,
+    /// The last epoch that admitted anything has closed.
+    pub drained: bool,
     /// Nothing runs any more, and why.
     pub stopped: Option<Error>,
     /// Batches frozen in the open epoch.
@@ -106,6 +108,7 @@ impl Core {
             watches: Watches::default(),
             refused: Vec::new(),
             closing: false,
+            drained: false,
             stopped: None,
             batches_frozen: 0,
             ages: 0,
@@ -126,9 +129,7 @@ impl Core {
 
     /// Freezes the next batch; its addresses, to be sent.
     pub(crate) fn freeze(&mut self) -> Vec<Address> {
-        if let Some(eldest) = &mut self.schedule.eldest {
-            eldest.claims += 1;
-        }
+        self.schedule.note_claim();
         let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
         self.batches_frozen += 1;
         let addresses = std::mem::take(&mut batch.addresses);
@@ -167,6 +168,7 @@ impl Core {
         }
         let writes = self.collect();
         self.schedule.open_epoch();
+        self.drained = self.closing;
         self.epoch += 1;
         self.open_epoch();
         Closing { writes, programs, committed: outcomes.committed }
@@ -188,6 +190,8 @@ impl Core {
         }
         let programs = self.schedule.take_all();
         self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
+        self.in_flight = Batch::default();
+        self.open_epoch();
         self.stopped = Some(error);
     }
 

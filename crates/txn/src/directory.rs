@@ -186,6 +186,24 @@ mod tests {
         }
     }
 
+    /// Run alone, in release: `cargo test --release -p fogbank-txn -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "measures the memory of the whole process"]
+    fn measured_bytes_a_key() {
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0
+        };
+        let before = resident();
+        let mut directory = Directory::default();
+        for n in 0..1_000_000_u64 {
+            let name =
+                format!("user{:016}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_u64.pow(16));
+            directory.put(&Key::new(b"", name.as_bytes()), stat(1), &[Address(n as u32)]);
+        }
+        println!("{:.1} bytes a key", (resident() - before) / 1e6);
+    }
+
     #[test]
     fn a_million_keys_stay_within_the_memory_bound() {
         assert_eq!(std::mem::size_of::<Entry>(), 16);

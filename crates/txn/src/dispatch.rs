@@ -9,6 +9,8 @@
 //! 4. When what it read is taken back, it runs again, and so do those behind it in its session:
 //!    each depends on the one before for as long as that is not settled.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::batcher::Asker;
 use crate::core::Core;
 use crate::error::{Error, Pause};
@@ -43,7 +45,9 @@ impl Core {
     /// Admits and runs what can be, at most `steps` programs. Whether there is more to do.
     pub(crate) fn advance(&mut self, steps: usize) -> bool {
         for _ in 0..steps {
-            if let Some(program) = self.schedule.next_ready() {
+            if self.drained {
+                return false;
+            } else if let Some(program) = self.schedule.next_ready() {
                 self.attempt(program);
             } else if !self.has_room() {
                 return false;
@@ -58,7 +62,8 @@ impl Core {
 
     /// Whether some program may be run or admitted now.
     pub(crate) fn has_work(&self) -> bool {
-        self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room())
+        let work = self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room());
+        work && !self.drained
     }
 
     /// After anything that may have aborted a transaction: programs that read from it run again.
@@ -93,13 +98,18 @@ impl Core {
     }
 
     fn admit(&mut self, program: ProgramId) {
-        if let Some(entry) = self.schedule.get_mut(program) {
-            entry.stage = Stage::Waiting;
+        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let Some(entry) = self.schedule.get_mut(program) else { return };
+        // It has been too many before, and would be again: no need to run it to find out.
+        if entry.slots > 0 && !eldest && self.mvtso.quota.is_short_of(entry.slots) {
+            entry.stage = Stage::Parked;
+            return;
         }
-        if self.schedule.is_first(program) {
-            self.attempt(program);
-        } else {
-            self.probe(program);
+        entry.stage = Stage::Waiting;
+        match self.schedule.first_of_session(program) {
+            Some(Stage::Parked) => {}
+            Some(_) if !self.schedule.is_first(program) => self.probe(program),
+            _ => self.attempt(program),
         }
     }
 
@@ -117,8 +127,14 @@ impl Core {
     /// Finds out what a program will read; whatever else comes of it is forgotten.
     fn probe(&mut self, program: ProgramId) {
         let mut run = std::mem::take(&mut self.run);
-        if let Some(Err(Pause::Missing)) = self.run_once(program, &mut run) {
-            self.wait_for(program, &run);
+        match self.run_once(program, &mut run) {
+            Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
+            Some(Ok(())) => {
+                if let Some(entry) = self.schedule.get_mut(program) {
+                    entry.slots = run.writes.len();
+                }
+            }
+            _ => {}
         }
         self.run = run;
     }
@@ -130,7 +146,9 @@ impl Core {
     ) -> Option<std::result::Result<(), Pause>> {
         let mut body = self.schedule.get_mut(program)?.body.take()?;
         run.start(self.mvtso.next_ts(), self.mvtso.newest_active().is_some());
-        let result = body.run(&mut View::new(self, run));
+        // A program that panics must not take those of others with it: its run is forgotten.
+        let guarded = AssertUnwindSafe(|| body.run(&mut View::new(self, run)));
+        let result = catch_unwind(guarded).unwrap_or(Err(Pause::Refused(Error::Panicked)));
         self.schedule.get_mut(program)?.body = Some(body);
         Some(result)
     }

@@ -44,6 +44,7 @@ struct Figures {
     writes: Gauge,
     programs: Gauge,
     aborts: Gauge,
+    slack_overruns: Gauge,
 }
 
 impl Driver {
@@ -63,6 +64,7 @@ impl Driver {
             writes: secret("blocks_written"),
             programs: secret("programs_committed"),
             aborts: secret("transactions_aborted"),
+            slack_overruns: secret("slack_overruns"),
         };
         Self { shared, engine, grid, read_batches: settings.read_batches, figures }
     }
@@ -106,20 +108,17 @@ impl Driver {
         let point = self.wait_for_point().await;
         let addresses = self.shared.with(|core| core.freeze());
         self.figures.reads.add(addresses.len() as u64);
-        self.shared.clock.sleep_until(point.send).await;
+        self.wait_to_send(point).await;
         let values = self.engine.read_batch(&addresses).await?;
         self.check_count(&addresses, &values)?;
         self.shared.with(|core| core.deliver(values))?;
         self.shared.beat();
-        if self.grid.is_back_to_back() {
-            self.pause_for_a_moment().await;
-        }
         Ok(())
     }
 
     async fn write(&mut self, closing: Closing, point: Point) -> Result<()> {
         self.figures.writes.add(closing.writes.len() as u64);
-        self.shared.clock.sleep_until(point.send).await;
+        self.wait_to_send(point).await;
         let made = match self.engine.write_batch(closing.writes).await {
             Ok(()) => self.engine.commit().await,
             Err(error) => Err(error),
@@ -142,11 +141,26 @@ impl Driver {
 
     /// Sleeps until the next point of the grid.
     async fn wait_for_point(&mut self) -> Point {
+        if self.grid.is_back_to_back() {
+            self.pause_for_a_moment().await;
+        }
         let clock = self.shared.clock.clone();
         let point = self.grid.point(clock.now());
         self.figures.points_skipped.set(self.grid.skipped());
         clock.sleep_until(point.freeze).await;
         point
+    }
+
+    /// Sleeps until the moment to send. If the work before it took longer than the slack, the send
+    /// moves to that of a later point: it never leaves at a time that tells how long the work took.
+    async fn wait_to_send(&mut self, point: Point) {
+        let clock = self.shared.clock.clone();
+        let mut send = point.send;
+        if !self.grid.is_back_to_back() && clock.now() > send {
+            self.figures.slack_overruns.add(1);
+            send = self.grid.point(clock.now()).send;
+        }
+        clock.sleep_until(send).await;
     }
 
     /// Runs what is ready before the epoch closes, with a quarter of the slack to spare.

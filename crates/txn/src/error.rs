@@ -42,6 +42,9 @@ pub enum Error {
     /// `add` met a value that is not a counter of eight bytes.
     #[error("the value is not a counter")]
     NotACounter,
+    /// The program panicked; nothing of it counts.
+    #[error("the program panicked")]
+    Panicked,
     /// The saved directory does not fit the engine or cannot be read.
     #[error("the saved directory is not usable: {0}")]
     BadCheckpoint(&'static str),

@@ -36,6 +36,8 @@ mod dispatch;
 mod driver;
 mod error;
 mod grid;
+#[cfg(test)]
+mod histories;
 mod key;
 mod mvtso;
 mod predicate;
@@ -55,6 +57,7 @@ mod version;
 mod view;
 mod watch;
 
+pub use checkpoint::FIRST_TAG as FIRST_SECTION_TAG;
 pub use error::{Error, Pause, Result};
 pub use key::{Key, KeyRange};
 pub use program::Program;

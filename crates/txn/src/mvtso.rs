@@ -117,6 +117,8 @@ pub(crate) struct Mvtso {
     txns: BTreeMap<Ts, Txn>,
     active: BTreeSet<Ts>,
     last_ts: Ts,
+    /// Something was deleted in this epoch.
+    gives_up: bool,
     block_bytes: usize,
 }
 
@@ -168,13 +170,16 @@ impl Mvtso {
     /// `reader` has seen the version of every one of `writers` that is not settled.
     pub(crate) fn depend(&mut self, reader: Ts, writers: &[Ts]) {
         for &writer in writers {
-            let Some(txn) = self.txns.get_mut(&writer) else { continue };
-            if writer == reader || txn.dependants.contains(&reader) {
+            if writer == reader || !self.txns.contains_key(&writer) {
                 continue;
             }
-            txn.dependants.push(reader);
-            if let Some(txn) = self.txns.get_mut(&reader) {
-                txn.reads_from.push(writer);
+            let Some(txn) = self.txns.get_mut(&reader) else { continue };
+            if txn.reads_from.contains(&writer) {
+                continue;
+            }
+            txn.reads_from.push(writer);
+            if let Some(txn) = self.txns.get_mut(&writer) {
+                txn.dependants.push(reader);
             }
         }
     }
@@ -267,39 +272,47 @@ impl Mvtso {
         }
     }
 
-    /// Aborts a transaction and everything that has read from it.
+    /// Aborts a transaction and everything that has read from it. Each row it concerns is gone
+    /// through once, however many transactions fall together.
     pub(crate) fn abort(&mut self, ts: Ts, error: Error) {
+        let (mut fallen, mut rows) = (Vec::new(), Vec::new());
         let mut work = vec![(ts, error)];
         while let Some((ts, error)) = work.pop() {
             let Some(txn) = self.txns.get_mut(&ts) else { continue };
             if matches!(txn.state, State::Aborted(_)) {
                 continue;
             }
-            self.aborts += 1;
-            let writes = std::mem::take(&mut txn.writes);
+            fallen.push(ts);
+            rows.append(&mut txn.writes.to_vec());
             let dependants = std::mem::take(&mut txn.dependants);
-            self.abandoned.extend(std::mem::take(&mut txn.awaits));
-            match txn.program {
-                Some(program) => {
-                    self.txns.remove(&ts);
-                    self.redo.push(program);
-                }
-                None => {
-                    txn.state = State::Aborted(error.clone());
-                    txn.undo = Vec::new();
-                    let answer = txn.answer.take();
-                    self.outcomes.lost.extend(answer.map(|a| (a, error)));
-                    self.active.remove(&ts);
-                }
-            }
-            for id in writes {
-                if self.rows.get(id).own(ts).is_some() {
-                    self.rows.remove(id, ts);
-                    self.release(id);
-                }
-            }
             work.extend(dependants.into_iter().map(|d| (d, Error::Conflict)));
+            self.fell(ts, error);
         }
+        self.aborts += fallen.len() as u64;
+        fallen.sort_unstable();
+        rows.sort_unstable();
+        rows.dedup();
+        for id in rows {
+            self.rows.withdraw(id, |ts| fallen.binary_search(&ts).is_ok());
+            self.release(id);
+        }
+    }
+
+    /// One transaction falls: a program will run again, an owner is told.
+    fn fell(&mut self, ts: Ts, error: Error) {
+        let Some(txn) = self.txns.get_mut(&ts) else { return };
+        self.abandoned.extend(std::mem::take(&mut txn.awaits));
+        if let Some(program) = txn.program {
+            self.txns.remove(&ts);
+            self.redo.push(program);
+            return;
+        }
+        txn.state = State::Aborted(error.clone());
+        txn.undo = Vec::new();
+        txn.writes.clear();
+        let answer = txn.answer.take();
+        self.outcomes.lost.extend(answer.map(|answer| (answer, error)));
+        self.active.remove(&ts);
     }
 
     /// Forgets an aborted transaction whose owner has gone.
@@ -350,6 +363,7 @@ impl Mvtso {
         match self.quota.judge(more, eldest) {
             Verdict::Fits => {
                 self.quota.take(more);
+                self.gives_up |= change.body == Body::Gone;
                 self.rows.get_mut(id).reserved = wanted;
                 Ok(())
             }
@@ -369,9 +383,12 @@ impl Mvtso {
         match self.quota.judge(more, eldest) {
             Verdict::Fits => {}
             Verdict::NotNow => return Err(Refusal::NotNow { slots: alone }),
+            // What this epoch gives up will be free in a later one.
+            Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { slots: alone }),
             Verdict::NoSpace => return Err(Refusal::NoSpace),
         }
         self.quota.take(more);
+        self.gives_up |= writes.iter().any(|write| write.change.body == Body::Gone);
         for write in writes {
             let wanted = {
                 let row = self.rows.get(write.row);

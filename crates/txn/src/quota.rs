@@ -138,9 +138,8 @@ impl Quota {
         self.held_for_eldest = slots.min(self.limit.slots);
     }
 
-    /// What is reserved now.
-    #[cfg(test)]
-    pub(crate) fn used(&self) -> Need {
-        self.used
+    /// Whether `slots` of a program that is not the eldest are out of reach.
+    pub(crate) fn is_short_of(&self, slots: usize) -> bool {
+        self.used.slots + self.held_for_eldest + slots > self.limit.slots
     }
 }

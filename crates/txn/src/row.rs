@@ -261,6 +261,16 @@ impl Row {
         }
     }
 
+    /// How many writes have such a writer.
+    pub(crate) fn count_writes(&self, writer: impl Fn(Ts) -> bool) -> usize {
+        self.versions.iter().filter(|v| writer(v.ts)).count()
+    }
+
+    /// Takes all writes of such writers back.
+    pub(crate) fn withdraw(&mut self, writer: impl Fn(Ts) -> bool) {
+        self.versions.retain(|v| !writer(v.ts));
+    }
+
     /// The writer `ts` can no longer abort.
     pub(crate) fn settle(&mut self, ts: Ts) {
         let index = self.versions.partition_point(|v| v.ts < ts);

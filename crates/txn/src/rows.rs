@@ -115,6 +115,12 @@ impl Rows {
         self.alter(id, -1, |row| row.remove(ts));
     }
 
+    /// Takes back every write whose writer `has_fallen`.
+    pub(crate) fn withdraw(&mut self, id: RowId, has_fallen: impl Fn(Ts) -> bool) {
+        let fallen = self.get(id).count_writes(&has_fallen) as i32;
+        self.alter(id, -fallen, |row| row.withdraw(has_fallen));
+    }
+
     /// The write of `ts` stands.
     pub(crate) fn settle(&mut self, id: RowId, ts: Ts) {
         self.alter(id, -1, |row| row.settle(ts));

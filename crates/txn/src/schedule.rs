@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     pub missing: u32,
     /// All records it has asked for.
     pub awaits: SmallVec<[RowId; 4]>,
-    /// Write slots it is known to take alone; 0 if it has not been too many yet.
+    /// Write slots it took alone when it last ran without ending; 0 if not known.
     pub slots: usize,
 }
 
@@ -63,7 +63,7 @@ struct SessionQueue {
 pub(crate) struct Eldest {
     /// Which.
     pub program: ProgramId,
-    /// Batches that were frozen while it waited with first claim.
+    /// Batches that were frozen while it waited for reads, with first claim.
     pub claims: usize,
 }
 
@@ -141,6 +141,13 @@ impl Schedule {
     pub(crate) fn is_first(&mut self, id: ProgramId) -> bool {
         let Some(session) = self.get_mut(id).map(|entry| entry.session) else { return false };
         self.sessions.get(&session).and_then(|q| q.unfinished.front()) == Some(&id)
+    }
+
+    /// How far the first unfinished program of this one's session is.
+    pub(crate) fn first_of_session(&mut self, id: ProgramId) -> Option<Stage> {
+        let session = self.get_mut(id)?.session;
+        let first = *self.sessions.get(&session)?.unfinished.front()?;
+        self.get_mut(first).map(|entry| entry.stage)
     }
 
     /// Notes that a program may run now, if it may.
@@ -226,6 +233,15 @@ impl Schedule {
         let place = queue.unfinished.partition_point(|&other| other < id);
         queue.unfinished.insert(place, id);
         true
+    }
+
+    /// A batch is frozen: the eldest program has had its claim if it waits for reads.
+    pub(crate) fn note_claim(&mut self) {
+        let Some(Eldest { program, claims }) = self.eldest else { return };
+        let waits = |entry: &mut Entry| entry.stage == Stage::Waiting && entry.missing > 0;
+        if self.get_mut(program).is_some_and(waits) {
+            self.eldest = Some(Eldest { program, claims: claims + 1 });
+        }
     }
 
     /// A new epoch: every unfinished program is cold again and the eldest has first claim.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_env::{Clock, Metrics, Randomness};
+use fogbank_oram::BatchShape;
 
 /// The public shape of epochs in time, and bounds. The batch sizes come from the engine's shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub struct Settings {
     pub read_batches: usize,
     /// Distance of the points of the time grid. Zero: back to back, for benchmarks.
     pub interval: Duration,
-    /// From a point of the grid to the moment something is sent: hides the work before the send.
+    /// From a point of the grid to the moment something is sent: hides the work before the send,
+    /// so it must be longer than that ([`Settings::slack_for`]).
     pub slack: Duration,
     /// Average bytes of a key the directory has room for; times the capacity it bounds all keys.
     pub key_budget_bytes: usize,
@@ -24,6 +26,15 @@ pub struct Settings {
     pub reclaim_quota: usize,
     /// How often `transact` runs a body before it gives up.
     pub attempts_max: u32,
+}
+
+impl Settings {
+    /// A slack that the collection of a full write batch and the freeze of a full read batch stay
+    /// well within: 2 ms and 5 microseconds a slot.
+    pub fn slack_for(shape: &BatchShape) -> Duration {
+        let slots = shape.read_batch.max(shape.write_batch);
+        Duration::from_millis(2) + Duration::from_micros(5).saturating_mul(slots as u32)
+    }
 }
 
 impl Default for Settings {

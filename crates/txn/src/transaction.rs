@@ -5,7 +5,6 @@
 //! [`Error::is_retryable`] has aborted the transaction; begin another, or let
 //! [`crate::Proxy::transact`] do it.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -167,6 +166,12 @@ impl Transaction {
         self.0.place().as_ref().map_or(0, |place| place.rounds)
     }
 
+    /// Its place in the serial order, once it has begun: epoch and timestamp. For checkers of
+    /// histories.
+    pub fn stamp(&self) -> Option<(u64, u64)> {
+        self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
+    }
+
     /// Asks for the commit and waits until the epoch is over and durable.
     pub async fn commit(&self) -> Result<()> {
         if self.0.place().is_none() {
@@ -197,18 +202,16 @@ impl Transaction {
     }
 
     /// Tries a step at every beat until it is done, beginning first if need be.
-    fn step<T: Send>(
+    async fn step<T: Send>(
         &self,
         mut step: impl FnMut(&mut Core, &mut Place) -> Result<Step<T>> + Send,
-    ) -> impl Future<Output = Result<T>> + Send {
-        async move {
-            loop {
-                let mut beat = self.0.shared.beat.subscribe();
-                if let Step::Done(result) = self.0.try_step(&mut step)? {
-                    return Ok(result);
-                }
-                beat.changed().await.map_err(|_| Error::Closed)?;
+    ) -> Result<T> {
+        loop {
+            let mut beat = self.0.shared.beat.subscribe();
+            if let Step::Done(result) = self.0.try_step(&mut step)? {
+                return Ok(result);
             }
+            beat.changed().await.map_err(|_| Error::Closed)?;
         }
     }
 }

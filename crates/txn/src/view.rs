@@ -105,6 +105,12 @@ impl<'a> View<'a> {
         self.core.now_ms
     }
 
+    /// The program's place in the serial order, if this run counts: epoch and timestamp. For
+    /// checkers of histories; it must not decide what the program does.
+    pub fn stamp(&self) -> (u64, u64) {
+        (self.core.epoch, u64::from(self.run.ts))
+    }
+
     /// Hint: these records will be needed. If the program then pauses, all that are not here join
     /// one batch.
     pub fn want(&mut self, keys: &[Key]) {

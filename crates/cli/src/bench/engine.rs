@@ -20,7 +20,10 @@ use super::bound;
 use fogbank::args::{BenchEngineArgs, Engine};
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
-use fogbank::{Error, Result};
+use fogbank::{Error, Result, open_store};
+
+/// Writes of a batch of the load.
+const LOAD_BATCH: usize = 500;
 
 /// Runs the benchmark and prints its figures.
 ///
@@ -30,7 +33,7 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     let Engine::Ring = args.engine;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     default_shape(&mut args);
-    let bare = fogbank_store::url::open(&args.store).map_err(|e| Error::Usage(e.to_string()))?;
+    let bare = open_store(&args.store, &clock).await?;
     let config = StoreConfig::derive(&args.shape, bare.xor().is_some())?;
     let (store, recording) = Recording::start(args.record.as_deref(), bare, &config, &clock)?;
     let randomness = Randomness::repeatable(args.seed);
@@ -40,6 +43,8 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
         Vault::create(store.clone(), register, &master, config.encode(), &randomness).await?;
     let mut settings = config.ring_settings();
     settings.epoch_buffer = !args.no_epoch_buffer;
+    // The load needs write batches even where the epochs measured have none.
+    settings.shape.write_batch = config.write_batch.max(LOAD_BATCH);
     let engine = RingEngine::create(store, vault.keys(), settings, &randomness).await?;
     let mut driver = Driver::new(engine, &config, &randomness);
     eprintln!("loading {} records", config.capacity);
@@ -76,6 +81,7 @@ struct Measured {
 struct Driver {
     engine: RingEngine,
     read_batches: usize,
+    writes: usize,
     generation: Vec<u32>, // how often each address was written
     keys: Vec<u32>,       // all addresses; a random prefix is this epoch's
     stream: Stream,
@@ -86,19 +92,16 @@ impl Driver {
         Self {
             engine,
             read_batches: config.read_batches,
+            writes: config.write_batch,
             generation: vec![0; config.capacity as usize],
             keys: (0..config.capacity).collect(),
             stream: randomness.stream(Purpose::Workload),
         }
     }
 
-    /// Writes every address once. Without a write batch of its own the engine loads nothing, so
-    /// reads then find nothing: the traffic is the same.
+    /// Writes every address once.
     async fn load(&mut self) -> Result<()> {
         let batch = self.engine.shape().write_batch;
-        if batch == 0 {
-            return Ok(());
-        }
         for first in (0..self.generation.len()).step_by(batch) {
             let last = (first + batch).min(self.generation.len());
             let writes = (first as u32..last as u32).map(|key| self.next_value(key)).collect();
@@ -135,16 +138,18 @@ impl Driver {
     async fn epoch(&mut self) -> Result<()> {
         let shape = self.engine.shape();
         let reads = self.read_batches * shape.read_batch;
-        self.shuffle_prefix(reads.max(shape.write_batch));
+        self.shuffle_prefix(reads.max(self.writes));
         for batch in 0..self.read_batches {
             let keys = self.keys.iter().skip(batch * shape.read_batch).take(shape.read_batch);
             let addresses: Vec<Address> = keys.map(|key| Address(*key)).collect();
             let values = self.engine.read_batch(&addresses).await?;
             self.check(&addresses, &values)?;
         }
-        let keys: Vec<u32> = self.keys.iter().copied().take(shape.write_batch).collect();
-        let writes = keys.into_iter().map(|key| self.next_value(key)).collect();
-        self.engine.write_batch(writes).await?;
+        if self.writes > 0 {
+            let keys: Vec<u32> = self.keys.iter().copied().take(self.writes).collect();
+            let writes = keys.into_iter().map(|key| self.next_value(key)).collect();
+            self.engine.write_batch(writes).await?;
+        }
         Ok(self.engine.commit().await?)
     }
 

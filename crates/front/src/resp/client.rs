@@ -118,8 +118,7 @@ impl Client {
     /// A client that has just come.
     pub fn new(server: Arc<Server>, address: String) -> Self {
         let since_ms = server.clock.wall_ms();
-        let listed =
-            Listed { address, name: String::new(), since_ms, version: Version::default() };
+        let listed = Listed { address, name: String::new(), since_ms, version: Version::default() };
         let id = server.next_id.fetch_add(1, Ordering::Relaxed);
         let authenticated = !server.has_password();
         server.list(id, Some(listed.clone()));

@@ -90,7 +90,11 @@ impl Connection {
 
     /// Serves the stream until either side ends it. `stopping` turns true when the server stops:
     /// what was accepted is then answered first.
-    pub async fn run<S>(mut self, mut stream: S, mut stopping: watch::Receiver<bool>) -> io::Result<()>
+    pub async fn run<S>(
+        mut self,
+        mut stream: S,
+        mut stopping: watch::Receiver<bool>,
+    ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

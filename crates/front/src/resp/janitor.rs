@@ -6,11 +6,9 @@
 //! cloud sees none of it. In this order: dead generations, retired collections, expired keys,
 //! incarnation numbers nobody needs any more.
 
-use super::keyspace::{Bounds, Keyspace, Outcome};
-use super::layout::{
-    Group, Kind, Role, dead_generations, shared_group,
-};
 use super::command::reply_of;
+use super::keyspace::{Bounds, Keyspace, Outcome};
+use super::layout::{Group, Kind, Role, dead_generations, shared_group};
 use super::reply::Reply;
 use bytes::Bytes;
 use fogbank_env::Clock;
@@ -72,10 +70,8 @@ impl Program for Round {
             Err(halt) => return reply_of(Err(halt)),
         };
         let walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = Walks {
-            deadlines: walks.deadlines.clone(),
-            incarnations: walks.incarnations.clone(),
-        };
+        let from =
+            Walks { deadlines: walks.deadlines.clone(), incarnations: walks.incarnations.clone() };
         drop(walks);
         match round(db, self.quota, from) {
             Ok(after) => {
@@ -125,13 +121,16 @@ fn reclaim_retired(db: &mut Keyspace<'_, '_>, left: &mut usize) -> Outcome<()> {
     Ok(())
 }
 
+/// Records met on a walk.
+type Found = Vec<(Key, Stat)>;
+
 /// Some members of a group after `last`, and where to go on: from the start after the end.
 fn some(
     db: &mut Keyspace<'_, '_>,
     group: &[u8],
     last: Option<&[u8]>,
     count: usize,
-) -> Outcome<(Vec<(Key, Stat)>, Option<Bytes>)> {
+) -> Outcome<(Found, Option<Bytes>)> {
     let from = last.map_or(Bound::Unbounded, Bound::Excluded);
     let keys = db.view.scan(&KeyRange::members(group, from, Bound::Unbounded), count, false)?;
     let next = keys.last().filter(|_| keys.len() == count);

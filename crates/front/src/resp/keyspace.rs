@@ -18,6 +18,9 @@ use fogbank_txn::{Key, KeyRange, Pause, Stat, View};
 /// as a whole and left to the janitor.
 const DELETED_AT_ONCE_MAX: usize = 16;
 
+/// The attribute of a string that has a deadline; zero for one that has none.
+pub const HAS_DEADLINE: u64 = 1;
+
 /// Why a command stops before its reply.
 #[derive(Debug)]
 pub enum Halt {
@@ -154,7 +157,8 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         if located.present.is_none() && likely != Kind::String {
             self.locate_string(name, &mut located)?;
         }
-        if located.present.is_some() {
+        // A string's own attribute says whether there is a deadline to look up.
+        if located.string.map_or(located.present.is_some(), |stat| stat.attr == HAS_DEADLINE) {
             let deadline = self.view.stat(&self.shared_key(Role::Deadlines, name))?;
             located.deadline_ms = deadline.map(|stat| stat.attr);
             located.expired = located.deadline_ms.is_some_and(|at| at < self.now_ms);
@@ -233,9 +237,10 @@ impl<'a, 'v> Keyspace<'a, 'v> {
     }
 
     /// Writes a string over nothing or over a string; its deadline stays.
-    pub fn put_string(&mut self, name: &[u8], value: Bytes) -> Outcome<()> {
+    pub fn put_string(&mut self, name: &[u8], located: &Located, value: Bytes) -> Outcome<()> {
         self.check_len(value.len())?;
-        Ok(self.view.put(&self.string_key(name), value, 0)?)
+        let attr = located.string.map_or(0, |stat| stat.attr);
+        Ok(self.view.put(&self.string_key(name), value, attr)?)
     }
 
     /// Refuses a value that is longer than the store holds.
@@ -252,19 +257,30 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         if matches!(located.present, Some(Kind::Hash | Kind::SortedSet)) {
             self.remove(name, located)?;
         } else {
-            self.clear_deadline(name, located)?;
+            self.delete_deadline(name, located)?;
         }
-        self.put_string(name, v)
+        Ok(self.view.put(&self.string_key(name), v, 0)?)
     }
 
     /// Sets when a key that exists expires.
     pub fn set_deadline(&mut self, name: &[u8], at_ms: u64) -> Outcome<()> {
+        let string = self.string_key(name);
+        if self.view.stat(&string)?.is_some_and(|stat| stat.attr != HAS_DEADLINE) {
+            self.view.set_attr(&string, HAS_DEADLINE)?;
+        }
         let key = self.shared_key(Role::Deadlines, name);
         Ok(self.view.put(&key, Bytes::new(), at_ms)?)
     }
 
     /// Makes a key stay; whether it had a deadline.
     pub fn clear_deadline(&mut self, name: &[u8], located: &Located) -> Outcome<bool> {
+        if located.is_string() && located.deadline_ms.is_some() {
+            self.view.set_attr(&self.string_key(name), 0)?;
+        }
+        self.delete_deadline(name, located)
+    }
+
+    fn delete_deadline(&mut self, name: &[u8], located: &Located) -> Outcome<bool> {
         if located.deadline_ms.is_none() {
             return Ok(false);
         }
@@ -280,7 +296,7 @@ impl<'a, 'v> Keyspace<'a, 'v> {
             }
             Some(kind) => self.remove_collection(name, kind, located.incarnation)?,
         }
-        self.clear_deadline(name, located)?;
+        self.delete_deadline(name, located)?;
         Ok(())
     }
 
@@ -340,7 +356,7 @@ impl<'a, 'v> Keyspace<'a, 'v> {
     /// deadline.
     pub fn after_deletion(&mut self, name: &[u8], c: &Collection, l: &Located) -> Outcome<()> {
         if l.deadline_ms.is_some() && self.view.count(&c.members)? == 0 {
-            self.clear_deadline(name, l)?;
+            self.delete_deadline(name, l)?;
         }
         Ok(())
     }

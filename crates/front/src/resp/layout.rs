@@ -3,7 +3,8 @@
 //! ```text
 //! group                             member                what it is
 //! "R"                               ""                    attr: the generation (absent: 0)
-//! r <generation> S                  name                  a string, in the value
+//! r <generation> S                  name                  a string, in the value; attr: 1 if it
+//!                                                         has a deadline
 //! r <generation> H name <incarn.>   field                 a hash field, in the value
 //! r <generation> Z name <incarn.>   member                a sorted-set member; attr: its score
 //! r <generation> z name <incarn.>   ordered score, member the same member in order of score

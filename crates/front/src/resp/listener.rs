@@ -119,8 +119,7 @@ impl Listener {
             cursors: Default::default(),
         });
         let port = self.address.port();
-        let server =
-            Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
+        let server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
         let server = Arc::new(server);
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -190,8 +189,7 @@ impl Admitted {
         // Without it small replies wait for acknowledgements; a failure costs only time.
         let _slower = self.stream.set_nodelay(true);
         let clock = self.server.clock.clone();
-        let connection =
-            Connection::new(self.server, proxy.session(), self.peer.to_string());
+        let connection = Connection::new(self.server, proxy.session(), self.peer.to_string());
         let ended = match self.tls {
             None => connection.run(self.stream, self.stopping).await,
             Some(tls) => {

@@ -174,7 +174,9 @@ pub fn refusal(error: &Error) -> Reply {
             Reply::error("string exceeds maximum allowed size (proto-max-bulk-len)")
         }
         Error::KeyTooLong => Reply::error("the key is longer than the store allows"),
-        Error::OutOfSpace => Reply::error_with_code("OOM", "command not allowed: the store is full"),
+        Error::OutOfSpace => {
+            Reply::error_with_code("OOM", "command not allowed: the store is full")
+        }
         Error::Closed => Reply::error("the server is shutting down"),
         Error::Stopped(_) => Reply::error("the store has stopped"),
         other if other.is_retryable() => Reply::error_with_code("TRYAGAIN", other.to_string()),

@@ -1,14 +1,12 @@
 //! Replies: what a command answers, independent of the protocol version, and its bytes in either.
 //!
-//! The library encodes every scalar. The one-line headers of aggregates are written here, because
-//! the library takes its maps as hash tables (they would lose the order of their entries and
-//! need one allocation each), and so are the two texts in which Redis 7.0 differs from it: the
-//! null array of RESP2 and the 17 digits of a double.
+//! Requests are decoded by a library; replies are written here. Its encoder sizes the buffer from
+//! a floating-point logarithm and leaves a stray zero byte behind `99999999999999996`, takes maps
+//! as hash tables (losing the order of entries), has no null array for RESP2 and prints doubles in
+//! another form than Redis 7.0; see `docs/decisions/`.
 
 use super::number::format_double;
-use bytes::{Bytes, BytesMut};
-use redis_protocol::resp2::{encode as encode2, types::BorrowedFrame as Frame2};
-use redis_protocol::resp3::{encode::complete as encode3, types::BorrowedFrame as Frame3};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::borrow::Cow;
 
 /// The version of the protocol that a connection speaks.
@@ -92,110 +90,99 @@ impl Reply {
 
     /// Appends the bytes of this reply.
     pub fn encode(&self, version: Version, out: &mut BytesMut) {
-        match version {
-            Version::Resp2 => self.encode2(out),
-            Version::Resp3 => self.encode3(out),
-        }
-    }
-
-    fn encode2(&self, out: &mut BytesMut) {
+        let new = version == Version::Resp3;
         match self {
-            Reply::Simple(text) => scalar2(Frame2::SimpleString(text.as_bytes()), out),
-            Reply::Error(text) => scalar2(Frame2::Error(text), out),
-            Reply::Integer(value) => scalar2(Frame2::Integer(*value), out),
-            Reply::Bulk(bytes) => scalar2(Frame2::BulkString(bytes), out),
-            Reply::Null => scalar2(Frame2::Null, out),
+            Reply::Simple(text) => line(b'+', text.as_bytes(), out),
+            Reply::Error(text) => line(b'-', text.as_bytes(), out),
+            Reply::Integer(value) => number(b':', *value, out),
+            Reply::Bulk(bytes) => bulk(bytes, out),
+            Reply::Null | Reply::NullArray if new => out.extend_from_slice(b"_\r\n"),
+            Reply::Null => out.extend_from_slice(b"$-1\r\n"),
             Reply::NullArray => out.extend_from_slice(b"*-1\r\n"),
-            Reply::Double(value) => double2(*value, out),
-            Reply::Verbatim(text) => scalar2(Frame2::BulkString(text.as_bytes()), out),
-            Reply::Array(items) | Reply::Set(items) => {
-                header(b'*', items.len(), out);
-                items.iter().for_each(|item| item.encode2(out));
+            Reply::Double(value) => double(*value, version, out),
+            Reply::Verbatim(text) if new => {
+                number(b'=', text.len() as i64 + 4, out);
+                out.extend_from_slice(b"txt:");
+                out.extend_from_slice(text.as_bytes());
+                out.extend_from_slice(b"\r\n");
             }
+            Reply::Verbatim(text) => bulk(text.as_bytes(), out),
+            Reply::Array(items) => sequence(b'*', items, version, out),
+            Reply::Set(items) => sequence(if new { b'~' } else { b'*' }, items, version, out),
             Reply::Map(pairs) => {
-                header(b'*', pairs.len() * 2, out);
+                let len = pairs.len() as i64;
+                if new {
+                    number(b'%', len, out)
+                } else {
+                    number(b'*', len * 2, out)
+                }
                 for (key, value) in pairs {
-                    key.encode2(out);
-                    value.encode2(out);
+                    key.encode(version, out);
+                    value.encode(version, out);
                 }
             }
-            Reply::Scored(members) => {
-                header(b'*', members.len() * 2, out);
-                for (member, score) in members {
-                    scalar2(Frame2::BulkString(member), out);
-                    double2(*score, out);
-                }
-            }
-        }
-    }
-
-    fn encode3(&self, out: &mut BytesMut) {
-        let attributes = None;
-        match self {
-            Reply::Simple(text) => {
-                scalar3(Frame3::SimpleString { data: text.as_bytes(), attributes }, out)
-            }
-            Reply::Error(text) => scalar3(Frame3::SimpleError { data: text, attributes }, out),
-            Reply::Integer(value) => scalar3(Frame3::Number { data: *value, attributes }, out),
-            Reply::Bulk(data) => scalar3(Frame3::BlobString { data, attributes }, out),
-            Reply::Null | Reply::NullArray => scalar3(Frame3::Null, out),
-            Reply::Double(value) => double3(*value, out),
-            Reply::Verbatim(text) => {
-                let format = redis_protocol::resp3::types::VerbatimStringFormat::Text;
-                scalar3(
-                    Frame3::VerbatimString { data: text.as_bytes(), format, attributes },
-                    out,
-                );
-            }
-            Reply::Array(items) => sequence3(b'*', items, out),
-            Reply::Set(items) => sequence3(b'~', items, out),
-            Reply::Map(pairs) => {
-                header(b'%', pairs.len(), out);
-                for (key, value) in pairs {
-                    key.encode3(out);
-                    value.encode3(out);
-                }
-            }
-            Reply::Scored(members) => {
-                header(b'*', members.len(), out);
-                for (data, score) in members {
-                    header(b'*', 2, out);
-                    scalar3(Frame3::BlobString { data, attributes: None }, out);
-                    double3(*score, out);
-                }
-            }
+            Reply::Scored(members) => scored(members, version, out),
         }
     }
 }
 
-fn sequence3(kind: u8, items: &[Reply], out: &mut BytesMut) {
-    header(kind, items.len(), out);
-    items.iter().for_each(|item| item.encode3(out));
+fn sequence(kind: u8, items: &[Reply], version: Version, out: &mut BytesMut) {
+    number(kind, items.len() as i64, out);
+    items.iter().for_each(|item| item.encode(version, out));
 }
 
-fn scalar2(frame: Frame2<'_>, out: &mut BytesMut) {
-    // Fails only when the buffer is too short, and the call extends it first.
-    let _written = encode2::extend_encode_borrowed(out, &frame, false);
+fn scored(members: &[(Bytes, f64)], version: Version, out: &mut BytesMut) {
+    let nested = version == Version::Resp3;
+    let len = members.len() as i64;
+    number(b'*', if nested { len } else { len * 2 }, out);
+    for (member, score) in members {
+        if nested {
+            number(b'*', 2, out);
+        }
+        bulk(member, out);
+        double(*score, version, out);
+    }
 }
 
-fn scalar3(frame: Frame3<'_>, out: &mut BytesMut) {
-    let _written = encode3::extend_encode_borrowed(out, &frame, false);
+fn line(kind: u8, text: &[u8], out: &mut BytesMut) {
+    out.reserve(text.len() + 3);
+    out.put_u8(kind);
+    out.put_slice(text);
+    out.put_slice(b"\r\n");
 }
 
-fn header(kind: u8, count: usize, out: &mut BytesMut) {
-    out.extend_from_slice(&[kind]);
-    out.extend_from_slice(count.to_string().as_bytes());
-    out.extend_from_slice(b"\r\n");
+fn bulk(bytes: &[u8], out: &mut BytesMut) {
+    number(b'$', bytes.len() as i64, out);
+    out.reserve(bytes.len() + 2);
+    out.put_slice(bytes);
+    out.put_slice(b"\r\n");
 }
 
-fn double2(value: f64, out: &mut BytesMut) {
-    scalar2(Frame2::BulkString(format_double(value).as_bytes()), out);
+/// A line that is a number: a length, a count or an integer.
+fn number(kind: u8, value: i64, out: &mut BytesMut) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    let mut rest = value.unsigned_abs();
+    while rest > 0 || first == digits.len() {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.reserve(23);
+    out.put_u8(kind);
+    if value < 0 {
+        out.put_u8(b'-');
+    }
+    out.put_slice(&digits[first..]);
+    out.put_slice(b"\r\n");
 }
 
-fn double3(value: f64, out: &mut BytesMut) {
-    out.extend_from_slice(b",");
-    out.extend_from_slice(format_double(value).as_bytes());
-    out.extend_from_slice(b"\r\n");
+fn double(value: f64, version: Version, out: &mut BytesMut) {
+    let text = format_double(value);
+    match version {
+        Version::Resp2 => bulk(text.as_bytes(), out),
+        Version::Resp3 => line(b',', text.as_bytes(), out),
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +203,9 @@ mod tests {
             (Reply::OK, "+OK\r\n", "+OK\r\n"),
             (Reply::error("a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
             (Reply::Integer(-7), ":-7\r\n", ":-7\r\n"),
+            (Reply::Integer(0), ":0\r\n", ":0\r\n"),
+            (Reply::Integer(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
+            (Reply::Integer(99999999999999996), ":99999999999999996\r\n", ":99999999999999996\r\n"),
             (Reply::word(""), "$0\r\n\r\n", "$0\r\n\r\n"),
             (Reply::Null, "$-1\r\n", "_\r\n"),
             (Reply::NullArray, "*-1\r\n", "_\r\n"),

@@ -6,7 +6,7 @@
 //! has been forgotten (there are too many, or the proxy was started anew) the walk starts again:
 //! elements may come twice, which Redis allows, and none is missed, which it promises.
 
-use super::keyspace::{Keyspace, Outcome};
+use super::keyspace::{HAS_DEADLINE, Keyspace, Outcome};
 use super::layout::{Group, Kind, Role, generation_prefix, shared_group, split_suffix};
 use bytes::Bytes;
 use fogbank_txn::{Key, KeyRange};
@@ -131,9 +131,9 @@ impl Keyspace<'_, '_> {
         let keys =
             self.view.scan(&KeyRange::members(&group, from, Bound::Unbounded), wanted, false)?;
         *looked_at += keys.len();
-        for (key, _) in &keys {
+        for (key, stat) in &keys {
             let name = key.member();
-            if !self.is_expired(name)? {
+            if stat.attr != HAS_DEADLINE || !self.is_expired(name)? {
                 found.push(Name { name: Bytes::copy_from_slice(name), kind: Kind::String });
             }
         }
@@ -212,8 +212,7 @@ mod tests {
     #[test]
     fn a_cursor_names_one_position() {
         let cursors = Cursors::default();
-        let numbers: Vec<u64> =
-            (0..1000u32).map(|i| cursors.number(&i.to_be_bytes())).collect();
+        let numbers: Vec<u64> = (0..1000u32).map(|i| cursors.number(&i.to_be_bytes())).collect();
         for (i, number) in (0..1000u32).zip(&numbers) {
             assert!(*number != 0 && *number < 1 << CURSOR_BITS);
             assert_eq!(cursors.position(*number).as_deref(), Some(&i.to_be_bytes()[..]));

@@ -1,4 +1,9 @@
 //! The Redis front end over a store in memory, through real connections.
 
+mod connections;
 mod differential;
+mod expiry;
+mod keyspace;
+mod requests;
 mod support;
+mod transactions;

@@ -137,10 +137,14 @@ impl Client {
     /// The next reply, or `None` if the server has closed.
     pub async fn reply(&mut self) -> Option<BytesFrame> {
         loop {
-            if let Some((frame, _, _)) =
-                decode_bytes_mut(&mut self.input).expect("well-formed replies")
-            {
-                return Some(frame);
+            match decode_bytes_mut(&mut self.input) {
+                Ok(Some((frame, _, _))) => return Some(frame),
+                Ok(None) => {}
+                Err(error) => panic!(
+                    "{error:?} from {:?} in {}",
+                    self.stream.peer_addr(),
+                    self.input.escape_ascii()
+                ),
             }
             match self.stream.read_buf(&mut self.input).await {
                 Ok(0) | Err(_) => return None,

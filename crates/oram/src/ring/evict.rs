@@ -25,6 +25,21 @@ impl Planner {
         self.place_on_path(leaf);
     }
 
+    /// Fetches ahead what the evictions due in the next `accesses` will rewrite: those buckets become
+    /// images now, as if reshuffled. Which they are follows from the number of evictions so far.
+    pub(super) fn prefetch_evictions(&mut self, accesses: usize) {
+        let due = (self.round as usize + accesses) / usize::from(self.geometry.bucket.evict_every);
+        for eviction in self.evictions..self.evictions + due as u64 {
+            let leaf = self.geometry.tree.eviction_leaf(eviction);
+            for level in self.geometry.cached_levels..self.geometry.tree.levels() {
+                let head = self.buckets.head(self.geometry.chunk(level, leaf));
+                if head.image == NO_IMAGE && head.version != 0 {
+                    self.tally.evict_cells += self.rewrite_bucket(level, leaf);
+                }
+            }
+        }
+    }
+
     /// ReadBucket: moves the blocks of a bucket to the stash and leaves an empty image in its place.
     /// Returns how many cells that reads.
     pub(super) fn pull(&mut self, level: u8, leaf: u32) -> u64 {

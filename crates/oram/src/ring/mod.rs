@@ -14,7 +14,7 @@
 //! 3. All these reads go out as one message. Every cell of the reply is verified before any is used.
 //! 4. A write batch reads no paths: each slot, real or padding, counts as an access; a real one puts
 //!    its block into the stash under a fresh leaf and makes an old copy stale. The evictions that
-//!    fall due read as above.
+//!    fall due read as above, or were read with the last read batch if the settings say so.
 //! 5. At the commit every bucket rewritten in the epoch is written once, under a new version and a
 //!    fresh order of its slots; when that is durable the versions it replaces are deleted.
 //!
@@ -82,6 +82,7 @@ pub struct RingEngine {
     slab: Slab,
     journal: Option<Box<dyn ReadJournal>>,
     tick: u64,
+    batches: usize, // read batches since the last commit
     moved: Moved,
     fault: Option<Error>,
     spare: Plan, // memory of the plan before
@@ -110,6 +111,7 @@ impl BatchEngine for RingEngine {
     async fn commit(&mut self) -> Result<()> {
         self.begin()?;
         let result = self.write_back().await;
+        self.batches = 0;
         self.finish(result)
     }
 
@@ -148,6 +150,7 @@ impl RingEngine {
         // 3. Plan every path read, and the evictions and reshuffles that fall due in between. With
         //    the epoch's buffer this goes on to the end of the batch; without, to the next rewrite.
         let mut rest = requests;
+        self.batches += 1;
         while !rest.is_empty() {
             let planned = compute(|| self.plan_until_rewrite(rest, &mut found));
             rest = &rest[planned..];
@@ -201,6 +204,10 @@ impl RingEngine {
             if !self.settings.epoch_buffer && !self.planner.images.is_empty() {
                 return planned + 1;
             }
+        }
+        let last = self.batches == self.settings.read_batches;
+        if self.settings.prefetch && self.settings.epoch_buffer && last {
+            self.planner.prefetch_evictions(self.settings.shape.write_batch);
         }
         requests.len()
     }
@@ -286,6 +293,7 @@ impl RingEngine {
             keys,
             journal: None,
             tick: 0,
+            batches: 0,
             moved: Moved::default(),
             fault: None,
             spare: Plan::default(),

@@ -9,11 +9,17 @@ use super::plan::Planner;
 use crate::position::Location;
 
 impl Planner {
-    /// ReadBucket and WriteBucket of the bucket at `level` on the path to `leaf`.
+    /// Rewrites the bucket at `level` on the path to `leaf` because it has served S reads.
     pub(super) fn reshuffle(&mut self, level: u8, leaf: u32) {
         self.tally.early_reshuffles += 1;
-        self.tally.reshuffle_cells += self.pull(level, leaf);
+        self.tally.reshuffle_cells += self.rewrite_bucket(level, leaf);
+    }
+
+    /// ReadBucket and WriteBucket of one bucket. Returns how many cells that reads.
+    pub(super) fn rewrite_bucket(&mut self, level: u8, leaf: u32) -> u64 {
+        let read = self.pull(level, leaf);
         self.place_in(level, leaf);
+        read
     }
 
     /// Fills the image of one bucket with blocks of the stash that may go there.

@@ -13,6 +13,8 @@ pub struct RingSettings {
     pub read_batches: usize,
     /// Z, S and A; `None` lets [`BucketShape::choose`] decide.
     pub bucket: Option<BucketShape>,
+    /// L; `None` derives it from capacity and A.
+    pub leaf_level: Option<u8>,
     /// Memory for the cached top of the tree, in bytes.
     pub cache_bytes: u64,
     /// The number of the store's array, part of every nonce.
@@ -20,6 +22,9 @@ pub struct RingSettings {
     /// Keep rewritten buckets in the proxy until the epoch ends and write each once (Obladi). False
     /// writes through after every eviction and reshuffle (plain Ring ORAM, for comparison).
     pub epoch_buffer: bool,
+    /// Fetch what the evictions of the write batch will need with the last of the `read_batches` of
+    /// an epoch: the write batch then reads nothing and saves a round trip. The same cells.
+    pub prefetch: bool,
     /// Let the cloud XOR the cells of a path read, where it offers to.
     pub xor: bool,
     /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for owners
@@ -34,9 +39,11 @@ impl RingSettings {
             shape,
             read_batches,
             bucket: None,
+            leaf_level: None,
             cache_bytes: 0,
             array: 0,
             epoch_buffer: true,
+            prefetch: false,
             xor: false,
             keep_superseded: false,
         }
@@ -53,6 +60,8 @@ impl RingSettings {
         }
         let accesses = self.read_batches * shape.read_batch + shape.write_batch;
         let bucket = self.bucket.unwrap_or_else(|| BucketShape::choose(shape, accesses));
-        Geometry::new(shape.capacity, shape.value_bytes, bucket, self.cache_bytes)
+        let leaf_level = self.leaf_level.unwrap_or_else(|| bucket.leaf_level(shape.capacity));
+        let (capacity, value_bytes) = (shape.capacity, shape.value_bytes);
+        Geometry::with_leaf_level(capacity, value_bytes, bucket, self.cache_bytes, leaf_level)
     }
 }

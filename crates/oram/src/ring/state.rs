@@ -13,6 +13,9 @@
 //! Orders of slots are not saved: they follow from key, place and version. Nor is where a block is:
 //! that follows from sections 4 and 5.
 
+use fogbank_durable::{SectionReader, SectionWriter, take};
+use fogbank_seal::KeyRing;
+use fogbank_store::ChunkName;
 use rayon::prelude::*;
 
 use super::RingEngine;
@@ -23,8 +26,6 @@ use crate::position::Location;
 use crate::slab::Slab;
 use crate::stash::Held;
 use crate::{Error, Result, Section};
-use fogbank_seal::KeyRing;
-use fogbank_store::ChunkName;
 
 const SHAPE: u16 = 1;
 const LEAVES: u16 = 2;
@@ -77,13 +78,13 @@ pub(super) fn restore(
     array: u8,
     sections: &[Section],
 ) -> Result<Counters> {
-    let counters = load_shape(&planner.geometry, array, find(sections, SHAPE)?)?;
+    let counters = load_shape(&planner.geometry, array, take(sections, SHAPE)?)?;
     if counters.opening >= keys.current().0 {
         return Err(Error::Caller("a checkpoint is continued in a later opening only".into()));
     }
     planner.evictions = counters.evictions;
     planner.round = counters.round;
-    let mut leaves = Reader(find(sections, LEAVES)?);
+    let mut leaves = SectionReader(take(sections, LEAVES)?);
     for block in 0..planner.geometry.capacity {
         let leaf = leaves.u32()?;
         match leaf {
@@ -92,40 +93,33 @@ pub(super) fn restore(
             _ => return Err(torn()),
         }
     }
-    load_buckets(planner, find(sections, BUCKETS)?, find(sections, REALS)?)?;
-    load_stash(planner, slab, find(sections, STASH)?)?;
+    load_buckets(planner, take(sections, BUCKETS)?, take(sections, REALS)?)?;
+    load_stash(planner, slab, take(sections, STASH)?)?;
     restore_orders(planner, keys)?;
     Ok(counters)
 }
 
 fn save_shape(geometry: &Geometry, array: u8, counters: Counters) -> Vec<u8> {
     let mut data = shape_head(geometry, array);
-    data.extend(counters.opening.to_le_bytes());
-    data.extend(counters.tick.to_le_bytes());
-    data.extend(counters.evictions.to_le_bytes());
-    data.extend(counters.round.to_le_bytes());
-    data
+    data.u32(counters.opening).u64(counters.tick).u64(counters.evictions).u32(counters.round);
+    data.0
 }
 
-fn shape_head(geometry: &Geometry, array: u8) -> Vec<u8> {
-    let mut data = Vec::new();
-    data.extend(FORMAT.to_le_bytes());
-    data.extend(geometry.capacity.to_le_bytes());
-    data.extend((geometry.value_bytes as u64).to_le_bytes());
+fn shape_head(geometry: &Geometry, array: u8) -> SectionWriter {
+    let mut data = SectionWriter::default();
+    data.u32(FORMAT).u32(geometry.capacity).u64(geometry.value_bytes as u64);
     let bucket = geometry.bucket;
-    for number in [bucket.reals, bucket.dummies, bucket.evict_every] {
-        data.extend(number.to_le_bytes());
-    }
-    data.extend([geometry.cached_levels, array]);
+    data.u16(bucket.reals).u16(bucket.dummies).u16(bucket.evict_every);
+    data.u8(geometry.cached_levels).u8(array);
     data
 }
 
 fn load_shape(geometry: &Geometry, array: u8, data: &[u8]) -> Result<Counters> {
     let head = shape_head(geometry, array);
-    let Some(rest) = data.strip_prefix(&head[..]) else {
+    let Some(rest) = data.strip_prefix(&head.0[..]) else {
         return Err(Error::Caller("the checkpoint is of a store of another shape".into()));
     };
-    let mut rest = Reader(rest);
+    let mut rest = SectionReader(rest);
     let counters = Counters {
         opening: rest.u32()?,
         tick: rest.u64()?,
@@ -142,14 +136,12 @@ fn save_leaves(planner: &Planner) -> Vec<u8> {
 }
 
 fn save_buckets(planner: &Planner) -> Vec<u8> {
-    let mut data = Vec::with_capacity(planner.buckets.len() as usize * 12);
+    let mut data = SectionWriter(Vec::with_capacity(planner.buckets.len() as usize * 12));
     for chunk in 0..planner.buckets.len() {
         let head = planner.buckets.head(chunk);
-        data.extend(head.version.to_le_bytes());
-        data.extend(head.reads.to_le_bytes());
-        data.extend(head.held.to_le_bytes());
+        data.u64(head.version).u16(head.reads).u16(head.held);
     }
-    data
+    data.0
 }
 
 fn save_reals(planner: &Planner) -> Vec<u8> {
@@ -167,23 +159,22 @@ fn save_reals(planner: &Planner) -> Vec<u8> {
 fn save_stash(planner: &Planner, slab: &Slab) -> Result<Section> {
     let geometry = &planner.geometry;
     let padded_len = 4 + (4 + geometry.value_bytes) * geometry.stash_blocks_max() as usize;
-    let mut data = Vec::with_capacity(padded_len);
-    data.extend((planner.stash.len() as u32).to_le_bytes());
+    let mut data = SectionWriter(Vec::with_capacity(padded_len));
+    data.u32(planner.stash.len() as u32);
     for held in planner.stash.iter() {
         let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
             return Err(Error::Bug("a block of the stash has no payload".into()));
         };
-        data.extend(held.block.to_le_bytes());
-        data.extend(value);
+        data.u32(held.block).raw(value);
     }
-    if data.len() > padded_len {
+    if data.0.len() > padded_len {
         return Err(Error::Bug("the stash is above its bound".into()));
     }
-    Ok(Section { tag: STASH, padded_len, data })
+    Ok(Section { tag: STASH, padded_len, data: data.0 })
 }
 
 fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()> {
-    let (mut heads, mut reals) = (Reader(heads), Reader(reals));
+    let (mut heads, mut reals) = (SectionReader(heads), SectionReader(reals));
     let bucket = planner.geometry.bucket;
     for chunk in 0..planner.buckets.len() {
         let (version, reads, held) = (heads.u64()?, heads.u16()?, heads.u16()?);
@@ -219,10 +210,10 @@ fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result
 }
 
 fn load_stash(planner: &mut Planner, slab: &mut Slab, data: &[u8]) -> Result<()> {
-    let mut data = Reader(data);
+    let mut data = SectionReader(data);
     for _ in 0..data.u32()? {
         let block = data.u32()?;
-        let value = data.take(planner.geometry.value_bytes)?;
+        let value = data.raw(planner.geometry.value_bytes)?;
         let leaf = mapped_leaf(planner, block)?;
         let payload = planner.handles.claim();
         slab.fill(payload, block, value);
@@ -257,37 +248,6 @@ fn exact(tag: u16, data: Vec<u8>) -> Section {
     Section { tag, padded_len: data.len(), data }
 }
 
-fn find(sections: &[Section], tag: u16) -> Result<&[u8]> {
-    sections.iter().find(|s| s.tag == tag).map(|s| &s.data[..]).ok_or_else(torn)
-}
-
 fn torn() -> Error {
     Error::Bug("the checkpoint does not hold together".into())
-}
-
-/// Reads numbers off a section.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(torn)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn number<const BYTES: usize>(&mut self) -> Result<[u8; BYTES]> {
-        self.take(BYTES)?.try_into().map_err(|_| torn())
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        self.number().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.number().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.number().map(u64::from_le_bytes)
-    }
 }

@@ -18,7 +18,7 @@ use crate::slab::Slab;
 use crate::{Error, Result};
 
 /// Sealed bytes that are held at a time.
-const WINDOW_BYTES: usize = 64 << 20;
+const WINDOW_BYTES: usize = 128 << 20;
 
 impl RingEngine {
     /// Writes every image, waits until that is durable, and lets go of what it supersedes.

@@ -1,4 +1,5 @@
 //! The transaction layer over a map that checks the engine's contract, in virtual time.
+#![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod interactive;
 mod isolation;

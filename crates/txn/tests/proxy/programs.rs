@@ -216,3 +216,30 @@ async fn what_a_watch_said_about_a_write_taken_back_is_said_again() {
     drop(txn);
     assert!(!answer.await.unwrap());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_panics_fails_alone() {
+    let world = Setup::default().start().await;
+    let session = world.proxy.session();
+    let panics = session.submit(|v: &mut View<'_>| -> Result<(), Pause> {
+        v.put(&key(0), bytes("never"), 0)?;
+        panic!("on purpose");
+    });
+    let behind = session.submit(increment(key(0)));
+    assert_eq!(panics.await, Err(Error::Panicked));
+    assert_eq!(behind.await, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_programs_fall_and_rise_with_one_transaction() {
+    let world = Setup::default().start().await;
+    let txn = world.proxy.begin();
+    txn.put(&key(0), bytes("1000000"), 0).await.unwrap();
+    let sessions: Vec<_> = (0..5_000).map(|_| world.proxy.session()).collect();
+    let answers: Vec<_> = sessions.iter().map(|s| s.submit(increment(key(0)))).collect();
+    world.sleep_ms(1).await;
+    drop(txn);
+    for (n, answer) in (1..).zip(answers) {
+        assert_eq!(answer.await, Ok(n));
+    }
+}

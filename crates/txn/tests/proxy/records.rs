@@ -57,6 +57,11 @@ async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
     let session = world.proxy.session();
     let put = |n: u32| move |v: &mut View<'_>| v.put(&key(n), bytes("y"), 0);
     assert_eq!(session.submit(put(8)).await, Err(Error::OutOfSpace));
+    let gone = session.submit(|v: &mut View<'_>| v.delete(&key(0)));
+    // Deleted in the same epoch: it will be free, only not now.
+    let waits = session.submit(put(0));
+    assert!(gone.await.unwrap());
+    waits.await.unwrap();
     for round in 0..5 {
         let gone = session.submit(move |v: &mut View<'_>| v.delete(&key(round)));
         assert!(gone.await.unwrap());

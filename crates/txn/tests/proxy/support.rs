@@ -205,13 +205,6 @@ impl World {
         }
     }
 
-    /// Waits for epochs until the record of calls holds `count` commits.
-    pub async fn commits(&self, count: usize) {
-        while self.count('c') < count {
-            self.sleep_ms(1).await;
-        }
-    }
-
     pub fn count(&self, kind: char) -> usize {
         self.record.lock().unwrap().calls.iter().filter(|(_, c)| c.kind() == kind).count()
     }

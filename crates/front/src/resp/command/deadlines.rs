@@ -1,6 +1,6 @@
 //! Expiry: `EXPIRE` and its kin, `TTL` and its kin, `PERSIST`.
 
-use super::{integer, NOT_AN_INTEGER};
+use super::{NOT_AN_INTEGER, integer};
 use crate::resp::frame::Request;
 use crate::resp::keyspace::{Keyspace, Outcome, fail};
 use crate::resp::layout::Kind;

@@ -119,7 +119,8 @@ pub fn hkeys(db: &mut Db, request: &Request) -> Outcome {
 pub fn hvals(db: &mut Db, request: &Request) -> Outcome {
     let keys: Vec<Key> = fields(db, request)?.into_iter().map(|(key, _)| key).collect();
     let records = db.view.get_many(&keys)?;
-    let reply = |r: Option<fogbank_txn::Record>| Reply::Bulk(r.map(|r| r.value).unwrap_or_default());
+    let reply =
+        |r: Option<fogbank_txn::Record>| Reply::Bulk(r.map(|r| r.value).unwrap_or_default());
     Ok(Reply::Array(records.into_iter().map(reply).collect()))
 }
 

@@ -160,12 +160,10 @@ fn set_name(client: &mut Client, name: &[u8]) -> Outcome<()> {
 pub fn client(client: &mut Client, request: &Request) -> Outcome {
     match &request.get(1).to_ascii_lowercase()[..] {
         b"id" => Ok(Reply::Integer(client.id as i64)),
-        b"getname" => {
-            Ok(match client.listed.name.as_str() {
-                "" => Reply::Null,
-                name => Reply::text(name),
-            })
-        }
+        b"getname" => Ok(match client.listed.name.as_str() {
+            "" => Reply::Null,
+            name => Reply::text(name),
+        }),
         b"setname" => {
             set_name(client, request.get(2))?;
             Ok(Reply::OK)
@@ -175,7 +173,13 @@ pub fn client(client: &mut Client, request: &Request) -> Outcome {
             let line = |(id, listed): (&u64, &Listed)| list_line(client, *id, listed);
             Ok(Reply::Verbatim(client.server.clients().iter().map(line).collect()))
         }
-        b"no-evict" => if request.is(2, "on") || request.is(2, "off") { Ok(Reply::OK) } else { syntax_error() },
+        b"no-evict" => {
+            if request.is(2, "on") || request.is(2, "off") {
+                Ok(Reply::OK)
+            } else {
+                syntax_error()
+            }
+        }
         _ => syntax_error(),
     }
 }
@@ -196,7 +200,8 @@ pub fn config(client: &mut Client, request: &Request) -> Outcome {
         b"get" => Ok(config_get(client, request)),
         b"set" => {
             let name = text_of(request.get(2));
-            let known = parameters(client).iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
+            let known =
+                parameters(client).iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
             if !request.len().is_multiple_of(2) || !known {
                 return fail(&format!(
                     "Unknown option or number of arguments for CONFIG SET - '{name}'"

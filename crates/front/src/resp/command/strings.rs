@@ -2,7 +2,7 @@
 
 use super::deadlines::{Unit, deadline_argument};
 use super::{
-    extended, extended_sum, integer, integer_sum, NOT_AN_INTEGER, syntax_error, wrong_arity,
+    NOT_AN_INTEGER, extended, extended_sum, integer, integer_sum, syntax_error, wrong_arity,
 };
 use crate::resp::frame::Request;
 use crate::resp::keyspace::{Keyspace, Located, Outcome, fail};
@@ -29,7 +29,11 @@ enum Expiry {
     Keep,
     Persist,
     /// In argument so-and-so, in a unit, counted from now or not.
-    Argument { index: usize, unit: Unit, relative: bool },
+    Argument {
+        index: usize,
+        unit: Unit,
+        relative: bool,
+    },
 }
 
 #[derive(Default)]
@@ -103,11 +107,7 @@ pub fn set(db: &mut Db, request: &Request) -> Outcome {
     let (conditions, expiry) = options(request, 3, true)?;
     let deadline = expiry_ms(db, request, expiry)?;
     let name = request.get(1);
-    let located = if conditions.get {
-        db.write(name, Kind::String)?
-    } else {
-        db.settled(name)?
-    };
+    let located = if conditions.get { db.write(name, Kind::String)? } else { db.settled(name)? };
     let exists = located.kind().is_some();
     let before = match (conditions.get, exists) {
         (true, true) => Reply::Bulk(db.value(name)?),
@@ -130,7 +130,7 @@ fn store(
     deadline: Option<u64>,
 ) -> Outcome<()> {
     match (keep, located.kind(), deadline) {
-        (true, Some(Kind::String), _) => db.put_string(name, value)?,
+        (true, Some(Kind::String), _) => db.put_string(name, located, value)?,
         (true, Some(_), _) => {
             db.replace_with_string(name, located, value)?;
             if let Some(at_ms) = located.deadline_ms {
@@ -138,7 +138,7 @@ fn store(
             }
         }
         // The deadline is about to be overwritten, so it need not be deleted first.
-        (_, Some(Kind::String), Some(_)) => db.put_string(name, value)?,
+        (_, Some(Kind::String), Some(_)) => db.put_string(name, located, value)?,
         _ => db.replace_with_string(name, located, value)?,
     }
     match deadline {
@@ -280,7 +280,7 @@ pub fn append(db: &mut Db, request: &Request) -> Outcome {
         Some(_) => [db.value(name)?, tail].concat().into(),
         None => tail,
     };
-    db.put_string(name, value)?;
+    db.put_string(name, &located, value)?;
     Ok(Reply::count(len))
 }
 
@@ -325,7 +325,7 @@ pub fn setrange(db: &mut Db, request: &Request) -> Outcome {
     value.resize(before.len().max(end), 0);
     value[offset as usize..end].copy_from_slice(patch);
     let len = value.len();
-    db.put_string(name, value.freeze())?;
+    db.put_string(name, &located, value.freeze())?;
     Ok(Reply::count(len))
 }
 
@@ -354,7 +354,8 @@ pub fn decrby(db: &mut Db, request: &Request) -> Outcome {
 
 fn add(db: &mut Db, request: &Request, by: i64) -> Outcome {
     let name = request.get(1);
-    let value = match db.write(name, Kind::String)?.kind() {
+    let located = db.write(name, Kind::String)?;
+    let value = match located.kind() {
         None => 0,
         Some(_) => match parse_integer(&db.value(name)?) {
             Some(value) => value,
@@ -362,7 +363,7 @@ fn add(db: &mut Db, request: &Request, by: i64) -> Outcome {
         },
     };
     let sum = integer_sum(value, by)?;
-    db.put_string(name, Bytes::from(sum.to_string()))?;
+    db.put_string(name, &located, Bytes::from(sum.to_string()))?;
     Ok(Reply::Integer(sum))
 }
 
@@ -370,11 +371,12 @@ fn add(db: &mut Db, request: &Request, by: i64) -> Outcome {
 pub fn incrbyfloat(db: &mut Db, request: &Request) -> Outcome {
     let refusal = "value is not a valid float";
     let name = request.get(1);
-    let value = match db.write(name, Kind::String)?.kind() {
+    let located = db.write(name, Kind::String)?;
+    let value = match located.kind() {
         None => Extended::ZERO,
         Some(_) => extended(&db.value(name)?, refusal)?,
     };
     let sum = Bytes::from(extended_sum(value, extended(request.get(2), refusal)?)?);
-    db.put_string(name, sum.clone())?;
+    db.put_string(name, &located, sum.clone())?;
     Ok(Reply::Bulk(sum))
 }

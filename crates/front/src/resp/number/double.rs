@@ -13,7 +13,8 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
         return None;
     }
     let value = value_of(&scanned, text)?;
-    let vanished = value == 0.0 && matches!(&scanned.shape, Shape::Digits { digits, .. } if !digits.is_empty());
+    let vanished = value == 0.0
+        && matches!(&scanned.shape, Shape::Digits { digits, .. } if !digits.is_empty());
     let overflowed = value.is_infinite() && scanned.shape != Shape::Infinity;
     (!vanished && !overflowed).then_some(value)
 }
@@ -39,7 +40,8 @@ fn value_of(scanned: &Scanned, text: &[u8]) -> Option<f64> {
         Shape::Infinity => f64::INFINITY,
         Shape::Digits { hex: true, digits, exponent } => hexadecimal(digits, *exponent),
         Shape::Digits { hex: false, .. } => {
-            let text = std::str::from_utf8(text).ok()?.trim_start_matches(|c: char| is_blank(c as u8));
+            let text =
+                std::str::from_utf8(text).ok()?.trim_start_matches(|c: char| is_blank(c as u8));
             text.trim_start_matches(['+', '-']).parse().ok()?
         }
     };

@@ -109,8 +109,7 @@ fn with_places(significand: u64, shift: u64) -> String {
         }
         _ => 0,
     };
-    let (whole, places) =
-        (rounded / 100_000_000_000_000_000, rounded % 100_000_000_000_000_000);
+    let (whole, places) = (rounded / 100_000_000_000_000_000, rounded % 100_000_000_000_000_000);
     let places = format!("{places:017}");
     let places = places.trim_end_matches('0');
     if places.is_empty() { whole.to_string() } else { format!("{whole}.{places}") }
@@ -135,7 +134,10 @@ fn decimal(negative: bool, digits: &[u8], exponent: i64) -> Option<Extended> {
 fn in_range(value: Extended) -> Option<Extended> {
     match value {
         Extended::Finite { exponent, significand, .. }
-            if significand != 0 && exponent + 63 < -16_445 => None,
+            if significand != 0 && exponent + 63 < -16_445 =>
+        {
+            None
+        }
         Extended::Infinity { .. } => None,
         finite => Some(finite),
     }
@@ -291,7 +293,8 @@ impl Natural {
             .iter()
             .enumerate()
             .map(|(i, limb)| {
-                let wide = u64::from(*limb) | u64::from(limbs.get(i + 1).copied().unwrap_or(0)) << 32;
+                let wide =
+                    u64::from(*limb) | u64::from(limbs.get(i + 1).copied().unwrap_or(0)) << 32;
                 (wide >> (by % 32)) as u32
             })
             .collect();
@@ -361,7 +364,8 @@ mod tests {
     use super::*;
 
     fn sum(a: &str, b: &str) -> String {
-        let (a, b) = (Extended::parse(a.as_bytes()).unwrap(), Extended::parse(b.as_bytes()).unwrap());
+        let (a, b) =
+            (Extended::parse(a.as_bytes()).unwrap(), Extended::parse(b.as_bytes()).unwrap());
         a.add(b).unwrap().format()
     }
 
@@ -400,8 +404,7 @@ mod tests {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }
         assert!(Extended::parse(b"inf").unwrap().is_infinite());
-        let (up, down) =
-            (Extended::parse(b"inf").unwrap(), Extended::parse(b"-inf").unwrap());
+        let (up, down) = (Extended::parse(b"inf").unwrap(), Extended::parse(b"-inf").unwrap());
         assert_eq!(up.add(down), None);
     }
 }

@@ -26,11 +26,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         }
         magnitude = magnitude.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
     }
-    if negative {
-        0i64.checked_sub_unsigned(magnitude)
-    } else {
-        i64::try_from(magnitude).ok()
-    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
 /// An unsigned number as `strtoul` reads it whole: leading zeros and a sign are accepted.
@@ -59,7 +55,11 @@ enum Shape {
     NotANumber,
     Infinity,
     /// Decimal or hexadecimal digits, without leading zeros, times a power of ten or of two.
-    Digits { hex: bool, digits: Vec<u8>, exponent: i64 },
+    Digits {
+        hex: bool,
+        digits: Vec<u8>,
+        exponent: i64,
+    },
 }
 
 /// A number at the start of a text: its sign, its shape and the bytes it takes (0: no number).

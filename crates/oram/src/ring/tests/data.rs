@@ -52,6 +52,16 @@ async fn with_the_top_cached() {
 }
 
 #[tokio::test]
+async fn with_evictions_fetched_ahead() {
+    let adjust = |s: &mut RingSettings| {
+        s.bucket = Some(BucketShape::PROVEN[0]);
+        s.prefetch = true;
+        s.cache_bytes = 1000;
+    };
+    conformance::run(|shape| make(shape, adjust)).await;
+}
+
+#[tokio::test]
 async fn with_xored_paths() {
     let adjust = |s: &mut RingSettings| {
         s.bucket = Some(BucketShape::PROVEN[0]);

@@ -94,7 +94,7 @@ fn cells_per_access(adjust: impl Fn(&mut RingSettings), batches: usize, writes: 
     plane.commit();
     let all_buckets_written = 2048 * 168;
     let (mut accesses, warm) = (0, all_buckets_written / (batches * 500 + writes));
-    for epoch in 0..2 * warm {
+    for epoch in 0..warm + warm / 3 {
         if epoch == warm {
             (accesses, plane.read, plane.written) = (0, 0, 0);
         }

@@ -30,6 +30,8 @@ pub struct Oracle {
     superseded: Vec<ChunkName>,
     expected: Vec<(ChunkName, usize)>,
     used: BTreeMap<(u32, u64), BTreeSet<u16>>,
+    /// Write slots whose evictions the next read batch fetches ahead.
+    pub prefetched: usize,
     pub free: Free,
 }
 
@@ -48,6 +50,7 @@ impl Oracle {
             superseded: Vec::new(),
             expected: Vec::new(),
             used: BTreeMap::new(),
+            prefetched: 0,
             free: Free::default(),
         }
     }
@@ -66,7 +69,22 @@ impl Oracle {
                 }
             }
         }
+        self.prefetch();
         self.compare_reads(seen);
+    }
+
+    /// The buckets that the evictions of the coming write slots will rewrite.
+    fn prefetch(&mut self) {
+        let slots = std::mem::take(&mut self.prefetched);
+        let due = (usize::from(self.round) + slots) / usize::from(self.geometry.bucket.evict_every);
+        for eviction in self.evictions..self.evictions + due as u64 {
+            let leaf = self.eviction_leaf(eviction);
+            for level in self.levels() {
+                if self.versions.contains_key(&self.chunk(level, leaf)) {
+                    self.rewrite(level, leaf);
+                }
+            }
+        }
     }
 
     /// Predicts a write batch of `slots`.
@@ -132,15 +150,16 @@ impl Oracle {
             return;
         }
         self.round = 0;
-        let bits = usize::from(self.geometry.leaf_level());
-        let mut leaf = 0;
-        for bit in 0..bits {
-            leaf |= ((self.evictions >> bit) as u32 & 1) << (bits - 1 - bit);
-        }
+        let leaf = self.eviction_leaf(self.evictions);
         self.evictions += 1;
         for level in self.levels() {
             self.rewrite(level, leaf);
         }
+    }
+
+    fn eviction_leaf(&self, eviction: u64) -> u32 {
+        let bits = usize::from(self.geometry.leaf_level());
+        (0..bits).map(|bit| ((eviction >> bit) as u32 & 1) << (bits - 1 - bit)).sum()
     }
 
     fn rewrite(&mut self, level: u8, leaf: u32) {

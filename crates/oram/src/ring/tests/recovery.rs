@@ -37,11 +37,12 @@ async fn check_all(engine: &mut RingEngine, generation: u32) {
     engine.commit().await.unwrap();
 }
 
-fn all_settings() -> [RingSettings; 3] {
+fn all_settings() -> [RingSettings; 4] {
     let plain = RingSettings { keep_superseded: true, ..settings(CAPACITY, (4, 5, 3)) };
     let cached = RingSettings { cache_bytes: 3 * 4 * 32, ..plain.clone() };
     let xor = RingSettings { xor: true, ..plain.clone() };
-    [plain, cached, xor]
+    let ahead = RingSettings { prefetch: true, read_batches: 3, ..plain.clone() };
+    [plain, cached, xor, ahead]
 }
 
 fn restore(
@@ -139,6 +140,8 @@ async fn a_replay_reads_the_same_cells_and_no_others() {
         one_epoch(&mut engine).await;
         let (seen, records) = (cloud.take_seen(), journal.take());
         assert_eq!(records.len(), 4);
+        let read_calls = seen.iter().filter(|seen| matches!(seen, Seen::Read(_))).count();
+        assert_eq!(read_calls, if settings.prefetch { 3 } else { 4 });
         for lost in 0..=records.len() {
             let mut again = restore(&cloud, &settings, 2 + lost as u8, &sections).unwrap();
             cloud.take_seen();
@@ -159,7 +162,8 @@ async fn check_after_replay(mut engine: RingEngine) {
     for address in 0..CAPACITY {
         copy.extend(engine.read_batch(&[Address(address)]).await.unwrap());
     }
-    let expected: Vec<_> = (0..CAPACITY).map(|a| (!a.is_multiple_of(11)).then(|| value(a, 1))).collect();
+    let expected: Vec<_> =
+        (0..CAPACITY).map(|a| (!a.is_multiple_of(11)).then(|| value(a, 1))).collect();
     assert_eq!(copy, expected, "the aborted epoch left no trace in the data");
 }
 

@@ -36,16 +36,23 @@ async fn run(settings: RingSettings, workload: Workload, epochs: u32) -> (Vec<u3
     let (mut random, mut leaves) = (super::workload(5), Vec::new());
     cloud.take_seen();
     for epoch in 0..epochs {
+        let mut before = 0;
         for batch in 0..settings.read_batches as u32 {
             let at = epoch * settings.read_batches as u32 + batch;
             let addresses = reads_of(workload, &settings, at, &mut random);
             engine.read_batch(&addresses).await.unwrap();
             let batch_leaves = leaves_of(&journal.take()[0]);
             assert_eq!(batch_leaves.len(), settings.shape.read_batch);
+            if settings.prefetch && batch + 1 == settings.read_batches as u32 {
+                oracle.prefetched = settings.shape.write_batch;
+            }
             oracle.read_batch(&batch_leaves, &cloud.take_seen());
             leaves.extend(batch_leaves);
+            before = engine.stats().read_calls;
         }
         engine.write_batch(writes_of(workload, &settings, epoch, &mut random)).await.unwrap();
+        let write_reads = engine.stats().read_calls - before;
+        assert!(!settings.prefetch || write_reads == 0, "the write batch reads nothing");
         oracle.write_batch(settings.shape.write_batch, &cloud.take_seen());
         engine.commit().await.unwrap();
         oracle.commit(&cloud.take_seen());
@@ -102,6 +109,8 @@ async fn the_oracle_predicts_every_message_of_every_workload() {
         assert_eq!(cached.geometry().unwrap().cached_levels, 2);
         run(cached, workload, 60).await;
         run(settings(13, (1, 1, 1)), workload, 40).await;
+        let prefetching = RingSettings { prefetch: true, ..settings(200, (4, 5, 3)) };
+        run(prefetching, workload, 60).await;
     }
 }
 
@@ -160,6 +169,76 @@ async fn every_cell_written_is_fresh_and_of_one_length() {
         }
     }
     assert!(cells.len() > 5_000);
+}
+
+/// The canary of the oracle: each of these changes to an honest trace is a leak or breaks data, and
+/// each has to be noticed.
+#[tokio::test]
+async fn the_oracle_notices_every_change_of_a_trace() {
+    let changes: [Change; 7] = [
+        ("a path read is skipped", |reads| reads.truncate(reads.len() - 1)),
+        ("a bucket is read once more", |reads| reads.push(reads[0].clone())),
+        ("two reads change places", |reads| reads.swap(0, 1)),
+        ("another version is read", |reads| reads[0].0.version += 1),
+        ("another bucket is read", |reads| reads[0].0.chunk += 1),
+        ("an eviction reads less than Z", |reads| first_of(reads, 4).1.truncate(3)),
+        ("a path read takes two slots", |reads| {
+            let cells = &mut first_of(reads, 1).1;
+            cells.push((cells[0] + 1) % 9);
+        }),
+    ];
+    for (change, apply) in changes {
+        assert!(is_noticed(apply).await, "{change}");
+    }
+    assert!(!is_noticed(|_| {}).await, "an honest trace passes");
+    assert!(is_noticed_twice().await, "a slot is read twice");
+}
+
+type Change = (&'static str, fn(&mut Reads));
+
+type Reads = Vec<(fogbank_store::ChunkName, Vec<u16>)>;
+
+fn first_of(reads: &mut Reads, cells: usize) -> &mut (fogbank_store::ChunkName, Vec<u16>) {
+    reads.iter_mut().find(|(_, slots)| slots.len() == cells).unwrap()
+}
+
+/// An oracle that has followed some honest epochs, and the next batch.
+async fn honest() -> (Oracle, Vec<u32>, Reads) {
+    let (cloud, journal) = (Arc::new(Cloud::default()), Journal::default());
+    let mut engine = engine(&cloud, settings(200, (4, 5, 3)), 11).await;
+    engine.set_journal(Box::new(journal.clone()));
+    let mut oracle = Oracle::new(*engine.geometry());
+    for _ in 0..80 {
+        engine.read_batch(&[Address(1)]).await.unwrap();
+        oracle.read_batch(&leaves_of(&journal.take()[0]), &cloud.take_seen());
+        engine.commit().await.unwrap();
+        oracle.commit(&cloud.take_seen());
+    }
+    engine.read_batch(&[Address(1)]).await.unwrap();
+    let leaves = leaves_of(&journal.take()[0]);
+    let Some(Seen::Read(reads)) = cloud.take_seen().pop() else { panic!("one message") };
+    (oracle, leaves, reads)
+}
+
+async fn is_noticed(change: impl Fn(&mut Reads)) -> bool {
+    let (oracle, leaves, mut reads) = honest().await;
+    change(&mut reads);
+    panics(oracle, leaves, reads)
+}
+
+/// Reads in one bucket version the slot again that a read before it took.
+async fn is_noticed_twice() -> bool {
+    let (oracle, leaves, mut reads) = honest().await;
+    let root = reads[0].clone();
+    assert_eq!(root.1.len(), 1);
+    let again = reads.iter_mut().skip(1).find(|(name, slots)| *name == root.0 && slots.len() == 1);
+    again.unwrap().1 = root.1;
+    panics(oracle, leaves, reads)
+}
+
+fn panics(mut oracle: Oracle, leaves: Vec<u32>, reads: Reads) -> bool {
+    let feed = move || oracle.read_batch(&leaves, &[Seen::Read(reads)]);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(feed)).is_err()
 }
 
 /// The share of read leaves in the half of the last evicted path. Skipping the path read of blocks

@@ -1,0 +1,129 @@
+//! `fogbank serve`: a store for Redis clients, until a signal says stop.
+//!
+//! The port is bound before the store is opened, so a port that is taken changes nothing; the store
+//! is closed after the last answer has left, so what was acknowledged is kept.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use bytesize::ByteSize;
+use fogbank::args::ServeArgs;
+use fogbank::{Error, OpenOptions, Opened, Place, Result};
+use fogbank_env::Metrics;
+use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serves until SIGTERM or SIGINT, then closes the store.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn run(args: ServeArgs) -> Result<()> {
+    log_to_standard_error();
+    let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
+    let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
+    let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
+    let metrics = Metrics::default();
+    let options = OpenOptions::new(place.clone())
+        .shape(shape)
+        .metrics(metrics.clone())
+        .record(args.record.clone());
+    let opened = options.open().await?;
+    greet(&place, &opened, listener.address(), &args);
+    let stop = stop_signal()?;
+    listener.serve(opened.proxy().clone(), opened.clock(), metrics, stop).await;
+    eprintln!("stopping: finishing the epoch and closing the store");
+    opened.close().await?;
+    eprintln!("closed; everything acknowledged is kept");
+    Ok(())
+}
+
+fn log_to_standard_error() {
+    let level = tracing_subscriber::filter::LevelFilter::INFO;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+}
+
+fn listen_settings(args: &ServeArgs) -> Result<Settings> {
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    Ok(Settings {
+        address: address(&args.listen)?,
+        password: args.password_file.as_deref().map(read_password).transpose()?,
+        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        limits: Limits { connections_max: args.max_connections, ..Limits::default() },
+        secret_metrics: args.secret_metrics,
+        reclaim_quota: None,
+    })
+}
+
+fn address(listen: &str) -> Result<SocketAddr> {
+    let wrong = |why: String| Error::Usage(format!("--listen {listen}: {why}; give HOST:PORT"));
+    let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    found.next().ok_or_else(|| wrong("no such host".into()))
+}
+
+fn read_password(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::Usage(format!("cannot read --password-file {}: {e}", path.display())))?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        _ => Err(Error::Usage(format!(
+            "the first line of --password-file {} is empty; put the password there",
+            path.display()
+        ))),
+    }
+}
+
+fn explain(error: resp::Error) -> Error {
+    match &error {
+        resp::Error::AddressInUse(address) => Error::Usage(format!(
+            "{error}; stop it, or choose another port: --listen {}:{}",
+            address.ip(),
+            address.port().checked_add(1).unwrap_or(6380)
+        )),
+        _ => Error::Usage(error.to_string()),
+    }
+}
+
+/// Completes on SIGTERM or SIGINT.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
+    let (mut terminate, mut interrupt) =
+        (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Says where everything is, what traffic it makes and what to type next.
+fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs) {
+    let config = opened.config();
+    let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
+    println!("fogbank {}", env!("CARGO_PKG_VERSION"));
+    println!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
+    let trusted = place.trusted();
+    println!("  trusted side  {} (key and register: keep and back up)", trusted.display());
+    println!(
+        "  store         {} records of {}, longer values take several",
+        config.capacity,
+        show(config.value_size)
+    );
+    match config.bytes_per_s() {
+        Some(bytes) => println!(
+            "  traffic       up to {:.2} MB/s, {:.0} GB/day, busy or idle",
+            bytes / 1e6,
+            bytes * 86_400.0 / 1e9
+        ),
+        None => println!(
+            "  traffic       back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
+            config.cells_per_epoch() * config.cell_bytes() as f64 / 1e6
+        ),
+    }
+    let (host, port) = (address.ip(), address.port());
+    let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
+    let auth = if args.password_file.is_some() { " --askpass" } else { "" };
+    println!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
+    println!("  stop          Ctrl-C or SIGTERM: keeps everything (do not kill -9: see README.md)");
+    println!("listening on {address}");
+}

@@ -1,0 +1,248 @@
+//! What happens on the wire: order, malformed input, limits, passwords, TLS, the end.
+
+use crate::support::{Client, SHAPE, Server, encode};
+use fogbank_front::resp::{Error, Limits, Listener, Settings, TlsFiles};
+
+#[tokio::test]
+async fn pipelined_replies_come_in_the_order_of_requests() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let mut bytes = Vec::new();
+    for i in 0..1000 {
+        bytes.extend(encode(&[b"SET", b"k", i.to_string().as_bytes()]));
+        bytes.extend(encode(&[b"PING", i.to_string().as_bytes()]));
+        bytes.extend(encode(&[b"GET", b"k"]));
+        bytes.extend(encode(&[b"NOSUCH"]));
+    }
+    client.send_raw(&bytes).await;
+    for i in 0..1000 {
+        assert_eq!(client.shown().await, "+OK");
+        assert_eq!(client.shown().await, format!("\"{i}\""));
+        assert_eq!(client.shown().await, format!("\"{i}\""));
+        assert!(client.shown().await.starts_with("-ERR unknown command 'NOSUCH'"));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn malformed_input_ends_one_connection_and_nothing_else() {
+    let server = Server::start().await;
+    let mut good = server.client().await;
+    assert_eq!(good.ask("SET k v").await, "+OK");
+    for garbage in [
+        &b"*1\r\n:5\r\n"[..],
+        b"*-x\r\n",
+        b"*1\r\n$-5\r\n",
+        b"*99999999999999\r\n",
+        b"get \"unbalanced\r\n",
+        &[b"*1\r\n*1\r\n"[..].repeat(100_000), b"\r\n".to_vec()].concat(),
+    ] {
+        let mut bad = server.client().await;
+        bad.send(&[b"GET", b"k"]).await;
+        bad.send_raw(garbage).await;
+        bad.send_raw(&encode(&[b"SET", b"k", b"overwritten"])).await;
+        assert_eq!(bad.shown().await, "\"v\"");
+        assert!(bad.shown().await.starts_with("-ERR Protocol error: "));
+        assert_eq!(bad.shown().await, "closed");
+    }
+    assert_eq!(good.ask("GET k").await, "\"v\"");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn limits_speak_as_redis_does() {
+    let limits = Limits { connections_max: 1, arguments_max: 10, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut only = server.client().await;
+    assert_eq!(only.ask("PING").await, "+PONG");
+    let mut second = server.client().await;
+    assert_eq!(second.shown().await, "-ERR max number of clients reached");
+    assert_eq!(second.shown().await, "closed");
+    let long = vec![b'x'; server.proxy.limits().value_bytes_max + 1];
+    let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    assert_eq!(only.ask_words(&[b"SET", b"k", &long]).await, too_long);
+    assert_eq!(only.ask_words(&[b"HSET", b"h", b"f", &long]).await, too_long);
+    let key = vec![b'k'; server.proxy.limits().key_bytes_max + 1];
+    assert_eq!(
+        only.ask_words(&[b"SET", &key, b"v"]).await,
+        "-ERR the key is longer than the store allows"
+    );
+    only.send_raw(b"*11\r\n").await;
+    assert_eq!(only.shown().await, "-ERR Protocol error: invalid multibulk length");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_too_large_for_an_epoch_says_so() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let names: Vec<String> = (0..2 * SHAPE.write_batch).map(|i| format!("k{i}")).collect();
+    let mut words: Vec<&[u8]> = vec![b"MSET"];
+    names.iter().for_each(|name| words.extend([name.as_bytes(), b"v"]));
+    let reply = client.ask_words(&words).await;
+    assert!(reply.starts_with("-ERR the command is too large for one epoch"), "{reply}");
+    assert_eq!(client.ask("DBSIZE").await, "0");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_without_the_password() {
+    let settings = Settings { password: Some("open sesame".into()), ..Settings::default() };
+    let server = Server::with(settings, SHAPE).await;
+    let mut client = server.client().await;
+    assert_eq!(client.ask("GET k").await, "-NOAUTH Authentication required.");
+    assert_eq!(client.ask("NOSUCH").await.get(..20), Some("-ERR unknown command"));
+    assert!(client.ask("HELLO 3").await.starts_with("-NOAUTH HELLO must be called"));
+    assert!(client.ask("AUTH wrong").await.starts_with("-WRONGPASS "));
+    assert!(client.ask_words(&[b"AUTH", b"other", b"open sesame"]).await.starts_with("-WRONGPASS"));
+    assert_eq!(client.ask_words(&[b"AUTH", b"open sesame"]).await, "+OK");
+    assert_eq!(client.ask("GET k").await, "nil");
+    assert_eq!(client.ask("RESET").await, "+RESET");
+    assert_eq!(client.ask("GET k").await, "-NOAUTH Authentication required.");
+    let words: [&[u8]; 5] = [b"HELLO", b"2", b"AUTH", b"default", b"open sesame"];
+    assert!(client.ask_words(&words).await.starts_with("[\"server\" \"redis\""));
+    client.send_raw(b"*11\r\n").await;
+    let mut stranger = server.client().await;
+    stranger.send_raw(b"*11\r\n").await;
+    assert!(stranger.shown().await.contains("unauthenticated multibulk length"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let server = Server::start().await;
+    let settings = Settings { address: server.address, ..Settings::default() };
+    let error = Listener::bind(settings).await.err().expect("the port is taken");
+    assert!(matches!(error, Error::AddressInUse(address) if address == server.address));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_answered_at_the_end() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    client.send(&[b"SET", b"k", b"v"]).await;
+    client.send(&[b"GET", b"k"]).await;
+    client.finish().await; // the client has no more to say, and still wants its answers
+    assert_eq!(client.shown().await, "+OK");
+    assert_eq!(client.shown().await, "\"v\"");
+    assert_eq!(client.shown().await, "closed");
+
+    let mut client = server.client().await;
+    assert_eq!(client.ask("PING").await, "+PONG");
+    server.stop().await;
+    assert_eq!(client.shown().await, "closed");
+}
+
+#[tokio::test]
+async fn the_third_version_has_its_own_types() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = Server::start().await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.expect("accepts");
+    stream
+        .write_all(
+            b"HELLO 3\r\nHSET h f v\r\nHGETALL h\r\nZADD z 0.5 m\r\nZRANGE z 0 -1 WITHSCORES\r\n\
+              ZSCORE z m\r\nGET nokey\r\nINCRBYFLOAT n 0.1\r\nQUIT\r\n",
+        )
+        .await
+        .expect("reads");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).await.expect("text");
+    assert!(replies.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"), "{replies}");
+    assert!(
+        replies.ends_with(
+            ":1\r\n%1\r\n$1\r\nf\r\n$1\r\nv\r\n:1\r\n*1\r\n*2\r\n$1\r\nm\r\n,0.5\r\n,0.5\r\n_\r\n\
+             $3\r\n0.1\r\n+OK\r\n"
+        ),
+        "{replies}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn secret_figures_are_printed_only_when_asked_for() {
+    for secret_metrics in [false, true] {
+        let server = Server::with(Settings { secret_metrics, ..Settings::default() }, SHAPE).await;
+        server.metrics.gauge(fogbank_env::Visibility::Secret, "stash_size").set(7);
+        server.metrics.gauge(fogbank_env::Visibility::Public, "epochs").set(9);
+        let info = server.client().await.ask("INFO").await;
+        assert!(info.contains("epochs:9"), "{info}");
+        assert_eq!(info.contains("stash_size:7"), secret_metrics);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_the_given_certificate() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let broken = TlsFiles { certificate: key.clone(), key: key.clone() };
+    let refused = Listener::bind(Settings { tls: Some(broken), ..Settings::default() }).await;
+    assert!(matches!(refused.err(), Some(Error::Tls { .. })));
+
+    let tls = Some(TlsFiles { certificate, key });
+    let server = Server::with(Settings { tls, ..Settings::default() }, SHAPE).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a root");
+    let provider = tokio_rustls::rustls::crypto::aws_lc_rs::default_provider();
+    let config = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let stream = tokio::net::TcpStream::connect(server.address).await.expect("accepts");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut stream = connector.connect(name, stream).await.expect("greets");
+    stream.write_all(b"SET k v\r\nGET k\r\n").await.expect("reads");
+    let mut replies = [0; 12];
+    stream.read_exact(&mut replies).await.expect("answers");
+    assert_eq!(&replies, b"+OK\r\n$1\r\nv\r\n");
+    drop(stream);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_client_library_of_rust_is_served() {
+    let server = Server::start().await;
+    let client = redis::Client::open(format!("redis://{}/?protocol=resp3", server.address))
+        .expect("an address");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("connects");
+    let (count, value): (i64, String) = redis::pipe()
+        .atomic()
+        .cmd("INCRBY")
+        .arg("n")
+        .arg(5)
+        .cmd("GETSET")
+        .arg("n")
+        .arg("x")
+        .query_async(&mut connection)
+        .await
+        .expect("a transaction");
+    assert_eq!((count, value.as_str()), (5, "5"));
+    drop(connection);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_connections_share_epochs() {
+    let server = Server::start().await;
+    let address = server.address;
+    let add = move || async move {
+        let mut client = Client::connect(address).await;
+        for _ in 0..20 {
+            client.ask("INCR counter").await;
+        }
+    };
+    let tasks: Vec<_> = (0..50).map(|_| tokio::spawn(add())).collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    assert_eq!(server.client().await.ask("GET counter").await, "\"1000\"");
+    server.stop().await;
+}

@@ -1,0 +1,95 @@
+//! Files and folders as the store wants them: private, locked, and with errors that say what failed.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Result, StoreError};
+
+/// Makes a folder for its owner alone, and those above it; fine if it is there.
+pub(super) fn make_folder(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| failed("make the folder", path, &error))
+}
+
+/// Opens a file for reading and writing; makes it, for its owner alone, if `create`.
+pub(super) fn open_file(path: &Path, create: bool) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).truncate(false).mode(0o600);
+    options.open(path).map_err(|error| failed("open", path, &error))
+}
+
+/// Makes a file that must not be there, with this content, durable but for its name.
+pub(super) fn write_new_file(path: &Path, content: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path).map_err(|error| failed("make", path, &error))?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(|error| failed("write", path, &error))
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| failed("make durable the folder", path, &error))
+}
+
+/// A lock that excludes the other threads of this process and all other processes.
+#[derive(Debug)]
+pub(super) struct FileLock(Mutex<File>);
+
+impl FileLock {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        Ok(Self(Mutex::new(open_file(path, true)?)))
+    }
+
+    pub(super) fn lock(&self) -> Result<FileLockGuard<'_>> {
+        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.lock().map_err(|error| StoreError::Absent(format!("cannot lock: {error}")))?;
+        Ok(FileLockGuard(file))
+    }
+}
+
+pub(super) struct FileLockGuard<'a>(MutexGuard<'a, File>);
+
+impl FileLockGuard<'_> {
+    /// The next of a row of numbers, each given once, kept in the locked file. A power cut may set
+    /// it back.
+    pub(super) fn count(&self) -> io::Result<u64> {
+        let mut last = [0; 8];
+        if self.0.metadata()?.len() >= 8 {
+            self.0.read_exact_at(&mut last, 0)?;
+        }
+        let next = u64::from_le_bytes(last).wrapping_add(1);
+        self.0.write_all_at(&next.to_le_bytes(), 0)?;
+        Ok(next)
+    }
+}
+
+impl Drop for FileLockGuard<'_> {
+    fn drop(&mut self) {
+        // An unlock that fails leaves the lock to end with the handle; there is no more to do.
+        let _ = self.0.unlock();
+    }
+}
+
+/// The error of a file operation, by blame: what an operator must mend is the caller's, what may
+/// pass (a full disk is emptied, a network file system comes back) is the store's absence.
+pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StoreError {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            StoreError::Absent(format!("cannot {doing} {path}: the disk is full ({error})"))
+        }
+        ErrorKind::PermissionDenied => {
+            StoreError::Caller(format!("cannot {doing} {path}: permission denied ({error})"))
+        }
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+            StoreError::Caller(format!("cannot {doing} {path}: {error}"))
+        }
+        _ => StoreError::Absent(format!("cannot {doing} {path}: {error}")),
+    }
+}

@@ -1,0 +1,183 @@
+//! Bytes of a trace as events: the mirror of `encode.rs`.
+//!
+//! Any byte may be wrong: `None` says so, and memory is reserved only for what is really there.
+
+use super::encode::*;
+use super::event::{
+    Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
+};
+use super::wire::{Bytes, NO_NAME};
+use crate::{ArrayId, ArrayShape, ChunkName};
+
+/// Where the reader is within a block: what the next event counts from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Position {
+    pub(super) at: u64,
+    pub(super) next_id: u64,
+}
+
+impl Bytes<'_> {
+    pub(super) fn event(&mut self, position: &mut Position) -> Option<Event> {
+        let kind = self.byte()?;
+        position.at = position.at.checked_add(self.varint()?)?;
+        let at = position.at;
+        Some(match kind {
+            KIND_DONE => {
+                let id = position.next_id.checked_sub(self.varint()?)?;
+                Event::Done(Done { id, at, outcome: self.outcome()? })
+            }
+            KIND_MARK => Event::Mark(Mark { at, number: self.varint()?, label: self.text()? }),
+            KIND_CLIENT_REQUEST => Event::ClientRequest(self.client(at)?),
+            KIND_CLIENT_REPLY => Event::ClientReply(self.client(at)?),
+            operation => {
+                let cloud = self.byte()?;
+                let connection = self.varint()?.try_into().ok()?;
+                let request = self.request(operation)?;
+                let id = position.next_id;
+                position.next_id = id.checked_add(1)?;
+                Event::Sent(Sent { id, at, cloud, connection, request })
+            }
+        })
+    }
+
+    fn client(&mut self, at: u64) -> Option<Client> {
+        let connection = self.varint()?.try_into().ok()?;
+        Some(Client { at, connection, number: self.varint()?, bytes: self.varint()? })
+    }
+
+    fn request(&mut self, kind: u8) -> Option<Request> {
+        Some(match kind {
+            0 => Request::CreateArray {
+                array: self.array()?,
+                shape: ArrayShape {
+                    chunks: self.varint()?.try_into().ok()?,
+                    cells_per_chunk: self.varint()?.try_into().ok()?,
+                    cell_bytes: self.varint()?.try_into().ok()?,
+                },
+            },
+            1 => Request::DropArray { array: self.array()? },
+            2 => Request::ReadCells { reads: self.reads()? },
+            3 => Request::ReadChunks { chunks: self.names()? },
+            4 => Request::WriteChunks { writes: self.writes()? },
+            5 => Request::DeleteChunks { chunks: self.names()? },
+            6 => Request::ListChunks { array: self.array()? },
+            7 => Request::BlobGet { name: self.text()? },
+            8 => Request::BlobPut {
+                name: self.text()?,
+                bytes: self.varint()?,
+                fingerprint: self.u64()?,
+                condition: match self.byte()? {
+                    0 => Condition::Always,
+                    1 => Condition::IfAbsent,
+                    2 => Condition::IfUnchanged(self.text()?),
+                    _ => return None,
+                },
+            },
+            9 => {
+                let count = self.count(1)?;
+                Request::BlobDelete {
+                    names: (0..count).map(|_| self.text()).collect::<Option<_>>()?,
+                }
+            }
+            10 => Request::BlobList { prefix: self.text()? },
+            11 => Request::Barrier,
+            12 => {
+                let reads = self.reads()?;
+                let count = self.count(1)?;
+                let end = |_| self.varint()?.try_into().ok();
+                Request::ReadXor { reads, groups: (0..count).map(end).collect::<Option<_>>()? }
+            }
+            _ => return None,
+        })
+    }
+
+    fn array(&mut self) -> Option<ArrayId> {
+        Some(ArrayId(self.varint()?.try_into().ok()?))
+    }
+
+    fn reads(&mut self) -> Option<Vec<ChunkCells>> {
+        let (count, mut last) = (self.count(4)?, NO_NAME);
+        let read = |_| Some(ChunkCells { chunk: self.name(&mut last)?, cells: self.cells()? });
+        (0..count).map(read).collect()
+    }
+
+    fn names(&mut self) -> Option<Vec<ChunkName>> {
+        let (count, mut last) = (self.count(3)?, NO_NAME);
+        (0..count).map(|_| self.name(&mut last)).collect()
+    }
+
+    fn writes(&mut self) -> Option<Vec<(ChunkName, ChunkSeen)>> {
+        let (count, mut last) = (self.count(5)?, NO_NAME);
+        (0..count).map(|_| Some((self.name(&mut last)?, self.seen()?))).collect()
+    }
+
+    fn seen(&mut self) -> Option<ChunkSeen> {
+        let bytes = self.varint()?;
+        let count = self.count(8)?;
+        Some(ChunkSeen { bytes, fingerprints: self.fingerprints(count)? })
+    }
+
+    fn fingerprints(&mut self, count: usize) -> Option<Vec<u64>> {
+        (0..count).map(|_| self.u64()).collect()
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        Some(match self.byte()? {
+            OUTCOME_DONE => Outcome::Done,
+            OUTCOME_CELLS => Outcome::Cells(self.cells_seen(false)?),
+            OUTCOME_CELLS_ALIKE => Outcome::Cells(self.cells_seen(true)?),
+            OUTCOME_CHUNKS => {
+                let count = self.count(1)?;
+                let mut chunks = Vec::with_capacity(count);
+                for _ in 0..count {
+                    chunks.push(match self.byte()? {
+                        0 => None,
+                        1 => Some(self.seen()?),
+                        _ => return None,
+                    });
+                }
+                Outcome::Chunks(chunks)
+            }
+            OUTCOME_LISTED => Outcome::Listed(self.varint()?),
+            OUTCOME_NO_BLOB => Outcome::Blob(None),
+            OUTCOME_BLOB => Outcome::Blob(Some(self.seen()?)),
+            OUTCOME_NOT_PUT => Outcome::Put(false),
+            OUTCOME_PUT => Outcome::Put(true),
+            OUTCOME_BLOBS_LISTED => Outcome::BlobsListed(self.varint()?),
+            OUTCOME_ABSENT => Outcome::Failed(Blame::Absent),
+            OUTCOME_MISBEHAVED => Outcome::Failed(Blame::Misbehaved),
+            OUTCOME_CALLER => Outcome::Failed(Blame::Caller),
+            OUTCOME_ABANDONED => Outcome::Abandoned,
+            _ => return None,
+        })
+    }
+
+    fn cells_seen(&mut self, alike: bool) -> Option<Vec<Option<ChunkSeen>>> {
+        let fingerprints = match self.byte()? {
+            flag @ (0 | 1) => flag == 1,
+            _ => return None,
+        };
+        // Cells all alike and without fingerprints take no bytes each: a bound of their own.
+        let count = match (alike, fingerprints) {
+            (true, false) => usize::try_from(self.varint()?).ok().filter(|&n| n <= CELLS_MAX)?,
+            (true, true) => self.count(8)?,
+            (false, _) => self.count(1)?,
+        };
+        let common = if alike { self.varint()?.checked_add(1)? } else { 0 };
+        let mut cells = Vec::with_capacity(count);
+        for _ in 0..count {
+            let length = if alike { common } else { self.varint()? };
+            cells.push(match length.checked_sub(1) {
+                None => None,
+                Some(bytes) => {
+                    let fingerprints = self.fingerprints(usize::from(fingerprints))?;
+                    Some(ChunkSeen { bytes, fingerprints })
+                }
+            });
+        }
+        Some(cells)
+    }
+}
+
+/// More cells than a reply can have.
+const CELLS_MAX: usize = 1 << 24;

@@ -1,0 +1,241 @@
+//! Calls and replies as bytes of a trace, written straight from what passes: nothing is built first.
+//!
+//! The order of fields is drawn in `docs/trace-format.md`; `decode.rs` is its mirror.
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::wire::{NO_NAME, put_bytes, put_cells, put_name, put_varint};
+use crate::{
+    ArrayId, Call, Cell, CellReads, ChunkName, Operation, PutCondition, PutOutcome, Reply,
+    StoreError,
+};
+
+/// What the calling side knows of cells.
+pub(super) trait Cells: Sync {
+    /// Bytes of a cell, if it saw the array made.
+    fn cell_bytes(&self, array: ArrayId) -> Option<usize>;
+    /// The fingerprint of a cell.
+    fn fingerprint(&self, cell: &[u8]) -> u64;
+}
+
+/// The arguments of `call`.
+pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) {
+    match call {
+        Call::CreateArray(array, shape) => {
+            put_varint(out, u64::from(array.0));
+            put_varint(out, u64::from(shape.chunks));
+            put_varint(out, u64::from(shape.cells_per_chunk));
+            put_varint(out, u64::from(shape.cell_bytes));
+        }
+        Call::DropArray(array) | Call::ListChunks(array) => put_varint(out, u64::from(array.0)),
+        Call::ReadCells(reads) => put_reads(out, reads),
+        Call::ReadXor(reads, groups) => {
+            put_reads(out, reads);
+            put_varint(out, groups.len() as u64);
+            groups.iter().for_each(|&end| put_varint(out, u64::from(end)));
+        }
+        Call::ReadChunks(chunks) | Call::DeleteChunks(chunks) => {
+            put_varint(out, chunks.len() as u64);
+            let mut last = NO_NAME;
+            chunks.iter().for_each(|&name| put_name(out, &mut last, name));
+        }
+        Call::WriteChunks(writes) => {
+            put_varint(out, writes.len() as u64);
+            let bytes = writes.iter().map(|write| write.data.len()).sum();
+            put_each(out, writes, bytes, |out, at, write| {
+                let mut last = at.checked_sub(1).map_or(NO_NAME, |before| writes[before].chunk);
+                put_name(out, &mut last, write.chunk);
+                put_seen(out, &write.data, shapes.cell_bytes(write.chunk.array), shapes);
+            });
+        }
+        Call::BlobGet(name) | Call::BlobList(name) => put_bytes(out, name.as_bytes()),
+        Call::BlobPut(name, data, condition) => {
+            put_bytes(out, name.as_bytes());
+            put_varint(out, data.len() as u64);
+            out.extend(xxh3_64(data).to_le_bytes());
+            match condition {
+                PutCondition::Always => out.push(0),
+                PutCondition::IfAbsent => out.push(1),
+                PutCondition::IfUnchanged(tag) => {
+                    out.push(2);
+                    put_bytes(out, tag.0.as_bytes());
+                }
+            }
+        }
+        Call::BlobDelete(names) => {
+            put_varint(out, names.len() as u64);
+            names.iter().for_each(|name| put_bytes(out, name.as_bytes()));
+        }
+        Call::Barrier => {}
+    }
+}
+
+fn put_reads(out: &mut Vec<u8>, reads: &CellReads) {
+    put_varint(out, reads.len() as u64);
+    let mut last = NO_NAME;
+    for read in reads.iter() {
+        put_name(out, &mut last, read.chunk);
+        put_cells(out, read.cells);
+    }
+}
+
+/// A length and one fingerprint a cell; over everything at once where cells are not known.
+fn put_seen(out: &mut Vec<u8>, data: &[u8], cell_bytes: Option<usize>, shapes: &impl Cells) {
+    put_varint(out, data.len() as u64);
+    let known = cell_bytes.filter(|&cell| !data.is_empty() && data.len().is_multiple_of(cell));
+    let cell_bytes = known.unwrap_or(data.len()).max(1);
+    put_varint(out, (data.len() / cell_bytes).max(1) as u64);
+    if data.is_empty() {
+        out.extend(shapes.fingerprint(data).to_le_bytes());
+    }
+    for cell in data.chunks_exact(cell_bytes) {
+        out.extend(shapes.fingerprint(cell).to_le_bytes());
+    }
+}
+
+/// What came back from a call, which asked for `chunks` if it was a read of whole chunks.
+pub(super) fn put_reply(
+    out: &mut Vec<u8>,
+    reply: &Result<Reply, StoreError>,
+    chunks: &[ChunkName],
+    shapes: Option<&impl Cells>,
+) {
+    match reply {
+        Ok(Reply::Done) => out.push(OUTCOME_DONE),
+        Ok(Reply::Cells(cells)) => put_cells_seen(out, cells, shapes),
+        Ok(Reply::Chunks(read)) => {
+            out.push(OUTCOME_CHUNKS);
+            put_varint(out, read.len() as u64);
+            let bytes = read.iter().flatten().map(|data| data.len()).sum();
+            put_each(out, read, bytes, |out, at, data| {
+                out.push(u8::from(data.is_some()));
+                match (data, shapes) {
+                    (None, _) => {}
+                    (Some(data), None) => {
+                        put_varint(out, data.len() as u64);
+                        put_varint(out, 0);
+                    }
+                    (Some(data), Some(shapes)) => {
+                        let cell_bytes = chunks.get(at).map(|name| shapes.cell_bytes(name.array));
+                        put_seen(out, data, cell_bytes.flatten(), shapes);
+                    }
+                }
+            });
+        }
+        Ok(Reply::Names(names)) => {
+            out.push(OUTCOME_LISTED);
+            put_varint(out, names.len() as u64);
+        }
+        Ok(Reply::Blob(None)) => out.push(OUTCOME_NO_BLOB),
+        Ok(Reply::Blob(Some((data, _)))) => {
+            out.push(OUTCOME_BLOB);
+            put_varint(out, data.len() as u64);
+            put_varint(out, 1);
+            out.extend(xxh3_64(data).to_le_bytes());
+        }
+        Ok(Reply::Put(PutOutcome::Done(_))) => out.push(OUTCOME_PUT),
+        Ok(Reply::Put(PutOutcome::ConditionFailed)) => out.push(OUTCOME_NOT_PUT),
+        Ok(Reply::BlobNames(names)) => {
+            out.push(OUTCOME_BLOBS_LISTED);
+            put_varint(out, names.len() as u64);
+        }
+        Err(StoreError::Absent(_)) => out.push(OUTCOME_ABSENT),
+        Err(StoreError::Misbehaved(_)) => out.push(OUTCOME_MISBEHAVED),
+        Err(StoreError::Caller(_)) => out.push(OUTCOME_CALLER),
+    }
+}
+
+/// Cells are the many: a length once if all are alike, else one each.
+fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], shapes: Option<&impl Cells>) {
+    let length = |cell: &Cell| match cell {
+        Cell::Bytes(bytes) => Some(bytes.len()),
+        Cell::NotWritten => None,
+    };
+    let common = cells.first().and_then(length);
+    let alike = common.is_some() && cells.iter().all(|cell| length(cell) == common);
+    out.push(if alike { OUTCOME_CELLS_ALIKE } else { OUTCOME_CELLS });
+    out.push(u8::from(shapes.is_some()));
+    put_varint(out, cells.len() as u64);
+    if alike {
+        put_varint(out, common.unwrap_or_default() as u64);
+    }
+    let bytes = shapes.map_or(0, |_| cells.iter().filter_map(length).sum());
+    put_each(out, cells, bytes, |out, _, cell| {
+        if !alike {
+            put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
+        }
+        if let (Cell::Bytes(bytes), Some(shapes)) = (cell, shapes) {
+            out.extend(shapes.fingerprint(bytes).to_le_bytes());
+        }
+    });
+}
+
+/// Appends every item; on all cores where there are many bytes to fingerprint. The result is the
+/// same either way: `put` depends on the item and its index alone.
+fn put_each<T: Sync>(
+    out: &mut Vec<u8>,
+    items: &[T],
+    bytes: usize,
+    put: impl Fn(&mut Vec<u8>, usize, &T) + Sync,
+) {
+    if bytes < PARALLEL_BYTES_MIN {
+        items.iter().enumerate().for_each(|(at, item)| put(out, at, item));
+        return;
+    }
+    let parts = 4 * rayon::current_num_threads();
+    let part_items = items.len().div_ceil(parts).max(1);
+    let encoded: Vec<Vec<u8>> = items
+        .par_chunks(part_items)
+        .enumerate()
+        .map(|(part, items)| {
+            let mut out = Vec::new();
+            let first = part * part_items;
+            items.iter().enumerate().for_each(|(at, item)| put(&mut out, first + at, item));
+            out
+        })
+        .collect();
+    encoded.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+/// Fingerprinting less than this is done before another thread has woken.
+const PARALLEL_BYTES_MIN: usize = 1 << 20;
+
+/// The kind of the event of a request.
+pub(super) fn kind(operation: Operation) -> u8 {
+    match operation {
+        Operation::CreateArray => 0,
+        Operation::DropArray => 1,
+        Operation::ReadCells => 2,
+        Operation::ReadChunks => 3,
+        Operation::WriteChunks => 4,
+        Operation::DeleteChunks => 5,
+        Operation::ListChunks => 6,
+        Operation::BlobGet => 7,
+        Operation::BlobPut => 8,
+        Operation::BlobDelete => 9,
+        Operation::BlobList => 10,
+        Operation::Barrier => 11,
+        Operation::ReadXor => 12,
+    }
+}
+
+pub(super) const KIND_DONE: u8 = 32;
+pub(super) const KIND_MARK: u8 = 33;
+pub(super) const KIND_CLIENT_REQUEST: u8 = 34;
+pub(super) const KIND_CLIENT_REPLY: u8 = 35;
+
+pub(super) const OUTCOME_DONE: u8 = 0;
+pub(super) const OUTCOME_CELLS: u8 = 1;
+pub(super) const OUTCOME_CELLS_ALIKE: u8 = 2;
+pub(super) const OUTCOME_CHUNKS: u8 = 3;
+pub(super) const OUTCOME_LISTED: u8 = 4;
+pub(super) const OUTCOME_NO_BLOB: u8 = 5;
+pub(super) const OUTCOME_BLOB: u8 = 6;
+pub(super) const OUTCOME_NOT_PUT: u8 = 7;
+pub(super) const OUTCOME_PUT: u8 = 8;
+pub(super) const OUTCOME_BLOBS_LISTED: u8 = 9;
+pub(super) const OUTCOME_ABSENT: u8 = 10;
+pub(super) const OUTCOME_MISBEHAVED: u8 = 11;
+pub(super) const OUTCOME_CALLER: u8 = 12;
+pub(super) const OUTCOME_ABANDONED: u8 = 13;

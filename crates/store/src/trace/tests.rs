@@ -1,0 +1,431 @@
+//! What is recorded is what is read, through rotation, damage and a cut tail.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Clock, SystemClock};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    ArrayId, ArrayShape, CellReads, ChunkName, ChunkWrite, Fault, FaultRule, Faulty, MemoryStore,
+    PutCondition, Recorded, Store, XorCells, conformance,
+};
+
+const ARRAY: ArrayId = ArrayId(3);
+const SHAPE: ArrayShape = ArrayShape { chunks: 50, cells_per_chunk: 40, cell_bytes: 5 };
+
+#[tokio::test(start_paused = true)]
+async fn conforms_and_every_request_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions::default());
+    let store = Recorded::new(MemoryStore::new(), trace.clone());
+    conformance::run(&store).await;
+    let summary = trace.finish().unwrap();
+    assert_eq!((summary.files, summary.waits), (1, 0));
+    let reader = TraceReader::open(&path).unwrap();
+    assert_eq!(reader.config(), b"{\"public\":1}");
+    let mut requests = 0;
+    for exchange in Exchanges::new(reader) {
+        let Exchange::Request(sent, Some(done)) = exchange.unwrap() else {
+            panic!("a request without its end")
+        };
+        assert_eq!((sent.id, done.id), (requests, requests));
+        assert!(sent.at <= done.at);
+        requests += 1;
+    }
+    assert_eq!(summary.events, 2 * requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn says_what_travelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions::default());
+    let faulty = Faulty::new(MemoryStore::new());
+    faulty.add(FaultRule::nth(Some(crate::Operation::Barrier), 2, Fault::After));
+    let hangs = FaultRule::nth(Some(crate::Operation::Barrier), 3, Fault::Hang);
+    faulty.add(hangs);
+    let store = Recorded::new(faulty, trace.clone()).cloud(1).connection(700);
+    store.create_array(ARRAY, SHAPE).await.unwrap();
+    let name = |chunk, version| ChunkName { array: ARRAY, chunk, version };
+    let data = conformance::content(SHAPE, name(7, 1));
+    let write = ChunkWrite { chunk: name(7, 1), data: data.clone() };
+    store.write_chunks(vec![write]).await.unwrap();
+    tokio::time::advance(std::time::Duration::from_millis(5)).await;
+    let mut reads = CellReads::default();
+    reads.push(name(7, 1), [3]);
+    reads.push(name(6, 1), [0]);
+    store.read_cells(&reads).await.unwrap();
+    store.read_chunks(&[name(7, 1), name(7, 0)]).await.unwrap();
+    trace.mark("opening", 2).unwrap();
+    trace.client_request(9, 1, 100).unwrap();
+    trace.client_reply(9, 1, 200).unwrap();
+    store.barrier().await.unwrap();
+    store.barrier().await.unwrap_err();
+    {
+        let mut gone = Box::pin(store.barrier());
+        let polled = std::future::poll_fn(|c| std::task::Poll::Ready(gone.as_mut().poll(c)));
+        assert!(polled.await.is_pending());
+    }
+    let tag = store.blob_put("b", Bytes::from("xyz"), PutCondition::IfAbsent).await.unwrap();
+    assert!(tag != crate::PutOutcome::ConditionFailed);
+    drop(store);
+    drop(trace); // the last handle writes what is left
+    let events: Vec<Event> = TraceReader::open(&path).unwrap().map(Result::unwrap).collect();
+    let cell = |at: usize| fingerprint(&data[at * 5..at * 5 + 5]);
+    let whole = ChunkSeen { bytes: 200, fingerprints: (0..40).map(cell).collect() };
+    let sent = |event: &Event| match event {
+        Event::Sent(sent) => {
+            assert_eq!((sent.cloud, sent.connection), (1, 700));
+            Some((sent.at, sent.request.clone()))
+        }
+        _ => None,
+    };
+    let requests: Vec<_> = events.iter().filter_map(sent).collect();
+    assert_eq!(requests[1].1, Request::WriteChunks { writes: vec![(name(7, 1), whole.clone())] });
+    let asked = |chunk, cells| ChunkCells { chunk, cells };
+    let expected = vec![asked(name(7, 1), vec![3]), asked(name(6, 1), vec![0])];
+    assert_eq!(requests[2].1, Request::ReadCells { reads: expected });
+    assert_eq!(requests[2].0 - requests[1].0, 5_000_000, "the clock's nanoseconds");
+    let put = Request::BlobPut {
+        name: "b".into(),
+        bytes: 3,
+        condition: Condition::IfAbsent,
+        fingerprint: fingerprint(b"xyz"),
+    };
+    assert_eq!(requests.last().unwrap().1, put);
+    let outcome = |event: &Event| match event {
+        Event::Done(done) => Some(done.outcome.clone()),
+        _ => None,
+    };
+    let outcomes: Vec<_> = events.iter().filter_map(outcome).collect();
+    let one = ChunkSeen { bytes: 5, fingerprints: vec![cell(3)] };
+    assert_eq!(outcomes[2], Outcome::Cells(vec![Some(one), None]));
+    assert_eq!(outcomes[3], Outcome::Chunks(vec![Some(whole), None]));
+    assert_eq!(
+        outcomes[4..],
+        [Outcome::Done, Outcome::Failed(Blame::Absent), Outcome::Abandoned, Outcome::Put(true)]
+    );
+    let at = events[8].at();
+    let client = |bytes| Client { at, connection: 9, number: 1, bytes };
+    assert_eq!(
+        events[8..11],
+        [
+            Event::Mark(Mark { at, label: "opening".into(), number: 2 }),
+            Event::ClientRequest(client(100)),
+            Event::ClientReply(client(200)),
+        ]
+    );
+}
+
+/// Batches of megabytes are fingerprinted on all cores: the bytes in the trace are the same.
+#[tokio::test]
+async fn large_batches_say_what_small_ones_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = ArrayShape { chunks: 50, cells_per_chunk: 40, cell_bytes: 5000 };
+    let names: Vec<_> =
+        (0..30).map(|c| ChunkName { array: ARRAY, chunk: 49 - c, version: 2 }).collect();
+    let write = |&chunk| ChunkWrite { chunk, data: conformance::content(shape, chunk) };
+    let mut seen = Vec::new();
+    let kinds = [Fingerprints::Whole, Fingerprints::Edges];
+    for (batch, fingerprints) in [1, 30].into_iter().flat_map(|b| kinds.map(|kind| (b, kind))) {
+        let path = folder.path().join(format!("trace-of-{batch}-{fingerprints:?}"));
+        let trace = begun(&path, TraceOptions { fingerprints, ..TraceOptions::default() });
+        let store = Recorded::new(MemoryStore::new(), trace);
+        store.create_array(ARRAY, shape).await.unwrap();
+        for names in names.chunks(batch) {
+            store.write_chunks(names.iter().map(write).collect()).await.unwrap();
+            store.read_chunks(names).await.unwrap();
+            let mut reads = CellReads::default();
+            names.iter().for_each(|&name| reads.push(name, 0..40));
+            store.read_cells(&reads).await.unwrap();
+        }
+        drop(store);
+        let (mut writes, mut chunks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        for event in TraceReader::open(&path).unwrap() {
+            match event.unwrap() {
+                Event::Sent(Sent { request: Request::WriteChunks { writes: some }, .. }) => {
+                    writes.extend(some);
+                }
+                Event::Done(Done { outcome: Outcome::Chunks(some), .. }) => chunks.extend(some),
+                Event::Done(Done { outcome: Outcome::Cells(some), .. }) => cells.extend(some),
+                _ => {}
+            }
+        }
+        assert_eq!((writes.len(), chunks.len(), cells.len()), (30, 30, 1200));
+        seen.push((writes, chunks, cells));
+    }
+    assert_eq!(seen[0], seen[2]);
+    assert_eq!(seen[1], seen[3]);
+    assert_ne!(seen[0], seen[1]);
+}
+
+#[tokio::test]
+async fn goes_on_in_further_files_and_misses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let small = TraceOptions { file_bytes: 500, block_bytes: 60, ..TraceOptions::default() };
+    let trace = begun(&path, small);
+    for number in 0..500 {
+        trace.mark("mark", number).unwrap();
+    }
+    let summary = trace.finish().unwrap();
+    assert!(summary.files > 5, "{summary:?}");
+    assert_eq!(numbers(&path).0, (0..500).collect::<Vec<_>>());
+    let again = TraceWriter::create(&path, b"", clock(), TraceOptions::default());
+    assert!(again.is_err(), "an older trace is never overwritten");
+    std::fs::remove_file(folder.path().join("trace.3")).unwrap();
+    let (read, end) = numbers(&path); // the gap looks like the end: nothing after it is believed
+    assert!(read.len() < 500 && end.is_none());
+    std::fs::rename(folder.path().join("trace.4"), folder.path().join("trace.3")).unwrap();
+    assert!(matches!(numbers(&path).1, Some(TraceError::Corrupt { .. })));
+}
+
+#[test]
+fn a_cut_tail_is_reported_and_any_flipped_bit_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions { block_bytes: 80, ..TraceOptions::default() });
+    for number in 0..30 {
+        trace.mark("mark", number).unwrap();
+    }
+    drop(trace);
+    let whole = std::fs::read(&path).unwrap();
+    let damaged = folder.path().join("damaged");
+    let mut cuts = 0;
+    for length in 0..whole.len() {
+        std::fs::write(&damaged, &whole[..length]).unwrap();
+        match TraceReader::open(&damaged) {
+            Ok(mut reader) => {
+                let read: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+                assert!(read.len() < 30);
+                if let Some(cut) = reader.truncated() {
+                    assert_eq!(cut.offset + cut.bytes, length as u64);
+                    cuts += 1;
+                }
+            }
+            Err(error) => {
+                assert!(matches!(error, TraceError::Corrupt { .. } | TraceError::NotATrace(_)))
+            }
+        }
+    }
+    assert!(cuts > whole.len() / 2);
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        std::fs::write(&damaged, &bytes).unwrap();
+        let failed = match TraceReader::open(&damaged) {
+            Err(_) => true,
+            // A length that grew past the end of the file is a cut; the events before it stand.
+            Ok(mut reader) => {
+                reader.by_ref().any(|event| event.is_err()) || reader.truncated().is_some()
+            }
+        };
+        assert!(failed, "the flipped bit at byte {at} went unnoticed");
+    }
+    let mut newer = whole;
+    newer[8] = 2;
+    std::fs::write(&damaged, &newer).unwrap();
+    let error = TraceReader::open(&damaged).unwrap_err().to_string();
+    assert!(error.contains("has trace format 2; this build reads format 1"), "{error}");
+}
+
+/// A million events pass through a reader that holds one block at a time.
+#[test]
+fn a_million_events_in_flat_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions { file_bytes: 4 << 20, ..TraceOptions::default() });
+    for number in 0..1_000_000 {
+        trace.client_request((number % 8) as u32, number, 64).unwrap();
+    }
+    let summary = trace.finish().unwrap();
+    assert!(summary.files > 1 && summary.bytes < 12_000_000, "{summary:?}");
+    let mut reader = TraceReader::open(&path).unwrap();
+    let mut next = 0;
+    for event in reader.by_ref() {
+        let Event::ClientRequest(client) = event.unwrap() else { panic!("another event") };
+        assert_eq!(client.number, next);
+        next += 1;
+    }
+    assert_eq!(next, 1_000_000);
+    assert!(reader.memory_bytes() < 200_000, "{}", reader.memory_bytes());
+}
+
+#[test]
+fn a_trace_that_cannot_go_on_stops_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(folder.path().join("trace.1"), "in the way").unwrap();
+    let small = TraceOptions { file_bytes: 100, block_bytes: 10, ..TraceOptions::default() };
+    let trace = begun(&path, small);
+    let failure =
+        (0..1000).find_map(|number| trace.flush().and_then(|()| trace.mark("mark", number)).err());
+    let failure = failure.unwrap().to_string();
+    assert!(failure.contains("the trace cannot be written"), "{failure}");
+    let store = Recorded::new(Faulty::new(MemoryStore::new()), trace);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(store.barrier()).is_err(), "what is not recorded is not forwarded");
+}
+
+proptest! {
+    /// Whatever is written and read, the trace says it.
+    #[test]
+    fn requests_come_back(calls in prop::collection::vec(any_call(), 1..20), fingerprints: bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let options = TraceOptions { reply_fingerprints: fingerprints, ..TraceOptions::default() };
+        let trace = begun(&path, options);
+        let store = Recorded::new(MemoryStore::new(), trace.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut expected = Vec::new();
+        runtime.block_on(async {
+            for call in &calls {
+                expected.push(call.make(&store).await);
+            }
+        });
+        drop((store, trace));
+        let exchanges = Exchanges::new(TraceReader::open(&path).unwrap());
+        let read: Vec<Request> = exchanges.map(|exchange| match exchange.unwrap() {
+            Exchange::Request(sent, Some(_)) => sent.request,
+            other => panic!("{other:?}"),
+        }).collect();
+        prop_assert_eq!(read, expected);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum AnyCall {
+    Create(ArrayShape),
+    Cells(Vec<(ChunkName, Vec<u16>)>),
+    Xor(Vec<(ChunkName, Vec<u16>)>),
+    Chunks(Vec<ChunkName>),
+    Delete(Vec<ChunkName>),
+    Write(Vec<(ChunkName, Vec<u8>)>),
+    Put(String, Vec<u8>, u8),
+    Blobs(Vec<String>),
+}
+
+impl AnyCall {
+    /// Makes the call, whatever becomes of it, and says what must be in the trace.
+    async fn make(&self, store: &Recorded<MemoryStore>) -> Request {
+        let reads = |list: &[(ChunkName, Vec<u16>)]| {
+            let mut reads = CellReads::default();
+            list.iter().for_each(|(name, cells)| reads.push(*name, cells.iter().copied()));
+            let seen = |(chunk, cells): &(ChunkName, Vec<u16>)| ChunkCells {
+                chunk: *chunk,
+                cells: cells.clone(),
+            };
+            (reads, list.iter().map(seen).collect::<Vec<_>>())
+        };
+        match self.clone() {
+            AnyCall::Create(shape) => {
+                let _ = store.create_array(ArrayId(9), shape).await;
+                Request::CreateArray { array: ArrayId(9), shape }
+            }
+            AnyCall::Cells(list) => {
+                let (reads, seen) = reads(&list);
+                let _ = store.read_cells(&reads).await;
+                Request::ReadCells { reads: seen }
+            }
+            AnyCall::Xor(list) => {
+                let (reads, seen) = reads(&list);
+                let groups = vec![list.len() as u32];
+                let _ = store.read_xor(&reads, &groups).await;
+                Request::ReadXor { reads: seen, groups }
+            }
+            AnyCall::Chunks(chunks) => {
+                let _ = store.read_chunks(&chunks).await;
+                Request::ReadChunks { chunks }
+            }
+            AnyCall::Delete(chunks) => {
+                let _ = store.delete_chunks(&chunks).await;
+                Request::DeleteChunks { chunks }
+            }
+            AnyCall::Write(list) => {
+                let write = |(chunk, data): &(ChunkName, Vec<u8>)| ChunkWrite {
+                    chunk: *chunk,
+                    data: data.clone().into(),
+                };
+                let _ = store.write_chunks(list.iter().map(write).collect()).await;
+                let seen = |(chunk, data): &(ChunkName, Vec<u8>)| {
+                    let fingerprints = vec![fingerprint(data)]; // the array was never made
+                    (*chunk, ChunkSeen { bytes: data.len() as u64, fingerprints })
+                };
+                Request::WriteChunks { writes: list.iter().map(seen).collect() }
+            }
+            AnyCall::Put(name, data, condition) => {
+                let seen = fingerprint(&data);
+                let bytes = data.len() as u64;
+                let (asked, condition) = match condition % 3 {
+                    0 => (PutCondition::Always, Condition::Always),
+                    1 => (PutCondition::IfAbsent, Condition::IfAbsent),
+                    _ => (
+                        PutCondition::IfUnchanged(crate::BlobTag("tag".into())),
+                        Condition::IfUnchanged("tag".into()),
+                    ),
+                };
+                let _ = store.blob_put(&name, data.into(), asked).await;
+                Request::BlobPut { name, bytes, condition, fingerprint: seen }
+            }
+            AnyCall::Blobs(names) => {
+                let all: Vec<&str> = names.iter().map(String::as_str).collect();
+                let _ = store.blob_delete(&all).await;
+                Request::BlobDelete { names }
+            }
+        }
+    }
+}
+
+fn any_call() -> impl Strategy<Value = AnyCall> {
+    let name = || {
+        (any::<u16>().prop_filter("made elsewhere", |&a| a != 9), any::<u32>(), any::<u64>())
+            .prop_map(|(array, chunk, version)| ChunkName { array: ArrayId(array), chunk, version })
+    };
+    let cells = || {
+        prop_oneof![
+            prop::collection::btree_set(any::<u16>(), 0..40),
+            prop::collection::btree_set(1000..1100u16, 0..100),
+            (any::<u16>(), 0..50u16).prop_map(|(a, n)| (a..=a.saturating_add(n)).collect()),
+        ]
+        .prop_map(|set| set.into_iter().collect::<Vec<u16>>())
+    };
+    let reads = move || prop::collection::vec((name(), cells()), 0..10);
+    let data = || prop::collection::vec(any::<u8>(), 0..100);
+    prop_oneof![
+        any::<(u32, u16, u32)>().prop_map(|(chunks, cells_per_chunk, cell_bytes)| {
+            AnyCall::Create(ArrayShape { chunks, cells_per_chunk, cell_bytes })
+        }),
+        reads().prop_map(AnyCall::Cells),
+        reads().prop_map(AnyCall::Xor),
+        prop::collection::vec(name(), 0..20).prop_map(AnyCall::Chunks),
+        prop::collection::vec(name(), 0..20).prop_map(AnyCall::Delete),
+        prop::collection::vec((name(), data()), 0..5).prop_map(AnyCall::Write),
+        (".{0,40}", data(), any::<u8>()).prop_map(|(n, d, c)| AnyCall::Put(n, d, c)),
+        prop::collection::vec(".{0,20}", 0..5).prop_map(AnyCall::Blobs),
+    ]
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}
+
+fn begun(path: &Path, options: TraceOptions) -> TraceWriter {
+    TraceWriter::create(path, b"{\"public\":1}", clock(), options).unwrap()
+}
+
+/// The numbers of the marks of a trace, and the error that ended the reading.
+fn numbers(path: &Path) -> (Vec<u64>, Option<TraceError>) {
+    let mut numbers = Vec::new();
+    for event in TraceReader::open(path).unwrap() {
+        match event {
+            Ok(Event::Mark(mark)) => numbers.push(mark.number),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => return (numbers, Some(error)),
+        }
+    }
+    (numbers, None)
+}

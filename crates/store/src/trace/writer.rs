@@ -1,0 +1,517 @@
+//! Writing a trace: encoded on the calling task, written by a thread of its own.
+//!
+//! 1. The caller encodes arguments and fingerprints into scratch memory, beside everybody else.
+//! 2. Under a lock it reads the clock, gives the request its id and appends to the open block: times
+//!    and ids therefore never decrease through the trace.
+//! 3. A full block goes to the thread through a bounded channel, and its memory comes back. If the
+//!    channel is full the caller waits, holding everyone up: a trace with gaps would be worthless,
+//!    and a recorder that falls behind is said aloud and counted ([`TraceSummary::waits`]).
+//! 4. The thread seals the block, begins a new file when the last is full, and writes.
+//!
+//! An error of the disk is kept: from then on nothing is recorded, so nothing is forwarded either.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+
+use fogbank_env::Clock;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
+use super::encode::{
+    Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED, kind,
+    put_call, put_reply,
+};
+use super::wire::{put_bytes, put_varint};
+use crate::{ArrayId, Call, ChunkName, PlaceMap, Reply, Result, StoreError};
+
+/// Settings of a [`TraceWriter`].
+#[derive(Debug, Clone)]
+pub struct TraceOptions {
+    /// A file longer than this is followed by another: `trace`, `trace.1`, `trace.2`.
+    pub file_bytes: u64,
+    /// A block longer than this goes to the disk; what is in the open block is lost in a crash,
+    /// unless [`TraceWriter::flush`] came before.
+    pub block_bytes: usize,
+    /// What of a cell is fingerprinted.
+    pub fingerprints: Fingerprints,
+    /// Whether cells in replies are fingerprinted too. Those written always are.
+    pub reply_fingerprints: bool,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        Self {
+            file_bytes: 1 << 30,
+            block_bytes: 64 << 10,
+            fingerprints: Fingerprints::Whole,
+            reply_fingerprints: true,
+        }
+    }
+}
+
+/// What of a cell is fingerprinted. It should be told in the public configuration, for whoever
+/// compares fingerprints of two traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fingerprints {
+    /// All of it: any two cells that differ look different.
+    #[default]
+    Whole,
+    /// The first and the last 64 bytes, where a sealed cell has its tag: enough to tell sealed cells
+    /// apart, at a cost that does not grow with them.
+    Edges,
+}
+
+impl Fingerprints {
+    /// The fingerprint of `cell`.
+    pub fn of(self, cell: &[u8]) -> u64 {
+        if self == Fingerprints::Whole || cell.len() <= 2 * EDGE_BYTES {
+            return xxh3_64(cell);
+        }
+        let (first, last) = (&cell[..EDGE_BYTES], &cell[cell.len() - EDGE_BYTES..]);
+        xxh3_64_with_seed(last, xxh3_64(first))
+    }
+}
+
+/// What became of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSummary {
+    /// Events written.
+    pub events: u64,
+    /// Bytes written, heads included.
+    pub bytes: u64,
+    /// Files begun.
+    pub files: u32,
+    /// How often a caller had to wait for the disk.
+    pub waits: u64,
+}
+
+/// A trace being written; clones write to the same one. What is left is written, and the thread
+/// ends, when the last clone is dropped.
+#[derive(Clone)]
+pub struct TraceWriter(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    options: TraceOptions,
+    open: Mutex<OpenBlock>,
+    /// Bytes of a cell of each array seen being made.
+    shapes: RwLock<PlaceMap<(u8, ArrayId), usize>>,
+    scratch: Mutex<Vec<Vec<u8>>>,
+    counts: Arc<Counts>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where events are gathered.
+struct OpenBlock {
+    /// Room for the head, then the events.
+    bytes: Vec<u8>,
+    events: u32,
+    number: u64,
+    first_id: u64,
+    next_id: u64,
+    base: u64,
+    last: u64,
+    /// `None` once the writer is being dropped.
+    thread: Option<SyncSender<Message>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    events: AtomicU64,
+    bytes: AtomicU64,
+    files: AtomicU64,
+    waits: AtomicU64,
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+    /// Memory of written blocks, to be filled again.
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+enum Message {
+    Block(Vec<u8>, BlockHead),
+    /// Answers once everything before is with the operating system, or on the disk.
+    Flush {
+        durable: bool,
+        done: SyncSender<()>,
+    },
+}
+
+impl TraceWriter {
+    /// Begins a trace at `path`, where there must be no file. `config` is the public configuration,
+    /// as the auditor is to read it.
+    pub fn create(
+        path: impl AsRef<Path>,
+        config: &[u8],
+        clock: Arc<dyn Clock>,
+        options: TraceOptions,
+    ) -> io::Result<Self> {
+        if config.len() > CONFIG_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the configuration is too long",
+            ));
+        }
+        let counts = Arc::new(Counts::default());
+        let mut files = Files {
+            path: path.as_ref().to_owned(),
+            config: config.to_owned(),
+            part: 0,
+            file: None,
+            bytes: 0,
+            bytes_max: options.file_bytes,
+            counts: counts.clone(),
+        };
+        files.begin(0)?;
+        let (sender, receiver) = sync_channel(BLOCKS_WAITING_MAX);
+        let thread =
+            std::thread::Builder::new().name("trace".into()).spawn(move || files.run(&receiver))?;
+        let now = clock.now();
+        let open = OpenBlock {
+            bytes: vec![0; BLOCK_HEAD_BYTES],
+            events: 0,
+            number: 0,
+            first_id: 0,
+            next_id: 0,
+            base: now,
+            last: now,
+            thread: Some(sender),
+        };
+        Ok(Self(Arc::new(Shared {
+            clock,
+            options,
+            open: Mutex::new(open),
+            shapes: RwLock::default(),
+            scratch: Mutex::default(),
+            counts,
+            thread: Some(thread),
+        })))
+    }
+
+    /// Records a public moment: an opening, a claim, a crash.
+    pub fn mark(&self, label: &str, number: u64) -> Result<()> {
+        let mut body = Vec::new();
+        put_varint(&mut body, number);
+        put_bytes(&mut body, label.as_bytes());
+        self.append(KIND_MARK, |out, _| out.extend_from_slice(&body)).map(|_| ())
+    }
+
+    /// Records a message of a client, for engines whose arrivals are public.
+    pub fn client_request(&self, connection: u32, number: u64, bytes: u64) -> Result<()> {
+        self.client(KIND_CLIENT_REQUEST, connection, number, bytes)
+    }
+
+    /// Records the answer to the client's message of the same number.
+    pub fn client_reply(&self, connection: u32, number: u64, bytes: u64) -> Result<()> {
+        self.client(KIND_CLIENT_REPLY, connection, number, bytes)
+    }
+
+    /// Waits until everything recorded before is with the operating system: it survives the end of
+    /// this process.
+    pub fn flush(&self) -> Result<()> {
+        self.wait_for_thread(false)
+    }
+
+    /// Waits until everything recorded before is on the disk, and says how much that is.
+    pub fn finish(&self) -> Result<TraceSummary> {
+        self.wait_for_thread(true)?;
+        let counts = &self.0.counts;
+        Ok(TraceSummary {
+            events: counts.events.load(Ordering::Acquire),
+            bytes: counts.bytes.load(Ordering::Acquire),
+            files: counts.files.load(Ordering::Acquire) as u32,
+            waits: counts.waits.load(Ordering::Acquire),
+        })
+    }
+
+    /// Records a request about to be forwarded; returns its id.
+    pub(crate) fn sent(&self, cloud: u8, connection: u32, call: &Call<'_>) -> Result<u64> {
+        if let Call::CreateArray(array, shape) = call {
+            let mut shapes = self.0.shapes.write().unwrap_or_else(PoisonError::into_inner);
+            shapes.insert((cloud, *array), shape.cell_bytes as usize);
+        }
+        let mut body = self.scratch();
+        put_call(&mut body, call, &self.shapes(cloud));
+        let id = self.append(kind(call.operation()), |out, open| {
+            out.push(cloud);
+            put_varint(out, u64::from(connection));
+            out.extend_from_slice(&body);
+            open.next_id += 1;
+        });
+        self.give_back(body);
+        id
+    }
+
+    /// Records the end of request `id`, which asked for `chunks` if it read whole ones.
+    pub(crate) fn done(
+        &self,
+        id: u64,
+        cloud: u8,
+        chunks: &[ChunkName],
+        reply: &Result<Reply>,
+    ) -> Result<()> {
+        let mut body = self.scratch();
+        let shapes = self.0.options.reply_fingerprints.then(|| self.shapes(cloud));
+        put_reply(&mut body, reply, chunks, shapes.as_ref());
+        drop(shapes);
+        let recorded = self.append_done(id, &body);
+        self.give_back(body);
+        recorded
+    }
+
+    /// Records that nobody waits for the end of request `id` any more.
+    pub(crate) fn abandoned(&self, id: u64) -> Result<()> {
+        self.append_done(id, &[OUTCOME_ABANDONED])
+    }
+
+    fn append_done(&self, id: u64, outcome: &[u8]) -> Result<()> {
+        let appended = self.append(KIND_DONE, |out, open| {
+            put_varint(out, open.next_id - id);
+            out.extend_from_slice(outcome);
+        });
+        appended.map(|_| ())
+    }
+
+    fn client(&self, kind: u8, connection: u32, number: u64, bytes: u64) -> Result<()> {
+        let appended = self.append(kind, |out, _| {
+            put_varint(out, u64::from(connection));
+            put_varint(out, number);
+            put_varint(out, bytes);
+        });
+        appended.map(|_| ())
+    }
+
+    /// Appends an event; returns the id that a request sent by it has.
+    fn append(&self, kind: u8, put: impl FnOnce(&mut Vec<u8>, &mut OpenBlock)) -> Result<u64> {
+        self.check()?;
+        let shared = &*self.0;
+        let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = shared.clock.now().max(open.last);
+        let id = open.next_id;
+        let mut bytes = std::mem::take(&mut open.bytes);
+        bytes.push(kind);
+        put_varint(&mut bytes, now - open.last);
+        open.last = now;
+        open.events += 1;
+        put(&mut bytes, &mut open);
+        open.bytes = bytes;
+        if open.bytes.len() >= shared.options.block_bytes || open.events == u32::MAX {
+            self.close_block(&mut open)?;
+        }
+        Ok(id)
+    }
+
+    /// Hands the open block to the thread and opens the next.
+    fn close_block(&self, open: &mut MutexGuard<'_, OpenBlock>) -> Result<()> {
+        let counts = &self.0.counts;
+        let mut next = counts.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = next.get_or_insert_with(Vec::new);
+        next.clear();
+        next.resize(BLOCK_HEAD_BYTES, 0);
+        let message = open.take_block(std::mem::take(next));
+        self.send(open, message)
+    }
+
+    fn send(&self, open: &OpenBlock, message: Message) -> Result<()> {
+        let Some(thread) = &open.thread else { return Ok(()) };
+        let sent = match thread.try_send(message) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(message)) => {
+                if self.0.counts.waits.fetch_add(1, Ordering::AcqRel) == 0 {
+                    tracing::warn!(
+                        "the trace is written slower than it grows: requests wait for it"
+                    );
+                }
+                thread.send(message).map_err(|_| ())
+            }
+            Err(TrySendError::Disconnected(_)) => Err(()),
+        };
+        sent.map_err(|()| StoreError::Caller("the trace's thread has ended".into()))
+    }
+
+    fn wait_for_thread(&self, durable: bool) -> Result<()> {
+        let (done, wait) = sync_channel(1);
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.events > 0 {
+            self.close_block(&mut open)?;
+        }
+        self.send(&open, Message::Flush { durable, done })?;
+        drop(open);
+        let _ = wait.recv(); // a thread that ended left its failure behind
+        self.check()
+    }
+
+    fn check(&self) -> Result<()> {
+        if !self.0.counts.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let failure = self.0.counts.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = failure.as_deref().unwrap_or("unknown");
+        Err(StoreError::Caller(format!("the trace cannot be written: {failure}")))
+    }
+
+    fn shapes(&self, cloud: u8) -> Shapes<'_> {
+        let all = self.0.shapes.read().unwrap_or_else(PoisonError::into_inner);
+        Shapes { cloud, kind: self.0.options.fingerprints, all }
+    }
+
+    fn scratch(&self) -> Vec<u8> {
+        let kept = self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_default()
+    }
+
+    fn give_back(&self, mut scratch: Vec<u8>) {
+        scratch.clear();
+        let mut kept = self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < SCRATCH_KEPT_MAX {
+            kept.push(scratch);
+        }
+    }
+}
+
+impl OpenBlock {
+    /// The events gathered, as a message; `next` is where the following ones go.
+    fn take_block(&mut self, next: Vec<u8>) -> Message {
+        let bytes = std::mem::replace(&mut self.bytes, next);
+        let head = BlockHead {
+            body_bytes: (bytes.len() - BLOCK_HEAD_BYTES) as u32,
+            events: self.events,
+            number: self.number,
+            first_id: self.first_id,
+            base: self.base,
+        };
+        self.number += 1;
+        self.events = 0;
+        self.first_id = self.next_id;
+        self.base = self.last;
+        Message::Block(bytes, head)
+    }
+}
+
+struct Shapes<'a> {
+    cloud: u8,
+    kind: Fingerprints,
+    all: RwLockReadGuard<'a, PlaceMap<(u8, ArrayId), usize>>,
+}
+
+impl Cells for Shapes<'_> {
+    fn cell_bytes(&self, array: ArrayId) -> Option<usize> {
+        self.all.get(&(self.cloud, array)).copied()
+    }
+
+    fn fingerprint(&self, cell: &[u8]) -> u64 {
+        self.kind.of(cell)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = open.thread.take()
+            && open.events > 0
+        {
+            let _ = thread.send(open.take_block(Vec::new())); // fails only if the thread has ended
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The files of a trace, owned by the thread.
+struct Files {
+    path: PathBuf,
+    config: Vec<u8>,
+    part: u32,
+    file: Option<File>,
+    bytes: u64,
+    bytes_max: u64,
+    counts: Arc<Counts>,
+}
+
+impl Files {
+    fn run(mut self, messages: &Receiver<Message>) {
+        for message in messages {
+            let done = match message {
+                Message::Block(mut bytes, head) => {
+                    head.seal(&mut bytes);
+                    let written = self.write(&bytes, head);
+                    let mut spare =
+                        self.counts.spare.lock().unwrap_or_else(PoisonError::into_inner);
+                    if spare.len() < BLOCKS_WAITING_MAX {
+                        spare.push(bytes);
+                    }
+                    written
+                }
+                Message::Flush { durable, done } => {
+                    let synced = match &self.file {
+                        Some(file) if durable => file.sync_data(),
+                        _ => Ok(()),
+                    };
+                    self.note(synced);
+                    let _ = done.send(()); // whoever asked may have gone
+                    continue;
+                }
+            };
+            self.note(done);
+        }
+    }
+
+    fn write(&mut self, block: &[u8], head: BlockHead) -> io::Result<()> {
+        if self.counts.failed.load(Ordering::Acquire) {
+            return Ok(()); // after a gap nothing more is worth writing
+        }
+        if self.bytes > self.bytes_max {
+            self.part += 1;
+            self.begin(head.number)?;
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(block)?;
+        }
+        self.bytes += block.len() as u64;
+        self.counts.bytes.fetch_add(block.len() as u64, Ordering::AcqRel);
+        self.counts.events.fetch_add(u64::from(head.events), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Begins the file of this part.
+    fn begin(&mut self, first_block: u64) -> io::Result<()> {
+        let head = FileHead { part: self.part, first_block, config: self.config.clone() }.encode();
+        let path = part_path(&self.path, self.part);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(&head)?;
+        self.file = Some(file);
+        self.bytes = head.len() as u64;
+        self.counts.bytes.fetch_add(self.bytes, Ordering::AcqRel);
+        self.counts.files.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn note(&self, result: io::Result<()>) {
+        if let Err(error) = result {
+            let mut failure = self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| error.to_string());
+            self.counts.failed.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// The file of a part: the path itself, then the path with `.1`, `.2` and so on.
+pub(super) fn part_path(path: &Path, part: u32) -> PathBuf {
+    if part == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{part}"));
+    PathBuf::from(name)
+}
+
+/// Full blocks on their way to the disk, and memory kept for more.
+const BLOCKS_WAITING_MAX: usize = 64;
+const SCRATCH_KEPT_MAX: usize = 64;
+const EDGE_BYTES: usize = 64;

@@ -1,0 +1,67 @@
+//! Runs two very different days on one store and prints what the cloud saw of each.
+//!
+//! `cargo run --release --example what_the_cloud_saw`
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fogbank::{Error, Key, OpenOptions, Place, Proxy, Result};
+use fogbank_store::trace::{Event, Request, TraceReader};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("fogbank-seen-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| Error::CannotUse(e.to_string()))?;
+    for (day, busy) in [("a quiet day: nothing at all", false), ("one patient, again and again", true)]
+    {
+        let trace = folder.join(if busy { "busy.trace" } else { "quiet.trace" });
+        live_through(&folder.join(if busy { "busy" } else { "quiet" }), trace.clone(), busy).await?;
+        println!("{day}");
+        for (what, (requests, places)) in seen(&trace)? {
+            println!("  {what:<14} {requests:>5} requests {places:>6} cells or chunks");
+        }
+    }
+    println!("Which cells and buckets: uniform, fresh leaves both days. docs/threat-model.md says more.");
+    std::fs::remove_dir_all(&folder).ok();
+    Ok(())
+}
+
+/// Opens a store, lets two seconds pass, closes it.
+async fn live_through(data: &Path, trace: PathBuf, busy: bool) -> Result<()> {
+    let opened = OpenOptions::new(Place::local(data)).record(Some(trace)).open().await?;
+    let visits = async {
+        while busy {
+            visit(opened.proxy()).await?;
+        }
+        std::future::pending::<Result<()>>().await
+    };
+    tokio::time::timeout(Duration::from_secs(2), visits).await.unwrap_or(Ok(()))?;
+    opened.close().await
+}
+
+async fn visit(proxy: &Proxy) -> Result<()> {
+    let visited = proxy.transact(|txn| async move {
+        let key = Key::new(b"patient", b"17");
+        let visits = txn.get(&key).await?.map_or(0, |record| record.value.len());
+        txn.put(&key, vec![b'x'; (visits + 1) % 100].into(), 0).await
+    });
+    Ok(visited.await?)
+}
+
+/// Requests by kind, and how many cells or chunks they named, as the trace has them.
+fn seen(trace: &Path) -> Result<BTreeMap<String, (u64, usize)>> {
+    let fault = |e: fogbank_store::trace::TraceError| Error::CannotUse(e.to_string());
+    let mut kinds: BTreeMap<String, (u64, usize)> = BTreeMap::new();
+    for event in TraceReader::open(trace).map_err(fault)? {
+        let Event::Sent(sent) = event.map_err(fault)? else { continue };
+        let kind = kinds.entry(format!("{:?}", sent.request.operation())).or_default();
+        kind.0 += 1;
+        kind.1 += match &sent.request {
+            Request::ReadCells { reads } => reads.iter().map(|read| read.cells.len()).sum(),
+            Request::WriteChunks { writes } => writes.len(),
+            _ => 1,
+        };
+    }
+    Ok(kinds)
+}
