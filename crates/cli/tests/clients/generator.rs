@@ -74,9 +74,9 @@ impl Generator {
     fn plan(&mut self) {
         match self.below(100) {
             0..3 => self.transaction(),
-            3..5 => self.iterate(),
-            5..6 => self.send_line(all::MISPLACED),
-            6..9 => {
+            3 => self.iterate(),
+            4 => self.send_line(all::MISPLACED),
+            5..9 => {
                 let command = self.any();
                 let command = self.spoil(command);
                 self.send(command);
@@ -172,13 +172,14 @@ impl Generator {
         }
     }
 
-    /// Leaves out the last argument, repeats it, puts nonsense in its place, or adds some.
+    /// Leaves out the last argument, repeats it, puts nonsense in its place unless it is a key
+    /// (which would no longer be this connection's own), or adds some.
     fn spoil(&mut self, mut command: Command) -> Command {
         let last = command.len() - 1;
         match self.below(4) {
             0 if last > 0 => drop(command.pop()),
             1 => command.push(command[last].clone()),
-            2 if last > 1 => {
+            2 if last > 1 && !command[last].contains(&b':') => {
                 let nonsense = ["", "abc", "1.5", "-1", "99999999999999999999", "(", "nan", " 1"];
                 command[last] = self.one_of(&nonsense).as_bytes().to_vec();
             }
@@ -217,6 +218,7 @@ impl Generator {
             "$h" => self.key('h'),
             "$z" => self.key('z'),
             "$x" => self.key('x'),
+            "$w" => self.own("w"),
             "$k" => {
                 let kind = self.one_of(&['s', 'h', 'z', 'x', 'n']);
                 self.key(kind)
@@ -250,12 +252,15 @@ impl Generator {
     }
 
     /// A key that mostly holds the type `kind` (`s`, `h`, `z` or `x`), sometimes another or nothing.
+    /// Commands on `x` keep to it and no other strays there, so that all in such a set have one
+    /// score.
     fn key(&mut self, kind: char) -> String {
-        let kind = match self.below(100) {
-            0..3 => 's',
-            3..6 => 'h',
-            6..9 if kind != 'x' => 'z',
-            9..11 => 'n',
+        let kind = match (self.below(100), kind) {
+            (_, 'x') => 'x',
+            (0..3, _) => 's',
+            (3..6, _) => 'h',
+            (6..9, _) => 'z',
+            (9..11, _) => 'n',
             _ => kind,
         };
         let number = self.below(KEYS);
