@@ -54,7 +54,8 @@ async fn transfer(proxy: &Proxy, from: u32, to: u32, amount: i64) -> Result<bool
     let done = proxy.transact(|txn| async move {
         let keys = [account(from), account(to)];
         let mut records = txn.get_many(&keys).await?.into_iter();
-        let (source, target) = (balance(records.next().flatten()), balance(records.next().flatten()));
+        let (source, target) =
+            (balance(records.next().flatten()), balance(records.next().flatten()));
         if from == to || source < amount {
             return Ok(false);
         }

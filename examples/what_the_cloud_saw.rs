@@ -13,16 +13,20 @@ use fogbank_store::trace::{Event, Request, TraceReader};
 async fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("fogbank-seen-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| Error::CannotUse(e.to_string()))?;
-    for (day, busy) in [("a quiet day: nothing at all", false), ("one patient, again and again", true)]
+    for (day, busy) in
+        [("a quiet day: nothing at all", false), ("one patient, again and again", true)]
     {
         let trace = folder.join(if busy { "busy.trace" } else { "quiet.trace" });
-        live_through(&folder.join(if busy { "busy" } else { "quiet" }), trace.clone(), busy).await?;
+        live_through(&folder.join(if busy { "busy" } else { "quiet" }), trace.clone(), busy)
+            .await?;
         println!("{day}");
         for (what, (requests, places)) in seen(&trace)? {
             println!("  {what:<14} {requests:>5} requests {places:>6} cells or chunks");
         }
     }
-    println!("Which cells and buckets: uniform, fresh leaves both days. docs/threat-model.md says more.");
+    println!(
+        "Which cells and buckets: uniform, fresh leaves both days. docs/threat-model.md says more."
+    );
     std::fs::remove_dir_all(&folder).ok();
     Ok(())
 }
@@ -31,12 +35,14 @@ async fn main() -> Result<()> {
 async fn live_through(data: &Path, trace: PathBuf, busy: bool) -> Result<()> {
     let opened = OpenOptions::new(Place::local(data)).record(Some(trace)).open().await?;
     let visits = async {
-        while busy {
+        if !busy {
+            std::future::pending::<()>().await;
+        }
+        loop {
             visit(opened.proxy()).await?;
         }
-        std::future::pending::<Result<()>>().await
     };
-    tokio::time::timeout(Duration::from_secs(2), visits).await.unwrap_or(Ok(()))?;
+    tokio::time::timeout(Duration::from_secs(2), visits).await.unwrap_or(Ok::<(), Error>(()))?;
     opened.close().await
 }
 

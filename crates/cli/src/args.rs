@@ -112,7 +112,12 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Where Redis clients connect.
-    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_LISTEN", default_value = "127.0.0.1:6379")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "FOGBANK_LISTEN",
+        default_value = "127.0.0.1:6379"
+    )]
     pub listen: String,
     /// A file whose first line is the password clients must give.
     #[arg(long, value_name = "FILE", env = "FOGBANK_PASSWORD_FILE")]

@@ -13,7 +13,6 @@ use fogbank_oram::ring::RingSettings;
 use fogbank_oram::{BatchShape, Section};
 use serde::{Deserialize, Serialize};
 
-
 use crate::args::{ShapeArgs, Xor};
 use crate::error::{Error, Result};
 
@@ -278,8 +277,10 @@ fn bucket_shape(args: &ShapeArgs, shape: &BatchShape, read_batches: usize) -> Re
         return Err(Error::Usage("--bucket-reals is outside 1 to 1024".into()));
     }
     let evict_every = rate(args, BucketShape::largest_proven_rate(reals))?;
-    let published = BucketShape::PROVEN.iter().find(|b| (b.reals, b.evict_every) == (reals, evict_every));
-    let best = || published.map_or_else(|| BucketShape::best_dummies(reals, evict_every), |b| b.dummies);
+    let published =
+        BucketShape::PROVEN.iter().find(|b| (b.reals, b.evict_every) == (reals, evict_every));
+    let best =
+        || published.map_or_else(|| BucketShape::best_dummies(reals, evict_every), |b| b.dummies);
     Ok(BucketShape::new(reals, args.bucket_dummies.unwrap_or_else(best), evict_every))
 }
 

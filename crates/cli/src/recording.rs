@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::{Recorded, Store};
 use fogbank_store::trace::{TraceOptions, TraceWriter};
+use fogbank_store::{Recorded, Store};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};

@@ -61,8 +61,9 @@ fn address(listen: &str) -> Result<SocketAddr> {
 }
 
 fn read_password(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::Usage(format!("cannot read --password-file {}: {e}", path.display())))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::Usage(format!("cannot read --password-file {}: {e}", path.display()))
+    })?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(Error::Usage(format!(

@@ -179,49 +179,77 @@ impl Reply {
         (MESSAGE_BYTES + body) as u64
     }
 
-    pub(crate) fn done(self) -> Result<()> {
+    /// The reply of a call that returns nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn done(self) -> Result<()> {
         match self {
             Reply::Done => Ok(()),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn cells(self) -> Result<Vec<Cell>> {
+    /// The cells of a cell read or XOR.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn cells(self) -> Result<Vec<Cell>> {
         match self {
             Reply::Cells(cells) => Ok(cells),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn chunks(self) -> Result<Vec<Option<Bytes>>> {
+    /// The chunks of a chunk read.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn chunks(self) -> Result<Vec<Option<Bytes>>> {
         match self {
             Reply::Chunks(chunks) => Ok(chunks),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn names(self) -> Result<Vec<ChunkName>> {
+    /// The names of a list of chunk versions.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn names(self) -> Result<Vec<ChunkName>> {
         match self {
             Reply::Names(names) => Ok(names),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn blob(self) -> Result<Option<(Bytes, BlobTag)>> {
+    /// The blob of a blob read.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn blob(self) -> Result<Option<(Bytes, BlobTag)>> {
         match self {
             Reply::Blob(blob) => Ok(blob),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn put(self) -> Result<PutOutcome> {
+    /// The outcome of a blob put.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn put(self) -> Result<PutOutcome> {
         match self {
             Reply::Put(outcome) => Ok(outcome),
             other => Err(other.mismatch()),
         }
     }
 
-    pub(crate) fn blob_names(self) -> Result<Vec<String>> {
+    /// The names of a list of blobs.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if it is the reply of another call.
+    pub fn blob_names(self) -> Result<Vec<String>> {
         match self {
             Reply::BlobNames(names) => Ok(names),
             other => Err(other.mismatch()),

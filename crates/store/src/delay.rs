@@ -13,7 +13,7 @@ use std::time::Duration;
 use fogbank_env::{Clock, Nanos, Stream};
 use rand_core::Rng;
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
 /// The link to a store and the store's own pace.

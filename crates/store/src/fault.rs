@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::{Call, ChunkWrite, Operation, Reply, Result, Store, StoreError};
 
 /// How a call fails.

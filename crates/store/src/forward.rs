@@ -69,7 +69,9 @@ store_behind!(Box);
 /// Implements [`Store`] and [`XorCells`] for a wrapper that has a field `inner` (any [`Store`]) and
 /// a method `async fn call(&self, call: Call<'_>) -> Result<Reply>` that every request goes through.
 ///
-/// A wrapper offers the XOR exactly when the store inside does.
+/// A wrapper offers the XOR exactly when the store inside does. The crate that uses this names
+/// `async_trait` and `bytes`.
+#[macro_export]
 macro_rules! store_by_calls {
     ($wrapper:ident) => {
         #[async_trait::async_trait]
@@ -148,5 +150,3 @@ macro_rules! store_by_calls {
         }
     };
 }
-
-pub(crate) use store_by_calls;

@@ -2,7 +2,7 @@
 
 use tokio::sync::Semaphore;
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store, StoreError};
 
 /// Lets a bounded number of calls through to the store inside; others wait in order of coming.

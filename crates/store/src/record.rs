@@ -4,7 +4,7 @@
 //! that went away. If the trace cannot be written, nothing is forwarded any more: what the cloud
 //! sees and the trace does not would be invisible to the auditor.
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::trace::TraceWriter;
 use crate::{Call, Reply, Result, Store};
 

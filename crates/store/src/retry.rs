@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fogbank_env::Clock;
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::{Call, PutCondition, PutOutcome, Reply, Result, Store, StoreError};
 
 /// When to try again.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use crate::forward::store_by_calls;
+use crate::store_by_calls;
 use crate::{ArrayId, Call, Cell, ChunkName, Operation, Reply, Result, Store};
 
 /// How a reply is falsified.

@@ -13,14 +13,18 @@ use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
 use fogbank_oram::ring::{RingEngine, Stats};
 use fogbank_oram::{Address, BatchEngine};
 use fogbank_seal::MasterKey;
+use fogbank_store::Store;
 use rand_core::Rng;
 use serde_json::json;
 
-use super::bound;
+use super::{bound, raw};
 use fogbank::args::{BenchEngineArgs, Engine};
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
 use fogbank::{Error, Result, open_store};
+
+/// Epochs whose calls are made again on the bare disk.
+const RAW_EPOCHS: u32 = 20;
 
 /// Writes of a batch of the load.
 const LOAD_BATCH: usize = 500;
@@ -36,6 +40,8 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     let bare = open_store(&args.store, &clock).await?;
     let config = StoreConfig::derive(&args.shape, bare.xor().is_some())?;
     let (store, recording) = Recording::start(args.record.as_deref(), bare, &config, &clock)?;
+    let witness = Arc::new(raw::Witness::new(store));
+    let store: Arc<dyn Store> = witness.clone();
     let randomness = Randomness::repeatable(args.seed);
     let register = Arc::new(MemoryRegister::default());
     let master = MasterKey::from_bytes(&mut [7; 32]);
@@ -51,7 +57,10 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     driver.load().await?;
     driver.warm_up().await?;
     eprintln!("measuring for {} s", args.seconds);
-    let measured = driver.measure(&clock, args.seconds).await?;
+    let mut measured = driver.measure(&clock, args.seconds).await?;
+    if !args.store.starts_with("memory:") && !config.xor {
+        measured.raw_s = Some(driver.raw_seconds_per_epoch(&witness, &clock).await?);
+    }
     if let Some(recording) = recording {
         recording.finish()?;
     }
@@ -75,6 +84,8 @@ struct Measured {
     epochs: u64,
     wall_s: f64,
     stats: Stats,
+    /// Seconds an epoch's calls take on the same disk without the engine.
+    raw_s: Option<f64>,
 }
 
 /// Drives the engine and knows what it must return.
@@ -130,9 +141,22 @@ impl Driver {
             let wall_s = (clock.now() - started) as f64 / 1e9;
             if wall_s >= seconds {
                 let stats = since(&before, &self.engine.stats());
-                return Ok(Measured { epochs, wall_s, stats });
+                return Ok(Measured { epochs, wall_s, stats, raw_s: None });
             }
         }
+    }
+
+    /// Lets some epochs be watched and makes their calls again without the engine.
+    async fn raw_seconds_per_epoch(
+        &mut self,
+        witness: &raw::Witness<Arc<dyn Store>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<f64> {
+        witness.watch();
+        for _ in 0..RAW_EPOCHS {
+            self.epoch().await?;
+        }
+        raw::seconds_per_epoch(witness, clock, self.engine.geometry().array_shape()).await
     }
 
     async fn epoch(&mut self) -> Result<()> {
@@ -177,7 +201,8 @@ impl Driver {
                 Some(found) => holds(found, address.0, generation),
             };
             if !right {
-                let reason = format!("address {} returned something else than was written", address.0);
+                let reason =
+                    format!("address {} returned something else than was written", address.0);
                 return Err(Error::CheckFailed(reason));
             }
         }
@@ -232,12 +257,18 @@ fn report(args: &BenchEngineArgs, config: &StoreConfig, clock: &Arc<dyn Clock>, 
         "epochs": m.epochs,
         "epoch_ms": epoch_s * 1e3,
         "bound_ms": bound_s * 1e3,
+        "raw_epoch_ms": m.raw_s.map(|s| s * 1e3),
+        "raw_ratio": m.raw_s.map(|s| s / epoch_s),
     });
     println!("accesses/s        {:>12.0}", m.stats.accesses as f64 / m.wall_s);
     println!("cells/access      {:>12.2}", m.stats.cells_per_access());
     println!("epoch             {:>12.2} ms", epoch_s * 1e3);
     println!("bound             {:>12.2} ms (AEAD of the same cells and one copy)", bound_s * 1e3);
     println!("bound ratio       {:>12.3}", bound_s / epoch_s);
+    if let Some(raw_s) = m.raw_s {
+        println!("same calls, bare  {:>12.2} ms an epoch", raw_s * 1e3);
+        println!("ratio to that     {:>12.3}", raw_s / epoch_s);
+    }
     if args.json {
         println!("{figures}");
     }

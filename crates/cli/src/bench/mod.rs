@@ -2,5 +2,6 @@
 
 mod bound;
 mod engine;
+mod raw;
 
 pub use engine::run as run_engine;
