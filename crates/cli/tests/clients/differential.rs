@@ -299,7 +299,6 @@ fn an_altered_reply_is_noticed() {
 }
 
 #[test]
-#[ignore = "needs `fogbank serve`"]
 fn answers_are_those_of_a_real_server() {
     let (ours, theirs) = (Server::subject(), Server::redis());
     let found = differences(Plan::from_environment(100_000), ours.port, theirs.port);

@@ -16,7 +16,6 @@ fn run_script(options: &[&str]) {
 }
 
 #[test]
-#[ignore = "needs `fogbank serve`"]
 fn redis_py_works_with_every_type() {
     let server = Server::subject();
     let port = server.port.to_string();
@@ -25,7 +24,6 @@ fn redis_py_works_with_every_type() {
 }
 
 #[test]
-#[ignore = "needs `fogbank serve`"]
 fn redis_py_works_over_tls_with_a_password() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = |name: &str| folder.path().join(name);

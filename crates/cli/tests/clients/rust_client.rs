@@ -16,7 +16,6 @@ async fn connect(server: &Server) -> MultiplexedConnection {
 }
 
 #[tokio::test]
-#[ignore = "needs `fogbank serve`"]
 async fn a_thousand_increments_at_once_return_each_number_once() {
     let server = Server::subject();
     let mut tasks = tokio::task::JoinSet::new();
@@ -35,7 +34,6 @@ async fn a_thousand_increments_at_once_return_each_number_once() {
 }
 
 #[tokio::test]
-#[ignore = "needs `fogbank serve`"]
 async fn every_type_and_a_transaction() -> redis::RedisResult<()> {
     let server = Server::subject();
     let mut r = connect(&server).await;

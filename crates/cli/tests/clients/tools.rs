@@ -57,7 +57,6 @@ fn check_session(port: u16, options: &[&str]) {
 }
 
 #[test]
-#[ignore = "needs `fogbank serve`"]
 fn a_session_with_redis_cli() {
     let server = Server::subject();
     check_session(server.port, &[]);
@@ -65,7 +64,6 @@ fn a_session_with_redis_cli() {
 }
 
 #[test]
-#[ignore = "needs `fogbank serve`"]
 fn redis_benchmark_runs_to_its_end() {
     let server = Server::subject();
     let mut command = Command::new(tool("redis-benchmark"));
