@@ -56,7 +56,7 @@ impl Proxy {
 
     async fn wait_for_epoch(&self, epoch: u64) -> Result<()> {
         loop {
-            let mut beat = self.shared.beat.subscribe();
+            let beat = self.shared.next_beat();
             let (now, stopped) = self.shared.with(|core| (core.epoch, core.stopped.clone()));
             if let Some(error) = stopped {
                 return Err(error);
@@ -64,7 +64,7 @@ impl Proxy {
             if now >= epoch {
                 return Ok(());
             }
-            beat.changed().await.map_err(|_| Error::Closed)?;
+            beat.await;
         }
     }
 }

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::Clock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::core::Core;
 use crate::error::Error;
@@ -16,8 +17,9 @@ pub(crate) const STEPS_OF_A_SWEEP: usize = 256;
 pub(crate) struct Shared {
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Beats when a batch has arrived, an epoch has begun or everything has stopped.
-    pub beat: watch::Sender<u64>,
+    /// Beats when a batch has arrived, an epoch has begun or everything has stopped. Wakes in the
+    /// order of waiting, so that one seed is one run.
+    beat: Notify,
     core: Mutex<Core>,
     work: Notify,
 }
@@ -25,7 +27,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let (core, beat, work) = (Mutex::new(core), watch::Sender::new(0), Notify::new());
+        let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
         Arc::new(Self { clock, beat, core, work })
     }
 
@@ -50,7 +52,12 @@ impl Shared {
 
     /// Wakes everybody who waits for the next beat.
     pub(crate) fn beat(&self) {
-        self.beat.send_modify(|beats| *beats += 1);
+        self.beat.notify_waiters();
+    }
+
+    /// Completes with the first beat after this call, also if it is awaited only later.
+    pub(crate) fn next_beat(&self) -> Notified<'_> {
+        self.beat.notified()
     }
 
     /// Ends everything with an error.
