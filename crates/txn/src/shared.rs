@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     /// Beats when a batch has arrived, an epoch has begun or everything has stopped. Wakes in the
     /// order of waiting, so that one seed is one run.
     beat: Notify,
+    /// Held by the one transaction, of those that have lost often, whose turn it is.
+    pub turn: tokio::sync::Mutex<()>,
     core: Mutex<Core>,
     work: Notify,
 }
@@ -28,7 +30,8 @@ impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
         let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
-        Arc::new(Self { clock, beat, core, work })
+        let turn = tokio::sync::Mutex::new(());
+        Arc::new(Self { clock, beat, turn, core, work })
     }
 
     /// Does something to the core. Programs it refused are answered after the lock is released;
