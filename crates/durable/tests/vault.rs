@@ -1,5 +1,7 @@
 //! Creating, opening and closing a store, and what a cloud, a stop or a second proxy can do to it.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
 use std::sync::Arc;
 
 use bytes::Bytes;
