@@ -172,7 +172,8 @@ async fn every_changed_byte_of_the_commit_record_is_noticed_before_anything_is_c
 
 #[tokio::test]
 async fn a_changed_swapped_or_missing_piece_of_the_checkpoint_is_noticed() {
-    let spoil: [fn(&mut Vec<(String, Bytes)>); 4] = [
+    type Spoil = fn(&mut Vec<(String, Bytes)>);
+    let spoil: [Spoil; 4] = [
         |pieces| {
             let mut forged = pieces[1].1.to_vec();
             forged[77] ^= 1;
