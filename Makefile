@@ -13,7 +13,7 @@ test: setup setup-tests check ## everything CI runs
 	$(CARGO) test --workspace --locked
 
 test-long: test ## what takes too long for every change; run before an issue is closed
-	FOGBANK_LONG=1 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release
+	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release
 
 check: setup ## format, lints, crate edges
 	$(CARGO) fmt --check
