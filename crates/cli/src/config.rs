@@ -245,6 +245,7 @@ impl StoreConfig {
         fogbank_txn::Settings {
             read_batches: self.read_batches,
             interval: Duration::from_millis(self.interval_ms),
+            slack: fogbank_txn::Settings::slack_for(&self.ring_settings().shape),
             key_budget_bytes: self.key_budget,
             ..fogbank_txn::Settings::default()
         }
@@ -304,4 +305,25 @@ fn xor(asked: Option<Xor>, offered: bool) -> Result<bool> {
 /// The engine's sections of a checkpoint, and the transaction layer's.
 pub fn split_sections(sections: Vec<Section>) -> (Vec<Section>, Vec<Section>) {
     sections.into_iter().partition(|s| s.tag < fogbank_txn::FIRST_SECTION_TAG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slack was two milliseconds whatever the batches: too short for the collection of large
+    /// ones, so that a full write batch made a send late and an empty one did not.
+    #[test]
+    fn the_slack_grows_with_the_batches() {
+        let slack = |batch, write_batch| {
+            let shape = ShapeArgs {
+                batch: Some(batch),
+                write_batch: Some(write_batch),
+                ..ShapeArgs::default()
+            };
+            StoreConfig::derive(&shape, false).unwrap().proxy_settings().slack
+        };
+        assert_eq!(slack(1000, 16), Duration::from_millis(7));
+        assert_eq!(slack(16, 2000), Duration::from_millis(12));
+    }
 }
