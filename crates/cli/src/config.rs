@@ -311,17 +311,79 @@ pub fn split_sections(sections: Vec<Section>) -> (Vec<Section>, Vec<Section>) {
 mod tests {
     use super::*;
 
+    fn derive(edit: impl FnOnce(&mut ShapeArgs)) -> Result<StoreConfig> {
+        let mut args = ShapeArgs::default();
+        edit(&mut args);
+        StoreConfig::derive(&args, false)
+    }
+
+    #[test]
+    fn defaults_suit_a_laptop() {
+        let config = derive(|_| ()).unwrap();
+        assert!(config.bytes_per_s().unwrap() < 2e6);
+        let epoch_ms = (config.read_batches as u64 + 1) * config.interval_ms;
+        assert!(2 * epoch_ms < 1_000, "an answer takes up to two epochs");
+    }
+
+    #[test]
+    fn small_stores_get_small_buckets() {
+        let reals = |capacity| derive(|a| a.capacity = Some(capacity)).unwrap().bucket_reals;
+        assert!(reals(1) <= 4);
+        assert!(reals(10) <= 32);
+    }
+
+    #[test]
+    fn a_store_keeps_its_configuration_and_names_what_differs() {
+        let config = derive(|a| a.capacity = Some(5_000)).unwrap();
+        assert_eq!(StoreConfig::decode(&config.encode()).unwrap(), config);
+        config.agree(&ShapeArgs::default()).unwrap();
+        config.agree(&ShapeArgs { capacity: Some(5_000), ..Default::default() }).unwrap();
+        let other = ShapeArgs { capacity: Some(6_000), batch: Some(1), ..Default::default() };
+        let told = config.agree(&other).unwrap_err().to_string();
+        for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_its_limits_is_named() {
+        for (edit, part) in [
+            ((|a| a.capacity = Some(0)) as fn(&mut ShapeArgs), "capacity"),
+            (|a| a.value_size = Some(ByteSize::gib(1)), "value size"),
+            (|a| a.batch = Some(0), "--batch"),
+            (|a| a.read_batches = Some(0), "--read-batches"),
+            (|a| a.bucket_reals = Some(0), "--bucket-reals"),
+            (|a| a.evict_every = Some(70_000), "--evict-every"),
+            (|a| a.leaf_level = Some(2), "L is below"),
+            (|a| a.xor = Some(Xor::On), "--xor"),
+            (|a| a.interval_ms = Some(u64::MAX), "--interval-ms"),
+        ] {
+            let told = derive(edit).unwrap_err().to_string();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_file_fills_what_flags_leave_open_and_knows_no_other_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fogbank.toml");
+        std::fs::write(&path, "capacity = 7\nvalue-size = \"4KiB\"\nbatch = 3\n").unwrap();
+        let flags = ShapeArgs { batch: Some(9), ..Default::default() };
+        let merged = flags.or_file(Some(&path)).unwrap();
+        assert_eq!((merged.capacity, merged.batch), (Some(7), Some(9)));
+        assert_eq!(merged.value_size, Some(ByteSize::kib(4)));
+        std::fs::write(&path, "capactiy = 7\n").unwrap();
+        let told = ShapeArgs::default().or_file(Some(&path)).unwrap_err().to_string();
+        assert!(told.contains("capactiy"), "{told}");
+    }
+
     /// The slack was two milliseconds whatever the batches: too short for the collection of large
     /// ones, so that a full write batch made a send late and an empty one did not.
     #[test]
     fn the_slack_grows_with_the_batches() {
         let slack = |batch, write_batch| {
-            let shape = ShapeArgs {
-                batch: Some(batch),
-                write_batch: Some(write_batch),
-                ..ShapeArgs::default()
-            };
-            StoreConfig::derive(&shape, false).unwrap().proxy_settings().slack
+            let config = derive(|a| (a.batch, a.write_batch) = (Some(batch), Some(write_batch)));
+            config.unwrap().proxy_settings().slack
         };
         assert_eq!(slack(1000, 16), Duration::from_millis(7));
         assert_eq!(slack(16, 2000), Duration::from_millis(12));

@@ -130,11 +130,11 @@ impl OpenOptions {
         config.agree(&self.shape)?;
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &config, &clock)?;
         let randomness = self.randomness()?;
-        let (vault, restored) =
+        let (mut vault, restored) =
             self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
         check_claim(claimed.as_deref(), &vault)?;
         let proxy =
-            self.start(store, &vault, restored, &config, (clock.clone(), randomness)).await?;
+            self.start(store, &mut vault, restored, &config, (clock.clone(), randomness)).await?;
         Ok(Opened { proxy, vault, config, clock, metrics: self.metrics, recording, _lock: lock })
     }
 
@@ -175,7 +175,7 @@ impl OpenOptions {
     async fn start(
         &self,
         store: Arc<dyn Store>,
-        vault: &Vault,
+        vault: &mut Vault,
         restored: Restored,
         config: &StoreConfig,
         (clock, random): (Arc<dyn Clock>, Randomness),
@@ -189,6 +189,7 @@ impl OpenOptions {
             RingEngine::restore(store, keys, settings, &random, &of_engine)?
         };
         let engine: Box<dyn BatchEngine> = Box::new(engine);
+        vault.run().await?;
         let components = Components { clock, random, metrics: self.metrics.clone() };
         let of_proxy = (!of_proxy.is_empty()).then_some(&of_proxy[..]);
         Ok(Proxy::start(config.proxy_settings(), engine, components, of_proxy).await?)

@@ -2,7 +2,7 @@
 //!
 //! Layout, little-endian (also in `docs/format.md`):
 //! ```text
-//! public   8 magic "fogcomm1" | 2 format | 16 store id | 8 sequence | 1 state (1 open, 2 closed)
+//! public   8 magic "fogcomm1" | 2 format | 16 store id | 8 sequence | 1 state (1 claimed, 2 running, 3 closed)
 //!          4 n, n configuration | 4 m, 16*m salts of openings 1..=m
 //! sealed   32 digest of the previous record | 4 opening | 8 sequence | 4 pieces | 32 digest of the checkpoint
 //!          16 tag
@@ -20,11 +20,15 @@ const MAGIC: &[u8; 8] = b"fogcomm1";
 const FORMAT: u16 = 1;
 const SEALED_BYTES: usize = 32 + 4 + 8 + 4 + 32 + fogbank_seal::TAG_BYTES;
 
-/// Whether a proxy has the store open.
+/// What the last proxy said of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    Open = 1,
-    Closed = 2,
+    /// A proxy has claimed it and has read and written nothing but blobs: another may claim it.
+    Claimed = 1,
+    /// Its arrays are in use: what the cloud has seen read since is known to that proxy only.
+    Running = 2,
+    /// The checkpoint holds everything.
+    Closed = 3,
 }
 
 /// Which checkpoint a record names.
@@ -97,8 +101,9 @@ impl PublicPart {
         let store = StoreId(id(r.raw(16)?));
         let sequence = r.u64()?;
         let state = match r.u8()? {
-            1 => State::Open,
-            2 => State::Closed,
+            1 => State::Claimed,
+            2 => State::Running,
+            3 => State::Closed,
             _ => return Ok(None),
         };
         let config = r.bytes()?.to_vec();

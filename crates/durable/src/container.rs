@@ -10,6 +10,7 @@ use bytes::Bytes;
 use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, digest};
 use fogbank_store::{PutCondition, Store};
 
+use crate::commit::CheckpointName;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section};
 
@@ -17,9 +18,10 @@ const KIND_CHECKPOINT: u8 = 2;
 const PIECE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
-/// The name of one piece.
-pub(crate) fn piece_name(sequence: u64, piece: u32) -> String {
-    format!("checkpoint/{sequence:016x}/{piece:06}")
+/// The name of one piece. The opening is in it, so that a proxy that was overtaken without knowing
+/// cannot write over pieces of the one that overtook it.
+pub(crate) fn piece_name(opening: u32, sequence: u64, piece: u32) -> String {
+    format!("checkpoint/{opening:08x}-{sequence:016x}/{piece:06}")
 }
 
 /// The prefix of all pieces of one checkpoint.
@@ -28,11 +30,12 @@ pub(crate) const PREFIX: &str = "checkpoint/";
 /// Writes `sections` as the checkpoint numbered `sequence`; returns pieces and digest.
 pub(crate) async fn write(
     store: &dyn Store,
-    keys: &IncarnationKeys,
+    (opening, keys): (u32, &IncarnationKeys),
     sequence: u64,
     sections: &[Section],
 ) -> Result<(u32, Digest)> {
-    let mut writer = PieceWriter { store, keys, sequence, buffer: Vec::new(), tags: Vec::new() };
+    let mut writer =
+        PieceWriter { store, opening, keys, sequence, buffer: Vec::new(), tags: Vec::new() };
     for section in sections {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
@@ -49,6 +52,7 @@ pub(crate) async fn write(
 
 struct PieceWriter<'a> {
     store: &'a dyn Store,
+    opening: u32,
     keys: &'a IncarnationKeys,
     sequence: u64,
     buffer: Vec<u8>,
@@ -82,7 +86,7 @@ impl PieceWriter<'_> {
 
     async fn put(&mut self) -> Result<()> {
         let piece = self.tags.len() as u32;
-        let name = piece_name(self.sequence, piece);
+        let name = piece_name(self.opening, self.sequence, piece);
         let place = BlobPlace { kind: KIND_CHECKPOINT, piece, sequence: self.sequence };
         let plaintext = std::mem::take(&mut self.buffer);
         let sealed = Bytes::from(self.keys.blobs().seal(place, name.as_bytes(), plaintext));
@@ -100,25 +104,23 @@ impl PieceWriter<'_> {
     }
 }
 
-/// Reads the checkpoint numbered `sequence`. Every piece is verified and the digest of all compared
-/// before anything is returned.
+/// Reads the checkpoint called `of`, sealed by `keys`. Every piece is verified and the digest of all
+/// compared before anything is returned.
 pub(crate) async fn read(
     store: &dyn Store,
     keys: &IncarnationKeys,
-    sequence: u64,
-    pieces: u32,
-    expected: Digest,
+    of: CheckpointName,
 ) -> Result<Vec<Section>> {
     let (mut stream, mut tags) = (Vec::new(), Vec::new());
-    for piece in 0..pieces {
-        let name = piece_name(sequence, piece);
+    for piece in 0..of.pieces {
+        let name = piece_name(of.opening, of.sequence, piece);
         let (sealed, _) = store.blob_get(&name).await?.ok_or(Error::CloudLied)?;
-        let place = BlobPlace { kind: KIND_CHECKPOINT, piece, sequence };
+        let place = BlobPlace { kind: KIND_CHECKPOINT, piece, sequence: of.sequence };
         let opened = keys.blobs().open(place, name.as_bytes(), &sealed);
         stream.extend_from_slice(&opened.map_err(|_| Error::CloudLied)?);
         tags.push(digest(&[&sealed]));
     }
-    if digest(&[tags.as_flattened()]) != expected {
+    if digest(&[tags.as_flattened()]) != of.digest {
         return Err(Error::CloudLied);
     }
     parse(&stream)

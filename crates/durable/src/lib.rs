@@ -4,8 +4,10 @@
 //!
 //! 1. *create*: draw store id and salt, put the commit record if absent, bump the register;
 //! 2. *open*: read the commit record, hold it against the register, put a new one with a fresh salt
-//!    if unchanged, bump the register; only then may anything else be read or written;
-//! 3. *close*: write a full padded checkpoint in pieces of one size, put a commit record that names
+//!    if unchanged (the store is *claimed*), bump the register; only then is the checkpoint read;
+//! 3. *run*: put a record that says so, bump the register; only then are arrays read or written. A
+//!    claim that came to nothing can be claimed again, a run that was not closed cannot;
+//! 4. *close*: write a full padded checkpoint in pieces of one size, put a commit record that names
 //!    it by digest if unchanged, bump the register, delete what it supersedes.
 //!
 //! Invariants
@@ -17,7 +19,7 @@
 //! - Every length is a function of public configuration.
 //!
 //! What the cloud sees: the commit record's public part (format, store id, configuration, number
-//! and salts of openings, open or closed) and constant-size sealed blobs.
+//! and salts of openings, claimed, running or closed) and constant-size sealed blobs.
 
 mod commit;
 mod container;

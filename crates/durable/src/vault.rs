@@ -43,7 +43,7 @@ impl Vault {
         }
     }
 
-    /// Makes a new store with the public configuration `config` and opens it.
+    /// Makes a new store with the public configuration `config` and claims it.
     ///
     /// # Errors
     /// [`Error::Exists`] if there is one, [`Error::CloudEmpty`] if only the register knows one.
@@ -61,7 +61,7 @@ impl Vault {
         let id = StoreId::draw(&mut stream);
         let salts = vec![Salt::draw(&mut stream)];
         let keys = key_ring(master, id, &salts)?;
-        let public = PublicPart { store: id, sequence: 1, state: State::Open, config, salts };
+        let public = PublicPart { store: id, sequence: 1, state: State::Claimed, config, salts };
         let record = CommitRecord { public, previous: [0; 32], checkpoint: None };
         let (tag, digest) =
             publish(&*store, &*register, &keys, &record, PutCondition::IfAbsent, Error::Exists)
@@ -69,8 +69,9 @@ impl Vault {
         Ok(Self { store, register, keys: Arc::new(keys), record, digest, tag })
     }
 
-    /// Opens the store: verifies the newest commit record against the register, becomes the one
-    /// proxy of the store (before anything else is read), and reads the checkpoint.
+    /// Opens the store: verifies the newest commit record against the register, claims the store
+    /// (before anything else is read), and reads the checkpoint. If that fails midway, the store can
+    /// be opened again. Before its arrays are touched, [`Vault::run`].
     ///
     /// # Errors
     /// [`Error::NoStore`], [`Error::RegisterLost`], [`Error::NotClosed`], [`Error::CloudLied`],
@@ -88,7 +89,7 @@ impl Vault {
         let known = known.ok_or_else(|| Error::RegisterLost(register.place()))?;
         let (last, _, digest) = CommitRecord::open(&bytes, master)?;
         check_fresh(&last, digest, known)?;
-        if last.public.state == State::Open {
+        if last.public.state == State::Running {
             return Err(Error::NotClosed);
         }
         let (record, keys) = next_opening(&last, digest, master, random)?;
@@ -100,6 +101,24 @@ impl Vault {
             Some(name) => read_checkpoint(&*store, &keys, name).await?,
         };
         Ok((Self { store, register, keys: Arc::new(keys), record, digest, tag }, restored))
+    }
+
+    /// Says that from here on the store's arrays are read and written: without a journal nobody but
+    /// this proxy can go on until it closes the store.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has claimed the store since.
+    pub async fn run(&mut self) -> Result<()> {
+        let mut record = self.record.clone();
+        record.public.sequence += 1;
+        record.public.state = State::Running;
+        record.previous = self.digest;
+        let condition = PutCondition::IfUnchanged(self.tag.clone());
+        let (store, register) = (&*self.store, &*self.register);
+        (self.tag, self.digest) =
+            publish(store, register, &self.keys, &record, condition, Error::Fenced).await?;
+        self.record = record;
+        Ok(())
     }
 
     /// The keys of all openings so far; the last is this one's.
@@ -125,16 +144,18 @@ impl Vault {
     pub async fn close(self, sections: &[Section]) -> Result<()> {
         let (opening, keys) = self.keys.current();
         let sequence = self.record.public.sequence + 1;
-        let (pieces, digest) = container::write(&*self.store, keys, sequence, sections).await?;
+        let (pieces, digest) =
+            container::write(&*self.store, (opening, keys), sequence, sections).await?;
         let mut record = self.record.clone();
         record.public.sequence = sequence;
         record.public.state = State::Closed;
         record.previous = self.digest;
-        record.checkpoint = Some(CheckpointName { opening, sequence, pieces, digest });
+        let name = CheckpointName { opening, sequence, pieces, digest };
+        record.checkpoint = Some(name);
         let condition = PutCondition::IfUnchanged(self.tag.clone());
         let (store, register) = (&*self.store, &*self.register);
         publish(store, register, &self.keys, &record, condition, Error::Fenced).await?;
-        delete_other_checkpoints(&*self.store, sequence, pieces).await
+        delete_other_checkpoints(&*self.store, name).await
     }
 }
 
@@ -159,7 +180,7 @@ fn next_opening(
     let mut record = last.clone();
     record.previous = digest;
     record.public.sequence += 1;
-    record.public.state = State::Open;
+    record.public.state = State::Claimed;
     record.public.salts.push(unused_salt(&record.public.salts, random));
     let keys = key_ring(master, record.public.store, &record.public.salts)?;
     Ok((record, keys))
@@ -207,12 +228,12 @@ async fn read_checkpoint(
     name: CheckpointName,
 ) -> Result<Vec<Section>> {
     let of = keys.of(name.opening).ok_or(Error::CloudLied)?;
-    container::read(store, of, name.sequence, name.pieces, name.digest).await
+    container::read(store, of, name).await
 }
 
-async fn delete_other_checkpoints(store: &dyn Store, sequence: u64, pieces: u32) -> Result<()> {
-    let keep: Vec<String> =
-        (0..pieces).map(|piece| container::piece_name(sequence, piece)).collect();
+async fn delete_other_checkpoints(store: &dyn Store, kept: CheckpointName) -> Result<()> {
+    let piece_name = |piece| container::piece_name(kept.opening, kept.sequence, piece);
+    let keep: Vec<String> = (0..kept.pieces).map(piece_name).collect();
     let mut names = store.blob_list(container::PREFIX).await?;
     names.retain(|name| keep.binary_search(name).is_err());
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -176,7 +176,6 @@ fn a_seed_repeats_its_programs() {
 }
 
 #[test]
-#[ignore = "the runtime's watch channel wakes waiting statements in an order of its own"]
 fn a_seed_repeats_its_interactive_transactions() {
     repeats(Knobs { interactive: 100, ..Knobs::default() });
 }

@@ -1,23 +1,31 @@
 //! `transact`: run a body until it commits.
 //!
 //! 1. Begin, run the body, commit.
-//! 2. After a conflict run it again: twice at once, since what it read is likely to be here still;
-//!    then from the next epoch on, waiting for more and more of them.
+//! 2. After a conflict run it again: three times at once, since what it read is likely to be here
+//!    still, the third time in turn (see below); then from the next epoch on, waiting for more and
+//!    more of them.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
-//! read queue. What the cloud sees: nothing; batches have their size whoever retries.
+//! read queue. Those that have lost twice take turns: otherwise clients in step that all read and
+//! then all write one record commit one at a time, and the last of fifty runs out of attempts.
+//!
+//! What the cloud sees: nothing; batches have their size whoever retries.
 
 use std::future::Future;
+
+use tokio::sync::MutexGuard;
 
 use crate::error::{Error, Result};
 use crate::proxy::Proxy;
 use crate::transaction::Transaction;
 
-/// Conflicts after which an attempt follows at once.
+/// Attempts that need no turn.
 const ATTEMPTS_AT_ONCE: u32 = 2;
 /// Epochs an attempt waits for at most.
 const EPOCHS_WAITED_MAX: u64 = 8;
+/// Epochs after which a body that is still running has had its turn.
+const EPOCHS_OF_A_TURN: u64 = 2;
 
 impl Proxy {
     /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
@@ -32,7 +40,8 @@ impl Proxy {
         let mut error = Error::Conflict;
         for attempt in 1..=self.attempts_max() {
             let transaction = Transaction::new(self.shared.clone(), age);
-            match attempt_once(&transaction, &mut body).await {
+            let turn = self.turn(attempt).await;
+            match self.attempt_once(&transaction, &mut body, turn).await {
                 Ok(result) => return Ok(result),
                 Err(lost) if lost.is_retryable() => error = lost,
                 Err(wrong) => return Err(wrong),
@@ -46,7 +55,7 @@ impl Proxy {
     }
 
     async fn back_off(&self, began: u64, attempt: u32, lost: &Error) -> Result<()> {
-        let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE);
+        let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE + 1);
         let epochs = match lost {
             Error::Conflict if beyond == 0 => return Ok(()),
             _ => (1_u64 << beyond.min(3)).min(EPOCHS_WAITED_MAX),
@@ -56,7 +65,7 @@ impl Proxy {
 
     async fn wait_for_epoch(&self, epoch: u64) -> Result<()> {
         loop {
-            let mut beat = self.shared.beat.subscribe();
+            let beat = self.shared.next_beat();
             let (now, stopped) = self.shared.with(|core| (core.epoch, core.stopped.clone()));
             if let Some(error) = stopped {
                 return Err(error);
@@ -64,25 +73,52 @@ impl Proxy {
             if now >= epoch {
                 return Ok(());
             }
-            beat.changed().await.map_err(|_| Error::Closed)?;
+            beat.await;
         }
     }
-}
 
-async fn attempt_once<T, F, Fut>(transaction: &Transaction, body: &mut F) -> Result<T>
-where
-    F: FnMut(Transaction) -> Fut,
-    Fut: Future<Output = Result<T>>,
-{
-    let result = body(transaction.clone()).await;
-    if transaction.has_given_up() {
-        return result;
+    /// Who has lost often runs its body alone among those who have: then at least the eldest of them
+    /// meets no rival that keeps losing too. The store sees nothing of who waits for whom.
+    async fn turn(&self, attempt: u32) -> Option<MutexGuard<'_, ()>> {
+        if attempt <= ATTEMPTS_AT_ONCE { None } else { Some(self.shared.turn.lock().await) }
     }
-    // A body that went wrong on what a doomed transaction showed it has not gone wrong.
-    if result.is_err() && transaction.is_doomed() {
-        return Err(result.err().filter(Error::is_retryable).unwrap_or(Error::Conflict));
+
+    async fn attempt_once<T, F, Fut>(
+        &self,
+        transaction: &Transaction,
+        body: &mut F,
+        turn: Option<MutexGuard<'_, ()>>,
+    ) -> Result<T>
+    where
+        F: FnMut(Transaction) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let result = self.in_turn(body(transaction.clone()), turn).await;
+        if transaction.has_given_up() {
+            return result;
+        }
+        // A body that went wrong on what a doomed transaction showed it has not gone wrong.
+        if result.is_err() && transaction.is_doomed() {
+            return Err(result.err().filter(Error::is_retryable).unwrap_or(Error::Conflict));
+        }
+        let result = result?;
+        transaction.commit().await?;
+        Ok(result)
     }
-    let result = result?;
-    transaction.commit().await?;
-    Ok(result)
+
+    /// Runs a body; its turn ends with it, or with its epoch if it waits for something of its own.
+    async fn in_turn<T>(
+        &self,
+        body: impl Future<Output = Result<T>>,
+        turn: Option<MutexGuard<'_, ()>>,
+    ) -> Result<T> {
+        let Some(turn) = turn else { return body.await };
+        let mut body = std::pin::pin!(body);
+        tokio::select! {
+            biased;
+            result = &mut body => return result,
+            _ = self.wait_for_epoch(self.epoch() + EPOCHS_OF_A_TURN) => drop(turn),
+        }
+        body.await
+    }
 }

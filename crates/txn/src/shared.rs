@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::core::Core;
 use crate::error::Error;
@@ -19,8 +20,11 @@ const HOLD_NANOS_MAX: Nanos = 200_000;
 pub(crate) struct Shared {
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Beats when a batch has arrived, an epoch has begun or everything has stopped.
-    pub beat: watch::Sender<u64>,
+    /// Beats when a batch has arrived, an epoch has begun or everything has stopped. Wakes in the
+    /// order of waiting, so that one seed is one run.
+    beat: Notify,
+    /// Held by the one transaction, of those that have lost often, whose turn it is.
+    pub turn: tokio::sync::Mutex<()>,
     core: Mutex<Core>,
     work: Notify,
 }
@@ -28,8 +32,9 @@ pub(crate) struct Shared {
 impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let (core, beat, work) = (Mutex::new(core), watch::Sender::new(0), Notify::new());
-        Arc::new(Self { clock, beat, core, work })
+        let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
+        let turn = tokio::sync::Mutex::new(());
+        Arc::new(Self { clock, beat, turn, core, work })
     }
 
     /// Does something to the core. Programs it refused are answered after the lock is released;
@@ -69,7 +74,12 @@ impl Shared {
 
     /// Wakes everybody who waits for the next beat.
     pub(crate) fn beat(&self) {
-        self.beat.send_modify(|beats| *beats += 1);
+        self.beat.notify_waiters();
+    }
+
+    /// Completes with the first beat after this call, also if it is awaited only later.
+    pub(crate) fn next_beat(&self) -> Notified<'_> {
+        self.beat.notified()
     }
 
     /// Ends everything with an error.

@@ -207,11 +207,11 @@ impl Transaction {
         mut step: impl FnMut(&mut Core, &mut Place) -> Result<Step<T>> + Send,
     ) -> Result<T> {
         loop {
-            let mut beat = self.0.shared.beat.subscribe();
+            let beat = self.0.shared.next_beat();
             if let Step::Done(result) = self.0.try_step(&mut step)? {
                 return Ok(result);
             }
-            beat.changed().await.map_err(|_| Error::Closed)?;
+            beat.await;
         }
     }
 }

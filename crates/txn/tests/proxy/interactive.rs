@@ -205,6 +205,7 @@ async fn transact_retries_conflicts_until_all_have_committed() {
                     async move {
                         let old = txn.get(&key(0)).await?.map(|r| r.value).unwrap_or_default();
                         let old: u64 = std::str::from_utf8(&old).unwrap().parse().unwrap();
+                        tokio::task::yield_now().await; // let the others read it too
                         txn.put(&key(0), bytes(&(old + 1).to_string()), 0).await?;
                         Ok(old)
                     }

@@ -265,7 +265,16 @@ pub fn zscan(db: &mut Db, request: &Request) -> Outcome {
     for (key, stat) in &found {
         items.push(Reply::Bulk(bytes::Bytes::copy_from_slice(Key::member(key))));
         let score = f64::from_bits(stat.attr);
-        items.push(Reply::text(crate::resp::number::format_double(score)));
+        items.push(Reply::text(scanned_score(score)));
     }
     Ok(super::keys::scan_reply(next, items))
+}
+
+/// A score as ZSCAN prints it: Redis keeps whole scores of small sets as integers and shows them so.
+fn scanned_score(score: f64) -> String {
+    const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+    if score == score.trunc() && score.abs() <= WHOLE_MAX {
+        return (score as i64).to_string();
+    }
+    crate::resp::number::format_double(score)
 }
