@@ -245,6 +245,7 @@ impl StoreConfig {
         fogbank_txn::Settings {
             read_batches: self.read_batches,
             interval: Duration::from_millis(self.interval_ms),
+            slack: fogbank_txn::Settings::slack_for(&self.ring_settings().shape),
             key_budget_bytes: self.key_budget,
             ..fogbank_txn::Settings::default()
         }
@@ -374,5 +375,17 @@ mod tests {
         std::fs::write(&path, "capactiy = 7\n").unwrap();
         let told = ShapeArgs::default().or_file(Some(&path)).unwrap_err().to_string();
         assert!(told.contains("capactiy"), "{told}");
+    }
+
+    /// The slack was two milliseconds whatever the batches: too short for the collection of large
+    /// ones, so that a full write batch made a send late and an empty one did not.
+    #[test]
+    fn the_slack_grows_with_the_batches() {
+        let slack = |batch, write_batch| {
+            let config = derive(|a| (a.batch, a.write_batch) = (Some(batch), Some(write_batch)));
+            config.unwrap().proxy_settings().slack
+        };
+        assert_eq!(slack(1000, 16), Duration::from_millis(7));
+        assert_eq!(slack(16, 2000), Duration::from_millis(12));
     }
 }

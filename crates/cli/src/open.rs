@@ -112,8 +112,16 @@ impl OpenOptions {
     pub async fn open(self) -> Result<Opened> {
         let lock = lock_trusted_side(&self.place.trusted())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let url = self.place.store_url();
-        let bare = open_store(&url, &clock).await?;
+        let bare = open_store(&self.place.store_url(), &clock).await?;
+        self.open_on(bare, lock, clock).await
+    }
+
+    async fn open_on(
+        self,
+        bare: Arc<dyn Store>,
+        lock: File,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Opened> {
         let claimed = Vault::claimed_config(&*bare).await?;
         let config = match &claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
@@ -124,6 +132,7 @@ impl OpenOptions {
         let randomness = self.randomness()?;
         let (mut vault, restored) =
             self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
+        check_claim(claimed.as_deref(), &vault)?;
         let proxy =
             self.start(store, &mut vault, restored, &config, (clock.clone(), randomness)).await?;
         Ok(Opened { proxy, vault, config, clock, metrics: self.metrics, recording, _lock: lock })
@@ -247,6 +256,16 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     })
 }
 
+/// Holds the configuration that the store claimed against the one in the commit record that has
+/// verified. They come from two reads of one blob, which a lying store may answer differently:
+/// without this the cloud would choose the beat, the batches and the lengths of checkpoints.
+fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
+    if claimed.is_none_or(|claimed| claimed == vault.config()) {
+        return Ok(());
+    }
+    Err(fogbank_durable::Error::CloudLied.into())
+}
+
 /// Makes the folder of the trusted side and takes its lock for as long as the file is held.
 fn lock_trusted_side(folder: &Path) -> Result<File> {
     let fault = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", folder.display()));
@@ -262,5 +281,36 @@ fn lock_trusted_side(folder: &Path) -> Result<File> {
             folder.display()
         ))),
         Err(std::fs::TryLockError::Error(e)) => Err(fault(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_store::{Lie, LieRule, MemoryStore, Operation, Tampering};
+
+    use super::*;
+
+    async fn open_on(folder: &Path, store: &Arc<Tampering<MemoryStore>>) -> Result<Opened> {
+        let options = OpenOptions::new(Place::local(folder));
+        let lock = lock_trusted_side(&options.place.trusted())?;
+        options.open_on(store.clone(), lock, Arc::new(SystemClock::new())).await
+    }
+
+    /// The commit record was read twice: first to see what the store is, then to verify it. Whoever
+    /// answered the first read with another configuration chose what the epochs ran by.
+    #[tokio::test]
+    async fn a_configuration_that_only_the_first_read_showed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Tampering::new(MemoryStore::new()));
+        open_on(folder.path(), &store).await.unwrap().close().await.unwrap();
+        let (record, _) = store.blob_get("commit").await.unwrap().unwrap();
+        let beat = b"\"interval_ms\":";
+        let at = record.windows(beat.len()).position(|w| w == beat).unwrap() + beat.len();
+        // The bit that makes the 6 of the default 60 ms a 2.
+        let lie = Lie::FlipBit(8 * at + 2);
+        store.add(LieRule { operation: Operation::BlobGet, nth: 1, lie, always: false });
+        let refused = open_on(folder.path(), &store).await.err();
+        assert_eq!(store.lies_told(), 1);
+        assert!(matches!(refused, Some(Error::CheckFailed(_))), "{refused:?}");
     }
 }

@@ -22,7 +22,7 @@ use crate::core::Closing;
 use crate::error::{Error, Result};
 use crate::grid::{Grid, Point};
 use crate::settings::Settings;
-use crate::shared::{STEPS_OF_A_SWEEP, Shared};
+use crate::shared::Shared;
 
 /// How long a back-to-back driver lets transactions go on between two calls, and how often it looks.
 const MOMENT_NANOS: Nanos = 200_000;
@@ -167,7 +167,7 @@ impl Driver {
     async fn sweep_until(&mut self, send: Nanos) {
         let now = self.shared.clock.now();
         let deadline = now + send.saturating_sub(now) / 4 * 3;
-        while self.shared.with(|core| core.advance(STEPS_OF_A_SWEEP)) {
+        while self.shared.advance() {
             if !self.grid.is_back_to_back() && self.shared.clock.now() >= deadline {
                 return;
             }
@@ -176,7 +176,7 @@ impl Driver {
 
     /// Without a grid: what waited for the batch goes on before the next one is frozen.
     async fn pause_for_a_moment(&mut self) {
-        while self.shared.with(|core| core.advance(STEPS_OF_A_SWEEP)) {
+        while self.shared.advance() {
             tokio::task::yield_now().await;
         }
         let until = self.shared.clock.now() + MOMENT_NANOS;

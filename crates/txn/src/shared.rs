@@ -3,15 +3,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Nanos};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::core::Core;
 use crate::error::Error;
 
-/// Programs run under one hold of the lock: the longest anybody else waits for it.
-pub(crate) const STEPS_OF_A_SWEEP: usize = 256;
+/// Programs run under one hold of the lock ...
+const STEPS_OF_A_SWEEP: usize = 256;
+/// ... and how long a hold goes on beginning another. The driver waits for the lock at every point
+/// of the grid: what holds it for longer than the slack makes a send late, and the cloud sees that.
+const HOLD_NANOS_MAX: Nanos = 200_000;
 
 /// The shared part of one proxy.
 pub(crate) struct Shared {
@@ -53,6 +56,22 @@ impl Shared {
         result
     }
 
+    /// Admits and runs what can be, under one hold of the lock. Whether there is more to do.
+    pub(crate) fn advance(&self) -> bool {
+        let until = self.clock.now() + HOLD_NANOS_MAX;
+        self.with(|core| {
+            for _ in 0..STEPS_OF_A_SWEEP {
+                if !core.advance(1) {
+                    return false;
+                }
+                if self.clock.now() >= until {
+                    break;
+                }
+            }
+            true
+        })
+    }
+
     /// Wakes everybody who waits for the next beat.
     pub(crate) fn beat(&self) {
         self.beat.notify_waiters();
@@ -77,9 +96,71 @@ impl Shared {
             if self.with(|core| core.stopped.is_some()) {
                 return;
             }
-            while self.with(|core| core.advance(STEPS_OF_A_SWEEP)) {
+            while self.advance() {
                 tokio::task::yield_now().await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, ready};
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use fogbank_env::Randomness;
+    use fogbank_oram::BatchShape;
+
+    use super::*;
+    use crate::directory::Directory;
+    use crate::error::Pause;
+    use crate::program::submission;
+    use crate::settings::Settings;
+    use crate::view::View;
+
+    /// A clock that only the work moves.
+    #[derive(Default)]
+    struct WorkClock(AtomicU64);
+
+    impl Clock for WorkClock {
+        fn now(&self) -> Nanos {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn wall_ms(&self) -> u64 {
+            0
+        }
+
+        fn sleep_until(&self, _: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(ready(()))
+        }
+    }
+
+    /// A hold was bounded by a number of programs alone: 256 scans of all keys held the lock for
+    /// seconds, and the driver, which needs it at each point of the grid, sent that much later.
+    #[test]
+    fn programs_that_take_long_do_not_share_one_hold_of_the_lock() {
+        let shape = BatchShape { capacity: 8, value_bytes: 8, read_batch: 1, write_batch: 1 };
+        let random = Randomness::repeatable(1);
+        let core = Core::new(Settings::default(), shape, Directory::default(), &random);
+        let clock = Arc::new(WorkClock::default());
+        let shared = Shared::new(core, clock.clone());
+        let session = shared.with(|core| core.schedule.open_session());
+        shared.with(|core| core.drained = true); // nothing runs as it arrives
+        for _ in 0..10 {
+            let clock = clock.clone();
+            let long = move |_: &mut View<'_>| -> Result<(), Pause> {
+                clock.0.fetch_add(HOLD_NANOS_MAX / 2, Ordering::Relaxed);
+                Ok(())
+            };
+            shared.with(|core| core.submit(session, submission(long).0));
+        }
+        shared.with(|core| core.drained = false);
+        for holds in 1..5 {
+            assert!(shared.advance());
+            assert_eq!(clock.now(), holds * HOLD_NANOS_MAX);
+        }
+        assert!(!(shared.advance() && shared.advance()));
     }
 }

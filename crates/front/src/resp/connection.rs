@@ -40,7 +40,7 @@ pub struct Connection {
     input: BytesMut,
     output: BytesMut,
     replies: VecDeque<Awaited>,
-    /// Bytes of the requests whose replies are awaited.
+    /// Bytes of the requests whose replies are awaited, and of the replies that wait behind them.
     waiting_bytes: usize,
     transaction: Option<Transaction>,
     watched: Vec<Slot>,
@@ -57,7 +57,8 @@ struct Awaited {
 }
 
 enum Answer {
-    Ready(Reply),
+    /// Encoded already: what it takes is known, and counted.
+    Ready(BytesMut),
     Running(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
 }
 
@@ -125,11 +126,16 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let was_full = self.is_full();
-        self.poll_replies(context);
-        let written = self.poll_write(stream, context)?;
-        if self.output.len() > self.client.server.limits.output_bytes_max {
-            return Poll::Ready(Err(io::Error::other("the client does not take its replies")));
-        }
+        let written = loop {
+            let all_encoded = self.poll_replies(context);
+            let written = self.poll_write(stream, context)?;
+            if self.is_output_full() {
+                return Poll::Ready(Err(io::Error::other("the client does not take its replies")));
+            }
+            if all_encoded {
+                break written;
+            }
+        };
         if self.closing {
             let all_answered = self.replies.is_empty() && written;
             return if all_answered { Poll::Ready(Ok(true)) } else { Poll::Pending };
@@ -151,6 +157,10 @@ impl Connection {
     fn is_full(&self) -> bool {
         let limits = &self.client.server.limits;
         self.replies.len() >= limits.pipeline_max || self.waiting_bytes >= limits.queued_bytes_max
+    }
+
+    fn is_output_full(&self) -> bool {
+        self.output.len() > self.client.server.limits.output_bytes_max
     }
 
     fn poll_read<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> io::Result<Poll<usize>>
@@ -184,21 +194,25 @@ impl Connection {
         }
     }
 
-    /// Encodes the replies that are there, in order, up to the first that is not.
-    fn poll_replies(&mut self, context: &mut Context<'_>) {
-        while let Some(awaited) = self.replies.front_mut() {
-            let reply = match &mut awaited.answer {
-                Answer::Ready(reply) => std::mem::replace(reply, Reply::Null),
+    /// Encodes the replies that are there, in order, up to the first that is not; `false` if the
+    /// output was full before that.
+    fn poll_replies(&mut self, context: &mut Context<'_>) -> bool {
+        while !self.is_output_full() {
+            let Some(awaited) = self.replies.front_mut() else { return true };
+            match &mut awaited.answer {
+                Answer::Ready(reply) => self.output.extend_from_slice(reply),
                 Answer::Running(running) => match running.as_mut().poll(context) {
-                    Poll::Pending => return,
-                    Poll::Ready(Ok(reply)) => reply,
-                    Poll::Ready(Err(error)) => refusal(&error),
+                    Poll::Pending => return true,
+                    Poll::Ready(Ok(reply)) => reply.encode(awaited.version, &mut self.output),
+                    Poll::Ready(Err(error)) => {
+                        refusal(&error).encode(awaited.version, &mut self.output);
+                    }
                 },
-            };
-            reply.encode(awaited.version, &mut self.output);
+            }
             self.waiting_bytes -= awaited.bytes;
             self.replies.pop_front();
         }
+        false
     }
 
     /// Takes every complete request off the input.
@@ -223,7 +237,11 @@ impl Connection {
         if self.replies.is_empty() {
             return reply.encode(version, &mut self.output);
         }
-        self.replies.push_back(Awaited { version, bytes: 0, answer: Answer::Ready(reply) });
+        let mut encoded = BytesMut::new();
+        reply.encode(version, &mut encoded);
+        let bytes = encoded.len();
+        self.waiting_bytes += bytes;
+        self.replies.push_back(Awaited { version, bytes, answer: Answer::Ready(encoded) });
     }
 
     fn submit(&mut self, work: Work, bytes: usize) {

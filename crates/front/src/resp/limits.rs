@@ -18,7 +18,8 @@ pub struct Limits {
     pub pipeline_max: usize,
     /// Commands and bytes queued between `MULTI` and `EXEC`.
     pub queued_max: usize,
-    /// Bytes queued between `MULTI` and `EXEC`, and bytes of commands waiting for their epoch.
+    /// Bytes queued between `MULTI` and `EXEC`; also bytes of commands waiting for their epoch and
+    /// of the replies that wait behind them.
     pub queued_bytes_max: usize,
     /// Bytes of replies that a client has not yet taken; beyond it the connection is closed.
     pub output_bytes_max: usize,

@@ -1,6 +1,10 @@
 //! What happens on the wire: order, malformed input, limits, passwords, TLS, the end.
 
-use crate::support::{Client, SHAPE, Server, encode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{Client, SHAPE, Server, encode, proxy};
+use fogbank_env::SystemClock;
 use fogbank_front::resp::{Error, Limits, Listener, Settings, TlsFiles};
 
 #[tokio::test]
@@ -70,6 +74,22 @@ async fn limits_speak_as_redis_does() {
     only.send_raw(b"*11\r\n").await;
     assert_eq!(only.shown().await, "-ERR Protocol error: invalid multibulk length");
     server.stop().await;
+}
+
+/// Replies that wait behind a command of an open epoch were held without being counted: one
+/// connection could fill the memory with the replies to a hundred thousand `COMMAND`s.
+#[tokio::test]
+async fn replies_that_wait_behind_an_epoch_are_counted() {
+    let clock = Arc::new(SystemClock::new());
+    let an_hour = proxy(SHAPE, Duration::from_secs(3600), clock.clone()).await;
+    let limits = Limits { queued_bytes_max: 1 << 20, ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    let server = Server::over(settings, an_hour, clock).await;
+    let mut client = server.client().await;
+    client.send(&[b"GET", b"k"]).await;
+    let pings = encode(&[b"PING", &[b'x'; 1 << 16]]).repeat(1 << 9);
+    let taken = tokio::time::timeout(Duration::from_secs(1), client.send_raw(&pings)).await;
+    assert!(taken.is_err(), "32 MB of replies wait for the epoch");
 }
 
 #[tokio::test]
