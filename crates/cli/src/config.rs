@@ -240,6 +240,15 @@ impl StoreConfig {
         settings
     }
 
+    /// The unit of the times at which messages leave: the interval, or the smallest part of it, down
+    /// to an eighth, that leaves the work before a message twice the slack.
+    pub fn departure_quantum(&self) -> Duration {
+        let interval = Duration::from_millis(self.interval_ms);
+        let room = 2 * self.proxy_settings().slack;
+        let parts = (2..=8).rev().find(|parts| interval / *parts >= room);
+        interval / parts.unwrap_or(1)
+    }
+
     /// What the epochs run by.
     pub fn proxy_settings(&self) -> fogbank_txn::Settings {
         fogbank_txn::Settings {

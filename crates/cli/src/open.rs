@@ -5,7 +5,8 @@
 //! 2. The cloud side: the store at the URL, recorded if asked.
 //! 3. What the store claims to be is held against what was asked for, before anything changes.
 //! 4. Key, register and commit record: the vault is created or opened.
-//! 5. Engine and directory are created or restored, and the epochs start.
+//! 5. Engine and directory are created or restored, and the epochs start; what the engine sends
+//!    leaves at points of a grid (`fogbank_store::Paced`).
 //!
 //! Closing goes the other way: the epochs end, engine and directory become one checkpoint.
 
@@ -18,7 +19,7 @@ use fogbank_durable::{FileRegister, MemoryRegister, Register, Restored, Vault};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
-use fogbank_store::{Store, StoreError};
+use fogbank_store::{Paced, Store, StoreError};
 use fogbank_txn::{Components, Proxy};
 
 use crate::args::ShapeArgs;
@@ -182,6 +183,8 @@ impl OpenOptions {
     ) -> Result<Proxy> {
         let settings = config.ring_settings();
         let (of_engine, of_proxy) = split_sections(restored);
+        let paced = Paced::new(store, clock.clone(), config.departure_quantum());
+        let store: Arc<dyn Store> = Arc::new(paced);
         let keys = vault.keys();
         let engine = if of_engine.is_empty() {
             RingEngine::create(store, keys, settings, &random).await?

@@ -14,7 +14,7 @@
 //!
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
-//! [`Faulty`], [`Limit`], [`Retry`], and under the feature `testing` the store that lies.
+//! [`Faulty`], [`Limit`], [`Paced`], [`Retry`], and under the feature `testing` the store that lies.
 
 mod call;
 #[cfg(any(test, feature = "testing"))]
@@ -26,6 +26,7 @@ mod forward;
 mod hash;
 mod limit;
 mod memory;
+mod paced;
 mod record;
 mod retry;
 mod shape;
@@ -42,6 +43,7 @@ pub use file::{FileOptions, FileStore};
 pub use hash::{PlaceHasher, PlaceMap};
 pub use limit::Limit;
 pub use memory::MemoryStore;
+pub use paced::Paced;
 pub use record::Recorded;
 pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;

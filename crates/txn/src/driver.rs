@@ -55,7 +55,7 @@ impl Driver {
         settings: &Settings,
         metrics: &Metrics,
     ) -> Self {
-        let grid = Grid::new(shared.clock.now(), settings.interval, settings.slack);
+        let grid = Grid::from(shared.clock.now(), settings.interval, settings.slack);
         let secret = |name| metrics.gauge(Visibility::Secret, name);
         let figures = Figures {
             epochs: metrics.gauge(Visibility::Public, "epochs"),

@@ -29,6 +29,13 @@ pub(crate) struct Point {
 }
 
 impl Grid {
+    /// A grid whose points are multiples of the interval on the clock, `now` or later: where all
+    /// whose times are public can know them.
+    pub(crate) fn from(now: Nanos, interval: Duration, slack: Duration) -> Self {
+        let unit = (interval.as_nanos() as Nanos).max(1);
+        Self::new(now.next_multiple_of(unit), interval, slack)
+    }
+
     /// A grid whose first usable point is one interval after `origin`.
     pub(crate) fn new(origin: Nanos, interval: Duration, slack: Duration) -> Self {
         let interval = interval.as_nanos() as Nanos;

@@ -1,0 +1,99 @@
+//! Calls leave at points of a grid, so that the time at which one leaves does not tell how long the
+//! proxy worked on it.
+//!
+//! What precedes a call takes longer or shorter with secrets: planning follows the stash, sealing a
+//! block costs more than sealing a dummy. So a call waits for the next multiple of the quantum on the
+//! clock; and a call that follows the end of another (a write after a read, a deletion after a
+//! barrier) for the first multiple at least half a quantum after that end, which leaves its cause,
+//! public as it is, always the same room for work.
+//!
+//! What the cloud sees: departures at multiples of the quantum. Work that outlasts its room moves a
+//! departure by one or more whole quanta, which it sees; so the quantum has to be generous.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fogbank_env::{Clock, Nanos};
+
+use crate::store_by_calls;
+use crate::{Call, Reply, Result, Store};
+
+/// Lets calls through to the store inside at multiples of a quantum.
+pub struct Paced<S> {
+    inner: S,
+    clock: Arc<dyn Clock>,
+    quantum: Nanos,
+    /// When the last call that ended did so.
+    ended: AtomicU64,
+}
+
+impl<S: Store> Paced<S> {
+    /// Lets calls leave at multiples of `quantum` on `clock`; at once if it is zero.
+    pub fn new(inner: S, clock: Arc<dyn Clock>, quantum: Duration) -> Self {
+        let quantum = quantum.as_nanos() as Nanos;
+        Self { inner, clock, quantum, ended: AtomicU64::new(0) }
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Reply> {
+        if self.quantum > 0 {
+            let room_after_cause = self.ended.load(Ordering::Relaxed) + self.quantum / 2;
+            let ready = self.clock.now().max(room_after_cause);
+            self.clock.sleep_until(ready.next_multiple_of(self.quantum)).await;
+        }
+        let reply = call.perform(&self.inner).await;
+        self.ended.fetch_max(self.clock.now(), Ordering::Relaxed);
+        reply
+    }
+}
+
+store_by_calls!(Paced);
+
+#[cfg(test)]
+mod tests {
+    use fogbank_env::SystemClock;
+
+    use super::*;
+    use crate::{Delay, Link, MemoryStore, conformance};
+
+    const QUANTUM: Duration = Duration::from_millis(8);
+
+    /// Departures of three calls in a row over a link of 3 ms, each after `work` of the proxy.
+    async fn departures(quantum: Duration, work_micros: [u64; 3]) -> Vec<u64> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let link = Link { round_trip: Duration::from_millis(3), ..Link::instant() };
+        let stream = fogbank_env::Randomness::repeatable(1).stream(fogbank_env::Purpose::Workload);
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (watch, at) = (seen.clone(), clock.clone());
+        let far = crate::Faulty::new(Delay::new(MemoryStore::new(), clock.clone(), link, stream));
+        far.on_call(move |_, _| {
+            watch.lock().unwrap().push(at.now() / 1_000);
+            None
+        });
+        let store = Paced::new(far, clock.clone(), quantum);
+        for work in work_micros {
+            clock.sleep_until(clock.now() + work * 1_000).await;
+            store.barrier().await.unwrap();
+        }
+        let seen = seen.lock().unwrap().clone();
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_within_its_room_is_not_seen() {
+        let idle = departures(QUANTUM, [10, 0, 0]).await;
+        let busy = departures(QUANTUM, [3_000, 2_000, 3_900]).await;
+        assert_eq!(idle, [8_000, 16_000, 24_000]);
+        assert_eq!(busy, idle);
+        // The canary: without the pace the same work is plain to see.
+        let bare = [[10, 0, 0], [3_000, 2_000, 3_900]].map(|w| departures(Duration::ZERO, w));
+        let [idle, busy] = bare;
+        assert_ne!(idle.await, busy.await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn conforms() {
+        let clock = Arc::new(SystemClock::new());
+        conformance::run(&Paced::new(MemoryStore::new(), clock, QUANTUM)).await;
+    }
+}
