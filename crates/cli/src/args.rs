@@ -42,7 +42,8 @@ pub struct PlaceArgs {
     /// The cloud side: file://DIR or memory: (gone when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
-    /// Settings from a TOML file; flags and environment go before it.
+    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
+    /// environment go before it.
     #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
 }
@@ -51,26 +52,28 @@ pub struct PlaceArgs {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShapeArgs {
-    /// Records of at most --value-size bytes that the store can hold (longer ones take several).
+    /// Records of at most --value-size bytes that the store can hold (longer ones take several)
+    /// [new stores: 100000].
     #[arg(long, value_name = "N", env = "FOGBANK_CAPACITY")]
     pub capacity: Option<u32>,
-    /// Bytes of a record's value that one cell holds.
+    /// Bytes of a record's value that one cell holds [new stores: 512 B].
     #[arg(long, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
     pub value_size: Option<ByteSize>,
-    /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one.
+    /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one
+    /// [new stores: 3].
     #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
     pub read_batches: Option<usize>,
-    /// Reads of a read batch.
+    /// Reads of a read batch [new stores: 16]. A command reads at most --read-batches times this.
     #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
     pub batch: Option<usize>,
-    /// Writes of an epoch.
+    /// Writes of an epoch [new stores: 16]. A command changes at most so many records.
     #[arg(long, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
     pub write_batch: Option<usize>,
     /// Milliseconds between batches; 0 sends each as soon as the one before is done, which shows
-    /// the cloud how long the proxy's own work takes (benchmarks only).
+    /// the cloud how long the proxy's own work takes (benchmarks only) [new stores: 60].
     #[arg(long, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
     pub interval_ms: Option<u64>,
-    /// Memory of the proxy for the top of the tree; 0 keeps none.
+    /// Memory of the proxy for the top of the tree; 0 keeps none [new stores: 64MiB].
     #[arg(long, value_name = "SIZE", env = "FOGBANK_CACHE")]
     pub cache: Option<ByteSize>,
     /// Z: real blocks a bucket holds (derived from the capacity).

@@ -55,6 +55,21 @@ impl Place {
         }
     }
 
+    /// A trusted side whose cloud folder is gone must not get an empty one in its place.
+    fn check_sides(&self) -> Result<()> {
+        let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
+        let known = ["key", "register"].iter().any(|file| trusted.join(file).exists());
+        if self.store.is_some() || !known || cloud.exists() {
+            return Ok(());
+        }
+        Err(Error::CannotUse(format!(
+            "{} holds the trusted side of a store, and its cloud side {} is missing; put it back, \
+             say where it is with --store, or choose another --data for a new store",
+            trusted.display(),
+            cloud.display()
+        )))
+    }
+
     fn in_memory(&self) -> bool {
         self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
     }
@@ -111,6 +126,7 @@ impl OpenOptions {
     /// # Errors
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
+        self.place.check_sides()?;
         let lock = lock_trusted_side(&self.place.trusted())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let bare = open_store(&self.place.store_url(), &clock).await?;

@@ -5,15 +5,20 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
-use fogbank_env::Metrics;
+use fogbank_env::{Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
-/// Serves until SIGTERM or SIGINT, then closes the store.
+/// How long clients have to get their answers once the server is told to stop.
+const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
+
+/// Serves until SIGTERM, SIGINT or SIGHUP, then closes the store.
 ///
 /// # Errors
 /// By blame, see [`Error`].
@@ -29,11 +34,33 @@ pub async fn run(args: ServeArgs) -> Result<()> {
         .record(args.record.clone());
     let opened = options.open().await?;
     greet(&place, &opened, listener.address(), &args);
-    let stop = stop_signal()?;
-    listener.serve(opened.proxy().clone(), opened.clock(), metrics, stop).await;
-    eprintln!("stopping: finishing the epoch and closing the store");
+    serve_until_stopped(listener, &opened, metrics).await?;
     opened.close().await?;
     eprintln!("closed; everything acknowledged is kept");
+    Ok(())
+}
+
+/// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then
+/// clients have a moment to get what they asked for: a backlog must not keep a supervisor waiting
+/// until it kills us. What was not answered did not happen.
+async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metrics) -> Result<()> {
+    let (signal, begun) = (stop_signal()?, Arc::new(Notify::new()));
+    let (proxy, clock, told) = (opened.proxy().clone(), opened.clock(), begun.clone());
+    let stop = async move {
+        tokio::select! {
+            () = signal => eprintln!("stopping: finishing the epoch and closing the store"),
+            reason = proxy.stopped() => eprintln!("fogbank: the epochs have ended: {reason}"),
+        }
+        told.notify_one();
+    };
+    let patience = async {
+        begun.notified().await;
+        clock.sleep_until(clock.now() + STOP_GRACE_NANOS).await;
+    };
+    tokio::select! {
+        () = listener.serve(opened.proxy().clone(), opened.clock(), metrics, stop) => {}
+        () = patience => eprintln!("clients were still waiting for answers; they get none"),
+    }
     Ok(())
 }
 
@@ -84,15 +111,17 @@ fn explain(error: resp::Error) -> Error {
     }
 }
 
-/// Completes on SIGTERM or SIGINT.
+/// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed).
 fn stop_signal() -> Result<impl Future<Output = ()>> {
     let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
-    let (mut terminate, mut interrupt) =
-        (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    let mut terminate = watch(SignalKind::terminate())?;
+    let mut interrupt = watch(SignalKind::interrupt())?;
+    let mut hang_up = watch(SignalKind::hangup())?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
         }
     })
 }

@@ -30,6 +30,15 @@ pub enum KeyFileError {
         /// Its permission bits.
         mode: u32,
     },
+    /// There is a store and no key.
+    #[error(
+        "the key file {path} is missing; put back your copy of it: without the key nobody can read \
+         the store (nothing was changed)"
+    )]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// It is not a key file of this version.
     #[error("{path} is not a fogbank key file; restore it from your copy (nothing was changed)")]
     NotAKey {
@@ -60,6 +69,9 @@ pub fn load_or_create(
     match File::open(path) {
         Ok(file) => load(path, file),
         Err(e) if e.kind() == ErrorKind::NotFound && may_create => create(path, stream).map_err(io),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            Err(KeyFileError::Missing { path: path.to_owned() })
+        }
         Err(e) => Err(io(e)),
     }
 }

@@ -98,7 +98,7 @@ fn a_key_file_is_private_kept_and_never_replaced() {
     let path = folder.path().join("key");
     let mut stream = Randomness::repeatable(1).stream(Purpose::MasterKey);
     let missing = load_or_create(&path, &mut stream, false);
-    assert!(matches!(missing, Err(KeyFileError::Io { .. })));
+    assert!(matches!(missing, Err(KeyFileError::Missing { .. })));
 
     load_or_create(&path, &mut stream, true).unwrap();
     let text = fs::read(&path).unwrap();

@@ -95,6 +95,17 @@ impl Proxy {
         self.shared.with(|core| core.epoch)
     }
 
+    /// Completes when the epochs have stopped, with the reason: from then on nothing is answered.
+    pub async fn stopped(&self) -> Error {
+        loop {
+            let beat = self.shared.next_beat();
+            if let Some(error) = self.shared.with(|core| core.stopped.clone()) {
+                return error;
+            }
+            beat.await;
+        }
+    }
+
     /// Admits nothing more, finishes the open epoch, runs one of dummies only, and hands back what
     /// a checkpoint needs.
     pub async fn close(self) -> Result<Closed> {
