@@ -76,11 +76,16 @@ impl Planner {
     fn pull_stored(&mut self, name: ChunkName) {
         let mut unread = std::mem::take(&mut self.scratch.unread);
         self.buckets.unread(name.chunk, &mut unread);
-        self.plan.cells.message.push(name, unread.iter().map(|(slot, _)| *slot));
-        for (slot, block) in &unread {
-            let payload = self.pull_block(*block);
-            self.plan.cells.fetches.push(Fetch::of(&name, *slot, *block, payload));
-        }
+        let mut payloads = std::mem::take(&mut self.scratch.payloads);
+        payloads.clear();
+        payloads.extend(unread.iter().map(|(_, block)| self.pull_block(*block)));
+        let window = self.plan.window(self.window_cells);
+        window.message.push(name, unread.iter().map(|(slot, _)| *slot));
+        let fetches = unread.iter().zip(&payloads);
+        window
+            .fetches
+            .extend(fetches.map(|((slot, b), payload)| Fetch::of(&name, *slot, *b, *payload)));
+        self.scratch.payloads = payloads;
         self.scratch.unread = unread;
         self.superseded.push(name);
     }

@@ -1,13 +1,14 @@
-//! Carrying out a plan: one message, then every cell verified, then payloads in place.
+//! Carrying out a plan: one message, every cell verified, payloads in place.
 //!
-//! Nothing is used before every cell of the message has verified. A plain read opens each cell,
+//! A long message is sent in windows, the next while the one before is opened. Nothing is used
+//! before every cell of all of them has verified. A plain read opens each cell,
 //! dummies and stale blocks into a scratch buffer. An XORed path is one cell: the dummies on the
 //! path are sealed again and cancelled, and what is left must open as the block sought, or be all
 //! zero if none was; so a change of any cell of the path is caught, wherever the block was.
 
 use fogbank_env::compute;
 use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
-use fogbank_store::{Cell, StoreError, XorCells};
+use fogbank_store::{Cell, Store, StoreError};
 use rayon::prelude::*;
 
 use super::RingEngine;
@@ -39,42 +40,53 @@ impl RingEngine {
     }
 
     async fn fetch_planned(&mut self, plan: &Plan) -> Result<()> {
-        let (cells, paths) = tokio::join!(self.read_cells(&plan.cells), self.read_paths(plan));
-        let (cells, paths) = (cells?, paths?);
-        self.count_fetched(plan);
-        let (keys, slab) = (&*self.keys, &mut self.slab);
+        let (store, keys, slab) = (&*self.store, &*self.keys, &mut self.slab);
+        let mut windows = plan.cells.iter();
+        let mut window = windows.next();
+        let (cells, paths) = tokio::join!(read_cells(store, window), read_paths(store, plan));
+        let (mut cells, paths) = (cells?, paths?);
         compute(|| {
-            check_lengths(plan, &cells, &paths)?;
-            let opened = open_cells(keys, &plan.cells.fetches, &cells, slab);
-            let cancelled = open_paths(keys, plan, &paths, slab);
-            opened.max(cancelled).into_result()
-        })
-    }
-
-    async fn read_cells(&self, reads: &Reads) -> Result<Vec<Cell>> {
-        if reads.is_empty() {
-            return Ok(Vec::new());
+            check_length(&paths, plan.path_ends.len())?;
+            open_paths(keys, plan, &paths, slab).into_result()
+        })?;
+        while let Some(here) = window {
+            window = windows.next();
+            let open = async {
+                compute(|| {
+                    check_length(&cells, here.fetches.len())?;
+                    open_cells(keys, &here.fetches, &cells, slab).into_result()
+                })
+            };
+            let (next, opened) = tokio::join!(read_cells(store, window), open);
+            opened?;
+            cells = next?;
         }
-        self.store.read_cells(&reads.message).await.map_err(blame)
-    }
-
-    async fn read_paths(&self, plan: &Plan) -> Result<Vec<Cell>> {
-        match self.store.xor() {
-            Some(xor) if !plan.paths.is_empty() => read_xor(xor, plan).await,
-            _ => Ok(Vec::new()),
-        }
+        self.count_fetched(plan);
+        Ok(())
     }
 
     fn count_fetched(&mut self, plan: &Plan) {
-        let received = plan.cells.fetches.len() + plan.path_ends.len();
-        self.moved.cells_read += (plan.cells.fetches.len() + plan.paths.fetches.len()) as u64;
-        self.moved.cells_received += received as u64;
+        let cells = plan.cell_count();
+        self.moved.cells_read += (cells + plan.paths.fetches.len()) as u64;
+        self.moved.cells_received += (cells + plan.path_ends.len()) as u64;
         self.moved.read_calls += 1;
     }
 }
 
-async fn read_xor(xor: &dyn XorCells, plan: &Plan) -> Result<Vec<Cell>> {
-    xor.read_xor(&plan.paths.message, &plan.path_ends).await.map_err(blame)
+async fn read_cells(store: &dyn Store, window: Option<&Reads>) -> Result<Vec<Cell>> {
+    match window {
+        Some(reads) if !reads.is_empty() => store.read_cells(&reads.message).await.map_err(blame),
+        _ => Ok(Vec::new()),
+    }
+}
+
+async fn read_paths(store: &dyn Store, plan: &Plan) -> Result<Vec<Cell>> {
+    match store.xor() {
+        Some(xor) if !plan.paths.is_empty() => {
+            xor.read_xor(&plan.paths.message, &plan.path_ends).await.map_err(blame)
+        }
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// A store's error by who is to blame for it.
@@ -86,9 +98,8 @@ pub(super) fn blame(error: StoreError) -> Error {
     }
 }
 
-fn check_lengths(plan: &Plan, cells: &[Cell], paths: &[Cell]) -> Result<()> {
-    let complete = cells.len() == plan.cells.fetches.len() && paths.len() == plan.path_ends.len();
-    if complete { Ok(()) } else { Err(Error::CloudLied) }
+fn check_length(reply: &[Cell], expected: usize) -> Result<()> {
+    if reply.len() == expected { Ok(()) } else { Err(Error::CloudLied) }
 }
 
 /// What came of verifying cells; the worst of many counts.

@@ -17,6 +17,10 @@ use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
 use crate::stash::{Held, Stash};
 
+/// Cells that are asked for, or sealed and written, in one call: enough to keep a link or a disk
+/// busy, little beside what the proxy holds anyway.
+pub(super) const WINDOW_BYTES: usize = 8 << 20;
+
 /// One path read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
@@ -73,20 +77,37 @@ impl Fetch {
 /// What a batch reads.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Reads in the order of planning: evictions and reshuffles, and path reads unless XORed.
-    pub cells: Reads,
+    /// Reads in the order of planning: evictions and reshuffles, and path reads unless XORed. In
+    /// windows, so that the replies take bounded memory; what is read decides where they end.
+    pub cells: Vec<Reads>,
     /// Path reads that the cloud XORs, and where each path ends.
     pub paths: Reads,
     pub path_ends: Vec<u32>,
 }
 
 impl Plan {
+    /// Where the next read goes, with windows of about `cells_max` cells.
+    pub fn window(&mut self, cells_max: usize) -> &mut Reads {
+        match self.cells.last() {
+            Some(last) if last.fetches.len() < cells_max => {}
+            _ => self.cells.push(Reads::default()),
+        }
+        let last = self.cells.len() - 1;
+        &mut self.cells[last]
+    }
+
+    /// All reads that are not XORed.
+    pub fn cell_count(&self) -> usize {
+        self.cells.iter().map(|window| window.fetches.len()).sum()
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty() && self.paths.is_empty()
+        self.cells.iter().all(Reads::is_empty) && self.paths.is_empty()
     }
 
     pub fn clear(&mut self) {
-        self.cells.clear();
+        self.cells.truncate(1);
+        self.cells.iter_mut().for_each(Reads::clear);
         self.paths.clear();
         self.path_ends.clear();
     }
@@ -131,6 +152,7 @@ pub(super) struct Planner {
     #[cfg(test)]
     pub(super) shallow_first: bool,
     full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
+    pub(super) window_cells: usize,
     xor: bool,
     leaves: Stream,
     padding: Stream,
@@ -141,6 +163,7 @@ pub(super) struct Planner {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub unread: Vec<(u16, u32)>,
+    pub payloads: Vec<Handle>,
     pub bin: Vec<Held>,
     pub sorted: Vec<Held>,
 }
@@ -166,6 +189,7 @@ impl Planner {
             #[cfg(test)]
             shallow_first: false,
             full: Vec::new(),
+            window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1),
             xor,
             leaves: from.stream(Purpose::Leaves),
             padding: from.stream(Purpose::Padding),
@@ -277,7 +301,10 @@ impl Planner {
             self.full.push((level, request.leaf));
         }
         let name = ChunkName { array: self.array, chunk, version: head.version };
-        let reads = if self.xor { &mut self.plan.paths } else { &mut self.plan.cells };
+        let reads = match self.xor {
+            true => &mut self.plan.paths,
+            false => self.plan.window(self.window_cells),
+        };
         match index {
             Some(index) => {
                 let payload = self.handles.claim();

@@ -1,7 +1,7 @@
 //! The end of an epoch: every image is given slots, sealed, and written once.
 //!
 //! Which buckets are written, and their sizes, follow from the paths read and evicted. The write is
-//! cut into windows of bounded memory; what it supersedes is deleted only once it is durable.
+//! cut into windows of bounded memory, one sealed while the one before is written; what it supersedes is deleted only once it is durable.
 
 use bytes::Bytes;
 use fogbank_env::compute;
@@ -12,13 +12,10 @@ use rayon::prelude::*;
 use super::RingEngine;
 use super::bucket::{Bucket, Images, Kept, NO_IMAGE};
 use super::execute::blame;
-use super::plan::Planner;
+use super::plan::{Planner, WINDOW_BYTES};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
 use crate::{Error, Result};
-
-/// Sealed bytes that are held at a time.
-const WINDOW_BYTES: usize = 128 << 20;
 
 impl RingEngine {
     /// Writes every image, waits until that is durable, and lets go of what it supersedes.
@@ -49,15 +46,26 @@ impl RingEngine {
         let slots = usize::from(geometry.bucket.slots());
         let mut orders = vec![0; images.len() * slots];
         let window = (WINDOW_BYTES / geometry.chunk_bytes()).max(1);
+        let mut sealed = Vec::new();
         for (images, orders) in images.chunks(window).zip(orders.chunks_mut(window * slots)) {
-            let writes = compute(|| self.seal_images(tick, images, orders));
-            self.moved.cells_written += (writes.len() * slots) as u64;
+            let seal = async { compute(|| self.seal_images(tick, images, orders)) };
+            let (written, next) = tokio::join!(self.write_sealed(sealed), seal);
+            written?;
+            sealed = next;
+            self.moved.cells_written += (sealed.len() * slots) as u64;
             self.moved.write_calls += 1;
-            self.store.write_chunks(writes).await.map_err(blame)?;
         }
+        self.write_sealed(sealed).await?;
         let (opening, _) = self.keys.current();
         compute(|| self.planner.settle(version(opening, tick), images, &orders));
         Ok(())
+    }
+
+    async fn write_sealed(&self, writes: Vec<ChunkWrite>) -> Result<()> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.store.write_chunks(writes).await.map_err(blame)
     }
 
     /// The number of this write-back; none is ever used twice in an opening.

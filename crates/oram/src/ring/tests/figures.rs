@@ -70,7 +70,7 @@ impl Plane {
 
     fn done(&mut self) {
         let plan = &mut self.planner.plan;
-        self.read += (plan.cells.fetches.len() + plan.path_ends.len()) as u64;
+        self.read += (plan.cell_count() + plan.path_ends.len()) as u64;
         plan.clear();
         for handle in std::mem::take(&mut self.planner.retired) {
             self.planner.handles.release(handle);
