@@ -85,38 +85,35 @@ impl Job<'_> {
         for want in self.wanted {
             let Some(frame) = want.frame else { continue };
             for run in want.runs() {
-                let (here, left) = std::mem::take(&mut rest).split_at_mut(run.bytes.len());
+                let kept_bytes = want.kept_bytes(&run);
+                let (here, left) = std::mem::take(&mut rest).split_at_mut(kept_bytes);
                 rest = left;
-                want.array.read_frame(frame, run.bytes.start, here)?;
+                if kept_bytes == run.bytes.len() {
+                    want.array.read_frame(frame, run.bytes.start, here)?;
+                } else {
+                    let mut gapped = buffers.take(run.bytes.len());
+                    want.array.read_frame(frame, run.bytes.start, gapped.as_mut())?;
+                    want.close_gaps(&run, gapped.as_ref(), here);
+                }
             }
         }
         self.cut(&buffer.freeze());
         Ok(())
     }
 
-    /// Cuts the buffer into the entries of the reply, walking the runs as they were read.
+    /// Cuts the buffer into the entries of the reply.
     fn cut(&mut self, buffer: &Bytes) {
-        let (mut entry, mut base) = (0, 0);
+        let (mut entry, mut start) = (0, 0);
         for want in self.wanted {
             let entries = &mut self.reply[entry..entry + want.part.entries()];
             entry += entries.len();
             if want.frame.is_none() {
                 continue;
             }
-            for run in want.runs() {
-                match want.part {
-                    Part::Whole => {
-                        entries[0] = Cell::Bytes(buffer.slice(base..base + run.bytes.len()));
-                    }
-                    Part::Cells(cells) => {
-                        let cell_bytes = want.array.shape.cell_bytes as usize;
-                        for at in run.cells {
-                            let start = base + cells[at] as usize * cell_bytes - run.bytes.start;
-                            entries[at] = Cell::Bytes(buffer.slice(start..start + cell_bytes));
-                        }
-                    }
-                }
-                base += run.bytes.len();
+            let entry_bytes = want.bytes() / entries.len().max(1);
+            for cell in entries {
+                *cell = Cell::Bytes(buffer.slice(start..start + entry_bytes));
+                start += entry_bytes;
             }
         }
     }
@@ -129,8 +126,31 @@ struct Run {
 }
 
 impl Wanted<'_> {
+    /// Bytes of its entries.
     fn bytes(&self) -> usize {
-        if self.frame.is_none() { 0 } else { self.runs().map(|run| run.bytes.len()).sum() }
+        match self.part {
+            _ if self.frame.is_none() => 0,
+            Part::Whole => self.array.shape.chunk_bytes(),
+            Part::Cells(cells) => cells.len() * self.array.shape.cell_bytes as usize,
+        }
+    }
+
+    /// Bytes of a run less its gaps.
+    fn kept_bytes(&self, run: &Run) -> usize {
+        match self.part {
+            Part::Whole => run.bytes.len(),
+            Part::Cells(_) => run.cells.len() * self.array.shape.cell_bytes as usize,
+        }
+    }
+
+    /// Copies the cells of a run together: a reply that is kept for a while does not keep the gaps.
+    fn close_gaps(&self, run: &Run, gapped: &[u8], kept: &mut [u8]) {
+        let Part::Cells(cells) = self.part else { return };
+        let cell_bytes = self.array.shape.cell_bytes as usize;
+        for (cell, kept) in cells[run.cells.clone()].iter().zip(kept.chunks_exact_mut(cell_bytes)) {
+            let start = usize::from(*cell) * cell_bytes - run.bytes.start;
+            kept.copy_from_slice(&gapped[start..start + cell_bytes]);
+        }
     }
 
     fn runs(&self) -> impl Iterator<Item = Run> {
