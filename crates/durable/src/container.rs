@@ -111,7 +111,7 @@ pub(crate) async fn read(
     keys: &IncarnationKeys,
     of: CheckpointName,
 ) -> Result<Vec<Section>> {
-    let (mut stream, mut tags) = (Vec::new(), Vec::new());
+    let (mut stream, mut tags, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     for piece in 0..of.pieces {
         let name = piece_name(of.opening, of.sequence, piece);
         let (sealed, _) = store.blob_get(&name).await?.ok_or(Error::CloudLied)?;
@@ -119,21 +119,42 @@ pub(crate) async fn read(
         let opened = keys.blobs().open(place, name.as_bytes(), &sealed);
         stream.extend_from_slice(&opened.map_err(|_| Error::CloudLied)?);
         tags.push(digest(&[&sealed]));
+        take_complete(&mut stream, &mut sections)?;
     }
     if digest(&[tags.as_flattened()]) != of.digest {
         return Err(Error::CloudLied);
     }
-    parse(&stream)
+    if stream.is_empty() {
+        Ok(sections)
+    } else {
+        Err(Error::Bug("bytes after the last section".into()))
+    }
 }
 
-fn parse(stream: &[u8]) -> Result<Vec<Section>> {
-    let mut r = SectionReader(stream);
-    let mut sections = Vec::new();
-    while r.0.len() >= HEADER_BYTES {
-        let (tag, length, padded_len) = (r.u16()?, r.u64()? as usize, r.u64()? as usize);
-        let body = r.raw(padded_len)?;
-        let data = body.get(..length).ok_or_else(|| Error::Bug("section past its end".into()))?;
-        sections.push(Section { tag, padded_len, data: data.to_vec() });
+/// Moves the sections that are complete off the front of the stream: most of it is padding, and a
+/// large store's would not be small.
+fn take_complete(stream: &mut Vec<u8>, sections: &mut Vec<Section>) -> Result<()> {
+    let mut rest = SectionReader(stream);
+    while let Some(section) = next_section(&mut rest)? {
+        sections.push(section);
     }
-    if r.is_empty() { Ok(sections) } else { Err(Error::Bug("bytes after the last section".into())) }
+    let taken = stream.len() - rest.0.len();
+    stream.drain(..taken);
+    Ok(())
+}
+
+/// The next section, if all of it is there.
+fn next_section(stream: &mut SectionReader<'_>) -> Result<Option<Section>> {
+    if stream.0.len() < HEADER_BYTES {
+        return Ok(None);
+    }
+    let mut r = SectionReader(stream.0);
+    let (tag, length, padded_len) = (r.u16()?, r.u64()? as usize, r.u64()? as usize);
+    if r.0.len() < padded_len {
+        return Ok(None);
+    }
+    let body = r.raw(padded_len)?;
+    let data = body.get(..length).ok_or_else(|| Error::Bug("section past its end".into()))?;
+    stream.0 = r.0;
+    Ok(Some(Section { tag, padded_len, data: data.to_vec() }))
 }

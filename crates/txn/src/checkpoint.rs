@@ -38,27 +38,58 @@ pub(crate) fn is_piece(section: &Section) -> bool {
 
 /// The directory in pieces of public lengths.
 pub(crate) fn save(directory: &Directory, shape: &BatchShape, key_budget: usize) -> Vec<Section> {
-    let mut stream = Vec::new();
-    stream.extend_from_slice(&(directory.len() as u64).to_le_bytes());
+    let bound = HEAD_BYTES + shape.capacity as usize * (ENTRY_BYTES + key_budget);
+    let mut pieces = Pieces::new(PIECE_BYTES.max(bound.div_ceil(PIECES_MAX)));
+    pieces.append(&(directory.len() as u64).to_le_bytes());
     for (key, entry) in directory.iter() {
         let stat = entry.stat();
-        stream.extend_from_slice(&(key.encoded_len() as u16).to_le_bytes());
-        stream.extend_from_slice(key.encoded());
-        stream.extend_from_slice(&stat.attr.to_le_bytes());
-        stream.extend_from_slice(&stat.len.to_le_bytes());
+        pieces.append(&(key.encoded_len() as u16).to_le_bytes());
+        pieces.append(key.encoded());
+        pieces.append(&stat.attr.to_le_bytes());
+        pieces.append(&stat.len.to_le_bytes());
         for address in directory.blocks(entry) {
-            stream.extend_from_slice(&address.0.to_le_bytes());
+            pieces.append(&address.0.to_le_bytes());
         }
     }
-    let bound = HEAD_BYTES + shape.capacity as usize * (ENTRY_BYTES + key_budget);
-    let piece = PIECE_BYTES.max(bound.div_ceil(PIECES_MAX));
-    (0..bound.div_ceil(piece))
-        .map(|index| Section {
-            tag: FIRST_TAG + index as u16,
-            padded_len: piece.min(bound - index * piece),
-            data: part(&stream, index * piece, piece).to_vec(),
-        })
-        .collect()
+    pieces.into_sections(bound)
+}
+
+/// A stream in pieces of equal length: never in memory twice.
+struct Pieces {
+    piece_bytes: usize,
+    full: Vec<Vec<u8>>,
+    last: Vec<u8>,
+}
+
+impl Pieces {
+    fn new(piece_bytes: usize) -> Self {
+        Self { piece_bytes, full: Vec::new(), last: Vec::new() }
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.piece_bytes - self.last.len();
+            let (head, tail) = bytes.split_at(bytes.len().min(room));
+            self.last.extend_from_slice(head);
+            bytes = tail;
+            if self.last.len() == self.piece_bytes {
+                self.full.push(std::mem::take(&mut self.last));
+            }
+        }
+    }
+
+    /// As many sections as a stream of `bound` bytes has; those behind the last piece are empty.
+    fn into_sections(mut self, bound: usize) -> Vec<Section> {
+        self.full.push(self.last);
+        let mut pieces = self.full.into_iter();
+        (0..bound.div_ceil(self.piece_bytes))
+            .map(|index| Section {
+                tag: FIRST_TAG + index as u16,
+                padded_len: self.piece_bytes.min(bound - index * self.piece_bytes),
+                data: pieces.next().unwrap_or_default(),
+            })
+            .collect()
+    }
 }
 
 /// The directory that [`save`] wrote, checked against the engine's shape.
@@ -69,7 +100,7 @@ pub(crate) fn restore(sections: &[Section], shape: &BatchShape) -> Result<Direct
     if pieces.is_empty() || !in_order {
         return Err(Error::BadCheckpoint("a piece is missing"));
     }
-    let stream: Vec<u8> = pieces.iter().flat_map(|section| &section.data).copied().collect();
+    let stream = pieces.iter().map(|section| &section.data[..]).collect::<Vec<_>>().concat();
     read(&stream, shape).ok_or(Error::BadCheckpoint("it cannot be read"))?
 }
 
@@ -95,9 +126,4 @@ fn read(mut stream: &[u8], shape: &BatchShape) -> Option<Result<Directory>> {
         directory.put(&key, Stat { len, attr }, &blocks);
     }
     Some(Ok(directory))
-}
-
-fn part(stream: &[u8], from: usize, len: usize) -> &[u8] {
-    let from = from.min(stream.len());
-    &stream[from..stream.len().min(from + len)]
 }
