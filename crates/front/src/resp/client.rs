@@ -6,7 +6,7 @@ use super::reply::Version;
 use fogbank_env::{Clock, Metrics};
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all clients of one front end share.
@@ -25,6 +25,8 @@ pub struct Server {
     pub clock: Arc<dyn Clock>,
     /// When this server started, Unix ms.
     pub started_ms: u64,
+    /// Bytes of all commands that wait for their epoch.
+    pub waiting_bytes: AtomicUsize,
     password: Option<Vec<u8>>,
     next_id: AtomicU64,
     clients: Mutex<BTreeMap<u64, Listed>>,
@@ -60,6 +62,7 @@ impl Server {
             secret_metrics: settings.secret_metrics,
             started_ms: clock.wall_ms(),
             clock,
+            waiting_bytes: AtomicUsize::new(0),
             password: settings.password.clone().map(String::into_bytes),
             next_id: AtomicU64::new(1),
             clients: Mutex::default(),

@@ -7,7 +7,8 @@
 //! 3. Replies leave from the front of that queue as their epochs end, many in one write.
 //!
 //! Invariants: replies are in the order of requests; reading goes on while replies wait to be
-//! written (a client may send all before it reads any), up to the limits; after malformed input
+//! written (a client may send all before it reads any), up to the limits, its own and that of all
+//! connections together, and always if none of its own waits; after malformed input
 //! nothing more of this connection is executed, and no other connection notices.
 //!
 //! Who watches the network between client and proxy sees replies leave when epochs end. That side
@@ -25,6 +26,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
@@ -45,6 +47,8 @@ pub struct Connection {
     transaction: Option<Transaction>,
     watched: Vec<Slot>,
     watched_keys: usize,
+    /// There was no room for a request that may be there already.
+    held_back: bool,
     /// No more requests are taken; what was accepted is answered.
     closing: bool,
 }
@@ -85,6 +89,7 @@ impl Connection {
             transaction: None,
             watched: Vec::new(),
             watched_keys: 0,
+            held_back: false,
             closing: false,
         }
     }
@@ -125,7 +130,6 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let was_full = self.is_full();
         let written = loop {
             let all_encoded = self.poll_replies(context);
             let written = self.poll_write(stream, context)?;
@@ -149,14 +153,29 @@ impl Connection {
                 Poll::Ready(Ok(false))
             }
             Poll::Ready(_) => Poll::Ready(Ok(false)),
-            Poll::Pending if was_full => Poll::Ready(Ok(false)), // input may hold requests
+            Poll::Pending if self.held_back => Poll::Ready(Ok(false)),
             Poll::Pending => Poll::Pending,
         }
     }
 
     fn is_full(&self) -> bool {
         let limits = &self.client.server.limits;
-        self.replies.len() >= limits.pipeline_max || self.waiting_bytes >= limits.queued_bytes_max
+        let all = self.client.server.waiting_bytes.load(Ordering::Relaxed);
+        self.replies.len() >= limits.pipeline_max
+            || self.waiting_bytes >= limits.queued_bytes_max
+            || (self.waiting_bytes > 0 && all >= limits.waiting_bytes_max)
+    }
+
+    /// Bytes of a command begin to wait.
+    fn wait_for(&mut self, bytes: usize) {
+        self.waiting_bytes += bytes;
+        self.client.server.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of a command wait no more.
+    fn release(&mut self, bytes: usize) {
+        self.waiting_bytes -= bytes;
+        self.client.server.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn is_output_full(&self) -> bool {
@@ -209,15 +228,21 @@ impl Connection {
                     }
                 },
             }
-            self.waiting_bytes -= awaited.bytes;
+            let bytes = awaited.bytes;
             self.replies.pop_front();
+            self.release(bytes);
         }
         false
     }
 
     /// Takes every complete request off the input.
     fn take_requests(&mut self) {
-        while !self.closing && !self.is_full() {
+        self.held_back = false;
+        while !self.closing {
+            if self.is_full() {
+                self.held_back = true;
+                return;
+            }
             match self.decoder.next(&mut self.input, self.client.authenticated) {
                 Ok(Some(request)) => self.accept(request),
                 Ok(None) => return,
@@ -247,7 +272,7 @@ impl Connection {
     fn submit(&mut self, work: Work, bytes: usize) {
         let version = self.client.listed.version;
         let answer = Answer::Running(Box::pin(self.session.submit(work)));
-        self.waiting_bytes += bytes;
+        self.wait_for(bytes);
         self.replies.push_back(Awaited { version, bytes, answer });
     }
 
@@ -412,6 +437,12 @@ impl Connection {
         client.authenticated = !client.server.has_password();
         client.relist();
         self.answer(Reply::Simple("RESET"));
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.release(self.waiting_bytes);
     }
 }
 

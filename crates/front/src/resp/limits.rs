@@ -21,6 +21,10 @@ pub struct Limits {
     /// Bytes queued between `MULTI` and `EXEC`; also bytes of commands waiting for their epoch and
     /// of the replies that wait behind them.
     pub queued_bytes_max: usize,
+    /// Bytes of commands of all connections that wait for their epoch, unless three epochs of
+    /// writes are more; beyond it no connection takes a further command until one of its own has
+    /// been answered.
+    pub waiting_bytes_max: usize,
     /// Bytes of replies that a client has not yet taken; beyond it the connection is closed.
     pub output_bytes_max: usize,
 }
@@ -36,6 +40,7 @@ impl Default for Limits {
             pipeline_max: 100_000,
             queued_max: 100_000,
             queued_bytes_max: 64 * 1024 * 1024,
+            waiting_bytes_max: 16 * 1024 * 1024,
             output_bytes_max: 256 * 1024 * 1024,
         }
     }

@@ -119,7 +119,10 @@ impl Listener {
             cursors: Default::default(),
         });
         let port = self.address.port();
-        let server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
+        let mut server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
+        // One epoch is being committed, one is open and one arrives.
+        let epochs = 3 * limits.records_written_max.saturating_mul(limits.block_bytes);
+        server.limits.waiting_bytes_max = server.limits.waiting_bytes_max.max(epochs);
         let server = Arc::new(server);
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
