@@ -75,8 +75,7 @@ mod tests {
             clock.sleep_until(clock.now() + work * 1_000).await;
             store.barrier().await.unwrap();
         }
-        let seen = seen.lock().unwrap().clone();
-        seen
+        std::mem::take(&mut seen.lock().unwrap())
     }
 
     #[tokio::test(start_paused = true)]

@@ -265,7 +265,7 @@ impl Connection {
         let mut encoded = BytesMut::new();
         reply.encode(version, &mut encoded);
         let bytes = encoded.len();
-        self.waiting_bytes += bytes;
+        self.wait_for(bytes);
         self.replies.push_back(Awaited { version, bytes, answer: Answer::Ready(encoded) });
     }
 
