@@ -25,6 +25,7 @@ allow() {
 allow env ""
 allow store "env"
 allow seal "env"
+allow audit "env store"
 allow durable "env seal store"
 allow oram "env seal store durable"
 allow txn "env seal store durable oram"

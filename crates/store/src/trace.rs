@@ -12,6 +12,7 @@ mod decode;
 mod encode;
 mod event;
 mod exchange;
+mod public;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use event::{
     Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
 };
 pub use exchange::{Exchange, Exchanges};
+pub use public::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
 pub use reader::{TraceError, TraceReader, Truncation};
 pub use writer::{Fingerprints, TraceOptions, TraceSummary, TraceWriter};
 

@@ -1,0 +1,1 @@
+//! The public state machine of an engine, written apart from it on purpose.

@@ -1,0 +1,111 @@
+//! The public configuration in the head of a trace: all that a reader of it needs to know what the
+//! traffic ought to look like. Nothing in it is secret; the cloud could work out most of it.
+
+use serde::{Deserialize, Serialize};
+
+/// What the head of a trace says about the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicConfig {
+    /// Whether departures are exact to the nanosecond.
+    pub clock: TraceClock,
+    /// The engine and its shape.
+    #[serde(flatten)]
+    pub engine: EngineConfig,
+}
+
+/// What clock the times of a trace are by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TraceClock {
+    /// The machine's: departures come a little after their points.
+    Real,
+    /// A simulated one: departures are their points.
+    Virtual,
+}
+
+/// Which engine ran, and its public shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "engine", rename_all = "lowercase")]
+pub enum EngineConfig {
+    /// Obladi's batch-parallel Ring ORAM.
+    Ring(RingConfig),
+}
+
+/// The public shape of a `ring` store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingConfig {
+    /// Logical blocks.
+    pub capacity: u32,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// R: read batches of an epoch.
+    pub read_batches: u32,
+    /// Path reads of a read batch.
+    pub read_batch: u32,
+    /// Slots of a write batch.
+    pub write_batch: u32,
+    /// The points of the epochs' grid are multiples of this; 0 is back to back.
+    pub interval_ns: u64,
+    /// How long after its point a batch is sent.
+    pub slack_ns: u64,
+    /// Departures are multiples of this; 0 is at once.
+    pub quantum_ns: u64,
+    /// Z.
+    pub reals: u16,
+    /// S.
+    pub dummies: u16,
+    /// A.
+    pub evict_every: u16,
+    /// L: the root is level 0, leaves are level L.
+    pub leaf_level: u8,
+    /// Levels kept in the proxy, from the root.
+    pub cached_levels: u8,
+    /// The array of the tree.
+    pub array: u16,
+    /// Bytes of a sealed cell.
+    pub cell_bytes: u32,
+    /// Cells that one message names at most before the next window of a batch begins.
+    pub window_cells: u32,
+    /// Buckets that one message writes at most.
+    pub window_chunks: u32,
+    /// Whether rewritten buckets stay in the proxy to the end of the epoch.
+    pub epoch_buffer: bool,
+    /// Whether the last read batch of an epoch fetches for the write batch's evictions.
+    pub prefetch: bool,
+    /// Whether a path read is one XORed cell.
+    pub xor: bool,
+    /// Whether superseded versions stay until a later, public moment.
+    pub keep_superseded: bool,
+    /// Sizes of the objects around the tree; `None` where a bare engine runs.
+    pub vault: Option<VaultConfig>,
+}
+
+/// Sizes of the objects with which a store is opened and closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VaultConfig {
+    /// Bytes of the commit record in the first opening.
+    pub commit_bytes: u64,
+    /// Bytes that every further opening adds to it.
+    pub commit_bytes_an_opening: u64,
+    /// Bytes of all pieces of a checkpoint but the last.
+    pub piece_bytes: u64,
+    /// How many pieces.
+    pub pieces: u32,
+    /// Bytes of the last.
+    pub last_piece_bytes: u64,
+}
+
+impl PublicConfig {
+    /// The JSON for the head of a trace.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads what [`PublicConfig::encode`] wrote.
+    ///
+    /// # Errors
+    /// What does not fit, in words.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|e| e.to_string())
+    }
+}
