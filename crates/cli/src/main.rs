@@ -1,5 +1,6 @@
 //! The binary: parse, dispatch, exit.
 
+mod allocator;
 mod bench;
 mod serve;
 
@@ -7,14 +8,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use fogbank::args::{BenchCommand, Cli, Command};
-use mimalloc::MiMalloc;
-
-/// Bucket images come and go by the tens of megabytes an epoch; the system's allocator gives that
-/// memory back each time and a quarter of an epoch goes into clearing pages (decision 0004).
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    allocator::share_arenas();
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
