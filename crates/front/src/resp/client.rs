@@ -3,6 +3,7 @@
 use super::keyspace::Bounds;
 use super::limits::Limits;
 use super::reply::Version;
+use super::watcher::Watcher;
 use fogbank_env::{Clock, Metrics};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -27,6 +28,8 @@ pub struct Server {
     pub started_ms: u64,
     /// Bytes of all commands that wait for their epoch.
     pub waiting_bytes: AtomicUsize,
+    /// Who looks on, if anybody.
+    pub watcher: Option<Arc<dyn Watcher>>,
     password: Option<Vec<u8>>,
     next_id: AtomicU64,
     clients: Mutex<BTreeMap<u64, Listed>>,
@@ -63,6 +66,7 @@ impl Server {
             started_ms: clock.wall_ms(),
             clock,
             waiting_bytes: AtomicUsize::new(0),
+            watcher: None,
             password: settings.password.clone().map(String::into_bytes),
             next_id: AtomicU64::new(1),
             clients: Mutex::default(),

@@ -19,6 +19,7 @@ use super::command::{Action, Command, Control, lookup, misfit, reply_of};
 use super::frame::{Decoder, ProtocolError, Request};
 use super::program::{Queued, Slot, Work, refusal};
 use super::reply::{Reply, Version};
+use super::watcher::{tell, timed};
 use bytes::{Buf, BytesMut};
 use fogbank_txn::{Error, Session};
 use std::collections::VecDeque;
@@ -271,7 +272,12 @@ impl Connection {
 
     fn submit(&mut self, work: Work, bytes: usize) {
         let version = self.client.listed.version;
-        let answer = Answer::Running(Box::pin(self.session.submit(work)));
+        let answer = self.session.submit(work);
+        let server = &self.client.server;
+        let answer = Answer::Running(match &server.watcher {
+            Some(watcher) => timed(watcher.clone(), server.clock.clone(), answer),
+            None => Box::pin(answer),
+        });
         self.wait_for(bytes);
         self.replies.push_back(Awaited { version, bytes, answer });
     }
@@ -301,6 +307,7 @@ impl Connection {
             Action::Control(control) if self.acts_now(control) => self.control(control, request),
             _ if self.transaction.is_some() => self.queue(command, request),
             Action::Data(code) => {
+                self.tell(command, &request);
                 let bytes = request.bytes();
                 let bounds = self.client.server.bounds.clone();
                 self.submit(Work::single(bounds, code, request), bytes);
@@ -310,6 +317,12 @@ impl Connection {
                 self.answer(reply);
             }
             Action::Control(_) => {}
+        }
+    }
+
+    fn tell(&self, command: &Command, request: &Request) {
+        if let Some(watcher) = &self.client.server.watcher {
+            tell(&**watcher, command, request);
         }
     }
 
@@ -423,7 +436,10 @@ impl Connection {
     /// A queued command on its way into a program; one about the connection acts here.
     fn queued(&mut self, command: &'static Command, request: Request) -> Queued {
         match command.action {
-            Action::Data(code) => Queued::Data(code, request),
+            Action::Data(code) => {
+                self.tell(command, &request);
+                Queued::Data(code, request)
+            }
             Action::Local(code) => Queued::Ready(self.local(code, &request)),
             Action::Control(_) => Queued::Ready(Reply::OK), // UNWATCH: EXEC does that anyway
         }

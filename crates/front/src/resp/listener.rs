@@ -6,6 +6,7 @@ use super::janitor;
 use super::keyspace::Bounds;
 use super::limits::Limits;
 use super::tls::{TlsFiles, acceptor};
+use super::watcher::Watcher;
 use fogbank_env::{Clock, Metrics};
 use fogbank_txn::Proxy;
 use std::future::Future;
@@ -84,6 +85,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
+    watcher: Option<Arc<dyn Watcher>>,
 }
 
 impl Listener {
@@ -97,7 +99,12 @@ impl Listener {
         };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { settings, socket, address, tls })
+        Ok(Self { settings, socket, address, tls, watcher: None })
+    }
+
+    /// The same, and `watcher` is told what clients ask.
+    pub fn watched_by(self, watcher: Option<Arc<dyn Watcher>>) -> Self {
+        Self { watcher, ..self }
     }
 
     /// Where it listens.
@@ -120,6 +127,7 @@ impl Listener {
         });
         let port = self.address.port();
         let mut server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
+        server.watcher = self.watcher.clone();
         // One epoch is being committed, one is open and one arrives.
         let epochs = 3 * limits.records_written_max.saturating_mul(limits.block_bytes);
         server.limits.waiting_bytes_max = server.limits.waiting_bytes_max.max(epochs);

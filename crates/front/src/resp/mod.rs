@@ -36,8 +36,10 @@ mod program;
 mod reply;
 mod scan;
 mod tls;
+mod watcher;
 
 pub use frame::fuzz_parse;
 pub use limits::Limits;
 pub use listener::{Error, Listener, Settings, serve};
 pub use tls::TlsFiles;
+pub use watcher::Watcher;

@@ -7,3 +7,4 @@ mod keyspace;
 mod requests;
 mod support;
 mod transactions;
+mod watcher;

@@ -298,13 +298,11 @@ fn command_keys(request: &Request) -> Outcome {
     if !command.takes(len) {
         return fail("Invalid number of arguments specified for command");
     }
-    let (first, last, step) = command.keys;
-    if first == 0 {
+    if command.keys.0 == 0 {
         return fail("The command has no key arguments");
     }
-    let last = if last < 0 { len as i32 + last } else { last };
-    let at = (first..=last).step_by(step.unsigned_abs().max(1) as usize);
-    Ok(Reply::Array(at.map(|at| Reply::Bulk(request.bytes_of(at as usize + 2))).collect()))
+    let places = command.key_places(len);
+    Ok(Reply::Array(places.map(|place| Reply::Bulk(request.bytes_of(place + 2))).collect()))
 }
 
 /// `INFO [section...]`

@@ -61,6 +61,14 @@ impl Command {
         self.flags.contains(flag)
     }
 
+    /// The arguments of a request of `len` that are keys.
+    pub fn key_places(&self, len: usize) -> impl Iterator<Item = usize> + use<> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { len as i32 + last } else { last.min(len as i32 - 1) };
+        let places = if first > 0 { first..last + 1 } else { 0..0 };
+        places.step_by(step.unsigned_abs().max(1) as usize).map(|place| place as usize)
+    }
+
     /// The kind of data it is about, as `COMMAND DOCS` groups commands.
     pub fn group(&self) -> &'static str {
         match (self.name.as_bytes(), self.action) {
