@@ -56,6 +56,7 @@ mod writeback;
 mod tests;
 
 pub use journal::ReadJournal;
+pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
 pub use stats::{ReadBy, SecretStats, Stats};
 
