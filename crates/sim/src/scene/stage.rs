@@ -1,0 +1,59 @@
+//! What every scene stands on: a clock, a store that is recorded, randomness.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_seal::MasterKey;
+use fogbank_store::trace::{TraceOptions, TraceWriter, VaultConfig};
+use fogbank_store::{Delay, MemoryStore, Paced, Recorded, Store};
+use rand_core::Rng;
+
+use super::hold::Holding;
+use super::liar::Liar;
+use super::{Scene, SceneError};
+
+/// What users' clocks show when a scene begins.
+const WALL_ORIGIN_MS: u64 = 1_700_000_000_000;
+
+/// The stage of one scene.
+pub(super) struct Stage {
+    pub clock: Arc<dyn Clock>,
+    pub random: Randomness,
+    /// The recorded store, for the vault.
+    pub store: Arc<dyn Store>,
+    /// The same, with departures at points, for the engine.
+    pub paced: Arc<dyn Store>,
+    trace: TraceWriter,
+}
+
+impl Stage {
+    /// Sets the stage; the trace begins.
+    pub fn set(scene: &Scene, vault: Option<VaultConfig>, path: &Path) -> Result<Self, SceneError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(WALL_ORIGIN_MS));
+        let random = Randomness::repeatable(scene.seed);
+        let config = scene.shape.public(vault)?.encode();
+        let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
+        let jitter = random.stream(Purpose::Faults);
+        let far = Delay::new(MemoryStore::new(), clock.clone(), scene.link.clone(), jitter);
+        let held = Holding::new(far, clock.clone(), scene.hold);
+        let store: Arc<dyn Store> = match scene.lie {
+            None => Arc::new(Recorded::new(held, trace.clone())),
+            rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
+        };
+        let paced = Paced::new(store.clone(), clock.clone(), scene.shape.quantum());
+        Ok(Self { clock, random, store, paced: Arc::new(paced), trace })
+    }
+
+    /// Ends the trace; how many events it has.
+    pub fn finish(&self) -> Result<u64, SceneError> {
+        Ok(self.trace.finish()?.events)
+    }
+}
+
+/// The master key of a scene.
+pub(super) fn master_key(random: &Randomness) -> MasterKey {
+    let mut bytes = [0; 32];
+    random.stream(Purpose::MasterKey).fill_bytes(&mut bytes);
+    MasterKey::from_bytes(&mut bytes)
+}

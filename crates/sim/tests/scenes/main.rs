@@ -1,0 +1,97 @@
+//! Scenes are what they claim to be: repeatable, of one length whatever runs, and really loaded.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use fogbank_sim::scene::{Cast, Intensity, Played, Scene, Shape, Workload, record};
+use fogbank_store::Operation;
+use fogbank_store::trace::{Event, PublicConfig, TraceReader};
+
+/// Plays a scene; what came of it, and its events.
+fn play(scene: &Scene) -> (Played, Vec<Event>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let played = record(scene, &path).unwrap();
+    let events: Vec<Event> = read(&path);
+    assert_eq!(events.len() as u64, played.events);
+    (played, events)
+}
+
+fn read(path: &Path) -> Vec<Event> {
+    let reader = TraceReader::open(path).unwrap();
+    PublicConfig::decode(reader.config()).unwrap();
+    reader.collect::<Result<_, _>>().unwrap()
+}
+
+/// When what was sent.
+fn departures(events: &[Event]) -> Vec<(u64, Operation)> {
+    let sent = events.iter().filter_map(|event| match event {
+        Event::Sent(sent) => Some((sent.at, sent.request.operation())),
+        _ => None,
+    });
+    sent.collect()
+}
+
+#[test]
+fn every_workload_departs_as_an_idle_proxy_does() {
+    let (played, idle) = play(&Scene::new(Workload::Idle, 1));
+    assert_eq!(played.secret, Default::default());
+    let idle = departures(&idle);
+    assert!(idle.iter().all(|(at, _)| at % 10_000_000 == 0));
+    for workload in Workload::ALL {
+        for intensity in [Intensity::Light, Intensity::Saturated] {
+            let (played, events) = play(&Scene { intensity, ..Scene::new(workload, 2) });
+            assert_eq!(played.stopped, None, "{workload:?}");
+            // Reads and deletions begin when the first buckets are there: a few leaves decide.
+            let late = |at: &(u64, Operation)| at.0 > 1_000_000_000;
+            let idle: Vec<_> = idle.iter().copied().filter(late).collect();
+            let busy: Vec<_> = departures(&events).into_iter().filter(late).collect();
+            assert!(busy == idle, "{workload:?}");
+        }
+    }
+}
+
+#[test]
+fn a_storm_aborts_and_saturation_fills_batches() {
+    let storm = play(&Scene::new(Workload::AbortStorm, 3)).0.secret;
+    assert!(storm.aborts > 1_000, "{storm:?}");
+    let uniform = play(&Scene::new(Workload::Uniform, 3)).0.secret;
+    assert!(uniform.reads > 900, "of 1600 slots: {uniform:?}");
+    assert!(uniform.writes > 500, "of 800 slots: {uniform:?}");
+    let absent = play(&Scene::new(Workload::AllAbsent, 3)).0.secret;
+    assert_eq!(absent.reads, 0, "{absent:?}");
+}
+
+#[test]
+fn one_seed_is_one_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = |name: &str, seed| {
+        let path = folder.path().join(name);
+        record(&Scene { epochs: 30, ..Scene::new(Workload::AbortStorm, seed) }, &path).unwrap();
+        std::fs::read(path).unwrap()
+    };
+    assert!(bytes("a", 5) == bytes("b", 5));
+    assert!(bytes("c", 5) != bytes("d", 6));
+}
+
+#[test]
+fn the_engine_alone_keeps_the_same_beat() {
+    for workload in Workload::ALL {
+        let scene = Scene::of_engine(workload, 4, Shape::stressed(), 200);
+        let (played, events) = play(&scene);
+        assert_eq!(played.stopped, None, "{workload:?}");
+        let points: Vec<u64> = departures(&events).iter().map(|(at, _)| *at).collect();
+        assert!(points.iter().all(|at| at % 10_000_000 == 0));
+        assert!(points.last().unwrap() > &(395 * 60_000_000), "{workload:?}");
+    }
+}
+
+#[test]
+fn a_vault_writes_what_the_head_of_the_trace_says() {
+    let scene = Scene { cast: Cast::Vault, epochs: 20, ..Scene::new(Workload::Zipf, 5) };
+    let (played, events) = play(&scene);
+    assert_eq!(played.stopped, None);
+    let puts = departures(&events).iter().filter(|(_, o)| *o == Operation::BlobPut).count();
+    assert_eq!(puts, 4, "created, running, checkpoint, closed");
+}
