@@ -19,8 +19,9 @@ use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::poisson_at_least;
 use crate::{Finding, Verdict};
 
-/// Fingerprints kept: 7/8 of a power of two, which is how full tables grow.
-const KEPT_MAX: usize = SHARDS * 57_344;
+/// Fingerprints kept. A table doubles beyond 7/8 of a power of two, here 57,344: ten deviations
+/// above what falls to each.
+const KEPT_MAX: usize = SHARDS * 55_000;
 
 /// Tables grow one by one, so that no moment holds all of them twice.
 const SHARDS: usize = 256;
@@ -88,7 +89,10 @@ impl Ciphertexts {
     fn thin(&mut self) {
         self.left_out = (self.left_out << 1) | (1 << 32);
         let left_out = self.left_out;
-        self.shards.iter_mut().for_each(|shard| shard.retain(|f| *f & left_out == 0));
+        for shard in &mut self.shards {
+            shard.retain(|kept| *kept & left_out == 0);
+            shard.shrink_to_fit(|&kept| kept); // else removed entries make it grow
+        }
         self.kept = self.shards.iter().map(HashTable::len).sum();
     }
 

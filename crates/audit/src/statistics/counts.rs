@@ -72,6 +72,9 @@ pub(super) fn joined(counts: &[u32], cells: usize) -> impl Iterator<Item = (f64,
 /// `(critical - f - l) / sqrt(2 (f + 2 l))` = minus the normal point of `power`.
 pub(super) fn noncentrality_reach(freedom: f64, level: f64, power: f64) -> f64 {
     let over = chi_square_point_above(level, freedom) - freedom;
+    if !over.is_finite() {
+        return over;
+    }
     let z = normal_point_above(1.0 - power);
     super::tails::bisect(0.0, 4.0 * over + 100.0, |l| {
         l - over < z * (2.0 * (freedom + 2.0 * l)).sqrt()

@@ -124,7 +124,8 @@ fn compared(
     let point = kolmogorov_point_above(levels.each(tests.count()));
     let smallest = (point + 0.5 * normal_point_above(1.0 - levels.power)) / most.sqrt();
     let samples = pairs.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum();
-    tests.finding(Head::new(check, subject, samples).leak(smallest.min(1.0)), levels)
+    let head = Head::new(check, subject, samples).leak(smallest.min(1.0));
+    tests.finding(Head { leak_max: Some(levels.smallest_timing_leak), ..head }, levels)
 }
 
 /// Two series against one another.

@@ -20,8 +20,8 @@ pub struct Levels {
     /// The chance that anything in an audit of an honest engine fails.
     pub fail: f64,
     /// The same for checks of fingerprints. These have 64 bits, so two of 10^8 differing ciphertexts
-    /// agree in one run of 3700; at 1e-9 a single true repeat would count only below 50,000 cells,
-    /// at this level it counts up to a million, and two always do.
+    /// agree in one run of 3700; at 1e-9 a single true repeat would count only below 50,000 cells.
+    /// In an audit of one trace it counts at this level up to a million, and two up to 10^8.
     pub fail_fingerprints: f64,
     /// Below this, still after correction, a pass is called unusual in its words.
     pub warn: f64,
@@ -30,6 +30,9 @@ pub struct Levels {
     /// A check passes only if it would have seen a leak of this size: a share of accesses (of cells,
     /// of messages) or an advantage, as the check says.
     pub smallest_leak: f64,
+    /// The same for the lateness of messages under a real clock, as the advantage that one message
+    /// gives. Coarser, because neighbours are late together and a run has few independent ones.
+    pub smallest_timing_leak: f64,
     /// How many findings share `fail`.
     pub findings: u32,
 }
@@ -37,11 +40,26 @@ pub struct Levels {
 impl Default for Levels {
     fn default() -> Self {
         let (fail, fail_fingerprints, warn) = (1e-9, 1e-6, 1e-4);
-        Self { fail, fail_fingerprints, warn, power: 0.9, smallest_leak: 0.01, findings: 16 }
+        Self {
+            fail,
+            fail_fingerprints,
+            warn,
+            power: 0.9,
+            smallest_leak: 0.01,
+            smallest_timing_leak: 0.1,
+            findings: 16,
+        }
     }
 }
 
 impl Levels {
+    /// The default levels, shared by the findings of so many traces and of their comparison.
+    pub fn for_traces(traces: u32) -> Self {
+        let pairs = traces.saturating_mul(traces.saturating_sub(1)) / 2;
+        let findings = traces.saturating_mul(super::Battery::FINDINGS).saturating_add(pairs);
+        Self { findings: findings.saturating_add(3), ..Self::default() }
+    }
+
     /// The level of each of `tests` tests of one finding.
     pub(super) fn each(&self, tests: usize) -> f64 {
         self.fail / f64::from(self.findings.max(1)) / tests.max(1) as f64
@@ -73,12 +91,6 @@ impl Tests {
         self.count
     }
 
-    /// The smallest probability of them all, corrected for their number alone.
-    #[cfg(test)]
-    pub(super) fn corrected(&self) -> f64 {
-        self.worst.as_ref().map_or(1.0, |(p, _)| (p * self.count as f64).min(1.0))
-    }
-
     /// The finding they come to.
     ///
     /// Its figure is the worst test's probability as deviations of a standard normal, two-sided;
@@ -89,7 +101,7 @@ impl Tests {
         let overall = (p / level * levels.fail * head.looser).min(1.0);
         let verdict = match head.smallest_leak {
             _ if p < level => Verdict::Failed,
-            Some(leak) if leak > levels.smallest_leak => Verdict::TooFew,
+            Some(leak) if leak > head.leak_max.unwrap_or(levels.smallest_leak) => Verdict::TooFew,
             _ => Verdict::Passed,
         };
         let end = match verdict {
@@ -118,13 +130,15 @@ pub(super) struct Head<'a> {
     pub(super) subject: &'a str,
     pub(super) samples: u64,
     pub(super) smallest_leak: Option<f64>,
+    /// If not the usual bound.
+    pub(super) leak_max: Option<f64>,
     /// By how much the level is looser than `fail`: 1, but for fingerprints.
     pub(super) looser: f64,
 }
 
 impl<'a> Head<'a> {
     pub(super) fn new(check: &'a str, subject: &'a str, samples: u64) -> Self {
-        Self { check, subject, samples, smallest_leak: Some(1.0), looser: 1.0 }
+        Self { check, subject, samples, smallest_leak: Some(1.0), leak_max: None, looser: 1.0 }
     }
 
     pub(super) fn leak(self, smallest: f64) -> Self {

@@ -37,6 +37,9 @@ use self::slots::Ranks;
 use self::versions::Versions;
 use crate::{Finding, Observation, Observer};
 
+/// Ranks are counted in buckets of up to so many cells.
+const CELLS_MAX: u16 = 4096;
+
 /// All checks of one trace.
 #[derive(Debug)]
 pub struct Battery {
@@ -64,7 +67,7 @@ impl Battery {
         let EngineConfig::Ring(ring) = &config.engine;
         let levels = ring.leaf_level.min(31);
         let real = config.clock == TraceClock::Real;
-        let cells = ring.reals.saturating_add(ring.dummies);
+        let cells = cells(ring);
         Self {
             subject: subject.into(),
             mask: ((1_u64 << levels) - 1) as u32,
@@ -72,7 +75,7 @@ impl Battery {
             repeats: Repeats::new(levels),
             ranks: Ranks::new(levels, cells),
             retired: Retired::new(levels, cells, ring.reals),
-            versions: Versions::new(buckets(ring), cells, ring.dummies),
+            versions: Versions::new(buckets(ring), cells, ring.dummies.min(cells)),
             ciphertexts: Ciphertexts::new(),
             sizes: Sizes::new(ring.vault.clone()),
             departures: real.then(|| Departures::new(ring.read_batches)),
@@ -140,6 +143,13 @@ impl Observer for Battery {
             }
         }
     }
+}
+
+/// Cells of a bucket; none if there are more than a table of ranks can be kept of, and then the
+/// checks of slots find too few.
+fn cells(ring: &RingConfig) -> u16 {
+    let cells = ring.reals.saturating_add(ring.dummies);
+    if cells <= CELLS_MAX { cells } else { 0 }
 }
 
 fn buckets(ring: &RingConfig) -> u64 {

@@ -27,7 +27,7 @@ impl Retired {
 
     pub(super) fn read(&mut self, level: u8, unread: u16, ranks: &[u16]) {
         let Some(reads) = self.reads.get_mut(usize::from(unread)) else { return };
-        if ranks.len() != self.drawn || self.ranks.levels() <= usize::from(level) {
+        if ranks.len() != self.drawn {
             return; // the oracle's matter
         }
         let neighbours = ranks.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1));

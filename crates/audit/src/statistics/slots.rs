@@ -8,6 +8,9 @@ use super::levels::{Head, Levels, Tests};
 use super::tails::normal_both;
 use crate::Finding;
 
+/// Counts kept at most; where levels times cells need more, the deepest levels share a table.
+const COUNTS_MAX: usize = 1 << 24;
+
 /// Counts of ranks, one row for each level and number of unread cells.
 #[derive(Debug)]
 pub(super) struct Ranks {
@@ -21,10 +24,11 @@ pub(super) struct Ranks {
 
 impl Ranks {
     pub(super) fn new(levels: u8, cells: u16) -> Self {
-        let (levels, cells) = (usize::from(levels) + 1, usize::from(cells));
+        let cells = usize::from(cells);
         let row = |unread: usize| (unread * unread.saturating_sub(1) / 2) as u32;
         let row = (0..=cells).map(row).collect();
         let table = (cells * (cells + 1) / 2) as u32;
+        let levels = (usize::from(levels) + 1).min(COUNTS_MAX / table.max(1) as usize);
         Self { levels, cells, row, table, counts: vec![0; levels * table as usize] }
     }
 
@@ -32,7 +36,8 @@ impl Ranks {
     #[inline]
     pub(super) fn chosen(&mut self, level: u8, unread: u16, rank: u16) {
         let Some(&row) = self.row.get(usize::from(unread)) else { return };
-        let at = (u32::from(level) * self.table + row + u32::from(rank)) as usize;
+        let level = u32::from(level).min(self.levels as u32 - 1);
+        let at = (level * self.table + row + u32::from(rank)) as usize;
         if rank < unread
             && let Some(count) = self.counts.get_mut(at)
         {

@@ -44,10 +44,13 @@ pub fn chi_square_above(x: f64, freedom: f64) -> f64 {
     gamma::checked_gamma_ur(freedom / 2.0, x / 2.0).unwrap_or(0.0)
 }
 
-/// The x with P(X >= x) = p of chi-square.
+/// The x with P(X >= x) = p of chi-square; infinite without a degree of freedom.
 pub fn chi_square_point_above(p: f64, freedom: f64) -> f64 {
+    if freedom <= 0.0 {
+        return f64::INFINITY;
+    }
     let mut high = freedom + 10.0;
-    while chi_square_above(high, freedom) > p {
+    while chi_square_above(high, freedom) > p && high < 1e12 {
         high *= 2.0;
     }
     bisect(0.0, high, |x| chi_square_above(x, freedom) > p)

@@ -12,6 +12,9 @@ use crate::Finding;
 /// which live longest and so say least.
 const REMEMBERED_MAX: usize = 1 << 24;
 
+/// And of so many buckets.
+const BUCKETS_MAX: usize = 1 << 20;
+
 /// No cell: that choice was not made.
 const NONE: u16 = u16::MAX;
 
@@ -40,7 +43,7 @@ struct Bucket {
 impl Versions {
     pub(super) fn new(buckets: u64, cells: u16, choices: u16) -> Self {
         let (cells, choices) = (usize::from(cells), usize::from(choices));
-        let most = REMEMBERED_MAX / (2 * choices).max(1);
+        let most = (REMEMBERED_MAX / (2 * choices).max(1)).min(BUCKETS_MAX);
         let known = usize::try_from(buckets).map_or(most, |buckets| buckets.min(most));
         Self {
             cells,

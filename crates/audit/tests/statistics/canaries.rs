@@ -64,6 +64,7 @@ fn departures_that_move_under_load_are_caught() {
     let run = Synthetic::leaves_only(3, Leak::LateUnderLoad { share: 0.1 });
     let (findings, busy) = audit(&run, 400_000);
     assert!(failures(&findings).contains(&"departures"), "{findings:?}");
+    assert!(failures(&findings).contains(&"gaps"), "{findings:?}");
     let (_, idle) = audit(&Synthetic::leaves_only(4, Leak::Nothing), 400_000);
     let findings = runs_independent(&[busy, idle], &lenient());
     assert_eq!(failures(&findings), ["departures-between-runs"]);

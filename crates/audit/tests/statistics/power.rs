@@ -13,7 +13,7 @@ const SEEDS: u64 = 15;
 fn found(check: &str, accesses: u64, cells: bool, times: f64, leak: fn(f64) -> Leak) -> u64 {
     let run = |seed, leak| Synthetic { cells, ..Synthetic::new(seed, leak) };
     let honest = audit(&run(99, Leak::Nothing), accesses).0;
-    let smallest = named(&honest, check).smallest_leak.unwrap();
+    let smallest = named(&honest, check).smallest_leak.expect("a check by chance");
     assert!(smallest < 0.3, "{check}: {smallest}");
     let fails = |seed: &u64| {
         let findings = audit(&run(*seed, leak(times * smallest)), accesses).0;
@@ -26,7 +26,6 @@ fn found(check: &str, accesses: u64, cells: bool, times: f64, leak: fn(f64) -> L
 fn honest(check: &str, accesses: u64, cells: bool, leak: fn(f64) -> Leak) {
     let (above, below) =
         (found(check, accesses, cells, 1.5, leak), found(check, accesses, cells, 0.33, leak));
-    println!("{check}: {above} {below} of {SEEDS}");
     assert!(above * 5 >= SEEDS * 4, "{check}: {above} of {SEEDS}");
     assert!(below * 2 <= SEEDS, "{check}: sees a third of it in {below} of {SEEDS}");
 }
@@ -55,7 +54,23 @@ fn stated_leaks_of_departures_are_seen() {
     honest("departures", 160_000, false, |share| Leak::LateUnderLoad { share });
 }
 
-/// A share of one run's accesses replayed from another.
+#[test]
+fn stated_leaks_between_runs_are_seen() {
+    let digest =
+        |seed, share| audit(&Synthetic::leaves_only(seed, Leak::RepeatsRun { share }), 40_000).1;
+    let whole = digest(99, 1.0);
+    let leaves = |share, seed| {
+        let findings = runs_independent(&[whole.clone(), digest(seed, share)], &lenient());
+        named(&findings, "runs-independent-leaves").clone()
+    };
+    let smallest = leaves(0.0, 98).smallest_leak.expect("a check by chance");
+    let found = |times: f64| {
+        let fails = |&seed: &u64| leaves(times * smallest, seed).verdict == Verdict::Failed;
+        (0..SEEDS).filter(fails).count() as u64
+    };
+    assert!(found(1.5) * 5 >= SEEDS * 4 && found(0.33) * 2 <= SEEDS);
+}
+
 #[test]
 fn more_accesses_show_smaller_leaks() {
     let digests =

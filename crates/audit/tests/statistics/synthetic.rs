@@ -31,6 +31,10 @@ pub enum Leak {
     LeansToEvicted {
         shift: f64,
     },
+    /// Reads the leaf that every other such run reads at this place.
+    RepeatsRun {
+        share: f64,
+    },
     /// Leaves of a generator with 16 bits of state.
     WeakLeaves,
     /// Takes the first unread cell.
@@ -133,6 +137,8 @@ struct Run<'a> {
     /// What is planted draws for itself, so that the honest part stays as it was.
     planted: Stream,
     weak: u16,
+    /// The same in all runs.
+    common: Stream,
     leaves: Vec<u32>,
     evicted: u32,
     evictions: u32,
@@ -155,6 +161,7 @@ impl<'a> Run<'a> {
             accesses,
             planted: random.stream(Purpose::Faults),
             random: random.stream(Purpose::Leaves),
+            common: Randomness::repeatable(u64::MAX).stream(Purpose::Leaves),
             weak: of.seed as u16 ^ 12345,
             leaves: Vec::new(),
             evicted: 0,
@@ -237,7 +244,9 @@ impl<'a> Run<'a> {
         let earlier = |back: usize| (read >= back).then(|| read - back);
         let back = 1 + self.below(place.max(1) as u32) as usize;
         let leak = self.of.leak;
+        let common = self.common.next_u32() >> (32 - ring.leaf_level);
         match leak {
+            Leak::RepeatsRun { share } if self.shows(share) => common,
             Leak::RepeatsLeaf { share, lag } => match earlier(lag) {
                 Some(at) if self.shows(share) => self.leaves[at],
                 _ => honest,
