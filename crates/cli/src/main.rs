@@ -1,6 +1,7 @@
 //! The binary: parse, dispatch, exit.
 
 mod allocator;
+mod audit;
 mod bench;
 mod serve;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::run(args).await,
+            Command::Audit(args) => audit::run(&args),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
