@@ -19,7 +19,7 @@ use crate::stash::{Held, Stash};
 
 /// Cells that are asked for, or sealed and written, in one call: enough to keep a link or a disk
 /// busy, little beside what the proxy holds anyway.
-pub(super) const WINDOW_BYTES: usize = 8 << 20;
+pub const WINDOW_BYTES: usize = 8 << 20;
 
 /// One path read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
