@@ -26,6 +26,7 @@ pub mod args;
 pub mod config;
 mod error;
 mod open;
+mod public;
 pub mod recording;
 
 pub use error::{Error, Result};

@@ -397,6 +397,7 @@ impl Epochs {
 
     fn epoch_done(&mut self) {
         self.epoch += 1;
+        self.pace.epoch_done();
         self.batch = 0;
         self.written = 0;
         self.committing = false;

@@ -5,8 +5,10 @@
 //! - Whatever the engine sends leaves at the next multiple of the quantum, and not before half a
 //!   quantum has gone since the last end of a message.
 //!
-//! In virtual time a departure is its point. By a real clock it may be late, never early; then the
-//! point it is counted from is the last one that it can have meant.
+//! In virtual time a departure is its point, and the points tell which batch a message is of. By a
+//! real clock it may be late, never early, and a message may be of a later batch than it looks; so
+//! there a batch is only known to take a point of its own, counted from the start of its epoch, and
+//! one that is not past when the message before it ended.
 
 use fogbank_env::Nanos;
 use fogbank_store::trace::{RingConfig, TraceClock};
@@ -85,8 +87,7 @@ impl Pace {
         }
         let reached = self.ready.div_ceil(self.interval);
         let index = self.next.max(reached);
-        let send = index * self.interval + self.slack;
-        Point { index, skipped: reached > self.next, send }
+        Point { index, skipped: reached > self.next, send: self.send(index) }
     }
 
     fn departure(&self, ready: Nanos) -> Nanos {
@@ -105,9 +106,26 @@ impl Pace {
 
     /// A batch has its point and shows nothing there.
     pub fn pass_batch(&mut self) {
-        let point = self.point();
+        let point = if self.exact { self.point() } else { self.least() };
         self.take(point);
         self.ready = self.ready.max(point.send);
+    }
+
+    /// An epoch is over.
+    pub fn epoch_done(&mut self) {
+        if !self.exact && self.interval > 0 {
+            self.next = self.next.max(self.ready.div_ceil(self.interval));
+        }
+    }
+
+    /// The first point that the batch can have taken if the message before was perhaps its own.
+    fn least(&self) -> Point {
+        let send = if self.interval == 0 { self.ready } else { self.send(self.next) };
+        Point { index: self.next, skipped: false, send }
+    }
+
+    fn send(&self, index: u64) -> Nanos {
+        index * self.interval + self.slack
     }
 
     fn take(&mut self, point: Point) {
@@ -117,19 +135,14 @@ impl Pace {
 
     /// The first message of a batch leaves at `at`. Returns its cause.
     pub fn first(&mut self, at: Nanos) -> Step<Nanos> {
-        let mut point = self.point();
+        let point = self.point();
         let expected = self.departure(point.send);
         let caught_up = point.skipped || self.since_skip < CATCHING_UP;
         if self.interval == 0 {
             return self.loose(at, expected);
         }
         let cause = self.hold(at, expected, caught_up)?;
-        if !self.exact {
-            let latest = at.saturating_sub(self.slack) / self.interval;
-            let fits = |index: &u64| self.departure(index * self.interval + self.slack) <= at;
-            point.index = (point.index..=latest).rev().find(fits).unwrap_or(point.index);
-        }
-        self.take(point);
+        self.take(if self.exact { point } else { self.least() });
         Ok(cause)
     }
 

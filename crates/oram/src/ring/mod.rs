@@ -60,6 +60,7 @@ pub(crate) use bucket::mark;
 pub use journal::ReadJournal;
 pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
+pub use state::checkpoint_lengths;
 pub use stats::{ReadBy, SecretStats, Stats};
 
 use std::sync::Arc;
