@@ -20,8 +20,9 @@ pub use on::Canary;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leak {
     /// A block that an eviction has left in the stash is served from there, and a uniform path read
-    /// in place of its own: the leaves that are read lean away from the path evicted last, where what
-    /// was left could not go. Rule: a path read never depends on the stash.
+    /// in place of its own. What was left could not go on the path evicted last, so the leaves that
+    /// are still read lean towards it. Rule: a path read never depends on the stash. (The value is
+    /// not delivered: for runs of the engine alone.)
     ResidueSkipsRead,
     /// The read that retires a bucket names the slots of its blocks first, then the dummies.
     /// Rule: by rising slot, whatever is in them.

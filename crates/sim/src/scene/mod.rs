@@ -11,8 +11,10 @@
 //! shape, its link and its number of epochs, never on what clients did.
 
 mod alone;
+mod canary;
 mod clients;
 mod hold;
+mod leaks;
 mod liar;
 mod shape;
 mod stage;
@@ -24,7 +26,9 @@ use std::time::Duration;
 
 use fogbank_store::{LieRule, Link};
 
+pub use canary::Canary;
 pub use hold::Hold;
+pub use liar::LIE;
 pub use shape::Shape;
 pub use workload::{Intensity, Workload};
 
@@ -51,6 +55,8 @@ pub struct Scene {
     pub hold: Option<Hold>,
     /// A reply that is forged. The trace marks the moment with `lie` and how many that makes.
     pub lie: Option<LieRule>,
+    /// What is leaked on purpose; nothing if `None`.
+    pub canary: Option<Canary>,
 }
 
 /// How much of the proxy takes part.
@@ -65,7 +71,7 @@ pub enum Cast {
 }
 
 impl Scene {
-    /// A saturated whole proxy of a small shape for a hundred epochs, over a link of 5 ms.
+    /// A saturated whole proxy of a small shape for a hundred epochs, over a link of 4 ms.
     pub fn new(workload: Workload, seed: u64) -> Self {
         Self {
             workload,
@@ -74,9 +80,10 @@ impl Scene {
             shape: Shape::small(),
             cast: Cast::Proxy,
             epochs: 100,
-            link: Link { round_trip: Duration::from_millis(5), ..Link::instant() },
+            link: Link { round_trip: Duration::from_millis(4), ..Link::instant() },
             hold: None,
             lie: None,
+            canary: None,
         }
     }
 

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
-use fogbank_seal::MasterKey;
+use fogbank_oram::ring::RingEngine;
+use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::{TraceOptions, TraceWriter, VaultConfig};
 use fogbank_store::{Delay, MemoryStore, Paced, Recorded, Store};
 use rand_core::Rng;
 
+use super::canary::Canary;
 use super::hold::Holding;
+use super::leaks::Hasty;
 use super::liar::Liar;
 use super::{Scene, SceneError};
 
@@ -42,7 +45,33 @@ impl Stage {
             rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
         };
         let paced = Paced::new(store.clone(), clock.clone(), scene.shape.quantum());
-        Ok(Self { clock, random, store, paced: Arc::new(paced), trace })
+        let paced: Arc<dyn Store> = match scene.canary {
+            Some(Canary::ReplyEarly) => {
+                let usual = scene.shape.quantum() + 2 * scene.link.round_trip;
+                let cell_bytes = scene.shape.cell_bytes();
+                Arc::new(Hasty::new(Arc::new(paced), clock.clone(), usual, cell_bytes))
+            }
+            _ => Arc::new(paced),
+        };
+        Ok(Self { clock, random, store, paced, trace })
+    }
+
+    /// The engine of the scene, in a new store.
+    pub async fn engine(
+        &self,
+        scene: &Scene,
+        keys: Arc<KeyRing>,
+    ) -> Result<RingEngine, SceneError> {
+        let random = match scene.canary {
+            Some(Canary::ConstantSeed) => Randomness::repeatable(0),
+            _ => self.random.clone(),
+        };
+        let (store, settings) = (self.paced.clone(), scene.shape.ring_settings());
+        let mut engine = RingEngine::create(store, keys, settings, &random).await?;
+        if let Some(canary) = scene.canary {
+            engine.set_canary(canary.in_engine());
+        }
+        Ok(engine)
     }
 
     /// Ends the trace; how many events it has.

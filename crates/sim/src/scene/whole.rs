@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Section, Vault};
+use fogbank_durable::{MemoryRegister, Vault};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock, Visibility};
 use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
@@ -11,9 +11,14 @@ use fogbank_store::trace::VaultConfig;
 use fogbank_store::{MemoryStore, Store};
 use fogbank_txn::{Components, Proxy};
 
+use super::canary::Canary;
 use super::clients::Clients;
+use super::leaks::{Lagging, Undoing, unpad};
 use super::stage::{Stage, master_key};
 use super::{Cast, Scene, SceneError, SecretFigures, Shape};
+
+/// The figure that counts aborts.
+const ABORTS: &str = "transactions_aborted";
 
 /// Plays a scene of the whole proxy.
 pub(super) async fn play(
@@ -28,23 +33,27 @@ pub(super) async fn play(
         Some(vault) => vault.keys(),
         None => Arc::new(key_ring(&stage.random)?),
     };
-    let (settings, random) = (scene.shape.ring_settings(), &stage.random);
-    let engine = RingEngine::create(stage.paced.clone(), keys, settings, random).await?;
+    let engine = stage.engine(scene, keys).await?;
     if let Some(vault) = &mut vault {
         vault.run().await?;
     }
     let metrics = Metrics::default();
-    let components = Components {
-        clock: stage.clock.clone(),
-        random: stage.random.clone(),
-        metrics: metrics.clone(),
-    };
-    let engine: Box<dyn BatchEngine> = Box::new(engine);
+    let mut clock = stage.clock.clone();
+    let mut engine: Box<dyn BatchEngine> = Box::new(engine);
+    match scene.canary {
+        Some(Canary::CatchUp) => clock = Arc::new(Lagging::new(clock)),
+        Some(Canary::ClockMovedByAborts) => {
+            let aborts = metrics.gauge(Visibility::Secret, ABORTS);
+            engine = Box::new(Undoing::new(engine, clock.clone(), aborts));
+        }
+        _ => {}
+    }
+    let components = Components { clock, random: stage.random.clone(), metrics: metrics.clone() };
     let proxy = Proxy::start(scene.shape.proxy_settings(), engine, components, None).await?;
     let clients = Clients::start(scene, &proxy, &stage.clock);
     stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;
     drop(clients);
-    let stopped = match close(proxy, vault).await {
+    let stopped = match close(proxy, vault, scene.canary).await {
         Ok(()) => None,
         Err(SceneError::Proxy(error)) => Some(error.to_string()),
         Err(error) => return Err(error),
@@ -59,16 +68,19 @@ fn end_of(scene: &Scene, now: Nanos) -> Nanos {
     now.next_multiple_of(interval) + points * interval - interval / 2
 }
 
-async fn close(proxy: Proxy, vault: Option<Vault>) -> Result<(), SceneError> {
+async fn close(
+    proxy: Proxy,
+    vault: Option<Vault>,
+    canary: Option<Canary>,
+) -> Result<(), SceneError> {
     let mut closed = proxy.close().await?;
     let Some(vault) = vault else { return Ok(()) };
     let mut sections = closed.engine.save()?;
+    if canary == Some(Canary::UnpaddedStash) {
+        unpad(&mut sections);
+    }
     sections.append(&mut closed.sections);
-    close_vault(vault, &sections).await
-}
-
-async fn close_vault(vault: Vault, sections: &[Section]) -> Result<(), SceneError> {
-    Ok(vault.close(sections).await?)
+    Ok(vault.close(&sections).await?)
 }
 
 async fn create_vault(
@@ -100,7 +112,7 @@ pub(super) async fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError
         RingEngine::create(store.clone(), vault.keys(), shape.ring_settings(), &random).await?;
     let components = Components { clock, random, metrics: Metrics::default() };
     let proxy = Proxy::start(shape.proxy_settings(), Box::new(engine), components, None).await?;
-    close(proxy, Some(vault)).await?;
+    close(proxy, Some(vault), None).await?;
     let pieces = store.blob_list("checkpoint/").await?;
     let length = async |name: &str| -> Result<u64, SceneError> {
         Ok(store.blob_get(name).await?.map_or(0, |(blob, _)| blob.len() as u64))
@@ -119,6 +131,6 @@ fn figures(metrics: &Metrics) -> SecretFigures {
     SecretFigures {
         reads: secret("blocks_read"),
         writes: secret("blocks_written"),
-        aborts: secret("transactions_aborted"),
+        aborts: secret(ABORTS),
     }
 }
