@@ -36,6 +36,10 @@ pub enum Leak {
     OneReadLess,
     /// All versions of a bucket have the same order of slots. Rule: a fresh one each.
     ReusedOrder,
+    /// Dummies are read by rising slot. Rule: in the secret order.
+    DummiesInOrder,
+    /// That a dummy was read is forgotten, and its slot is read again. Rule: a slot once a version.
+    SlotForgotten,
     /// Leaves are the low bits of a linear congruential generator. Rule: randomness fit for keys.
     CongruentialLeaves,
     /// Leaves are drawn modulo a number that their own does not divide. Rule: uniform.

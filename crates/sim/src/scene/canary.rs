@@ -4,6 +4,7 @@
 //! | made by | which |
 //! |---|---|
 //! | the engine ([`Leak`]) | what only it can do |
+//! | what the engine is told, and the head of the trace is not | when it writes and deletes |
 //! | the randomness that the engine is given | one seed for all |
 //! | a store between engine and pace ([`super::leaks`]) | a reply before its time |
 //! | an engine between transactions and engine | the clock moved by aborts |
@@ -38,6 +39,14 @@ pub enum Canary {
     OneReadLess,
     /// The order of a bucket's slots does not change with its version.
     ReusedOrder,
+    /// Dummies are read by rising slot.
+    DummiesInOrder,
+    /// The slot of a dummy is read again.
+    SlotForgotten,
+    /// Buckets are written as often as they are rewritten, not once an epoch.
+    WrittenThrough,
+    /// What was superseded is not deleted.
+    SupersededKept,
     /// The engine's randomness is the same in every run.
     ConstantSeed,
     /// Leaves are the low bits of a linear congruential generator.
@@ -70,7 +79,7 @@ use Canary::*;
 
 impl Canary {
     /// All of them; the rare one leaks in 1 % of accesses.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         ResidueSkipsRead,
         RealsFirst,
         NoRemapOnWrite,
@@ -78,6 +87,10 @@ impl Canary {
         OneReadMore,
         OneReadLess,
         ReusedOrder,
+        DummiesInOrder,
+        SlotForgotten,
+        WrittenThrough,
+        SupersededKept,
         ConstantSeed,
         CongruentialLeaves,
         ModuloLeaves,
@@ -103,6 +116,10 @@ impl Canary {
             OneReadMore => "one-read-more",
             OneReadLess => "one-read-less",
             ReusedOrder => "reused-order",
+            DummiesInOrder => "dummies-in-order",
+            SlotForgotten => "slot-forgotten",
+            WrittenThrough => "written-through",
+            SupersededKept => "superseded-kept",
             ConstantSeed => "constant-seed",
             CongruentialLeaves => "congruential-leaves",
             ModuloLeaves => "modulo-leaves",
@@ -130,6 +147,10 @@ impl Canary {
             OneReadMore => "reads-per-version",
             OneReadLess => "reshuffle-due",
             ReusedOrder => "slots-across-versions",
+            DummiesInOrder => "slot-ranks",
+            SlotForgotten => "slot-once",
+            WrittenThrough => "images-written",
+            SupersededKept => "superseded-deleted",
             ConstantSeed => "runs-independent",
             CongruentialLeaves => "leaves-lagged",
             ModuloLeaves => "leaves-uniform",
@@ -172,7 +193,8 @@ impl Canary {
             ClockMovedByAborts => whole(Workload::AbortStorm),
             UnpaddedWrites => whole(Workload::Idle),
             UnpaddedStash => Scene { cast: Cast::Vault, epochs: 30, ..whole(Workload::Uniform) },
-            RealsFirst | OneReadMore | OneReadLess | ModuloLeaves => whole(Workload::Uniform),
+            RealsFirst | OneReadMore | OneReadLess | DummiesInOrder | SlotForgotten
+            | WrittenThrough | SupersededKept | ModuloLeaves => whole(Workload::Uniform),
         };
         Scene { canary: Some(self), ..scene }
     }
@@ -189,6 +211,8 @@ impl Canary {
             OneReadMore => Leak::OneReadMore,
             OneReadLess => Leak::OneReadLess,
             ReusedOrder => Leak::ReusedOrder,
+            DummiesInOrder => Leak::DummiesInOrder,
+            SlotForgotten => Leak::SlotForgotten,
             CongruentialLeaves => Leak::CongruentialLeaves,
             ModuloLeaves => Leak::ModuloLeaves,
             AbsentSkipsRead => Leak::AbsentSkipsRead,
@@ -197,7 +221,8 @@ impl Canary {
             UnpaddedWrites => Leak::UnpaddedWrites,
             DuplicatesRead => Leak::DuplicatesRead,
             DuplicatesOmitted => Leak::DuplicatesOmitted,
-            ConstantSeed | ReplyEarly | ClockMovedByAborts | CatchUp | UnpaddedStash => {
+            WrittenThrough | SupersededKept | ConstantSeed | ReplyEarly | ClockMovedByAborts
+            | CatchUp | UnpaddedStash => {
                 return fogbank_oram::canary::Canary::default();
             }
         };

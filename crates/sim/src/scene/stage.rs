@@ -66,7 +66,9 @@ impl Stage {
             Some(Canary::ConstantSeed) => Randomness::repeatable(0),
             _ => self.random.clone(),
         };
-        let (store, settings) = (self.paced.clone(), scene.shape.ring_settings());
+        let (store, mut settings) = (self.paced.clone(), scene.shape.ring_settings());
+        settings.keep_superseded |= scene.canary == Some(Canary::SupersededKept);
+        settings.epoch_buffer &= scene.canary != Some(Canary::WrittenThrough);
         let mut engine = RingEngine::create(store, keys, settings, &random).await?;
         if let Some(canary) = scene.canary {
             engine.set_canary(canary.in_engine());

@@ -31,3 +31,21 @@ fn an_unpadded_stash_makes_the_checkpoint_shorter() {
     assert_eq!((vault.pieces, checkpoint(&honest)), (1, vec![vault.last_piece_bytes]));
     assert!(checkpoint(&leaky)[0] < vault.last_piece_bytes);
 }
+
+#[test]
+fn buckets_are_written_once_an_epoch_unless_written_through() {
+    // Writes of the root: it is on every path.
+    let roots = |view: &View| view.images().concat().iter().filter(|n| n.chunk == 0).count();
+    let (leaky, honest) = leaky_and_honest(Canary::WrittenThrough, 1);
+    assert_eq!(roots(&honest), 101);
+    assert!(roots(&leaky) > 200, "{}", roots(&leaky));
+}
+
+#[test]
+fn what_is_kept_is_not_deleted() {
+    let deletions = |view: &View| {
+        view.sent().filter(|sent| matches!(sent.request, Request::DeleteChunks { .. })).count()
+    };
+    let (leaky, honest) = leaky_and_honest(Canary::SupersededKept, 1);
+    assert_eq!((deletions(&leaky), deletions(&honest)), (0, 100));
+}

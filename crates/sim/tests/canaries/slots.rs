@@ -35,3 +35,26 @@ fn a_reused_order_reads_the_same_cells_of_every_version() {
     let ((versions, leaky), (_, honest)) = (first_cells(&leaky), first_cells(&honest));
     assert!(versions > 60 && leaky < 6 && honest == 9, "{versions} {leaky} {honest}");
 }
+
+#[test]
+fn dummies_in_order_start_with_the_lowest_slot() {
+    let lowest = |view: &View| {
+        let lives = view.lives(0);
+        (lives.iter().filter(|(first, _)| *first < 3).count(), lives.len())
+    };
+    let (leaky, honest) = leaky_and_honest(Canary::DummiesInOrder, 1);
+    let ((leaky, all), (honest, _)) = (lowest(&leaky), lowest(&honest));
+    assert!(leaky * 10 > all * 7 && honest * 2 < all, "{leaky} {honest} {all}");
+}
+
+#[test]
+fn a_forgotten_slot_is_read_again() {
+    let repeats = |view: &View| {
+        let mut seen = BTreeSet::new();
+        let cells = view.batches().into_iter().flat_map(|batch| batch.path_cells);
+        cells.filter(|cell| !seen.insert(*cell)).count()
+    };
+    let (leaky, honest) = leaky_and_honest(Canary::SlotForgotten, 1);
+    assert!(repeats(&leaky) > 1_000, "{}", repeats(&leaky));
+    assert_eq!(repeats(&honest), 0);
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fogbank_sim::scene::{Cast, Intensity, Played, Scene, Shape, Workload, record};
 use fogbank_store::Operation;
-use fogbank_store::trace::{Event, PublicConfig, TraceReader};
+use fogbank_store::trace::{EngineConfig, Event, PublicConfig, TraceReader};
 
 /// Plays a scene; what came of it, and its events.
 fn play(scene: &Scene) -> (Played, Vec<Event>) {
@@ -84,6 +84,28 @@ fn the_engine_alone_keeps_the_same_beat() {
         let points: Vec<u64> = departures(&events).iter().map(|(at, _)| *at).collect();
         assert!(points.iter().all(|at| at % 10_000_000 == 0));
         assert!(points.last().unwrap() > &(395 * 60_000_000), "{workload:?}");
+    }
+}
+
+#[test]
+fn every_shape_plays() {
+    let small = Shape::small;
+    for shape in [
+        Shape { xor: true, ..small() },
+        Shape { prefetch: true, ..small() },
+        Shape { cache_bytes: 4 << 10, ..small() },
+        Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
+    ] {
+        let EngineConfig::Ring(told) = shape.public(None).unwrap().engine;
+        assert_eq!(told.cached_levels > 0, shape.cache_bytes > 0);
+        let of = |workload| Scene { shape: shape.clone(), epochs: 40, ..Scene::new(workload, 6) };
+        let (played, busy) = play(&of(Workload::Uniform));
+        let (_, idle) = play(&of(Workload::Idle));
+        assert_eq!(played.stopped, None, "{shape:?}");
+        let (busy, idle) = (departures(&busy), departures(&idle));
+        let xors = busy.iter().filter(|(_, operation)| *operation == Operation::ReadXor).count();
+        assert_eq!(xors > 0, shape.xor);
+        assert_eq!(busy[busy.len() / 2..], idle[idle.len() - busy.len().div_ceil(2)..]);
     }
 }
 
