@@ -11,16 +11,16 @@ use fogbank_oram::{Address, BatchEngine, Result};
 
 use super::canary::Canary;
 use super::stage::Stage;
-use super::whole::key_ring;
+use super::vault::key_ring;
 use super::workload::Keys;
 use super::{Intensity, Scene, SceneError, SecretFigures, Shape, Workload};
 
 /// Plays a scene of the engine alone.
 pub(super) async fn play(
     scene: &Scene,
-    stage: &Stage,
+    stage: &Stage<'_>,
 ) -> std::result::Result<(Option<String>, SecretFigures), SceneError> {
-    let engine = stage.engine(scene, Arc::new(key_ring(&stage.random)?)).await?;
+    let engine = stage.engine(scene, Arc::new(key_ring(&stage.random)?), &[]).await?;
     let grid = Grid::new(&scene.shape, stage.clock.clone());
     let asked = Asked::new(scene, stage.random.split(0).stream(Purpose::Workload));
     let mut driver = Driver { engine, grid, asked, secret: SecretFigures::default() };

@@ -18,6 +18,7 @@ mod leaks;
 mod liar;
 mod shape;
 mod stage;
+mod vault;
 mod whole;
 mod workload;
 
@@ -33,6 +34,7 @@ pub use shape::Shape;
 pub use workload::{Intensity, Workload};
 
 use self::stage::Stage;
+use self::vault::Ground;
 
 /// What is put together, and what runs over it.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,12 +143,30 @@ pub enum SceneError {
 /// # Errors
 /// [`SceneError`] if it cannot be set up. A proxy that stops midway is no error: [`Played::stopped`].
 pub fn record(scene: &Scene, path: impl AsRef<Path>) -> Result<Played, SceneError> {
+    record_on(scene, &Ground::default(), (0, path.as_ref()))
+}
+
+/// Plays a [`Cast::Vault`] scene once for every path, each time opening the store that the time before
+/// has closed, with a trace of each.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_openings<P: AsRef<Path>>(
+    scene: &Scene,
+    paths: &[P],
+) -> Result<Vec<Played>, SceneError> {
+    let ground = Ground::default();
+    let paths = (0..).zip(paths);
+    paths.map(|(opening, path)| record_on(scene, &ground, (opening, path.as_ref()))).collect()
+}
+
+fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Played, SceneError> {
     let vault = match scene.cast {
-        Cast::Vault => Some(run(whole::vault_sizes(&scene.shape))??),
+        Cast::Vault => Some(run(vault::vault_sizes(&scene.shape))??),
         Cast::Engine | Cast::Proxy => None,
     };
     run(async {
-        let stage = Stage::set(scene, vault, path.as_ref())?;
+        let stage = Stage::set(scene, ground, vault, opening)?;
         let (stopped, secret) = match scene.cast {
             Cast::Engine => alone::play(scene, &stage).await?,
             Cast::Proxy | Cast::Vault => whole::play(scene, &stage).await?,
