@@ -20,8 +20,9 @@ pub use on::Canary;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leak {
     /// A block that an eviction has left in the stash is served from there, and a uniform path read
-    /// in place of its own: the leaves that are read lean away from the path evicted last, where what
-    /// was left could not go. Rule: a path read never depends on the stash.
+    /// in place of its own. What was left could not go on the path evicted last, so the leaves that
+    /// are still read lean towards it. Rule: a path read never depends on the stash. (The value is
+    /// not delivered: for runs of the engine alone.)
     ResidueSkipsRead,
     /// The read that retires a bucket names the slots of its blocks first, then the dummies.
     /// Rule: by rising slot, whatever is in them.
@@ -35,6 +36,10 @@ pub enum Leak {
     OneReadLess,
     /// All versions of a bucket have the same order of slots. Rule: a fresh one each.
     ReusedOrder,
+    /// Dummies are read by rising slot. Rule: in the secret order.
+    DummiesInOrder,
+    /// That a dummy was read is forgotten, and its slot is read again. Rule: a slot once a version.
+    SlotForgotten,
     /// Leaves are the low bits of a linear congruential generator. Rule: randomness fit for keys.
     CongruentialLeaves,
     /// Leaves are drawn modulo a number that their own does not divide. Rule: uniform.

@@ -18,6 +18,8 @@ impl Canary {
     pub const fn note_read(&mut self, _: u32, _: u32, _: u64) {}
     pub const fn note_write(&mut self, _: u32, _: u64) -> Option<u32> { None }
     pub const fn reads_max(&self, dummies: u16, _: bool) -> u16 { dummies }
+    pub const fn order_dummies(&self, _: &mut [u16]) {}
+    pub const fn forgets_read(&self) -> bool { false }
     pub const fn order_tick(&self, tick: u64) -> u64 { tick }
     pub const fn write_slots(&self, slots: usize, _: usize) -> usize { slots }
     pub const fn trusts(&self, _: u32) -> bool { false }

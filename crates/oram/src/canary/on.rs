@@ -105,6 +105,18 @@ impl Canary {
         if self.is(Leak::ReusedOrder) { 0 } else { tick }
     }
 
+    /// The order in which the dummies of a new version will be read.
+    pub(crate) fn order_dummies(&self, slots: &mut [u16]) {
+        if self.is(Leak::DummiesInOrder) {
+            slots.sort_unstable();
+        }
+    }
+
+    /// Whether it is forgotten that a dummy was read.
+    pub(crate) fn forgets_read(&self) -> bool {
+        self.is(Leak::SlotForgotten)
+    }
+
     /// Accesses of a write batch.
     pub(crate) fn write_slots(&self, slots: usize, writes: usize) -> usize {
         if self.is(Leak::UnpaddedWrites) { writes } else { slots }

@@ -327,6 +327,9 @@ impl Planner {
             }
             None => {
                 reads.push(name, self.buckets.take_dummy(chunk), mark::DUMMY, Handle::NONE);
+                if self.canary.forgets_read() {
+                    self.buckets.head_mut(chunk).next_dummy -= 1;
+                }
                 None
             }
         }

@@ -153,6 +153,7 @@ impl Planner {
                 self.handles.release(kept.payload);
             }
             self.buckets.order_mut(chunk).copy_from_slice(order);
+            self.canary.order_dummies(&mut self.buckets.order_mut(chunk)[usize::from(held)..]);
             *self.buckets.head_mut(chunk) =
                 Bucket { version, image: NO_IMAGE, reads: 0, held, next_dummy: held };
         }

@@ -9,18 +9,18 @@ use fogbank_env::{Clock, Nanos, Purpose, Stream};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{Address, BatchEngine, Result};
 
+use super::canary::Canary;
 use super::stage::Stage;
-use super::whole::key_ring;
+use super::vault::key_ring;
 use super::workload::Keys;
 use super::{Intensity, Scene, SceneError, SecretFigures, Shape, Workload};
 
 /// Plays a scene of the engine alone.
 pub(super) async fn play(
     scene: &Scene,
-    stage: &Stage,
+    stage: &Stage<'_>,
 ) -> std::result::Result<(Option<String>, SecretFigures), SceneError> {
-    let (keys, settings) = (Arc::new(key_ring(&stage.random)?), scene.shape.ring_settings());
-    let engine = RingEngine::create(stage.paced.clone(), keys, settings, &stage.random).await?;
+    let engine = stage.engine(scene, Arc::new(key_ring(&stage.random)?), &[]).await?;
     let grid = Grid::new(&scene.shape, stage.clock.clone());
     let asked = Asked::new(scene, stage.random.split(0).stream(Purpose::Workload));
     let mut driver = Driver { engine, grid, asked, secret: SecretFigures::default() };
@@ -91,6 +91,8 @@ struct Asked {
     /// Addresses that are still to be filled before the workload begins.
     unfilled: std::ops::Range<u32>,
     write_batch: usize,
+    /// Whether one batch may ask for an address twice: what engine canaries about that are handed.
+    repeats: bool,
 }
 
 impl Asked {
@@ -114,14 +116,21 @@ impl Asked {
             value: Bytes::from(vec![1; shape.value_bytes]),
             unfilled: 0..if scene.workload.is_filled() { filled } else { 0 },
             write_batch: shape.write_batch,
+            repeats: matches!(
+                scene.canary,
+                Some(Canary::DuplicatesRead | Canary::DuplicatesOmitted)
+            ),
         }
     }
 
-    /// The addresses of a read batch, each once.
+    /// The addresses of a read batch, each once unless a canary wants it otherwise.
     fn reads(&mut self) -> Vec<Address> {
         let idle = matches!(self.workload, Workload::Idle | Workload::AllWrites);
         if idle || !self.unfilled.is_empty() {
             return Vec::new();
+        }
+        if self.repeats {
+            return (0..self.reads).map(|_| Address(self.keys.next(&mut self.stream))).collect();
         }
         self.distinct(self.reads)
     }

@@ -11,11 +11,14 @@
 //! shape, its link and its number of epochs, never on what clients did.
 
 mod alone;
+mod canary;
 mod clients;
 mod hold;
+mod leaks;
 mod liar;
 mod shape;
 mod stage;
+mod vault;
 mod whole;
 mod workload;
 
@@ -24,11 +27,14 @@ use std::time::Duration;
 
 use fogbank_store::{LieRule, Link};
 
+pub use canary::Canary;
 pub use hold::Hold;
+pub use liar::LIE;
 pub use shape::Shape;
 pub use workload::{Intensity, Workload};
 
 use self::stage::Stage;
+use self::vault::Ground;
 
 /// What is put together, and what runs over it.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +57,8 @@ pub struct Scene {
     pub hold: Option<Hold>,
     /// A reply that is forged. The trace marks the moment with `lie` and how many that makes.
     pub lie: Option<LieRule>,
+    /// What is leaked on purpose; nothing if `None`.
+    pub canary: Option<Canary>,
 }
 
 /// How much of the proxy takes part.
@@ -65,7 +73,7 @@ pub enum Cast {
 }
 
 impl Scene {
-    /// A saturated whole proxy of a small shape for a hundred epochs, over a link of 5 ms.
+    /// A saturated whole proxy of a small shape for a hundred epochs, over a link of 4 ms.
     pub fn new(workload: Workload, seed: u64) -> Self {
         Self {
             workload,
@@ -74,9 +82,10 @@ impl Scene {
             shape: Shape::small(),
             cast: Cast::Proxy,
             epochs: 100,
-            link: Link { round_trip: Duration::from_millis(5), ..Link::instant() },
+            link: Link { round_trip: Duration::from_millis(4), ..Link::instant() },
             hold: None,
             lie: None,
+            canary: None,
         }
     }
 
@@ -134,12 +143,30 @@ pub enum SceneError {
 /// # Errors
 /// [`SceneError`] if it cannot be set up. A proxy that stops midway is no error: [`Played::stopped`].
 pub fn record(scene: &Scene, path: impl AsRef<Path>) -> Result<Played, SceneError> {
+    record_on(scene, &Ground::default(), (0, path.as_ref()))
+}
+
+/// Plays a [`Cast::Vault`] scene once for every path, each time opening the store that the time before
+/// has closed, with a trace of each.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_openings<P: AsRef<Path>>(
+    scene: &Scene,
+    paths: &[P],
+) -> Result<Vec<Played>, SceneError> {
+    let ground = Ground::default();
+    let paths = (0..).zip(paths);
+    paths.map(|(opening, path)| record_on(scene, &ground, (opening, path.as_ref()))).collect()
+}
+
+fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Played, SceneError> {
     let vault = match scene.cast {
-        Cast::Vault => Some(run(whole::vault_sizes(&scene.shape))??),
+        Cast::Vault => Some(run(vault::vault_sizes(&scene.shape))??),
         Cast::Engine | Cast::Proxy => None,
     };
     run(async {
-        let stage = Stage::set(scene, vault, path.as_ref())?;
+        let stage = Stage::set(scene, ground, vault, opening)?;
         let (stopped, secret) = match scene.cast {
             Cast::Engine => alone::play(scene, &stage).await?,
             Cast::Proxy | Cast::Vault => whole::play(scene, &stage).await?,

@@ -48,10 +48,10 @@ impl Shape {
 
     /// A tree so loaded that evictions leave much behind: (8, 16, 16), L = 3, N = 64. An epoch is as
     /// long as the distance of two evictions, so that every read batch follows one at once, when most
-    /// is left.
+    /// is left, and nearly all of it are reads, which put more into the tree than padding does.
     pub fn stressed() -> Self {
         Self {
-            batch: BatchShape { capacity: 64, value_bytes: 16, read_batch: 8, write_batch: 8 },
+            batch: BatchShape { capacity: 64, value_bytes: 16, read_batch: 15, write_batch: 1 },
             read_batches: 1,
             bucket: BucketShape::new(8, 16, 16),
             ..Self::small()
@@ -67,6 +67,11 @@ impl Shape {
             prefetch: self.prefetch,
             ..RingSettings::new(self.batch, self.read_batches)
         }
+    }
+
+    /// Bytes of a sealed cell.
+    pub(super) fn cell_bytes(&self) -> usize {
+        fogbank_oram::geometry::cell_bytes(self.batch.value_bytes)
     }
 
     /// What the transaction layer is told.

@@ -2,49 +2,58 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Section, Vault};
-use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock, Visibility};
+use fogbank_durable::{Section, Vault};
+use fogbank_env::{Metrics, Nanos, Visibility};
 use fogbank_oram::BatchEngine;
-use fogbank_oram::ring::RingEngine;
-use fogbank_seal::{KeyRing, Salt, StoreId};
-use fogbank_store::trace::VaultConfig;
-use fogbank_store::{MemoryStore, Store};
-use fogbank_txn::{Components, Proxy};
+use fogbank_txn::{Components, FIRST_SECTION_TAG, Proxy};
 
+use super::canary::Canary;
 use super::clients::Clients;
-use super::stage::{Stage, master_key};
-use super::{Cast, Scene, SceneError, SecretFigures, Shape};
+use super::leaks::{Lagging, Undoing, unpad};
+use super::stage::Stage;
+use super::vault::key_ring;
+use super::{Cast, Scene, SceneError, SecretFigures};
+
+/// The figure that counts aborts.
+const ABORTS: &str = "transactions_aborted";
 
 /// Plays a scene of the whole proxy.
 pub(super) async fn play(
     scene: &Scene,
-    stage: &Stage,
+    stage: &Stage<'_>,
 ) -> Result<(Option<String>, SecretFigures), SceneError> {
-    let mut vault = match scene.cast {
-        Cast::Vault => Some(create_vault(stage.store.clone(), &scene.shape, &stage.random).await?),
-        _ => None,
+    let (mut vault, restored) = match scene.cast {
+        Cast::Vault => stage.vault(scene).await.map(|(vault, restored)| (Some(vault), restored))?,
+        _ => (None, Vec::new()),
     };
     let keys = match &vault {
         Some(vault) => vault.keys(),
         None => Arc::new(key_ring(&stage.random)?),
     };
-    let (settings, random) = (scene.shape.ring_settings(), &stage.random);
-    let engine = RingEngine::create(stage.paced.clone(), keys, settings, random).await?;
+    let (of_engine, of_proxy): (Vec<Section>, Vec<Section>) =
+        restored.into_iter().partition(|section| section.tag < FIRST_SECTION_TAG);
+    let engine = stage.engine(scene, keys, &of_engine).await?;
     if let Some(vault) = &mut vault {
         vault.run().await?;
     }
     let metrics = Metrics::default();
-    let components = Components {
-        clock: stage.clock.clone(),
-        random: stage.random.clone(),
-        metrics: metrics.clone(),
-    };
-    let engine: Box<dyn BatchEngine> = Box::new(engine);
-    let proxy = Proxy::start(scene.shape.proxy_settings(), engine, components, None).await?;
+    let mut clock = stage.clock.clone();
+    let mut engine: Box<dyn BatchEngine> = Box::new(engine);
+    match scene.canary {
+        Some(Canary::CatchUp) => clock = Arc::new(Lagging::new(clock)),
+        Some(Canary::ClockMovedByAborts) => {
+            let aborts = metrics.gauge(Visibility::Secret, ABORTS);
+            engine = Box::new(Undoing::new(engine, clock.clone(), aborts));
+        }
+        _ => {}
+    }
+    let components = Components { clock, random: stage.random.clone(), metrics: metrics.clone() };
+    let of_proxy = (!of_proxy.is_empty()).then_some(&of_proxy[..]);
+    let proxy = Proxy::start(scene.shape.proxy_settings(), engine, components, of_proxy).await?;
     let clients = Clients::start(scene, &proxy, &stage.clock);
     stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;
     drop(clients);
-    let stopped = match close(proxy, vault).await {
+    let stopped = match close(proxy, vault, scene.canary).await {
         Ok(()) => None,
         Err(SceneError::Proxy(error)) => Some(error.to_string()),
         Err(error) => return Err(error),
@@ -59,59 +68,20 @@ fn end_of(scene: &Scene, now: Nanos) -> Nanos {
     now.next_multiple_of(interval) + points * interval - interval / 2
 }
 
-async fn close(proxy: Proxy, vault: Option<Vault>) -> Result<(), SceneError> {
+/// Ends the epochs and closes the store, if there is a vault.
+pub(super) async fn close(
+    proxy: Proxy,
+    vault: Option<Vault>,
+    canary: Option<Canary>,
+) -> Result<(), SceneError> {
     let mut closed = proxy.close().await?;
     let Some(vault) = vault else { return Ok(()) };
     let mut sections = closed.engine.save()?;
+    if canary == Some(Canary::UnpaddedStash) {
+        unpad(&mut sections);
+    }
     sections.append(&mut closed.sections);
-    close_vault(vault, &sections).await
-}
-
-async fn close_vault(vault: Vault, sections: &[Section]) -> Result<(), SceneError> {
-    Ok(vault.close(sections).await?)
-}
-
-async fn create_vault(
-    store: Arc<dyn Store>,
-    shape: &Shape,
-    random: &Randomness,
-) -> Result<Vault, SceneError> {
-    let register = Arc::new(MemoryRegister::default());
-    let config = shape.public(None)?.encode();
-    Ok(Vault::create(store, register, &master_key(random), config, random).await?)
-}
-
-/// The keys of a store without a vault.
-pub(super) fn key_ring(random: &Randomness) -> Result<KeyRing, SceneError> {
-    let mut stream = random.stream(Purpose::Incarnation);
-    let (store, salt) = (StoreId::draw(&mut stream), Salt::draw(&mut stream));
-    let keys = KeyRing::derive(&master_key(random), store, &[salt]);
-    keys.ok_or_else(|| fogbank_oram::Error::Bug("no opening".into()).into())
-}
-
-/// The sizes of the objects around the tree: those of a store of this shape that was opened and
-/// closed with nothing in it. They are the same for every other.
-pub(super) async fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(0));
-    let (store, random): (Arc<dyn Store>, _) =
-        (Arc::new(MemoryStore::new()), Randomness::repeatable(0));
-    let vault = create_vault(store.clone(), shape, &random).await?;
-    let engine =
-        RingEngine::create(store.clone(), vault.keys(), shape.ring_settings(), &random).await?;
-    let components = Components { clock, random, metrics: Metrics::default() };
-    let proxy = Proxy::start(shape.proxy_settings(), Box::new(engine), components, None).await?;
-    close(proxy, Some(vault)).await?;
-    let pieces = store.blob_list("checkpoint/").await?;
-    let length = async |name: &str| -> Result<u64, SceneError> {
-        Ok(store.blob_get(name).await?.map_or(0, |(blob, _)| blob.len() as u64))
-    };
-    Ok(VaultConfig {
-        commit_bytes: length("commit").await?,
-        commit_bytes_an_opening: size_of::<Salt>() as u64,
-        piece_bytes: length(pieces.first().map_or("", String::as_str)).await?,
-        pieces: pieces.len() as u32,
-        last_piece_bytes: length(pieces.last().map_or("", String::as_str)).await?,
-    })
+    Ok(vault.close(&sections).await?)
 }
 
 fn figures(metrics: &Metrics) -> SecretFigures {
@@ -119,6 +89,6 @@ fn figures(metrics: &Metrics) -> SecretFigures {
     SecretFigures {
         reads: secret("blocks_read"),
         writes: secret("blocks_written"),
-        aborts: secret("transactions_aborted"),
+        aborts: secret(ABORTS),
     }
 }

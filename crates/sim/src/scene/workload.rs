@@ -47,6 +47,20 @@ impl Workload {
         Self::AbortStorm,
     ];
 
+    /// A stable name, in kebab case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::OneHotKey => "one-hot-key",
+            Self::Uniform => "uniform",
+            Self::Scan => "scan",
+            Self::Zipf => "zipf",
+            Self::AllAbsent => "all-absent",
+            Self::AllWrites => "all-writes",
+            Self::AbortStorm => "abort-storm",
+        }
+    }
+
     /// Whether what is asked for was put there before.
     pub(super) fn is_filled(self) -> bool {
         self != Self::Idle

@@ -4,9 +4,11 @@
 
 use std::path::Path;
 
-use fogbank_sim::scene::{Cast, Intensity, Played, Scene, Shape, Workload, record};
+use fogbank_sim::scene::{
+    Cast, Intensity, Played, Scene, Shape, Workload, record, record_openings,
+};
 use fogbank_store::Operation;
-use fogbank_store::trace::{Event, PublicConfig, TraceReader};
+use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, Sent, TraceReader};
 
 /// Plays a scene; what came of it, and its events.
 fn play(scene: &Scene) -> (Played, Vec<Event>) {
@@ -22,6 +24,14 @@ fn read(path: &Path) -> Vec<Event> {
     let reader = TraceReader::open(path).unwrap();
     PublicConfig::decode(reader.config()).unwrap();
     reader.collect::<Result<_, _>>().unwrap()
+}
+
+/// Lengths of the blobs written.
+fn puts(events: &[Event]) -> impl Iterator<Item = u64> {
+    events.iter().filter_map(|event| match event {
+        Event::Sent(Sent { request: Request::BlobPut { bytes, .. }, .. }) => Some(*bytes),
+        _ => None,
+    })
 }
 
 /// When what was sent.
@@ -88,10 +98,53 @@ fn the_engine_alone_keeps_the_same_beat() {
 }
 
 #[test]
+fn every_shape_plays() {
+    let small = Shape::small;
+    for shape in [
+        Shape { xor: true, ..small() },
+        Shape { prefetch: true, ..small() },
+        Shape { cache_bytes: 4 << 10, ..small() },
+        Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
+    ] {
+        let EngineConfig::Ring(told) = shape.public(None).unwrap().engine;
+        assert_eq!(told.cached_levels > 0, shape.cache_bytes > 0);
+        let of = |workload| Scene { shape: shape.clone(), epochs: 40, ..Scene::new(workload, 6) };
+        let (played, busy) = play(&of(Workload::Uniform));
+        let (_, idle) = play(&of(Workload::Idle));
+        assert_eq!(played.stopped, None, "{shape:?}");
+        let (busy, idle) = (departures(&busy), departures(&idle));
+        let xors = busy.iter().filter(|(_, operation)| *operation == Operation::ReadXor).count();
+        assert_eq!(xors > 0, shape.xor);
+        assert_eq!(busy[busy.len() / 2..], idle[idle.len() - busy.len().div_ceil(2)..]);
+    }
+}
+
+#[test]
 fn a_vault_writes_what_the_head_of_the_trace_says() {
     let scene = Scene { cast: Cast::Vault, epochs: 20, ..Scene::new(Workload::Zipf, 5) };
-    let (played, events) = play(&scene);
-    assert_eq!(played.stopped, None);
-    let puts = departures(&events).iter().filter(|(_, o)| *o == Operation::BlobPut).count();
-    assert_eq!(puts, 4, "created, running, checkpoint, closed");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    assert_eq!(record(&scene, &path).unwrap().stopped, None);
+    let reader = TraceReader::open(&path).unwrap();
+    let EngineConfig::Ring(told) = PublicConfig::decode(reader.config()).unwrap().engine;
+    let (told, events) = (told.vault.unwrap(), read(&path));
+    let puts: Vec<u64> = puts(&events).collect();
+    // Created, running, checkpoint, closed.
+    assert_eq!(
+        puts,
+        [told.commit_bytes, told.commit_bytes, told.last_piece_bytes, told.commit_bytes]
+    );
+    assert_eq!(told.pieces, 1);
+}
+
+#[test]
+fn a_store_is_opened_again_with_what_it_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["first", "second", "third"].map(|name| folder.path().join(name));
+    let scene = Scene { cast: Cast::Vault, epochs: 20, ..Scene::new(Workload::Uniform, 7) };
+    let played = record_openings(&scene, &paths).unwrap();
+    assert!(played.iter().all(|played| played.stopped.is_none()));
+    let commits = paths.map(|path| puts(&read(&path)).filter(|b| *b < 2_000).collect::<Vec<_>>());
+    let first = commits[0][0];
+    assert_eq!(commits, [0, 16, 32].map(|salts| vec![first + salts; 3]), "a salt an opening");
 }
