@@ -113,7 +113,8 @@ impl Remembered {
         let below: u32 = self.read.iter().take(word).map(|bits| bits.count_ones()).sum();
         let here = self.read.get(word).copied().unwrap_or(0);
         let before = below + (here & ((1 << bit) - 1)).count_ones();
-        let all: u32 = self.read.iter().map(|bits| bits.count_ones()).sum();
+        let words = usize::from(width).div_ceil(64);
+        let all: u32 = self.read.iter().take(words).map(|bits| bits.count_ones()).sum();
         Rank {
             rank: u32::from(cell).saturating_sub(before),
             unread: u32::from(width).saturating_sub(all).max(1),

@@ -17,8 +17,8 @@ use super::place::{common_levels, descends, fraction, level, turn};
 /// The levels from which on a chunk is deep: chunks near the root are read all the time.
 const DEEP: u32 = 4;
 
-/// The age that stands for a chunk not known to have been read, in windows.
-const UNKNOWN_AGE: u64 = 1 << 16;
+/// The age that stands for a chunk not known to have been read, and for all above, in windows.
+const UNKNOWN_AGE: u64 = 1 << 14;
 
 /// A path as it is being put together.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,8 @@ pub(super) struct Reads {
     written_half: Option<u8>,
     passed: Vec<Passed>,
     seen: Seen,
+    /// The logarithm of every age: one is asked for with each chunk.
+    logs: Vec<f32>,
 }
 
 /// Sums over one window.
@@ -103,6 +105,7 @@ impl Reads {
             written_half: None,
             passed: Vec::new(),
             seen: Seen::default(),
+            logs: (0..=UNKNOWN_AGE).map(|age| (age as f32).ln_1p()).collect(),
         }
     }
 
@@ -124,8 +127,9 @@ impl Reads {
             seen.first += u64::from(rank.rank == 0);
             seen.last += u64::from(rank.rank + 1 == rank.unread);
         });
-        seen.chunk(chunk, cells, again);
-        let age = age(again);
+        let age = again.age.unwrap_or(UNKNOWN_AGE).min(UNKNOWN_AGE);
+        let age = f64::from(self.logs[age as usize]);
+        seen.chunk(chunk, cells, again, age);
         match &mut self.open {
             Some(path)
                 if path.array == chunk.array
@@ -203,16 +207,16 @@ impl Reads {
 }
 
 impl Seen {
-    fn chunk(&mut self, chunk: ChunkName, cells: &[u16], again: Again) {
+    fn chunk(&mut self, chunk: ChunkName, cells: &[u16], again: Again, age: f64) {
         self.chunks += 1;
         self.cells += cells.len() as u64;
         self.cells_max = self.cells_max.max(cells.len());
         let level = level(chunk.chunk);
         self.levels.add(f64::from(level));
         self.places.add(fraction(chunk.chunk));
-        self.ages.add(age(again));
+        self.ages.add(age);
         if level >= DEEP {
-            self.deep_ages.add(age(again));
+            self.deep_ages.add(age);
         }
         self.again_inside += u64::from(again.age == Some(0));
         self.again_next += u64::from(again.age == Some(1));
@@ -289,11 +293,6 @@ impl Seen {
         set(Feature::Rising, self.rising.mean_or(0.5));
         set(Feature::StepMean, self.steps.mean_or(0.0));
     }
-}
-
-/// The logarithm of the windows since the last read.
-fn age(again: Again) -> f64 {
-    (again.age.unwrap_or(UNKNOWN_AGE) as f64).ln_1p()
 }
 
 /// The mean over the first half of a message's paths less that over the second.
