@@ -26,6 +26,9 @@ struct Path {
     array: ArrayId,
     end: u32,
     length: u32,
+    /// The age and the heat of the end.
+    age: f64,
+    heat: f64,
     /// Whether it reads several cells a chunk.
     retires: bool,
     ranks: Moments,
@@ -81,6 +84,8 @@ struct Seen {
     unread: Moments,
     retired_at: Moments,
     lengths: Moments,
+    leaf_ages: Moments,
+    leaf_heats: Moments,
     leaves: Moments,
     turns: [Moments; 3],
     odd: Moments,
@@ -129,6 +134,7 @@ impl Reads {
         });
         let age = again.age.unwrap_or(UNKNOWN_AGE).min(UNKNOWN_AGE);
         let age = f64::from(self.logs[age as usize]);
+        let heat = f64::from(again.heat);
         seen.chunk(chunk, cells, again, age);
         match &mut self.open {
             Some(path)
@@ -138,6 +144,7 @@ impl Reads {
             {
                 path.end = chunk.chunk;
                 path.length += 1;
+                (path.age, path.heat) = (age, heat);
                 path.ranks.join(&ranks);
                 path.ages.add(age);
             }
@@ -146,7 +153,7 @@ impl Reads {
                 let mut ages = Moments::default();
                 ages.add(age);
                 let (array, end) = (chunk.array, chunk.chunk);
-                self.open = Some(Path { array, end, length: 1, retires, ranks, ages });
+                self.open = Some(Path { array, end, length: 1, age, heat, retires, ranks, ages });
             }
         }
     }
@@ -164,6 +171,8 @@ impl Reads {
         let seen = &mut self.seen;
         let here = self.passed.len();
         seen.lengths.add(f64::from(path.length));
+        seen.leaf_ages.add(path.age);
+        seen.leaf_heats.add(path.heat);
         seen.leaf(leaf, self.last_leaf);
         let half = turn(leaf, 0);
         seen.as_retired.add_share(half.zip(self.retired_half).map(|(a, b)| a == b));
@@ -275,6 +284,10 @@ impl Seen {
     fn write_leaves(&self, row: &mut Row) {
         let mut set = |feature, value| row.set(feature, value);
         set(Feature::PathLength, self.lengths.mean_or(0.0));
+        set(Feature::LeafAge, self.leaf_ages.mean_or(0.0));
+        set(Feature::LeafAgeMin, self.leaf_ages.min_or(0.0));
+        set(Feature::LeafHeat, self.leaf_heats.mean_or(0.0));
+        set(Feature::LeafHeatMax, self.leaf_heats.max_or(0.0));
         set(Feature::LeafMean, self.leaves.mean_or(0.5));
         set(Feature::LeafSpread, self.leaves.spread());
         set(Feature::LeafMin, self.leaves.min_or(0.5));
