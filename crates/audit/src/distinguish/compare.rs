@@ -5,7 +5,8 @@
 //! 2. Some runs of each label teach, spread over the time of recording; the rest is never seen.
 //! 3. The advantage on the rest gets an interval for each scale, corrected over all pairs and scales:
 //!    half of the error for the first scale, which the bound is about, the rest for the others.
-//! 4. If a control failed, windows are no independent evidence: the interval is by whole runs.
+//! 4. If a control failed, the features that differ between runs of one label are set aside; if that
+//!    does not help, windows are no independent evidence and the interval is by whole runs.
 
 use serde::Serialize;
 
@@ -38,6 +39,9 @@ pub struct Pair {
     pub scales: Vec<Advantage>,
     /// Whether the intervals are by whole runs, because runs of one label differ by themselves.
     pub by_runs: bool,
+    /// The features that were set aside, because runs of one label differ in them. What they would
+    /// tell was not judged.
+    pub aside: Vec<String>,
     /// What told the labels apart most, at the scale that told most; without a leak, what the
     /// classifier went by, which is noise.
     pub telling: Vec<Telling>,
@@ -87,13 +91,14 @@ pub(super) fn compare(
     pairs: usize,
     options: &Options,
 ) -> Pair {
-    let by_runs = [first.1, second.1].iter().any(|control| control.verdict == Verdict::Failed);
+    let by_runs = first.1.spoilt() || second.1.spoilt();
     let mut pair = Pair {
         first: first.1.label.clone(),
         second: second.1.label.clone(),
         verdict: Verdict::TooFew,
         scales: Vec::new(),
         by_runs,
+        aside: Vec::new(),
         telling: Vec::new(),
     };
     if first.0.len().min(second.0.len()) < RUNS_MIN {
@@ -103,8 +108,11 @@ pub(super) fn compare(
         let known = first.1.spreads[scale].max(second.1.spreads[scale]);
         let alpha = options.alpha(scale) / pairs as f64;
         let nuisance = by_runs.then_some(known);
+        let aside = if by_runs { Vec::new() } else { first.1.either_aside(second.1, scale) };
+        pair.aside.extend((0..aside.len()).filter(|&at| aside[at]).map(words));
         let best = pair.scales.iter().map(|scale| scale.low).fold(f64::NEG_INFINITY, f64::max);
-        let Some((advantage, telling)) = judge(first.0, second.0, scale, nuisance, alpha, options)
+        let Some((advantage, telling)) =
+            judge((first.0, second.0), scale, (&aside, nuisance), alpha, options)
         else {
             continue;
         };
@@ -113,6 +121,8 @@ pub(super) fn compare(
         }
         pair.scales.push(advantage);
     }
+    pair.aside.sort();
+    pair.aside.dedup();
     pair.verdict = pair.judged(options);
     pair
 }
@@ -131,18 +141,29 @@ impl Pair {
     fn judged(&self, options: &Options) -> Verdict {
         match self.bound() {
             _ if self.scales.iter().any(Advantage::tells) => Verdict::Failed,
-            Some(high) if high < options.bound && !self.by_runs => Verdict::Passed,
+            _ if self.by_runs || !self.aside.is_empty() => Verdict::TooFew,
+            Some(_) if self.scales.iter().any(|scale| scale.high < 0.0) => Verdict::TooFew,
+            Some(high) if high < options.bound => Verdict::Passed,
             _ => Verdict::TooFew,
         }
     }
 }
 
-/// Trains on some runs and judges the others; `None` if the runs are too short for the scale.
+impl Control {
+    /// The columns that this control or the other sets aside at a scale.
+    fn either_aside(&self, other: &Control, scale: usize) -> Vec<bool> {
+        let (own, others) = (&self.aside[scale], &other.aside[scale]);
+        let set = |aside: &[bool], at| aside.get(at) == Some(&true);
+        (0..own.len().max(others.len())).map(|at| set(own, at) || set(others, at)).collect()
+    }
+}
+
+/// Trains on some runs, without the columns set aside, and judges the others, by whole runs if there
+/// is a nuisance; `None` if the runs are too short for the scale.
 fn judge(
-    first: &[&Run],
-    second: &[&Run],
+    (first, second): (&[&Run], &[&Run]),
     scale: usize,
-    nuisance: Option<f64>,
+    (aside, nuisance): (&[bool], Option<f64>),
     alpha: f64,
     options: &Options,
 ) -> Option<(Advantage, Vec<Telling>)> {
@@ -151,7 +172,7 @@ fn judge(
     if sets.iter().any(|set| set.test.iter().any(|rows| rows.len() < ROWS_MIN)) {
         return None;
     }
-    let learner = Learner::train(&sets[0].teach, &sets[1].teach, options.training());
+    let learner = Learner::train(&sets[0].teach, &sets[1].teach, aside, options.training());
     let [first, second] = sets.each_ref().map(|set| set.leans(&learner));
     let Interval { advantage, low, high } = match nuisance {
         None => by_blocks(&first, &second, alpha),

@@ -24,10 +24,13 @@ impl Control {
                 format!("The {} runs of {} look alike to a classifier.", self.runs, self.label)
             }
             Verdict::Failed => format!(
-                "Runs of {} can be told apart from each other, by {}: pairs with it are not judged \
-                 by their windows.",
+                "Runs of {} can be told apart from each other, by {}: {}.",
                 self.label,
-                list(&self.telling)
+                list(&self.telling),
+                match self.cleared {
+                    true => "the features in which they differ are set aside",
+                    false => "windows say nothing of pairs with it, only whole runs do",
+                }
             ),
         };
         Finding {
@@ -87,6 +90,11 @@ impl Pair {
             Verdict::TooFew if self.by_runs => format!(
                 "{first} and {second}: runs of one history differ by themselves, so their windows \
                  say nothing of the history; {bound}, counting whole runs."
+            ),
+            Verdict::TooFew if !self.aside.is_empty() => format!(
+                "{first} and {second} could not be told apart, but without features in which runs \
+                 of one history differ by themselves ({}); {bound} by the others.",
+                self.aside.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
             ),
             Verdict::TooFew => format!(
                 "{first} and {second} could not be told apart, but the runs are too short: {bound}, \

@@ -19,7 +19,7 @@ pub(super) const ROWS_MIN: usize = 4 * BLOCKS;
 pub(super) struct Lean {
     /// The share of rows held for the second kind.
     pub(super) share: f64,
-    /// The variance of that share.
+    /// The variance that the share has by chance.
     variance: f64,
     /// How many rows.
     pub(super) rows: usize,
@@ -36,21 +36,23 @@ pub(super) struct Interval {
 impl Lean {
     /// What the decisions on the rows of a run come to.
     pub(super) fn of(decisions: &[bool]) -> Self {
-        let rows = decisions.len();
-        let share = |rows: &[bool]| {
-            rows.iter().filter(|&&second| second).count() as f64 / rows.len().max(1) as f64
-        };
-        let blocks: Vec<f64> = (0..BLOCKS)
-            .map(|i| share(&decisions[i * rows / BLOCKS..(i + 1) * rows / BLOCKS]))
-            .collect();
-        let mean = blocks.iter().sum::<f64>() / BLOCKS as f64;
-        let squares: f64 = blocks.iter().map(|block| (block - mean).powi(2)).sum();
-        let share = share(decisions);
+        let values = decisions.iter().map(|&second| f64::from(u8::from(second)));
+        let lean = Self::of_values(&values.collect::<Vec<f64>>());
         // One row more of each kind: a share of nothing or of all is not known exactly either.
-        let smooth = (share * rows as f64 + 1.0) / (rows as f64 + 2.0);
-        let independent = smooth * (1.0 - smooth) / rows.max(1) as f64;
-        let variance = (squares / (BLOCKS * (BLOCKS - 1)) as f64).max(independent);
-        Self { share, variance, rows }
+        let rows = lean.rows as f64;
+        let smooth = (lean.share * rows + 1.0) / (rows + 2.0);
+        let variance = lean.variance.max(smooth * (1.0 - smooth) / rows.max(1.0));
+        Self { variance, ..lean }
+    }
+
+    /// The same for any feature of the rows: its mean and the variance of that.
+    pub(super) fn of_values(values: &[f64]) -> Self {
+        let rows = values.len();
+        let blocks = (0..BLOCKS).map(|i| &values[i * rows / BLOCKS..(i + 1) * rows / BLOCKS]);
+        let means: Vec<f64> = blocks.map(average).collect();
+        let independent = variance(values) / rows.max(1) as f64;
+        let variance = (variance(&means) / BLOCKS as f64).max(independent);
+        Self { share: average(values), variance, rows }
     }
 }
 
@@ -95,4 +97,14 @@ fn interval(first: &[Lean], second: &[Lean], variance: f64, freedom: f64, alpha:
 
 fn mean(leans: &[Lean]) -> f64 {
     leans.iter().map(|lean| lean.share).sum::<f64>() / leans.len().max(1) as f64
+}
+
+fn average(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = average(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    squares / values.len().saturating_sub(1).max(1) as f64
 }

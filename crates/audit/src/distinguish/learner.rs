@@ -54,8 +54,14 @@ struct Column {
 }
 
 impl Learner {
-    /// Learns to tell the rows `first` from the rows `second`, using as many of each, spread evenly.
-    pub(super) fn train(first: &[&[f32]], second: &[&[f32]], training: Training) -> Self {
+    /// Learns to tell the rows `first` from the rows `second`, using as many of each, spread evenly,
+    /// without the columns that are set `aside`.
+    pub(super) fn train(
+        first: &[&[f32]],
+        second: &[&[f32]],
+        aside: &[bool],
+        training: Training,
+    ) -> Self {
         let each = first.len().min(second.len()).min(training.rows_max / 2);
         let pick = |rows: &[&'_ [f32]], i: usize| i * rows.len() / each.max(1);
         let mut rows = Vec::with_capacity(2 * each);
@@ -64,7 +70,7 @@ impl Learner {
         }
         let kinds: Vec<f64> = (0..rows.len()).map(|i| (i % 2) as f64 - 0.5).collect();
         let width = rows.first().map_or(0, |row| row.len());
-        let columns = columns(&rows, width);
+        let columns = columns(&rows, width, aside);
         let weights = linear(&rows, &kinds, &columns);
         let forest = forest(&rows, &kinds, &columns, training);
         Self { columns, weights, forest, width }
@@ -116,8 +122,8 @@ impl Column {
     }
 }
 
-/// The columns that vary.
-fn columns(rows: &[&[f32]], width: usize) -> Vec<Column> {
+/// The columns that vary and are not set aside.
+fn columns(rows: &[&[f32]], width: usize, aside: &[bool]) -> Vec<Column> {
     let column = |at: usize| {
         let mut moments = Moments::default();
         rows.iter().for_each(|row| moments.add(f64::from(row[at])));
@@ -125,7 +131,8 @@ fn columns(rows: &[&[f32]], width: usize) -> Vec<Column> {
         let varies = moments.max_or(0.0) > moments.min_or(0.0) && spread > 1e-7 * mean.abs();
         varies.then_some(Column { at, mean, spread })
     };
-    (0..width).filter_map(column).collect()
+    let kept = (0..width).filter(|&at| aside.get(at) != Some(&true));
+    kept.filter_map(column).collect()
 }
 
 /// The weights of the linear model; none if it cannot be found.

@@ -13,6 +13,9 @@ const CELLS: usize = 320;
 /// Chunks that are remembered at most.
 const CHUNKS: usize = 1 << 16;
 
+/// The windows in which heat falls to a third.
+const COOLING: usize = 128;
+
 /// Leaves that are remembered.
 pub(super) const LEAVES: usize = 64;
 
@@ -26,6 +29,8 @@ struct Remembered {
     window: u64,
     /// The first cell it read then.
     cell: u16,
+    /// How often it was read, windows long ago counting less.
+    heat: f32,
     /// The cells read of this version.
     read: [u64; CELLS / 64],
 }
@@ -37,6 +42,8 @@ pub(super) struct Again {
     pub(super) age: Option<u64>,
     /// Whether the first cell is the same as then.
     pub(super) same_cell: bool,
+    /// How often it was read before, windows long ago counting less.
+    pub(super) heat: f32,
 }
 
 /// Where a cell stands among the unread ones of its version.
@@ -53,14 +60,22 @@ pub(super) struct Rank {
 /// The reads of the windows before.
 #[derive(Debug)]
 pub(super) struct Past {
+    /// What is left of heat after so many windows.
+    cooling: Vec<f32>,
     chunks: Vec<Remembered>,
     leaves: VecDeque<(ArrayId, u32)>,
 }
 
 impl Past {
     pub(super) fn new() -> Self {
-        let free = Remembered { key: 0, version: 0, window: 0, cell: 0, read: [0; CELLS / 64] };
-        Self { chunks: vec![free; CHUNKS], leaves: VecDeque::with_capacity(LEAVES) }
+        let read = [0; CELLS / 64];
+        let free = Remembered { key: 0, version: 0, window: 0, cell: 0, heat: 0.0, read };
+        let cooling = (0..8 * COOLING).map(|age| (-(age as f32) / COOLING as f32).exp());
+        Self {
+            cooling: cooling.collect(),
+            chunks: vec![free; CHUNKS],
+            leaves: VecDeque::with_capacity(LEAVES),
+        }
     }
 
     /// Takes in the read of `cells` of a chunk of `width` cells in `window`; `ranks` is called with
@@ -80,15 +95,17 @@ impl Past {
         let again = match known.key == key {
             true => {
                 let same_cell = !cells.is_empty() && known.cell == first;
-                Again { age: Some(window.saturating_sub(known.window)), same_cell }
+                let age = window.saturating_sub(known.window);
+                let left = self.cooling.get(age as usize).copied().unwrap_or(0.0);
+                Again { age: Some(age), same_cell, heat: known.heat * left }
             }
-            false => Again { age: None, same_cell: false },
+            false => Again { age: None, same_cell: false, heat: 0.0 },
         };
         if known.key != key || known.version != chunk.version {
             known.read = [0; CELLS / 64];
         }
         (known.key, known.version) = (key, chunk.version);
-        (known.window, known.cell) = (window, first);
+        (known.window, known.cell, known.heat) = (window, first, again.heat + 1.0);
         if width > 0 {
             cells.iter().for_each(|&cell| ranks(known.rank(cell, width)));
             cells.iter().for_each(|&cell| known.mark(cell));
@@ -113,7 +130,8 @@ impl Remembered {
         let below: u32 = self.read.iter().take(word).map(|bits| bits.count_ones()).sum();
         let here = self.read.get(word).copied().unwrap_or(0);
         let before = below + (here & ((1 << bit) - 1)).count_ones();
-        let all: u32 = self.read.iter().map(|bits| bits.count_ones()).sum();
+        let words = usize::from(width).div_ceil(64);
+        let all: u32 = self.read.iter().take(words).map(|bits| bits.count_ones()).sum();
         Rank {
             rank: u32::from(cell).saturating_sub(before),
             unread: u32::from(width).saturating_sub(all).max(1),
@@ -144,12 +162,14 @@ mod tests {
         assert_eq!(ranks[2], Rank { rank: 70, unread: 100, again: false });
         ranks.clear();
         let again = past.read(chunk(7, 1), &[71, 2], 100, 9, |rank| ranks.push(rank));
-        assert_eq!(again, Again { age: Some(4), same_cell: false });
+        assert_eq!((again.age, again.same_cell), (Some(4), false));
+        assert!(again.heat > 0.9 && again.heat < 1.0);
         assert_eq!(ranks[0], Rank { rank: 68, unread: 97, again: false });
         assert_eq!(ranks[1], Rank { rank: 1, unread: 97, again: true });
         ranks.clear();
         let again = past.read(chunk(7, 2), &[71], 100, 9, |rank| ranks.push(rank));
-        assert_eq!(again, Again { age: Some(0), same_cell: true });
+        assert_eq!((again.age, again.same_cell), (Some(0), true));
+        assert!(again.heat > 1.9 && again.heat < 2.0);
         assert_eq!(ranks[0], Rank { rank: 71, unread: 100, again: false });
     }
 

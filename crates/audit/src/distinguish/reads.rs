@@ -17,8 +17,8 @@ use super::place::{common_levels, descends, fraction, level, turn};
 /// The levels from which on a chunk is deep: chunks near the root are read all the time.
 const DEEP: u32 = 4;
 
-/// The age that stands for a chunk not known to have been read, in windows.
-const UNKNOWN_AGE: u64 = 1 << 16;
+/// The age that stands for a chunk not known to have been read, and for all above, in windows.
+const UNKNOWN_AGE: u64 = 1 << 14;
 
 /// A path as it is being put together.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,9 @@ struct Path {
     array: ArrayId,
     end: u32,
     length: u32,
+    /// The age and the heat of the end.
+    age: f64,
+    heat: f64,
     /// Whether it reads several cells a chunk.
     retires: bool,
     ranks: Moments,
@@ -51,6 +54,8 @@ pub(super) struct Reads {
     written_half: Option<u8>,
     passed: Vec<Passed>,
     seen: Seen,
+    /// The logarithm of every age: one is asked for with each chunk.
+    logs: Vec<f32>,
 }
 
 /// Sums over one window.
@@ -79,6 +84,8 @@ struct Seen {
     unread: Moments,
     retired_at: Moments,
     lengths: Moments,
+    leaf_ages: Moments,
+    leaf_heats: Moments,
     leaves: Moments,
     turns: [Moments; 3],
     odd: Moments,
@@ -103,6 +110,7 @@ impl Reads {
             written_half: None,
             passed: Vec::new(),
             seen: Seen::default(),
+            logs: (0..=UNKNOWN_AGE).map(|age| (age as f32).ln_1p()).collect(),
         }
     }
 
@@ -124,8 +132,10 @@ impl Reads {
             seen.first += u64::from(rank.rank == 0);
             seen.last += u64::from(rank.rank + 1 == rank.unread);
         });
-        seen.chunk(chunk, cells, again);
-        let age = age(again);
+        let age = again.age.unwrap_or(UNKNOWN_AGE).min(UNKNOWN_AGE);
+        let age = f64::from(self.logs[age as usize]);
+        let heat = f64::from(again.heat);
+        seen.chunk(chunk, cells, again, age);
         match &mut self.open {
             Some(path)
                 if path.array == chunk.array
@@ -134,6 +144,7 @@ impl Reads {
             {
                 path.end = chunk.chunk;
                 path.length += 1;
+                (path.age, path.heat) = (age, heat);
                 path.ranks.join(&ranks);
                 path.ages.add(age);
             }
@@ -142,7 +153,7 @@ impl Reads {
                 let mut ages = Moments::default();
                 ages.add(age);
                 let (array, end) = (chunk.array, chunk.chunk);
-                self.open = Some(Path { array, end, length: 1, retires, ranks, ages });
+                self.open = Some(Path { array, end, length: 1, age, heat, retires, ranks, ages });
             }
         }
     }
@@ -160,6 +171,8 @@ impl Reads {
         let seen = &mut self.seen;
         let here = self.passed.len();
         seen.lengths.add(f64::from(path.length));
+        seen.leaf_ages.add(path.age);
+        seen.leaf_heats.add(path.heat);
         seen.leaf(leaf, self.last_leaf);
         let half = turn(leaf, 0);
         seen.as_retired.add_share(half.zip(self.retired_half).map(|(a, b)| a == b));
@@ -203,16 +216,16 @@ impl Reads {
 }
 
 impl Seen {
-    fn chunk(&mut self, chunk: ChunkName, cells: &[u16], again: Again) {
+    fn chunk(&mut self, chunk: ChunkName, cells: &[u16], again: Again, age: f64) {
         self.chunks += 1;
         self.cells += cells.len() as u64;
         self.cells_max = self.cells_max.max(cells.len());
         let level = level(chunk.chunk);
         self.levels.add(f64::from(level));
         self.places.add(fraction(chunk.chunk));
-        self.ages.add(age(again));
+        self.ages.add(age);
         if level >= DEEP {
-            self.deep_ages.add(age(again));
+            self.deep_ages.add(age);
         }
         self.again_inside += u64::from(again.age == Some(0));
         self.again_next += u64::from(again.age == Some(1));
@@ -271,6 +284,10 @@ impl Seen {
     fn write_leaves(&self, row: &mut Row) {
         let mut set = |feature, value| row.set(feature, value);
         set(Feature::PathLength, self.lengths.mean_or(0.0));
+        set(Feature::LeafAge, self.leaf_ages.mean_or(0.0));
+        set(Feature::LeafAgeMin, self.leaf_ages.min_or(0.0));
+        set(Feature::LeafHeat, self.leaf_heats.mean_or(0.0));
+        set(Feature::LeafHeatMax, self.leaf_heats.max_or(0.0));
         set(Feature::LeafMean, self.leaves.mean_or(0.5));
         set(Feature::LeafSpread, self.leaves.spread());
         set(Feature::LeafMin, self.leaves.min_or(0.5));
@@ -289,11 +306,6 @@ impl Seen {
         set(Feature::Rising, self.rising.mean_or(0.5));
         set(Feature::StepMean, self.steps.mean_or(0.0));
     }
-}
-
-/// The logarithm of the windows since the last read.
-fn age(again: Again) -> f64 {
-    (again.age.unwrap_or(UNKNOWN_AGE) as f64).ln_1p()
 }
 
 /// The mean over the first half of a message's paths less that over the second.

@@ -21,6 +21,8 @@ pub(super) enum Leak {
     Nothing,
     /// An access reads a leaf that was read just before.
     HotLeaf,
+    /// The same, of one leaf through the whole run.
+    OneLeaf,
     /// An access is left out.
     Count,
     /// An access makes its message later.
@@ -111,7 +113,7 @@ impl Cloud {
         let leaking: Vec<bool> = (0..PATHS).map(|_| self.chance(self.share)).collect();
         let any = leaking.contains(&true);
         self.now = (self.now / INTERVAL + 1) * INTERVAL + self.below(100_000);
-        if batch.is_multiple_of(50) {
+        if batch == 0 || batch.is_multiple_of(50) && self.leak == Leak::HotLeaf {
             self.hot = self.below(1 << LEAF_LEVEL) as u32;
         }
         if self.leak == Leak::Skip && leaking[0] {
@@ -141,7 +143,7 @@ impl Cloud {
     fn access(&mut self, leaks: bool, reads: &mut Vec<ChunkCells>) {
         let leaf = match self.leak {
             Leak::Count if leaks => return,
-            Leak::HotLeaf if leaks => self.hot,
+            Leak::HotLeaf | Leak::OneLeaf if leaks => self.hot,
             Leak::Place if leaks => {
                 let half = 1 << (LEAF_LEVEL - 1);
                 self.below(half) as u32 + (1 - self.last_half) * half as u32
