@@ -19,15 +19,25 @@ async fn a_million_events() {
     let path = folder.path().join("trace");
     record(&settings, Workload::Uniform, 80_000, &path).await;
     let clock = SystemClock::new();
-    let read = timed(&clock, || TraceReader::open(&path).unwrap().map(Result::unwrap).count());
+    let read = timed(&clock, || {
+        let mut reader = TraceReader::open(&path).unwrap();
+        let mut count = 0;
+        while let Some(event) = reader.next() {
+            reader.take_back(event.unwrap());
+            count += 1;
+        }
+        count
+    });
     println!("reading alone: {} events in {:?}", read.1, read.0);
     let (took, summary) = timed(&clock, || {
         let mut reader = TraceReader::open(&path).unwrap();
         let mut oracle = Oracle::new(&PublicConfig::decode(reader.config()).unwrap()).unwrap();
         let mut observed = 0u64;
         let mut count = |_: &Observation<'_>| observed += 1;
-        for event in &mut reader {
-            oracle.event(&event.unwrap(), &mut count).unwrap();
+        while let Some(event) = reader.next() {
+            let event = event.unwrap();
+            oracle.event(&event, &mut count).unwrap();
+            reader.take_back(event);
         }
         (oracle.summary(), observed)
     });
