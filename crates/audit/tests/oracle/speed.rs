@@ -42,6 +42,8 @@ async fn a_million_events() {
         (oracle.summary(), observed)
     });
     println!("replayed in {took:?}: {summary:?}");
+    let (took, _) = timed(&clock, || fogbank_audit::oracle::replay(&[&path], &mut []).unwrap());
+    println!("replayed beside a thread that reads in {took:?}");
 }
 
 fn timed<T>(clock: &SystemClock, work: impl FnOnce() -> T) -> (Duration, T) {
