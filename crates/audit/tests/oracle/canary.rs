@@ -61,7 +61,10 @@ fn retiring(reads: &[ChunkCells]) -> usize {
     reads.iter().position(|read| read.cells.len() > 1).unwrap()
 }
 
-async fn expect(settings: &RingSettings, changes: &[(&str, &str, fn(&mut Vec<Event>))]) {
+/// What is changed, the rule that breaks, and how.
+type Change = (&'static str, &'static str, fn(&mut Vec<Event>));
+
+async fn expect(settings: &RingSettings, changes: &[Change]) {
     let honest = honest(settings).await;
     assert_eq!(broken(&honest), "none");
     for (change, rule, apply) in changes {
