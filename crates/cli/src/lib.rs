@@ -22,7 +22,9 @@
 
 pub mod args;
 pub mod config;
+pub mod dashboard;
 mod error;
+pub mod history;
 mod open;
 pub mod recording;
 

@@ -1,6 +1,7 @@
 //! The binary: parse, dispatch, exit.
 
 mod bench;
+mod looks;
 mod serve;
 
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Serve(args) => serve::run(args).await,
+            Command::Serve(args) => serve::run(*args).await,
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
