@@ -11,6 +11,7 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 
 test: setup setup-tests check ## everything CI runs
 	$(CARGO) test --workspace --locked
+	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --locked
 
 test-long: test ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release
@@ -18,6 +19,7 @@ test-long: test ## what takes too long for every change; run before an issue is 
 check: setup ## format, lints, crate edges
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p fogbank-oram -p fogbank-sim --features fogbank-sim/canaries --all-targets --locked -- -D warnings
 	./scripts/check-edges.sh
 
 bench: setup ## the engine's figures on this machine

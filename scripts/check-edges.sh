@@ -44,4 +44,44 @@ if [ "$(reaches txn | grep -c oram)" = 0 ]; then
     echo "crate edge: the check itself is blind (txn is known to reach oram)" >&2
     failed=1
 fi
+
+# Engines that leak on purpose, the store that lies and a clock that stands still are for tests. A build
+# of the binary from the root of the workspace gives every crate the features that any member asks for.
+test_features='canaries|testing|test-util'
+# asked OPTIONS: crates that have one of those features.
+asked() {
+    cargo tree --locked --workspace -e normal --prefix none --format '{p} features {f}' "$@" \
+        | sed -nE "s/^([a-z-]+) .* features (.*,)?($test_features)(,.*)?( \(\*\))?\$/\1 \3/p" | sort -u
+}
+if [ -n "$(asked)" ]; then
+    echo "features for tests are in what ships:" $(asked) >&2
+    failed=1
+fi
+for crate in 'fogbank-oram canaries' 'fogbank-store testing' 'tokio test-util'; do
+    if ! asked --features fogbank-sim/canaries | grep -qx "$crate"; then
+        echo "features: the check itself is blind (the simulator is known to ask for $crate)" >&2
+        failed=1
+    fi
+done
+
+# holds FILE: whether a program holds an engine that can leak. The words stand in fogbank-oram.
+holds() {
+    grep -qaF 'fogbank: this program can leak (test)' "$1"
+}
+for binary in target/release/fogbank target/debug/fogbank; do
+    if [ -f "$binary" ] && holds "$binary"; then
+        echo "canaries: $binary holds an engine that can leak" >&2
+        failed=1
+    fi
+done
+# The canaries of that: the words are those of the source, and a test that has canaries holds them.
+if ! holds crates/oram/src/canary/on.rs; then
+    echo "canaries: the check itself is blind (the marker is another)" >&2
+    failed=1
+fi
+leaky=$(find target/*/deps -name 'canaries-*' -type f -perm -u+x -newer crates/oram/src/canary/on.rs 2>/dev/null | head -n 1)
+if [ -n "$leaky" ] && ! holds "$leaky"; then
+    echo "canaries: the check itself is blind ($leaky is known to hold them)" >&2
+    failed=1
+fi
 exit "$failed"

@@ -11,6 +11,7 @@
 //! This crate knows traces and public configuration. It cannot name a key or an engine: it depends
 //! on neither crate, and `scripts/check-edges.sh` holds that.
 
+mod audit;
 pub mod distinguish;
 mod finding;
 mod observation;
@@ -18,5 +19,6 @@ pub mod oracle;
 pub mod report;
 pub mod statistics;
 
+pub use audit::{AuditError, Given, Options, audit};
 pub use finding::{Breach, Finding, Verdict};
 pub use observation::{Observation, Observer};

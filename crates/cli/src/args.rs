@@ -23,6 +23,13 @@ pub enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Check recorded traces: is there anything in them that the cloud must not learn?
+    ///
+    /// Every record is held against what the public configuration predicts; what chance decides has
+    /// to look like chance; and given two labels, with four runs or more each, a classifier is
+    /// trained to tell them apart. Exit codes: 0 nothing found, 1 a leak was found, 3 too little
+    /// data to say.
+    Audit(AuditArgs),
 }
 
 /// What to measure.
@@ -167,6 +174,29 @@ pub struct ViewArgs {
     /// password or encryption: only on a network that is trusted like the proxy.
     #[arg(long)]
     pub secrets_anywhere: bool,
+}
+
+/// What to audit.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// A run, as serve --record wrote it, and what to call its history. Several runs may bear one
+    /// label; give them in the order in which they were recorded, the labels taking turns. A run of
+    /// several processes of one store after the other: LABEL=FIRST,SECOND.
+    #[arg(long, value_name = "LABEL=FILE", required = true)]
+    pub trace: Vec<String>,
+    /// What was asked in the first run of a label (mode 0600): drawn beside what the cloud saw, read
+    /// by no check, and makes the page a secret.
+    #[arg(long, value_name = "LABEL=FILE")]
+    pub history: Vec<String>,
+    /// Write a page for people to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The advantage of a classifier that is still let pass.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub bound: f64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What the engine benchmark runs.

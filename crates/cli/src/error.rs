@@ -11,6 +11,9 @@ pub enum Error {
     /// A check failed: what was measured is not what was stored, or the cloud lied.
     #[error("{0}")]
     CheckFailed(String),
+    /// There was too little data for a check to say anything.
+    #[error("{0}")]
+    TooFewData(String),
     /// A file or folder of the trusted side cannot be used.
     #[error("{0}")]
     CannotUse(String),
@@ -26,10 +29,11 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The exit code: 1 a check failed, 64 wrong usage, others as sysexits.
+    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, others as sysexits.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::CheckFailed(_) => 1,
+            Self::TooFewData(_) => 3,
             Self::Usage(_) => 64,
             Self::Absent(_) => 69,
             Self::Bug(_) => 70,

@@ -20,12 +20,15 @@
 //! # }
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod args;
 pub mod config;
 pub mod dashboard;
 mod error;
 pub mod history;
 mod open;
+mod public;
 pub mod recording;
 
 pub use error::{Error, Result};

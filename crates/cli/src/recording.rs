@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::trace::{TraceOptions, TraceWriter};
-use fogbank_store::{Recorded, Store};
+use fogbank_store::trace::{TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::{ArrayId, Recorded, Store};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -30,9 +30,11 @@ impl Recording {
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<dyn Store>, Option<Self>)> {
         let Some(path) = path else { return Ok((store, None)) };
-        let options = TraceOptions::default();
-        let writer = TraceWriter::create(path, &config.encode(), clock.clone(), options)
+        let head = config.public(TraceClock::Real)?.encode();
+        let writer = TraceWriter::create(path, &head, clock.clone(), TraceOptions::default())
             .map_err(|e| Error::Usage(format!("cannot record to {}: {e}", path.display())))?;
+        let array = ArrayId(config.ring_settings().array.into());
+        writer.knows_array(0, array, config.cell_bytes());
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
         Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
     }

@@ -18,6 +18,7 @@ pub(crate) const COMMIT_BLOB: &str = "commit";
 pub(crate) const KIND_COMMIT: u8 = 1;
 const MAGIC: &[u8; 8] = b"fogcomm1";
 const FORMAT: u16 = 1;
+const SALT_BYTES: u64 = size_of::<Salt>() as u64;
 const SEALED_BYTES: usize = 32 + 4 + 8 + 4 + 32 + fogbank_seal::TAG_BYTES;
 
 /// What the last proxy said of the store.
@@ -112,6 +113,13 @@ impl PublicPart {
         let salts = salts.collect();
         Ok(Some(Self { store, sequence, state, config, salts }))
     }
+}
+
+/// Bytes of the commit record of a store with a configuration of `config_bytes`, opened `openings`
+/// times.
+pub fn commit_bytes(config_bytes: usize, openings: u32) -> u64 {
+    let (head, lengths) = (MAGIC.len() + 2 + 16 + 8 + 1, 4 + 4);
+    (head + lengths + config_bytes + SEALED_BYTES) as u64 + SALT_BYTES * u64::from(openings)
 }
 
 impl CommitRecord {

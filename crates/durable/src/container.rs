@@ -7,7 +7,7 @@
 //! The stream's length, so the number and size of pieces, follows from public configuration.
 
 use bytes::Bytes;
-use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, digest};
+use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, TAG_BYTES, digest};
 use fogbank_store::{PutCondition, Store};
 
 use crate::commit::CheckpointName;
@@ -26,6 +26,28 @@ pub(crate) fn piece_name(opening: u32, sequence: u64, piece: u32) -> String {
 
 /// The prefix of all pieces of one checkpoint.
 pub(crate) const PREFIX: &str = "checkpoint/";
+
+/// The pieces of a checkpoint on the cloud: all have one length but the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces {
+    /// How many.
+    pub count: u32,
+    /// Bytes of all but the last.
+    pub bytes: u64,
+    /// Bytes of the last.
+    pub last_bytes: u64,
+}
+
+impl Pieces {
+    /// Those of a checkpoint whose sections have these padded lengths.
+    pub fn of(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        let stream: usize = section_lengths.into_iter().map(|length| HEADER_BYTES + length).sum();
+        let count = stream.div_ceil(PIECE_BYTES);
+        let last = stream - count.saturating_sub(1) * PIECE_BYTES;
+        let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
+        Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
+    }
+}
 
 /// Writes `sections` as the checkpoint numbered `sequence`; returns pieces and digest.
 pub(crate) async fn write(

@@ -28,6 +28,8 @@ mod register;
 mod section;
 mod vault;
 
+pub use commit::commit_bytes;
+pub use container::Pieces;
 pub use error::Error;
 pub use register::{FileRegister, MemoryRegister, Register, RegisterValue};
 pub use section::{Section, SectionReader, SectionWriter, take};

@@ -4,6 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::compute;
+
 /// Nanoseconds since the clock was made.
 pub type Nanos = u64;
 
@@ -17,6 +21,12 @@ pub trait Clock: Send + Sync {
 
     /// Completes once [`Clock::now`] has reached `deadline`; at once if it already has.
     fn sleep_until(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// As [`Clock::sleep_until`], and as little later as the machine can manage: for what must leave
+    /// at its point whatever else there is to do.
+    fn arrive_at(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.sleep_until(deadline)
+    }
 }
 
 /// The machine's clock by way of the async runtime: under a runtime whose time is paused it is
@@ -61,5 +71,68 @@ impl Clock for SystemClock {
     #[allow(clippy::disallowed_methods)]
     fn sleep_until(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep_until(self.origin + Duration::from_nanos(deadline)))
+    }
+
+    /// The runtime's timers count milliseconds and wait for a free worker: by up to a millisecond or
+    /// two, and by more the more there is to do. So this sleeps to shortly before the deadline, then
+    /// keeps its thread, and the last moment its core. A virtual clock is exact by itself: only
+    /// runtimes of one thread have one.
+    fn arrive_at(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = self.clone();
+        Box::pin(async move {
+            if !has_workers() {
+                return clock.sleep_until(deadline).await;
+            }
+            clock.sleep_until(deadline.saturating_sub(APPROACH_NANOS)).await;
+            compute(|| clock.hold_until(deadline));
+        })
+    }
+}
+
+impl SystemClock {
+    #[allow(clippy::disallowed_methods)] // the one place where a thread is held on purpose
+    fn hold_until(&self, deadline: Nanos) {
+        loop {
+            let left = deadline.saturating_sub(self.now());
+            match left {
+                0 => return,
+                1..=SPIN_NANOS => std::hint::spin_loop(),
+                _ => std::thread::sleep(Duration::from_nanos(left - SPIN_NANOS)),
+            }
+        }
+    }
+}
+
+/// Whether this is a runtime of several threads.
+fn has_workers() -> bool {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    matches!(flavor, Ok(RuntimeFlavor::MultiThread))
+}
+
+/// How long before its deadline [`SystemClock::arrive_at`] takes a thread: what the runtime's timer
+/// may be late by.
+const APPROACH_NANOS: Nanos = 2_500_000;
+/// How long before its deadline it stops sleeping: what the system's timer may be late by.
+const SPIN_NANOS: Nanos = 200_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn arrives_at_its_deadline_and_not_before() {
+        let clock = SystemClock::new();
+        for after in [0, 100_000, 1_000_000, 7_000_000] {
+            let deadline = clock.now() + after;
+            clock.arrive_at(deadline).await;
+            assert!(clock.now() >= deadline);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_time_is_exact() {
+        let clock = SystemClock::new();
+        clock.arrive_at(7_000_000).await;
+        assert_eq!(clock.now(), 7_000_000);
     }
 }

@@ -12,8 +12,13 @@
 //! | `position` | which leaf a block is mapped to, and where it is |
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
+//! | `canary` | leaks made on purpose, for tests of whoever looks for them |
 //! | [`conformance`] | the suite that every batched engine passes |
 
+#[cfg(feature = "canaries")]
+pub mod canary;
+#[cfg(not(feature = "canaries"))]
+mod canary;
 pub mod conformance;
 pub mod geometry;
 mod position;

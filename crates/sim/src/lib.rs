@@ -5,4 +5,6 @@ pub mod driver;
 pub mod history;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "canaries")]
+pub mod scene;
 pub mod workload;

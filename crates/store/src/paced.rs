@@ -39,7 +39,7 @@ impl<S: Store> Paced<S> {
         if self.quantum > 0 {
             let room_after_cause = self.ended.load(Ordering::Relaxed) + self.quantum / 2;
             let ready = self.clock.now().max(room_after_cause);
-            self.clock.sleep_until(ready.next_multiple_of(self.quantum)).await;
+            self.clock.arrive_at(ready.next_multiple_of(self.quantum)).await;
         }
         let reply = call.perform(&self.inner).await;
         self.ended.fetch_max(self.clock.now(), Ordering::Relaxed);

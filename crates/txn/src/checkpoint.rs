@@ -38,8 +38,8 @@ pub(crate) fn is_piece(section: &Section) -> bool {
 
 /// The directory in pieces of public lengths.
 pub(crate) fn save(directory: &Directory, shape: &BatchShape, key_budget: usize) -> Vec<Section> {
-    let bound = HEAD_BYTES + shape.capacity as usize * (ENTRY_BYTES + key_budget);
-    let mut pieces = Pieces::new(PIECE_BYTES.max(bound.div_ceil(PIECES_MAX)));
+    let (bound, piece_bytes) = bound(shape, key_budget);
+    let mut pieces = Pieces::new(piece_bytes);
     pieces.append(&(directory.len() as u64).to_le_bytes());
     for (key, entry) in directory.iter() {
         let stat = entry.stat();
@@ -52,6 +52,22 @@ pub(crate) fn save(directory: &Directory, shape: &BatchShape, key_budget: usize)
         }
     }
     pieces.into_sections(bound)
+}
+
+/// The padded lengths of the sections of a directory's checkpoint, in bytes, in their order.
+pub fn checkpoint_lengths(shape: &BatchShape, key_budget: usize) -> Vec<usize> {
+    let (bound, piece_bytes) = bound(shape, key_budget);
+    lengths(bound, piece_bytes).collect()
+}
+
+/// Bytes of the longest stream, and of a piece of it.
+fn bound(shape: &BatchShape, key_budget: usize) -> (usize, usize) {
+    let bound = HEAD_BYTES + shape.capacity as usize * (ENTRY_BYTES + key_budget);
+    (bound, PIECE_BYTES.max(bound.div_ceil(PIECES_MAX)))
+}
+
+fn lengths(bound: usize, piece_bytes: usize) -> impl Iterator<Item = usize> {
+    (0..bound.div_ceil(piece_bytes)).map(move |index| piece_bytes.min(bound - index * piece_bytes))
 }
 
 /// A stream in pieces of equal length: never in memory twice.
@@ -82,10 +98,11 @@ impl Pieces {
     fn into_sections(mut self, bound: usize) -> Vec<Section> {
         self.full.push(self.last);
         let mut pieces = self.full.into_iter();
-        (0..bound.div_ceil(self.piece_bytes))
-            .map(|index| Section {
-                tag: FIRST_TAG + index as u16,
-                padded_len: self.piece_bytes.min(bound - index * self.piece_bytes),
+        lengths(bound, self.piece_bytes)
+            .zip(FIRST_TAG..)
+            .map(|(padded_len, tag)| Section {
+                tag,
+                padded_len,
                 data: pieces.next().unwrap_or_default(),
             })
             .collect()

@@ -57,7 +57,7 @@ mod version;
 mod view;
 mod watch;
 
-pub use checkpoint::FIRST_TAG as FIRST_SECTION_TAG;
+pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
 pub use error::{Error, Pause, Result};
 pub use key::{Key, KeyRange};
 pub use program::Program;

@@ -76,11 +76,12 @@ impl Planner {
     fn pull_stored(&mut self, name: ChunkName) {
         let mut unread = std::mem::take(&mut self.scratch.unread);
         self.buckets.unread(name.chunk, &mut unread);
+        self.canary.arrange(&mut unread);
         let mut payloads = std::mem::take(&mut self.scratch.payloads);
         payloads.clear();
         payloads.extend(unread.iter().map(|(_, block)| self.pull_block(*block)));
         let window = self.plan.window(self.window_cells);
-        window.message.push(name, unread.iter().map(|(slot, _)| *slot));
+        self.canary.push(&mut window.message, name, &unread);
         let fetches = unread.iter().zip(&payloads);
         window
             .fetches

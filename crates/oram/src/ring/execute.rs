@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::RingEngine;
 use super::bucket::mark;
 use super::plan::{Fetch, Plan, Reads};
+use crate::canary::Canary;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::Slab;
 use crate::{Error, Result};
@@ -41,20 +42,21 @@ impl RingEngine {
 
     async fn fetch_planned(&mut self, plan: &Plan) -> Result<()> {
         let (store, keys, slab) = (&*self.store, &*self.keys, &mut self.slab);
+        let canary = &self.planner.canary;
         let mut windows = plan.cells.iter();
         let mut window = windows.next();
         let (cells, paths) = tokio::join!(read_cells(store, window), read_paths(store, plan));
         let (mut cells, paths) = (cells?, paths?);
         compute(|| {
             check_length(&paths, plan.path_ends.len())?;
-            open_paths(keys, plan, &paths, slab).into_result()
+            open_paths((keys, canary), plan, &paths, slab).into_result()
         })?;
         while let Some(here) = window {
             window = windows.next();
             let open = async {
                 compute(|| {
                     check_length(&cells, here.fetches.len())?;
-                    open_cells(keys, &here.fetches, &cells, slab).into_result()
+                    open_cells((keys, canary), &here.fetches, &cells, slab).into_result()
                 })
             };
             let (next, opened) = tokio::join!(read_cells(store, window), open);
@@ -102,6 +104,9 @@ fn check_length(reply: &[Cell], expected: usize) -> Result<()> {
     if reply.len() == expected { Ok(()) } else { Err(Error::CloudLied) }
 }
 
+/// What verifies cells, and what may keep it from doing so in a test.
+type Verifier<'a> = (&'a KeyRing, &'a Canary);
+
 /// What came of verifying cells; the worst of many counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
@@ -122,7 +127,7 @@ impl Verdict {
 }
 
 /// Opens all cells on all cores, each to its payload or to a scratch buffer.
-fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab) -> Verdict {
+fn open_cells(by: Verifier<'_>, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab) -> Verdict {
     let mut buffers: Vec<Box<[u8]>> = fetches.iter().map(|f| slab.take(f.payload)).collect();
     let plaintext_bytes = slab.buffer_bytes();
     let runs = buffers
@@ -137,7 +142,7 @@ fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab
                 cells[at..].iter().take(TOUCHED_CELLS).for_each(touch);
             }
             let into = if buffer.is_empty() { &mut scratch[..] } else { &mut buffer[..] };
-            worst = worst.max(open_cell(keys, fetch, &cells[at], into));
+            worst = worst.max(open_cell(by, fetch, &cells[at], into));
         }
         worst
     };
@@ -149,7 +154,11 @@ fn open_cells(keys: &KeyRing, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab
     worst
 }
 
-fn open_cell(keys: &KeyRing, fetch: &Fetch, cell: &Cell, plaintext: &mut [u8]) -> Verdict {
+fn open_cell(by: Verifier<'_>, fetch: &Fetch, cell: &Cell, plaintext: &mut [u8]) -> Verdict {
+    let (keys, canary) = by;
+    if canary.trusts(fetch.block) {
+        return Verdict::Sound;
+    }
     let (Cell::Bytes(sealed), Some(keys)) = (cell, keys.of(fetch.opening)) else {
         return Verdict::Forged;
     };
@@ -177,7 +186,7 @@ fn check_id(block: u32, plaintext: &[u8]) -> Verdict {
 }
 
 /// Opens all XORed paths on all cores.
-fn open_paths(keys: &KeyRing, plan: &Plan, replies: &[Cell], slab: &mut Slab) -> Verdict {
+fn open_paths(by: Verifier<'_>, plan: &Plan, replies: &[Cell], slab: &mut Slab) -> Verdict {
     let plaintext_bytes = slab.buffer_bytes();
     let starts = std::iter::once(0).chain(plan.path_ends.iter().copied());
     let mut paths: Vec<Path<'_>> = starts
@@ -193,7 +202,7 @@ fn open_paths(keys: &KeyRing, plan: &Plan, replies: &[Cell], slab: &mut Slab) ->
     let open_run = |run: &mut [Path<'_>]| {
         let mut rest = vec![0; plaintext_bytes + TAG_BYTES];
         let mut dummy = rest.clone();
-        run.iter_mut().map(|path| path.open(keys, &mut rest, &mut dummy)).max()
+        run.iter_mut().map(|path| path.open(by, &mut rest, &mut dummy)).max()
     };
     let worst = paths.par_chunks_mut(RUN_CELLS / 8).filter_map(open_run).max();
     for path in paths {
@@ -214,7 +223,8 @@ struct Path<'a> {
 
 impl Path<'_> {
     /// Cancels the dummies and opens what is left; `rest` and `dummy` are room for one cell each.
-    fn open(&mut self, keys: &KeyRing, rest: &mut [u8], dummy: &mut [u8]) -> Verdict {
+    fn open(&mut self, by: Verifier<'_>, rest: &mut [u8], dummy: &mut [u8]) -> Verdict {
+        let (keys, canary) = by;
         let Cell::Bytes(reply) = self.reply else { return Verdict::Forged };
         if reply.len() != rest.len() {
             return Verdict::Forged;
@@ -233,6 +243,7 @@ impl Path<'_> {
                     Err(_) => Verdict::Forged,
                 }
             }
+            None if canary.trusts_xor() => Verdict::Sound,
             None if rest.iter().all(|byte| *byte == 0) => Verdict::Sound,
             None => Verdict::Forged,
         }

@@ -55,8 +55,12 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "canaries")]
+pub(crate) use bucket::mark;
 pub use journal::ReadJournal;
+pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
+pub use state::checkpoint_lengths;
 pub use stats::{ReadBy, SecretStats, Stats};
 
 use std::sync::Arc;
@@ -172,7 +176,8 @@ impl RingEngine {
 
     async fn write_slots(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         let mut writes = writes.into_iter();
-        for _ in 0..self.settings.shape.write_batch {
+        let slots = self.settings.shape.write_batch;
+        for _ in 0..self.planner.canary.write_slots(slots, writes.len()) {
             // 1. A block goes to the stash under a fresh leaf; its old copy is stale.
             let write = writes.next();
             self.planner.tally.real_accesses += u64::from(write.is_some());
@@ -307,6 +312,12 @@ impl RingEngine {
         self.journal = Some(journal);
     }
 
+    /// From now on leaks what `canary` says.
+    #[cfg(feature = "canaries")]
+    pub fn set_canary(&mut self, canary: crate::canary::Canary) {
+        self.planner.canary = canary;
+    }
+
     /// The shape of the tree.
     pub fn geometry(&self) -> &Geometry {
         &self.planner.geometry
@@ -369,7 +380,7 @@ impl RingEngine {
         if sorted.last().is_some_and(|last| last.0 >= self.settings.shape.capacity) {
             return Err(Error::Caller("an address is above the capacity".into()));
         }
-        if sorted.is_sorted_by(|a, b| a < b) {
+        if sorted.is_sorted_by(|a, b| a < b) || self.planner.canary.takes_duplicates() {
             Ok(())
         } else {
             Err(Error::Caller("an address is in the batch twice".into()))

@@ -12,6 +12,7 @@ use rand_core::Rng;
 
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
 use super::settings::RingSettings;
+use crate::canary::Canary;
 use crate::geometry::{Geometry, opening_of, tick_of};
 use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
@@ -19,7 +20,7 @@ use crate::stash::{Held, Stash};
 
 /// Cells that are asked for, or sealed and written, in one call: enough to keep a link or a disk
 /// busy, little beside what the proxy holds anyway.
-pub(super) const WINDOW_BYTES: usize = 8 << 20;
+pub const WINDOW_BYTES: usize = 8 << 20;
 
 /// One path read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +154,7 @@ pub(super) struct Planner {
     pub(super) shallow_first: bool,
     full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
     pub(super) window_cells: usize,
+    pub(super) canary: Canary,
     xor: bool,
     leaves: Stream,
     padding: Stream,
@@ -190,6 +192,7 @@ impl Planner {
             shallow_first: false,
             full: Vec::new(),
             window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1),
+            canary: Canary::default(),
             xor,
             leaves: from.stream(Purpose::Leaves),
             padding: from.stream(Purpose::Padding),
@@ -204,7 +207,14 @@ impl Planner {
         for reply in 0..size as u32 {
             let block = blocks.get(reply as usize).copied().unwrap_or(mark::DUMMY);
             let mapped = if block == mark::DUMMY { None } else { self.positions.leaf(block) };
-            let leaf = mapped.unwrap_or_else(|| uniform_leaf(&mut self.padding, &self.geometry));
+            let repeated = || requests.iter().any(|request| request.block == block);
+            if self.canary.omits(block, mapped, repeated) {
+                continue;
+            }
+            let mapped = mapped.filter(|_| !self.is_served_as_residue(block));
+            let leaf = mapped.unwrap_or_else(|| {
+                uniform_leaf(&mut self.padding, &self.geometry, &mut self.canary)
+            });
             requests.push(Request { block, leaf, reply });
         }
         for i in (1..requests.len()).rev() {
@@ -227,7 +237,8 @@ impl Planner {
     /// and an old copy becomes stale.
     pub fn put(&mut self, block: u32, payload: Handle) {
         self.forget(block);
-        let leaf = uniform_leaf(&mut self.leaves, &self.geometry);
+        let fresh = uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary);
+        let leaf = self.canary.note_write(block, self.evictions).unwrap_or(fresh);
         self.hold(Held { block, leaf, payload });
     }
 
@@ -276,7 +287,8 @@ impl Planner {
             payload = Some(self.unhold(request.leaf, index).payload);
         }
         let payload = payload?;
-        let leaf = uniform_leaf(&mut self.leaves, &self.geometry);
+        self.canary.note_read(request.block, request.leaf, self.evictions);
+        let leaf = uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary);
         self.hold(Held { block: request.block, leaf, payload });
         Some(payload)
     }
@@ -297,7 +309,8 @@ impl Planner {
         self.tally.logical_cells += 1;
         self.tally.path_cells += 1;
         head.reads += 1;
-        if head.reads == self.geometry.bucket.dummies {
+        let bucket = self.geometry.bucket;
+        if head.reads == self.canary.reads_max(bucket.dummies, head.held < bucket.reals) {
             self.full.push((level, request.leaf));
         }
         let name = ChunkName { array: self.array, chunk, version: head.version };
@@ -314,6 +327,9 @@ impl Planner {
             }
             None => {
                 reads.push(name, self.buckets.take_dummy(chunk), mark::DUMMY, Handle::NONE);
+                if self.canary.forgets_read() {
+                    self.buckets.head_mut(chunk).next_dummy -= 1;
+                }
                 None
             }
         }
@@ -355,6 +371,11 @@ impl Planner {
         }
     }
 
+    /// Whether a canary keeps the block's path from being read.
+    fn is_served_as_residue(&self, block: u32) -> bool {
+        self.canary.serves_residue(block, self.positions.location(block), self.evictions)
+    }
+
     /// Takes a block into the stash.
     pub(super) fn hold(&mut self, held: Held) {
         let index = self.stash.push(held);
@@ -372,8 +393,8 @@ impl Planner {
     }
 }
 
-fn uniform_leaf(stream: &mut Stream, geometry: &Geometry) -> u32 {
-    stream.next_u32() & (geometry.tree.leaves() - 1)
+fn uniform_leaf(stream: &mut Stream, geometry: &Geometry, canary: &mut Canary) -> u32 {
+    canary.draw(stream.next_u32()) & (geometry.tree.leaves() - 1)
 }
 
 /// A uniform draw below `bound` (multiply-shift with rejection).

@@ -33,6 +33,11 @@ const BUCKETS: u16 = 3;
 const REALS: u16 = 4;
 const STASH: u16 = 5;
 
+/// Bytes of a leaf, of a bucket's head and of a block's mark in a checkpoint.
+const LEAF_BYTES: usize = 4;
+const BUCKET_BYTES: usize = 8 + 2 + 2;
+const REAL_BYTES: usize = 4;
+
 const FORMAT: u32 = 1;
 const UNMAPPED: u32 = u32::MAX;
 
@@ -68,6 +73,23 @@ impl RingEngine {
             save_stash(planner, &self.slab)?,
         ])
     }
+}
+
+/// The padded lengths of the sections of a checkpoint, in bytes, in their order.
+pub fn checkpoint_lengths(geometry: &Geometry) -> [usize; 5] {
+    let none = Counters { opening: 0, tick: 0, evictions: 0, round: 0 };
+    let buckets = geometry.stored_buckets() as usize;
+    [
+        save_shape(geometry, 0, none).len(),
+        LEAF_BYTES * geometry.capacity as usize,
+        BUCKET_BYTES * buckets,
+        REAL_BYTES * usize::from(geometry.bucket.reals) * buckets,
+        stash_bytes(geometry),
+    ]
+}
+
+fn stash_bytes(geometry: &Geometry) -> usize {
+    4 + (4 + geometry.value_bytes) * geometry.stash_blocks_max() as usize
 }
 
 /// Puts the state of `sections` into a new engine's `planner` and `slab`.
@@ -136,7 +158,7 @@ fn save_leaves(planner: &Planner) -> Vec<u8> {
 }
 
 fn save_buckets(planner: &Planner) -> Vec<u8> {
-    let mut data = SectionWriter(Vec::with_capacity(planner.buckets.len() as usize * 12));
+    let mut data = SectionWriter(Vec::with_capacity(planner.buckets.len() as usize * BUCKET_BYTES));
     for chunk in 0..planner.buckets.len() {
         let head = planner.buckets.head(chunk);
         data.u64(head.version).u16(head.reads).u16(head.held);
@@ -146,7 +168,7 @@ fn save_buckets(planner: &Planner) -> Vec<u8> {
 
 fn save_reals(planner: &Planner) -> Vec<u8> {
     let reals = usize::from(planner.geometry.bucket.reals);
-    let mut data = Vec::with_capacity(planner.buckets.len() as usize * reals * 4);
+    let mut data = Vec::with_capacity(planner.buckets.len() as usize * reals * REAL_BYTES);
     for chunk in 0..planner.buckets.len() {
         let held = usize::from(planner.buckets.head(chunk).held);
         let (used, unused) = planner.buckets.reals(chunk).split_at(held);
@@ -158,7 +180,7 @@ fn save_reals(planner: &Planner) -> Vec<u8> {
 
 fn save_stash(planner: &Planner, slab: &Slab) -> Result<Section> {
     let geometry = &planner.geometry;
-    let padded_len = 4 + (4 + geometry.value_bytes) * geometry.stash_blocks_max() as usize;
+    let padded_len = stash_bytes(geometry);
     let mut data = SectionWriter(Vec::with_capacity(padded_len));
     data.u32(planner.stash.len() as u32);
     for held in planner.stash.iter() {

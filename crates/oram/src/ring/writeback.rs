@@ -87,6 +87,7 @@ impl RingEngine {
             slab: &self.slab,
             array: self.settings.array,
             tick,
+            order_tick: self.planner.canary.order_tick(tick),
         };
         let slots = usize::from(sealing.geometry.bucket.slots());
         let each = images.par_iter().zip(orders.par_chunks_mut(slots));
@@ -108,12 +109,13 @@ struct Sealing<'a> {
     slab: &'a Slab,
     array: u8,
     tick: u64,
+    order_tick: u64,
 }
 
 impl Sealing<'_> {
     /// Draws the order of the slots and seals blocks and dummies into them, slot by slot.
     fn seal(&self, image: u32, chunk: u32, order: &mut [u16]) -> Bytes {
-        self.keys.permutation().order(self.array, chunk, self.tick, order);
+        self.keys.permutation().order(self.array, chunk, self.order_tick, order);
         let kept = self.images.kept(image);
         let mut by_slot: Vec<Option<&Kept>> = vec![None; order.len()];
         for (kept, slot) in kept.iter().zip(&*order) {
@@ -151,6 +153,7 @@ impl Planner {
                 self.handles.release(kept.payload);
             }
             self.buckets.order_mut(chunk).copy_from_slice(order);
+            self.canary.order_dummies(&mut self.buckets.order_mut(chunk)[usize::from(held)..]);
             *self.buckets.head_mut(chunk) =
                 Bucket { version, image: NO_IMAGE, reads: 0, held, next_dummy: held };
         }

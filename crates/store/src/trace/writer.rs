@@ -193,6 +193,13 @@ impl TraceWriter {
         })))
     }
 
+    /// Tells the shape of an array of a cloud that was made before the trace began, so that what is
+    /// written to it is fingerprinted cell by cell.
+    pub fn knows_array(&self, cloud: u8, array: ArrayId, cell_bytes: usize) {
+        let mut shapes = self.0.shapes.write().unwrap_or_else(PoisonError::into_inner);
+        shapes.insert((cloud, array), cell_bytes);
+    }
+
     /// Records a public moment: an opening, a claim, a crash.
     pub fn mark(&self, label: &str, number: u64) -> Result<()> {
         let mut body = Vec::new();
@@ -232,8 +239,7 @@ impl TraceWriter {
     /// Records a request about to be forwarded; returns its id.
     pub(crate) fn sent(&self, cloud: u8, connection: u32, call: &Call<'_>) -> Result<u64> {
         if let Call::CreateArray(array, shape) = call {
-            let mut shapes = self.0.shapes.write().unwrap_or_else(PoisonError::into_inner);
-            shapes.insert((cloud, *array), shape.cell_bytes as usize);
+            self.knows_array(cloud, *array, shape.cell_bytes as usize);
         }
         let mut body = self.scratch();
         put_call(&mut body, call, &self.shapes(cloud));

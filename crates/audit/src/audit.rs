@@ -1,0 +1,322 @@
+//! One audit: traces in, a report out.
+//!
+//! 1. Every run is read once. Its events go to the picture, to the windows of the distinguisher, and
+//!    through the oracle to the statistics; reading and replaying share two cores.
+//! 2. When all have been read, runs are compared with each other: what is drawn at random must not
+//!    repeat between runs, and no classifier may tell the labels apart.
+//! 3. Nothing judges but the findings. A run that the oracle cannot follow from its beginning is a
+//!    finding with too little data; one that breaks a rule is a breach, and its checks go on without
+//!    what the oracle would have told them.
+//!
+//! Memory: the state of the oracle's buckets, the counters of the battery and the windows of the
+//! distinguisher for each run; nothing grows with the length of a trace.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader};
+
+use crate::distinguish::{self, Extractor, Run};
+use crate::oracle::{Halt, Oracle, Refused, Summary};
+use crate::report::{Broken, HistoryError, HistoryReader, Keys, Label, Report, Seen};
+use crate::statistics::{Battery, Levels, runs_independent};
+use crate::{Finding, Verdict};
+
+/// One run to audit.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Which history it lived through, in the user's words.
+    pub label: String,
+    /// Its traces, one a process that had the store open, in that order.
+    pub traces: Vec<PathBuf>,
+    /// What was asked in it, if the trusted side tells: for the picture only.
+    pub history: Option<PathBuf>,
+}
+
+/// How to audit.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How histories are compared.
+    pub distinguish: distinguish::Options,
+}
+
+/// Why traces cannot be audited.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A history cannot be read.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The head of a trace holds no configuration that this build knows.
+    #[error("{path} does not say what its traffic ought to look like: {reason}")]
+    Config {
+        /// Which trace.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+    /// Traces of one run, or runs that are to be compared, are of different configurations.
+    #[error("{path} was recorded under another configuration than {first}: compare like with like")]
+    OtherConfig {
+        /// Which trace.
+        path: PathBuf,
+        /// The first one.
+        first: PathBuf,
+    },
+    /// The oracle does not follow this configuration.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A run without a trace, or none at all.
+    #[error("there is no trace to audit")]
+    Nothing,
+}
+
+/// Audits `given`, runs in the order in which they were recorded; `progress` is told the subject of
+/// each as it begins.
+///
+/// # Errors
+/// [`AuditError`]; what a trace shows is never an error.
+pub fn audit(
+    given: &[Given],
+    options: &Options,
+    mut progress: impl FnMut(&str),
+) -> Result<Report, AuditError> {
+    let config = common_config(given)?;
+    let levels = Levels::for_traces(given.len() as u32);
+    let mut report = Report::default();
+    let (mut runs, mut digests) = (Vec::new(), Vec::new());
+    for (number, run) in given.iter().enumerate() {
+        let subject = subject(given, number);
+        progress(&subject);
+        let Heard { battery, replay, windows, seen } = hear(run, &subject, &config, options)?;
+        replay.tell(&subject, &mut report);
+        let (findings, digest) = battery.finish(&levels);
+        report.findings.extend(findings);
+        digests.push(digest);
+        runs.push(windows);
+        draw(&mut report, run, seen)?;
+    }
+    if given.len() > 1 {
+        report.findings.extend(runs_independent(&digests, &levels));
+        let compared = distinguish::distinguish(&runs, &options.distinguish);
+        report.findings.extend(compared.findings());
+    }
+    Ok(report)
+}
+
+/// What one run came to.
+struct Heard {
+    battery: Battery,
+    replay: Replay,
+    windows: Run,
+    seen: Seen,
+}
+
+/// How the replay of a run ended.
+enum Replay {
+    Whole(Summary),
+    Halted(Halt),
+}
+
+/// Reads a run: this thread reads and gathers, another one replays and counts.
+fn hear(
+    run: &Given,
+    subject: &str,
+    config: &PublicConfig,
+    options: &Options,
+) -> Result<Heard, AuditError> {
+    let mut replaying = Replaying {
+        oracle: Oracle::new(config)?,
+        battery: Battery::new(config, subject),
+        halted: None,
+    };
+    let mut windows = Extractor::new(Some(config), &options.distinguish);
+    let mut seen = Seen::new(&config.encode());
+    let gathered = thread::scope(|scope| {
+        let (to_replay, batches) = sync_channel(BATCHES_WAITING);
+        let replay = &mut replaying;
+        scope.spawn(move || replay.run(batches));
+        gather(&run.traces, &to_replay, |event| {
+            seen.event(event);
+            windows.event(event);
+        })
+    });
+    gathered?;
+    let Replaying { oracle, battery, halted } = replaying;
+    let replay = halted.map_or_else(|| Replay::Whole(oracle.summary()), Replay::Halted);
+    Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen })
+}
+
+/// What goes to the replaying thread.
+enum Part {
+    Events(Vec<Event>),
+    /// The next trace of the run begins.
+    NextTrace,
+}
+
+struct Replaying {
+    oracle: Oracle,
+    battery: Battery,
+    halted: Option<Halt>,
+}
+
+impl Replaying {
+    fn run(&mut self, parts: Receiver<Part>) {
+        for part in parts {
+            match part {
+                Part::NextTrace => self.oracle.next_trace(),
+                Part::Events(events) => self.events(&events),
+            }
+        }
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        for event in events {
+            if self.halted.is_some() {
+                return;
+            }
+            self.halted = self.oracle.event(event, &mut self.battery).err();
+        }
+    }
+}
+
+/// Reads `traces` in their order; every event goes to `here` and then to the replay.
+fn gather(
+    traces: &[PathBuf],
+    replay: &SyncSender<Part>,
+    mut here: impl FnMut(&Event),
+) -> Result<(), AuditError> {
+    for (number, trace) in traces.iter().enumerate() {
+        if number > 0 {
+            pass_on(replay, Part::NextTrace);
+        }
+        let mut batch = Vec::with_capacity(BATCH_EVENTS);
+        for event in TraceReader::open(trace)? {
+            let event = event?;
+            here(&event);
+            batch.push(event);
+            if batch.len() == BATCH_EVENTS {
+                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_EVENTS));
+                pass_on(replay, Part::Events(full));
+            }
+        }
+        pass_on(replay, Part::Events(batch));
+    }
+    Ok(())
+}
+
+fn pass_on(replay: &SyncSender<Part>, part: Part) {
+    // It ends only when this sender is dropped, or by a panic that the scope passes on.
+    let _ = replay.send(part);
+}
+
+impl Replay {
+    /// Tells how far the trace was as predicted.
+    fn tell(self, subject: &str, report: &mut Report) {
+        let finding = |verdict, events: u64, words: String| Finding {
+            check: "oracle".into(),
+            subject: subject.into(),
+            verdict,
+            figure: events as f64,
+            threshold: events as f64,
+            samples: events,
+            smallest_leak: None,
+            words,
+        };
+        report.findings.push(match self {
+            Self::Whole(summary) if summary.epochs == 0 => finding(
+                Verdict::TooFew,
+                summary.events,
+                "The trace has no whole epoch: record for longer.".into(),
+            ),
+            Self::Whole(summary) => finding(Verdict::Passed, summary.events, follows(&summary)),
+            Self::Halted(Halt::Unpredictable { event, reason }) => finding(
+                Verdict::TooFew,
+                event,
+                format!(
+                    "Cannot be predicted from event {event} on: {reason}. Give the store's earlier \
+                     traces too: --trace LABEL=FIRST,SECOND."
+                ),
+            ),
+            Self::Halted(Halt::Breach(breach)) => {
+                let finding = finding(Verdict::Failed, breach.event, breach.to_string());
+                report.breaches.push(Broken { subject: subject.into(), breach });
+                finding
+            }
+        });
+    }
+}
+
+fn follows(summary: &Summary) -> String {
+    format!(
+        "Every one of {} records is the one that the public configuration predicts: {} epochs, {} \
+         accesses, {} openings, {} crashes.",
+        summary.events, summary.epochs, summary.accesses, summary.openings, summary.crashes
+    )
+}
+
+/// Adds a run to the picture of its label; the first run of a label is drawn, beside its history.
+fn draw(report: &mut Report, run: &Given, seen: Seen) -> Result<(), AuditError> {
+    let asked = match &run.history {
+        Some(path) => Some(asked(path, &seen)?),
+        None => None,
+    };
+    let known = report.labels.iter().position(|label| label.name == run.label);
+    let at = known.unwrap_or_else(|| {
+        report.labels.push(Label::new(&run.label));
+        report.labels.len() - 1
+    });
+    let label = &mut report.labels[at];
+    if label.seen.is_none() {
+        label.asked = asked;
+    }
+    label.add(seen);
+    Ok(())
+}
+
+fn asked(history: &Path, seen: &Seen) -> Result<Keys, HistoryError> {
+    let mut keys = Keys::new(seen.scale());
+    for line in HistoryReader::open(history)? {
+        keys.line(&line?);
+    }
+    Ok(keys)
+}
+
+/// The configuration that all traces were recorded under.
+fn common_config(given: &[Given]) -> Result<PublicConfig, AuditError> {
+    let mut first: Option<(PublicConfig, &Path)> = None;
+    if given.iter().any(|run| run.traces.is_empty()) {
+        return Err(AuditError::Nothing);
+    }
+    for path in given.iter().flat_map(|run| &run.traces) {
+        let reader = TraceReader::open(path)?;
+        let config = PublicConfig::decode(reader.config())
+            .map_err(|reason| AuditError::Config { path: path.clone(), reason })?;
+        match &first {
+            None => first = Some((config, path)),
+            Some((common, _)) if *common == config => {}
+            Some((_, first)) => {
+                let first = first.to_path_buf();
+                return Err(AuditError::OtherConfig { path: path.clone(), first });
+            }
+        }
+    }
+    first.map(|(config, _)| config).ok_or(AuditError::Nothing)
+}
+
+/// What findings call the run with this number: its label, and which of the label's runs it is.
+fn subject(given: &[Given], number: usize) -> String {
+    let label = &given[number].label;
+    let of_label = |run: &&Given| run.label == *label;
+    if given.iter().filter(of_label).count() == 1 {
+        return label.clone();
+    }
+    format!("{label} {}", given[..number].iter().filter(of_label).count() + 1)
+}
+
+/// Events that cross to the other thread at once, and how many such parts may wait.
+const BATCH_EVENTS: usize = 512;
+const BATCHES_WAITING: usize = 8;

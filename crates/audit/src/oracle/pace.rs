@@ -1,0 +1,191 @@
+//! When messages leave: the grid of the epochs and the pace's quantum.
+//!
+//! - A batch takes the first point `k * interval` that is later than the one taken before and not
+//!   past when the batch before was complete; it is sent `slack` after that.
+//! - Whatever the engine sends leaves at the next multiple of the quantum, and not before half a
+//!   quantum has gone since the last end of a message.
+//!
+//! In virtual time a departure is its point, and the points tell which batch a message is of. By a
+//! real clock it may be late, never early, and a message may be of a later batch than it looks; so
+//! there a batch is only known to take a point of its own, counted from the start of its epoch, and
+//! one that is not past when the message before it ended.
+
+use fogbank_env::Nanos;
+use fogbank_store::trace::{RingConfig, TraceClock};
+
+use super::fault::{Step, fault};
+
+/// The clockwork of one proxy.
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    exact: bool,
+    interval: Nanos,
+    slack: Nanos,
+    quantum: Nanos,
+    /// The number of the first point that is free.
+    next: u64,
+    /// When the last message, or a batch that showed nothing, was complete.
+    ready: Nanos,
+    /// When the last paced message ended.
+    ended: Nanos,
+    /// How many points in a row were taken since one had to be skipped.
+    since_skip: u32,
+}
+
+/// The point of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    index: u64,
+    skipped: bool,
+    /// When it is sent, but for the quantum.
+    send: Nanos,
+}
+
+impl Pace {
+    pub fn new(clock: TraceClock, config: &RingConfig) -> Self {
+        Self {
+            exact: clock == TraceClock::Virtual,
+            interval: config.interval_ns,
+            slack: config.slack_ns,
+            quantum: config.quantum_ns,
+            next: 0,
+            ready: 0,
+            ended: 0,
+            since_skip: u32::MAX,
+        }
+    }
+
+    /// A new proxy, nothing of which was seen yet.
+    pub fn restart(&mut self) {
+        (self.next, self.ready, self.ended) = (0, 0, 0);
+        self.since_skip = u32::MAX;
+    }
+
+    /// Whether the time of a message tells which batch it is of.
+    pub fn tells_batches(&self) -> bool {
+        self.exact && self.interval > 0
+    }
+
+    /// The epochs start: the grid begins at the next point, whose first use is one later.
+    pub fn start_epochs(&mut self) {
+        if self.interval > 0 {
+            self.next = self.ready.div_ceil(self.interval) + 1;
+        }
+    }
+
+    /// A message ended; `paced` if it was the engine's.
+    pub fn ended(&mut self, at: Nanos, paced: bool) {
+        self.ready = at;
+        if paced {
+            self.ended = self.ended.max(at);
+        }
+    }
+
+    fn point(&self) -> Point {
+        if self.interval == 0 {
+            return Point { index: 0, skipped: false, send: self.ready };
+        }
+        let reached = self.ready.div_ceil(self.interval);
+        let index = self.next.max(reached);
+        Point { index, skipped: reached > self.next, send: self.send(index) }
+    }
+
+    fn departure(&self, ready: Nanos) -> Nanos {
+        match self.quantum {
+            0 => ready,
+            quantum => ready.max(self.ended + quantum / 2).next_multiple_of(quantum),
+        }
+    }
+
+    /// When the first message of the batch that comes after `silent` ones leaves.
+    pub fn departure_after(&self, silent: u32) -> Nanos {
+        let mut ahead = self.clone();
+        (0..silent).for_each(|_| ahead.pass_batch());
+        ahead.departure(ahead.point().send)
+    }
+
+    /// A batch has its point and shows nothing there.
+    pub fn pass_batch(&mut self) {
+        let point = if self.exact { self.point() } else { self.least() };
+        self.take(point);
+        self.ready = self.ready.max(point.send);
+    }
+
+    /// An epoch is over.
+    pub fn epoch_done(&mut self) {
+        if !self.exact && self.interval > 0 {
+            self.next = self.next.max(self.ready.div_ceil(self.interval));
+        }
+    }
+
+    /// The first point that the batch can have taken if the message before was perhaps its own.
+    fn least(&self) -> Point {
+        let send = if self.interval == 0 { self.ready } else { self.send(self.next) };
+        Point { index: self.next, skipped: false, send }
+    }
+
+    fn send(&self, index: u64) -> Nanos {
+        index * self.interval + self.slack
+    }
+
+    fn take(&mut self, point: Point) {
+        self.next = point.index + 1;
+        self.since_skip = if point.skipped { 0 } else { self.since_skip.saturating_add(1) };
+    }
+
+    /// The first message of a batch leaves at `at`. Returns its cause.
+    pub fn first(&mut self, at: Nanos) -> Step<Nanos> {
+        let point = self.point();
+        let expected = self.departure(point.send);
+        let caught_up = point.skipped || self.since_skip < CATCHING_UP;
+        if self.interval == 0 {
+            return self.loose(at, expected);
+        }
+        let cause = self.hold(at, expected, caught_up)?;
+        self.take(if self.exact { point } else { self.least() });
+        Ok(cause)
+    }
+
+    /// A further message of the same batch, or one whose time follows from the end before it.
+    pub fn further(&mut self, at: Nanos) -> Step<Nanos> {
+        self.hold(at, self.departure(self.ready), self.since_skip < CATCHING_UP)
+    }
+
+    /// A message of the owner of the engine, who has his own time.
+    pub fn loose(&self, at: Nanos, expected: Nanos) -> Step<Nanos> {
+        if at < expected || (self.exact && self.quantum > 0 && !at.is_multiple_of(self.quantum)) {
+            let expected = format!("at a point from {expected} ns on");
+            return fault("on-grid", expected, format!("{at} ns"));
+        }
+        Ok(self.cause(at, expected))
+    }
+
+    /// The same, `expected` being the first point after the end of the message before.
+    pub fn owners(&self, at: Nanos) -> Step<Nanos> {
+        self.loose(at, self.departure(self.ready))
+    }
+
+    /// A message of the vault follows the end before it at once.
+    pub fn unpaced(&self, at: Nanos) -> Step {
+        self.hold(at, self.ready, false).map(drop)
+    }
+
+    fn hold(&self, at: Nanos, expected: Nanos, caught_up: bool) -> Step<Nanos> {
+        if at == expected || (at > expected && !self.exact) {
+            return Ok(self.cause(at, expected));
+        }
+        let rule = if at < expected && caught_up { "no-catch-up" } else { "on-grid" };
+        fault(rule, format!("{expected} ns"), format!("{at} ns"))
+    }
+
+    /// The last point that a departure at `at`, due at `expected`, can have meant.
+    fn cause(&self, at: Nanos, expected: Nanos) -> Nanos {
+        match self.quantum {
+            0 => expected,
+            quantum => expected.max(at - at % quantum),
+        }
+    }
+}
+
+/// For how many points after a skipped one an early message is one that catches up.
+const CATCHING_UP: u32 = 2;

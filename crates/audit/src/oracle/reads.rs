@@ -1,0 +1,478 @@
+//! What the read batches and the write batch of an epoch may ask for, entry by entry.
+//!
+//! The trace does not name the leaves; they follow from what is shown, see [`super`]. An entry of
+//! one cell belongs to a path, one of Z cells retires a bucket. Entries of Z cells have to be those
+//! that are *due*: of an eviction, of a reshuffle, or fetched ahead. If none is due yet, the next
+//! eviction that shows anything is brought about by as many paths as it takes that show nothing.
+
+use std::collections::VecDeque;
+
+use fogbank_env::{Purpose, Randomness, Stream};
+
+use super::buckets::{Bucket, Buckets};
+use super::fault::{Step, Summary, fault};
+use crate::{Observation, Observer};
+
+/// A chunk version and the cells asked of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub chunk: u32,
+    pub version: u64,
+    pub cells: &'a [u16],
+}
+
+/// Which message a path stands in, for the observers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Where {
+    pub epoch: u64,
+    /// The running number of the read batch.
+    pub batch: u64,
+}
+
+/// Why a bucket is read as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Eviction,
+    Reshuffle,
+}
+
+/// The accesses of the open epoch and the buckets they leave behind.
+pub(super) struct Reads {
+    pub buckets: Buckets,
+    evict_every: u64,
+    /// Accesses, evictions and the like so far.
+    pub tally: Summary,
+    /// Accesses of the open batch that are still to come.
+    left: u64,
+    /// Whether the accesses of the open batch read paths.
+    paths: bool,
+    /// Paths of the open batch that were shown.
+    shown: u64,
+    /// The deepest bucket so far of the path that is being read.
+    last: Option<u32>,
+    /// Buckets that served their S-th read to the last path, from the root, if nothing was read
+    /// since.
+    full: Vec<u32>,
+    due: VecDeque<(u32, Due)>,
+    /// Buckets rewritten in the open epoch.
+    pub images: Vec<u32>,
+    /// Versions that those replace, in the order in which they were retired.
+    pub superseded: Vec<(u32, u64)>,
+    /// Whether a reshuffle has changed what paths show since the count was exact.
+    uncertain: bool,
+    random: Stream,
+    ranks: Vec<u16>,
+    pub place: Where,
+}
+
+impl Reads {
+    pub fn new(buckets: Buckets, evict_every: u16) -> Self {
+        Self {
+            buckets,
+            evict_every: evict_every.into(),
+            tally: Summary::default(),
+            left: 0,
+            paths: false,
+            shown: 0,
+            last: None,
+            full: Vec::new(),
+            due: VecDeque::new(),
+            images: Vec::new(),
+            superseded: Vec::new(),
+            uncertain: false,
+            random: Randomness::repeatable(COMPLETION_SEED).stream(Purpose::Padding),
+            ranks: Vec::new(),
+            place: Where::default(),
+        }
+    }
+
+    /// A read batch of `accesses` paths begins.
+    pub fn begin_paths(&mut self, accesses: u64) {
+        (self.left, self.paths, self.shown, self.uncertain) = (accesses, true, 0, false);
+        self.tally.read_batches += 1;
+    }
+
+    /// A write batch of `accesses` slots begins: nothing in it has to be waited for.
+    pub fn begin_writes(&mut self, accesses: u64, out: &mut dyn Observer) {
+        (self.left, self.paths, self.shown) = (accesses, false, 0);
+        while self.left > 0 {
+            self.count(out);
+        }
+    }
+
+    /// Paths of the open batch that were shown so far.
+    pub fn shown(&self) -> u64 {
+        self.shown + u64::from(self.last.is_some())
+    }
+
+    /// Whether nothing has to be read before the next path, and there may be one.
+    pub fn is_free(&self) -> bool {
+        self.due.is_empty() && self.full.is_empty() && self.paths && self.left > 0
+    }
+
+    /// Whether `chunk` is the next bucket of the path that is being read.
+    pub fn continues_at(&self, chunk: u32) -> bool {
+        let known = self.buckets.get(chunk).is_some();
+        self.last.is_some() && known && self.buckets.live_above(chunk) == self.last
+    }
+
+    /// Whether the open batch lacks what it has to show.
+    pub fn is_open(&self) -> bool {
+        self.last.is_some() || !self.due.is_empty() || !self.full.is_empty() || self.left > 0
+    }
+
+    /// The open batch ends: what was not shown are paths that show nothing.
+    pub fn finish(&mut self, out: &mut dyn Observer) -> Step {
+        self.end_path(out)?;
+        self.settle_full();
+        self.check_nothing_due()?;
+        if let Some((_, chunk)) = self.next_visible() {
+            return fault("eviction-due", format!("a read of bucket {chunk}"), "the batch ends");
+        }
+        self.pass(self.left, out)
+    }
+
+    fn check_nothing_due(&self) -> Step {
+        match self.due.front() {
+            None => Ok(()),
+            Some((chunk, due)) => {
+                fault(due.rule(), format!("a read of bucket {chunk}"), "the batch ends")
+            }
+        }
+    }
+}
+
+/// Paths.
+impl Reads {
+    /// One cell of a path.
+    pub fn path_cell(&mut self, entry: Entry<'_>, cell: u16, out: &mut dyn Observer) -> Step {
+        let bucket = self.stored(&entry)?;
+        let above = self.buckets.live_above(entry.chunk);
+        if self.last.is_none() || above != self.last {
+            self.end_path(out)?;
+            self.check_path_may_begin(&entry, above)?;
+        }
+        check_current(bucket, &entry)?;
+        if bucket.reads >= self.buckets.shape.dummies {
+            let most = self.buckets.shape.dummies;
+            return fault("reads-per-version", format!("at most {most} reads"), named(&entry));
+        }
+        let reads = bucket.reads + 1;
+        let Some(place) = self.buckets.read(entry.chunk, cell) else {
+            return fault("slot-once", "a cell that was not read before", named(&entry));
+        };
+        self.tally.cells_read += 1;
+        self.last = Some(entry.chunk);
+        if reads == self.buckets.shape.dummies {
+            self.full.push(entry.chunk);
+        }
+        out.observe(&Observation::PathCell {
+            chunk: entry.chunk,
+            level: self.buckets.shape.level(entry.chunk),
+            version: entry.version,
+            nth: place.nth,
+            cell,
+            unread: place.unread,
+            rank: place.rank,
+        });
+        Ok(())
+    }
+
+    fn check_path_may_begin(&self, entry: &Entry<'_>, above: Option<u32>) -> Step {
+        if let Some((chunk, due)) = self.due.front() {
+            return fault(due.rule(), format!("a read of bucket {chunk}"), named(entry));
+        }
+        if let Some(chunk) = self.full.last() {
+            let again = self.full.contains(&entry.chunk);
+            let rule = if again { "reads-per-version" } else { "reshuffle-due" };
+            return fault(rule, format!("the reshuffle of bucket {chunk}"), named(entry));
+        }
+        if let Some(above) = above {
+            return fault("path-consistent", format!("bucket {above} before it"), named(entry));
+        }
+        match (self.paths, self.left) {
+            (true, 0) => fault("full-batch", "no further path", named(entry)),
+            (true, _) => Ok(()),
+            (false, _) => fault("batches-per-epoch", "no path in a write batch", named(entry)),
+        }
+    }
+
+    /// The path that is being read, if one is, has no further bucket.
+    pub fn end_path(&mut self, out: &mut dyn Observer) -> Step {
+        let Some(last) = self.last.take() else { return Ok(()) };
+        let fitting = self.buckets.open_below(last);
+        if fitting == 0 {
+            return fault(
+                "path-consistent",
+                "the path goes on",
+                format!("it ends at bucket {last}"),
+            );
+        }
+        let leaf = self.buckets.draw_below(last, &mut self.random);
+        self.note_path(leaf, fitting == 1, out);
+        self.shown += 1;
+        self.count(out);
+        Ok(())
+    }
+
+    /// `accesses` paths, or slots of a write batch, that show nothing.
+    fn pass(&mut self, accesses: u64, out: &mut dyn Observer) -> Step {
+        if self.paths && accesses > 0 && self.buckets.open() == 0 {
+            let expected = format!("{accesses} paths more");
+            return fault("full-batch", expected, "every path would show something");
+        }
+        for _ in 0..accesses {
+            if self.paths {
+                let leaf = self.buckets.draw(&mut self.random);
+                self.tally.silent_paths += 1;
+                self.tally.guessed_paths += u64::from(self.uncertain);
+                self.note_path(leaf, false, out);
+            }
+            self.count(out);
+        }
+        Ok(())
+    }
+
+    fn note_path(&mut self, leaf: u32, whole: bool, out: &mut dyn Observer) {
+        let Where { epoch, batch } = self.place;
+        let access = self.tally.accesses;
+        out.observe(&Observation::Path { epoch, batch, access, leaf, whole });
+    }
+}
+
+/// Reads that retire a bucket.
+impl Reads {
+    /// The read of Z cells of one bucket. `reach` is asked for further accesses if no eviction that
+    /// shows anything falls due in this batch; it says whether there were any.
+    pub fn retiring(
+        &mut self,
+        entry: Entry<'_>,
+        out: &mut dyn Observer,
+        mut reach: impl FnMut(&mut Self, &mut dyn Observer) -> Step<bool>,
+    ) -> Step {
+        let bucket = self.stored(&entry)?;
+        self.end_path(out)?;
+        if self.due.is_empty() {
+            match self.full.last() {
+                Some(full) if *full == entry.chunk => self.settle_full(),
+                _ => self.bring_eviction(&entry, out, &mut reach)?,
+            }
+        }
+        let Some((chunk, due)) = self.due.pop_front() else {
+            return fault("eviction-due", "no eviction", named(&entry));
+        };
+        if chunk != entry.chunk {
+            return fault(due.rule(), format!("a read of bucket {chunk}"), named(&entry));
+        }
+        check_version(bucket.version, &entry)?;
+        self.retire(&entry, out)
+    }
+
+    /// Brings the next eviction that shows anything about, by accesses that show nothing.
+    fn bring_eviction(
+        &mut self,
+        entry: &Entry<'_>,
+        out: &mut dyn Observer,
+        reach: &mut impl FnMut(&mut Self, &mut dyn Observer) -> Step<bool>,
+    ) -> Step {
+        loop {
+            if let Some((accesses, chunk)) = self.next_visible() {
+                if chunk != entry.chunk {
+                    return match self.full.last() {
+                        Some(full) => {
+                            let expected = format!("the reshuffle of bucket {full}");
+                            fault("reshuffle-due", expected, named(entry))
+                        }
+                        None => fault("eviction-due", format!("bucket {chunk}"), named(entry)),
+                    };
+                }
+                return self.pass(accesses, out);
+            }
+            if let Some(full) = self.full.last() {
+                return fault("reshuffle-due", format!("bucket {full}"), named(entry));
+            }
+            if !reach(self, out)? {
+                return fault("eviction-due", "no eviction", named(entry));
+            }
+            if !self.due.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The read itself: exactly Z cells, rising, none read before.
+    fn retire(&mut self, entry: &Entry<'_>, out: &mut dyn Observer) -> Step {
+        let shape = self.buckets.shape;
+        let rising = entry.cells.windows(2).all(|pair| pair[0] < pair[1]);
+        if entry.cells.len() != usize::from(shape.reals) || !rising {
+            let seen = format!("{} with cells {:?}", named(entry), entry.cells);
+            return fault("z-read", format!("{} rising cells", shape.reals), seen);
+        }
+        let mut ranks = std::mem::take(&mut self.ranks);
+        ranks.clear();
+        let mut unread = 0;
+        for (before, cell) in entry.cells.iter().enumerate() {
+            let place =
+                if *cell < shape.slots() { self.buckets.take(entry.chunk, *cell) } else { None };
+            let Some(place) = place else {
+                return fault("slot-once", "cells that were not read before", named(entry));
+            };
+            unread = unread.max(place.unread);
+            ranks.push(place.rank + before as u16);
+        }
+        self.tally.cells_read += entry.cells.len() as u64;
+        out.observe(&Observation::Retired {
+            chunk: entry.chunk,
+            level: shape.level(entry.chunk),
+            version: entry.version,
+            unread,
+            ranks: &ranks,
+        });
+        self.ranks = ranks;
+        Ok(())
+    }
+}
+
+/// What falls due.
+impl Reads {
+    /// Counts an access; every A-th is followed by an eviction, and that by the reshuffles of what
+    /// the access wore out.
+    fn count(&mut self, out: &mut dyn Observer) {
+        self.left = self.left.saturating_sub(1);
+        self.tally.accesses += 1;
+        if self.tally.accesses.is_multiple_of(self.evict_every) {
+            let leaf = self.buckets.shape.eviction_leaf(self.tally.evictions);
+            self.tally.evictions += 1;
+            out.observe(&Observation::Evicted { leaf, access: self.tally.accesses - 1 });
+            self.evict(leaf);
+        }
+    }
+
+    fn evict(&mut self, leaf: u32) {
+        let before = self.due.len();
+        for chunk in self.buckets.path(leaf) {
+            self.rewrite(chunk, Due::Eviction);
+        }
+        if self.due.len() > before {
+            self.uncertain = false;
+            self.settle_full();
+        }
+    }
+
+    /// The buckets that the last path wore out are reshuffled, the deepest first, but for those
+    /// that an eviction has taken.
+    fn settle_full(&mut self) {
+        while let Some(chunk) = self.full.pop() {
+            if self.buckets.live(chunk) {
+                self.tally.reshuffles += 1;
+                self.uncertain = true;
+                self.rewrite(chunk, Due::Reshuffle);
+            }
+        }
+    }
+
+    /// What the evictions of the next `accesses` will rewrite is read now.
+    pub fn fetch_ahead(&mut self, accesses: u64) {
+        let round = self.tally.accesses % self.evict_every;
+        let evictions = (round + accesses) / self.evict_every;
+        for eviction in self.tally.evictions..self.tally.evictions + evictions {
+            let leaf = self.buckets.shape.eviction_leaf(eviction);
+            for chunk in self.buckets.path(leaf) {
+                if self.buckets.live(chunk) {
+                    self.rewrite(chunk, Due::Eviction);
+                }
+            }
+        }
+    }
+
+    pub fn anything_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// The bucket will be written at the end of the epoch; if it is live it is read before.
+    fn rewrite(&mut self, chunk: u32, due: Due) {
+        let Some(bucket) = self.buckets.get(chunk).copied() else { return };
+        if bucket.image {
+            return;
+        }
+        self.images.push(chunk);
+        if self.buckets.rewrite(chunk) {
+            self.superseded.push((chunk, bucket.version));
+            self.due.push_back((chunk, due));
+        }
+    }
+
+    /// After how many accesses of this batch the next eviction that shows anything falls due, and
+    /// the first bucket it reads.
+    fn next_visible(&self) -> Option<(u64, u32)> {
+        let mut accesses = self.evict_every - self.tally.accesses % self.evict_every;
+        let mut eviction = self.tally.evictions;
+        while accesses <= self.left {
+            let leaf = self.buckets.shape.eviction_leaf(eviction);
+            if let Some(chunk) = self.buckets.first_live(leaf) {
+                return Some((accesses, chunk));
+            }
+            accesses += self.evict_every;
+            eviction += 1;
+        }
+        None
+    }
+
+    /// A whole batch that shows nothing comes before what was shown of the open one.
+    pub fn shift(&mut self, accesses: u64, out: &mut dyn Observer) -> Step {
+        let left = self.left;
+        self.left = accesses;
+        if let Some((_, chunk)) = self.next_visible() {
+            return fault("eviction-due", format!("a read of bucket {chunk}"), "a later batch");
+        }
+        self.pass(accesses, out)?;
+        self.left = left;
+        self.tally.read_batches += 1;
+        Ok(())
+    }
+
+    /// The rest of the open batch shows nothing, so far as it has to.
+    pub fn exhaust(&mut self, out: &mut dyn Observer) -> Step {
+        self.pass(self.left, out)
+    }
+
+    fn stored(&self, entry: &Entry<'_>) -> Step<Bucket> {
+        match self.buckets.get(entry.chunk) {
+            None => fault("stored-only", "a bucket of the array", named(entry)),
+            Some(bucket) if bucket.version == 0 => {
+                fault("stored-only", "a bucket that was written", named(entry))
+            }
+            Some(bucket) => Ok(*bucket),
+        }
+    }
+}
+
+impl Due {
+    fn rule(self) -> &'static str {
+        match self {
+            Due::Eviction => "eviction-due",
+            Due::Reshuffle => "reshuffle-due",
+        }
+    }
+}
+
+fn check_current(bucket: Bucket, entry: &Entry<'_>) -> Step {
+    if bucket.image {
+        return fault("image-unread", "no read of a bucket that is rewritten", named(entry));
+    }
+    check_version(bucket.version, entry)
+}
+
+fn check_version(version: u64, entry: &Entry<'_>) -> Step {
+    if version == entry.version {
+        return Ok(());
+    }
+    fault("current-version", format!("version {version:#x}"), named(entry))
+}
+
+pub(super) fn named(entry: &Entry<'_>) -> String {
+    format!("bucket {} version {:#x}", entry.chunk, entry.version)
+}
+
+/// The stream that completes leaves: fixed, so that one trace always gives one result.
+const COMPLETION_SEED: u64 = 0x6c65_6176_6573;

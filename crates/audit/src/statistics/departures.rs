@@ -1,0 +1,257 @@
+//! Under a real clock: how late messages leave after their public cause, and whether that changes.
+//!
+//! In virtual time the oracle demands equality and nothing is left to test. On a machine timers and
+//! scheduling add a little, which must not depend on what clients do; what can be seen in one run
+//! is that its halves differ, and of several runs that they differ. Neighbouring messages are late
+//! together, so samples count only as far as they are independent: by the variance of the means of
+//! blocks against that of single ones.
+
+use fogbank_env::Nanos;
+
+use super::levels::{Head, Levels, Tests};
+use super::tails::{normal_both, normal_point_above};
+use crate::Finding;
+
+/// Samples kept of each kind; beyond, every second one goes, again and again.
+const KEPT_MAX: usize = 1 << 18;
+
+/// Fewer independent samples than these are no test.
+const INDEPENDENT_MIN: f64 = 20.0;
+
+/// The kinds of messages.
+const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
+
+/// Lateness of messages and its change from one to the next, by kind of message.
+#[derive(Debug, Clone)]
+pub(super) struct Departures {
+    read_batches: u32,
+    late: [Thinned; 3],
+    change: [Thinned; 3],
+    before: [Option<f64>; 3],
+}
+
+/// A series of which every 2^k-th sample is kept.
+#[derive(Debug, Clone, Default)]
+struct Thinned {
+    kept: Vec<f64>,
+    skip: u32,
+    seen: u64,
+}
+
+impl Thinned {
+    fn push(&mut self, sample: f64) {
+        if self.seen.is_multiple_of(1 << self.skip) {
+            self.kept.push(sample);
+            if self.kept.len() == KEPT_MAX {
+                let mut at = 0;
+                self.kept.retain(|_| {
+                    at += 1;
+                    at % 2 == 1
+                });
+                self.skip += 1;
+            }
+        }
+        self.seen += 1;
+    }
+
+    fn halves(&self) -> (&[f64], &[f64]) {
+        self.kept.split_at(self.kept.len() / 2)
+    }
+}
+
+impl Departures {
+    pub(super) fn new(read_batches: u32) -> Self {
+        Self {
+            read_batches,
+            late: Default::default(),
+            change: Default::default(),
+            before: [None; 3],
+        }
+    }
+
+    pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, batch: u32) {
+        let kind = batch.saturating_sub(self.read_batches.saturating_sub(1)).min(2) as usize;
+        let late = at.saturating_sub(cause) as f64;
+        self.late[kind].push(late);
+        if let Some(before) = self.before[kind].replace(late) {
+            self.change[kind].push(late - before);
+        }
+    }
+
+    /// Lateness in the first half of the run against the second, by Kolmogorov and Smirnov and by
+    /// Mann and Whitney.
+    ///
+    /// Smallest leak: the advantage d (largest difference of the distribution functions) with which
+    /// one message tells the halves apart: `(K + z' / 2) / sqrt(m)`, K being the critical point of
+    /// Kolmogorov's distribution and `1/m` the sum of the reciprocals of the independent samples.
+    pub(super) fn halves(&self, subject: &str, levels: &Levels) -> Finding {
+        let pairs = self.late.each_ref().map(Thinned::halves);
+        compared("departures", "between the halves of the run", &pairs, subject, levels)
+    }
+
+    /// The change of lateness from one message to the next of its kind, between halves: the part of
+    /// a gap that its causes do not explain. Smallest leak as for [`Departures::halves`].
+    pub(super) fn gaps(&self, subject: &str, levels: &Levels) -> Finding {
+        let pairs = self.change.each_ref().map(Thinned::halves);
+        compared("gaps", "between the halves of the run", &pairs, subject, levels)
+    }
+
+    /// Lateness in one run against that in another.
+    pub(super) fn between(&self, other: &Self, subject: &str, levels: &Levels) -> Finding {
+        let pair = |kind: usize| (&self.late[kind].kept[..], &other.late[kind].kept[..]);
+        let pairs = [pair(0), pair(1), pair(2)];
+        compared("departures-between-runs", "between the runs", &pairs, subject, levels)
+    }
+}
+
+fn compared(
+    check: &str,
+    between: &str,
+    pairs: &[(&[f64], &[f64]); 3],
+    subject: &str,
+    levels: &Levels,
+) -> Finding {
+    let mut tests = Tests::default();
+    let mut most = 0.0_f64;
+    for (kind, (first, second)) in KINDS.iter().zip(pairs) {
+        let Some(pair) = Pair::new(first, second) else { continue };
+        let (distance, z) = (pair.distance, pair.shift);
+        let p = kolmogorov_above(distance * pair.independent.sqrt());
+        tests.add(p, || format!("lateness of {kind} differs by {distance:.3} {between}"));
+        tests.add(normal_both(z), || format!("lateness of {kind} moves by {z:.1} {between}"));
+        most = most.max(pair.independent);
+    }
+    let point = kolmogorov_point_above(levels.each(tests.count()));
+    let smallest = (point + 0.5 * normal_point_above(1.0 - levels.power)) / most.sqrt();
+    let samples = pairs.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum();
+    let head = Head::new(check, subject, samples).leak(smallest.min(1.0));
+    tests.finding(Head { leak_max: Some(levels.smallest_timing_leak), ..head }, levels)
+}
+
+/// Two series against one another.
+struct Pair {
+    /// The harmonic sum of the independent samples of both.
+    independent: f64,
+    /// The largest difference of the distribution functions.
+    distance: f64,
+    /// How many deviations one lies above the other.
+    shift: f64,
+}
+
+impl Pair {
+    fn new(first: &[f64], second: &[f64]) -> Option<Self> {
+        let (a, b) =
+            (first.len() as f64 / dependence(first), second.len() as f64 / dependence(second));
+        if !(a >= INDEPENDENT_MIN && b >= INDEPENDENT_MIN) {
+            return None;
+        }
+        let independent = a * b / (a + b);
+        let (first, second) = (sorted(first), sorted(second));
+        let (distance, above, ties) = walk(&first, &second);
+        // The chance that one of the second exceeds one of the first has the variance
+        // (1 - ties) / 12 (1/a + 1/b), up to a term that is small for large samples.
+        let deviation = ((1.0 - ties) / (12.0 * independent)).sqrt();
+        let shift = if deviation > 0.0 { (above - 0.5) / deviation } else { 0.0 };
+        Some(Self { independent, distance, shift })
+    }
+}
+
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+/// One walk up both sorted samples: the largest difference of their distribution functions, the
+/// chance that one of the second lies above one of the first (ties half), and what ties take
+/// from the variance of that.
+fn walk(first: &[f64], second: &[f64]) -> (f64, f64, f64) {
+    let (n, m) = (first.len() as f64, second.len() as f64);
+    let (mut i, mut j) = (0, 0);
+    let (mut distance, mut above, mut ties) = (0.0_f64, 0.0, 0.0);
+    while i < first.len() || j < second.len() {
+        let at = first.get(i).copied().unwrap_or(f64::INFINITY);
+        let at = at.min(second.get(j).copied().unwrap_or(f64::INFINITY));
+        let (below, from) = (i, j);
+        i += first[i..].iter().take_while(|x| **x == at).count();
+        j += second[j..].iter().take_while(|x| **x == at).count();
+        if (i, j) == (below, from) {
+            break; // not a number
+        }
+        let (here, there) = ((i - below) as f64, (j - from) as f64);
+        above += there / m * (below as f64 + 0.5 * here) / n;
+        ties += ((here + there) / (n + m)).powi(3);
+        distance = distance.max((i as f64 / n - j as f64 / m).abs());
+    }
+    (distance, above, ties)
+}
+
+/// How many samples of a series say as much as one independent one: the variance of the means of
+/// blocks over what it would be if samples were independent, for "above the median".
+fn dependence(samples: &[f64]) -> f64 {
+    let length = (samples.len() as f64).sqrt() as usize;
+    if length < 4 {
+        return 1.0;
+    }
+    let median = sorted(samples)[samples.len() / 2];
+    let share = |s: &[f64]| {
+        s.iter().map(|&x| if x > median { 1.0 } else { 0.0 }).sum::<f64>() / s.len() as f64
+    };
+    let all = share(samples);
+    let blocks: Vec<f64> = samples.chunks_exact(length).map(share).collect();
+    let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
+    let spread = blocks.iter().map(|b| (b - mean).powi(2)).sum::<f64>() / (blocks.len() - 1) as f64;
+    if all <= 0.0 || all >= 1.0 {
+        1.0
+    } else {
+        (spread * length as f64 / (all * (1.0 - all))).max(1.0)
+    }
+}
+
+/// P(K >= k) of Kolmogorov's distribution.
+fn kolmogorov_above(k: f64) -> f64 {
+    if k < 0.3 {
+        return 1.0;
+    }
+    let term = |i: i32| {
+        let sign = if i % 2 == 0 { -2.0 } else { 2.0 };
+        sign * (-2.0 * f64::from(i * i) * k * k).exp()
+    };
+    (1..=12).map(term).sum::<f64>().clamp(0.0, 1.0)
+}
+
+/// The k with P(K >= k) = p.
+fn kolmogorov_point_above(p: f64) -> f64 {
+    super::tails::bisect(0.3, 30.0, |k| kolmogorov_above(k) > p)
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_env::{Purpose, Randomness};
+    use rand_core::Rng;
+
+    use super::*;
+
+    #[test]
+    fn kolmogorovs_distribution_has_its_known_points() {
+        assert!((kolmogorov_above(1.3580986) - 0.05).abs() < 1e-6);
+        assert!((kolmogorov_above(4.0) / 2.5328339e-14 - 1.0).abs() < 1e-6);
+        assert!((kolmogorov_point_above(0.01) - 1.6276236).abs() < 1e-6);
+    }
+
+    #[test]
+    fn two_samples_are_walked_with_their_ties() {
+        let (distance, above, _) = walk(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]);
+        assert!((distance - 1.0 / 3.0).abs() < 1e-12);
+        assert!((above - 7.0 / 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_stays_for_a_while_counts_less() {
+        let mut random = Randomness::repeatable(1).stream(Purpose::Workload);
+        let fast: Vec<_> = (0..10_000).map(|_| f64::from(random.next_u32())).collect();
+        let held: Vec<_> = (0..10_000).map(|i| fast[i / 20]).collect();
+        assert!(dependence(&fast) < 2.0);
+        assert!(dependence(&held) > 10.0);
+    }
+}

@@ -1,0 +1,249 @@
+//! Several runs of one configuration have nothing to do with one another.
+//!
+//! Randomness that can be seeded alike (the time of the start, a constant) gives two runs the same
+//! leaves at the same places in their sequences, the same cells of the same bucket versions, or the
+//! very same ciphertexts. Each run leaves a digest of bounded size; samples are chosen by what is
+//! sampled, so that two runs choose alike.
+
+use super::departures::Departures;
+use super::levels::{Head, Levels, Tests, poisson_reach};
+use super::tails::{poisson_at_least, poisson_both};
+use crate::Finding;
+
+/// Accesses whose leaf is kept.
+const ACCESSES_MAX: usize = 1 << 20;
+
+/// Samples kept of cells and of ciphertexts.
+const SAMPLES_MAX: usize = 1 << 18;
+
+/// No leaf: a write slot.
+const NONE: u32 = u32::MAX;
+
+/// What is kept of one run to compare it with others.
+#[derive(Debug, Clone)]
+pub struct RunDigest {
+    subject: String,
+    levels: u8,
+    leaves: Vec<u32>,
+    slots: Sample<(u16, u16)>,
+    ciphertexts: Sample<()>,
+    written: u64,
+    pub(super) departures: Option<Departures>,
+}
+
+impl RunDigest {
+    pub(super) fn new(subject: &str, levels: u8) -> Self {
+        Self {
+            subject: subject.into(),
+            levels,
+            leaves: Vec::new(),
+            slots: Sample::default(),
+            ciphertexts: Sample::default(),
+            written: 0,
+            departures: None,
+        }
+    }
+
+    pub(super) fn read(&mut self, access: u64, leaf: u32) {
+        if let Ok(access) = usize::try_from(access)
+            && (self.leaves.len()..ACCESSES_MAX).contains(&access)
+        {
+            self.leaves.resize(access, NONE);
+            self.leaves.push(leaf);
+        }
+    }
+
+    #[inline]
+    pub(super) fn chosen(&mut self, chunk: u32, version: u64, nth: u16, unread: u16, rank: u16) {
+        let place = (u64::from(chunk) << 16) | u64::from(nth);
+        let key = mixed(version ^ mixed(place));
+        if self.slots.takes(key) {
+            self.slots.push(key, (unread, rank));
+        }
+    }
+
+    pub(super) fn image(&mut self, fingerprints: &[u64]) {
+        self.written += fingerprints.len() as u64;
+        for &fingerprint in fingerprints {
+            if self.ciphertexts.takes(fingerprint) {
+                self.ciphertexts.push(fingerprint, ());
+            }
+        }
+    }
+
+    pub(super) fn finished(mut self) -> Self {
+        self.slots.sort();
+        self.ciphertexts.sort();
+        self
+    }
+}
+
+/// Spreads the bits of a key (the last steps of splitmix64).
+fn mixed(key: u64) -> u64 {
+    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ (key >> 31)
+}
+
+/// Values whose keys are below a bound, which sinks as they become many.
+#[derive(Debug, Clone)]
+struct Sample<T> {
+    /// Keys with any of these bits are left out.
+    left_out: u64,
+    kept: Vec<(u64, T)>,
+}
+
+impl<T> Default for Sample<T> {
+    fn default() -> Self {
+        Self { left_out: 0, kept: Vec::new() }
+    }
+}
+
+impl<T: Copy> Sample<T> {
+    #[inline]
+    fn takes(&self, key: u64) -> bool {
+        key & self.left_out == 0
+    }
+
+    fn push(&mut self, key: u64, value: T) {
+        if self.kept.len() == SAMPLES_MAX {
+            self.left_out = (self.left_out << 1) | 1;
+            let left_out = self.left_out;
+            self.kept.retain(|(key, _)| key & left_out == 0);
+            if !self.takes(key) {
+                return;
+            }
+        }
+        self.kept.push((key, value));
+    }
+
+    fn sort(&mut self) {
+        self.kept.sort_unstable_by_key(|(key, _)| *key);
+    }
+
+    /// How many of this one's samples the other one would have kept as well.
+    fn shared(&self, other: &Self) -> u64 {
+        self.kept.iter().filter(|(key, _)| other.takes(*key)).count() as u64
+    }
+
+    /// Values of both under one key.
+    fn joined<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (T, T)> + 'a {
+        let mut rest = &other.kept[..];
+        self.kept.iter().filter_map(move |(key, value)| {
+            let skip = rest.iter().take_while(|(other, _)| other < key).count();
+            rest = &rest[skip..];
+            rest.first().filter(|(other, _)| other == key).map(|(_, other)| (*value, *other))
+        })
+    }
+}
+
+/// Compares every run with every other: `runs-independent-leaves`, `runs-independent-slots`,
+/// `runs-independent-ciphertexts`, and under real clocks `departures-between-runs` for each pair.
+///
+/// All runs have one configuration. Smallest leaks: the share of accesses that read the same leaf
+/// in both runs of a pair; the share of cells chosen alike in the same version of the same bucket;
+/// the share of a run's ciphertexts that are another's.
+pub fn runs_independent(runs: &[RunDigest], levels: &Levels) -> Vec<Finding> {
+    let names: Vec<_> = runs.iter().map(|run| run.subject.as_str()).collect();
+    let subject = names.join(", ");
+    let pairs: Vec<_> = (0..runs.len())
+        .flat_map(|a| (0..a).map(move |b| (b, a)))
+        .map(|(a, b)| (&runs[a], &runs[b]))
+        .collect();
+    let mut findings = vec![
+        agreeing("runs-independent-leaves", &subject, &pairs, levels, same_leaves),
+        agreeing("runs-independent-slots", &subject, &pairs, levels, same_slots),
+        same_ciphertexts(&subject, &pairs, levels),
+    ];
+    for (a, b) in &pairs {
+        if let (Some(first), Some(second)) = (&a.departures, &b.departures) {
+            let subject = format!("{} and {}", a.subject, b.subject);
+            findings.push(first.between(second, &subject, levels));
+        }
+    }
+    findings
+}
+
+type RunPair<'a> = (&'a RunDigest, &'a RunDigest);
+
+/// What two runs have in common: how many comparisons, how many agreed, how many by chance.
+#[derive(Debug, Default)]
+struct Agreement {
+    compared: u64,
+    same: u64,
+    expected: f64,
+}
+
+impl Agreement {
+    fn compare(&mut self, same: bool, chance: f64) {
+        self.compared += 1;
+        self.same += u64::from(same);
+        self.expected += chance;
+    }
+}
+
+fn agreeing(
+    check: &str,
+    subject: &str,
+    pairs: &[RunPair<'_>],
+    levels: &Levels,
+    agreement: fn(RunPair<'_>) -> Agreement,
+) -> Finding {
+    let (mut tests, mut samples) = (Tests::default(), 0);
+    let level = levels.each(pairs.len());
+    let mut smallest = 0.0_f64;
+    for &(a, b) in pairs {
+        let found = agreement((a, b));
+        let p = poisson_both(found.same, found.expected);
+        tests.add(p, || {
+            let (same, expected) = (found.same, found.expected);
+            format!("{} and {}: {same} agree, {expected:.1} expected", a.subject, b.subject)
+        });
+        samples += found.compared;
+        let extra = poisson_reach(found.expected, level, levels.power);
+        smallest = smallest.max(extra / (found.compared as f64).max(1.0));
+    }
+    let smallest = if pairs.is_empty() { 1.0 } else { smallest };
+    tests.finding(Head::new(check, subject, samples).leak(smallest), levels)
+}
+
+fn same_leaves((a, b): RunPair<'_>) -> Agreement {
+    let mut found = Agreement::default();
+    let chance = 0.5_f64.powi(a.levels.into());
+    for (&first, &second) in a.leaves.iter().zip(&b.leaves) {
+        if first != NONE && second != NONE {
+            found.compare(first == second, chance);
+        }
+    }
+    found
+}
+
+fn same_slots((a, b): RunPair<'_>) -> Agreement {
+    let mut found = Agreement::default();
+    for ((unread, first), (other, second)) in a.slots.joined(&b.slots) {
+        if unread == other && unread > 1 {
+            found.compare(first == second, 1.0 / f64::from(unread));
+        }
+    }
+    found
+}
+
+fn same_ciphertexts(subject: &str, pairs: &[RunPair<'_>], levels: &Levels) -> Finding {
+    let (mut tests, mut samples, mut smallest) = (Tests::default(), 0, 0.0_f64);
+    let looser = levels.fail_fingerprints / levels.fail;
+    let level = levels.each(pairs.len()) * looser;
+    for (a, b) in pairs {
+        let compared = a.ciphertexts.shared(&b.ciphertexts);
+        let same = a.ciphertexts.joined(&b.ciphertexts).count() as u64;
+        let by_chance = a.written as f64 * b.written as f64 / 2.0_f64.powi(64);
+        tests.add(poisson_at_least(same, by_chance), || {
+            format!("{} and {}: {same} ciphertexts in common", a.subject, b.subject)
+        });
+        samples += compared;
+        let extra = poisson_reach(by_chance, 2.0 * level, levels.power);
+        smallest = smallest.max(extra / (compared as f64).max(1.0));
+    }
+    let smallest = if pairs.is_empty() { 1.0 } else { smallest };
+    let head = Head::new("runs-independent-ciphertexts", subject, samples).leak(smallest);
+    tests.finding(Head { looser, ..head }, levels)
+}

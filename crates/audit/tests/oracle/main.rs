@@ -1,0 +1,5 @@
+//! The oracle over traces of the real engine, honest ones and spoiled ones.
+#![allow(clippy::unwrap_used)] // helpers of tests, too
+
+mod drive;
+mod honest;

@@ -1,0 +1,16 @@
+//! Leaks that need nothing of the engine's inside.
+
+mod catch_up;
+mod hasty;
+mod undoing;
+
+pub(super) use catch_up::Lagging;
+pub(super) use hasty::Hasty;
+pub(super) use undoing::Undoing;
+
+use fogbank_durable::Section;
+
+/// Takes the padding off every section: but for the stash it is none.
+pub(super) fn unpad(sections: &mut [Section]) {
+    sections.iter_mut().for_each(|section| section.padded_len = section.data.len());
+}

@@ -1,0 +1,126 @@
+//! The public shape of a scene, as each layer wants to be told it.
+
+use std::time::Duration;
+
+use fogbank_oram::BatchShape;
+use fogbank_oram::geometry::BucketShape;
+use fogbank_oram::ring::{RingSettings, WINDOW_BYTES};
+use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
+use fogbank_txn::Settings;
+
+/// Departures are multiples of this part of the interval. The virtual clock keeps whole milliseconds
+/// only, so that an eighth of 60 ms, which the command line would take, would never be met.
+const QUANTA_AN_INTERVAL: u32 = 6;
+
+/// The public shape of a scene.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Of batches.
+    pub batch: BatchShape,
+    /// R.
+    pub read_batches: usize,
+    /// Z, S and A.
+    pub bucket: BucketShape,
+    /// Distance of the points of the grid; a multiple of 6 ms.
+    pub interval: Duration,
+    /// Memory for the top of the tree, in bytes.
+    pub cache_bytes: u64,
+    /// Whether a path read is one XORed cell.
+    pub xor: bool,
+    /// Whether the last read batch fetches for the evictions of the write batch.
+    pub prefetch: bool,
+}
+
+impl Shape {
+    /// Small buckets and batches, so that everything happens often: (4, 5, 3), N = 200, R = 2, 8
+    /// reads a batch, 8 writes, 60 ms.
+    pub fn small() -> Self {
+        Self {
+            batch: BatchShape { capacity: 200, value_bytes: 16, read_batch: 8, write_batch: 8 },
+            read_batches: 2,
+            bucket: BucketShape::new(4, 5, 3),
+            interval: Duration::from_millis(60),
+            cache_bytes: 0,
+            xor: false,
+            prefetch: false,
+        }
+    }
+
+    /// A tree so loaded that evictions leave much behind: (8, 16, 16), L = 3, N = 64. An epoch is as
+    /// long as the distance of two evictions, so that every read batch follows one at once, when most
+    /// is left, and nearly all of it are reads, which put more into the tree than padding does.
+    pub fn stressed() -> Self {
+        Self {
+            batch: BatchShape { capacity: 64, value_bytes: 16, read_batch: 15, write_batch: 1 },
+            read_batches: 1,
+            bucket: BucketShape::new(8, 16, 16),
+            ..Self::small()
+        }
+    }
+
+    /// What the engine is told.
+    pub fn ring_settings(&self) -> RingSettings {
+        RingSettings {
+            bucket: Some(self.bucket),
+            cache_bytes: self.cache_bytes,
+            xor: self.xor,
+            prefetch: self.prefetch,
+            ..RingSettings::new(self.batch, self.read_batches)
+        }
+    }
+
+    /// Bytes of a sealed cell.
+    pub(super) fn cell_bytes(&self) -> usize {
+        fogbank_oram::geometry::cell_bytes(self.batch.value_bytes)
+    }
+
+    /// What the transaction layer is told.
+    pub fn proxy_settings(&self) -> Settings {
+        Settings {
+            read_batches: self.read_batches,
+            interval: self.interval,
+            slack: Settings::slack_for(&self.batch),
+            ..Settings::default()
+        }
+    }
+
+    /// Departures are multiples of this.
+    pub fn quantum(&self) -> Duration {
+        self.interval / QUANTA_AN_INTERVAL
+    }
+
+    /// What the auditor is told.
+    ///
+    /// # Errors
+    /// Those of [`RingSettings::geometry`].
+    pub fn public(&self, vault: Option<VaultConfig>) -> fogbank_oram::Result<PublicConfig> {
+        let settings = self.ring_settings();
+        let geometry = settings.geometry()?;
+        let window = |bytes: usize| (WINDOW_BYTES / bytes).max(1) as u32;
+        let ring = RingConfig {
+            capacity: self.batch.capacity,
+            value_bytes: self.batch.value_bytes as u64,
+            read_batches: self.read_batches as u32,
+            read_batch: self.batch.read_batch as u32,
+            write_batch: self.batch.write_batch as u32,
+            interval_ns: self.interval.as_nanos() as u64,
+            slack_ns: self.proxy_settings().slack.as_nanos() as u64,
+            quantum_ns: self.quantum().as_nanos() as u64,
+            reals: self.bucket.reals,
+            dummies: self.bucket.dummies,
+            evict_every: self.bucket.evict_every,
+            leaf_level: geometry.leaf_level(),
+            cached_levels: geometry.cached_levels,
+            array: settings.array.into(),
+            cell_bytes: geometry.cell_bytes() as u32,
+            window_cells: window(geometry.cell_bytes()),
+            window_chunks: window(geometry.chunk_bytes()),
+            epoch_buffer: settings.epoch_buffer,
+            prefetch: settings.prefetch,
+            xor: settings.xor,
+            keep_superseded: settings.keep_superseded,
+            vault,
+        };
+        Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
+    }
+}

@@ -1,0 +1,103 @@
+//! What every scene stands on: a clock, a store that is recorded, randomness.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fogbank_durable::{Section, Vault};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_oram::ring::RingEngine;
+use fogbank_seal::KeyRing;
+use fogbank_store::trace::{TraceOptions, TraceWriter, VaultConfig};
+use fogbank_store::{Delay, Paced, Recorded, Store};
+
+use super::canary::Canary;
+use super::hold::Holding;
+use super::leaks::Hasty;
+use super::liar::Liar;
+use super::vault::Ground;
+use super::{Scene, SceneError};
+
+/// What users' clocks show when a scene begins.
+const WALL_ORIGIN_MS: u64 = 1_700_000_000_000;
+/// Where the numbers of openings begin among the parts of a scene's randomness, after clients.
+const OPENINGS: u64 = 1 << 32;
+
+/// The stage of one scene.
+pub(super) struct Stage<'a> {
+    pub clock: Arc<dyn Clock>,
+    pub random: Randomness,
+    /// The recorded store, for the vault.
+    store: Arc<dyn Store>,
+    /// The same, with departures at points, for the engine.
+    paced: Arc<dyn Store>,
+    trace: TraceWriter,
+    ground: &'a Ground,
+}
+
+impl<'a> Stage<'a> {
+    /// Sets the stage; the trace begins.
+    pub fn set(
+        scene: &Scene,
+        ground: &'a Ground,
+        vault: Option<VaultConfig>,
+        (opening, path): (u64, &Path),
+    ) -> Result<Self, SceneError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(WALL_ORIGIN_MS));
+        let first = Randomness::repeatable(scene.seed);
+        let random = if opening == 0 { first } else { first.split(OPENINGS + opening) };
+        let config = scene.shape.public(vault)?.encode();
+        let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
+        let jitter = random.stream(Purpose::Faults);
+        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link.clone(), jitter);
+        let held = Holding::new(far, clock.clone(), scene.hold);
+        let store: Arc<dyn Store> = match scene.lie {
+            None => Arc::new(Recorded::new(held, trace.clone())),
+            rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
+        };
+        let paced = Paced::new(store.clone(), clock.clone(), scene.shape.quantum());
+        let paced: Arc<dyn Store> = match scene.canary {
+            Some(Canary::ReplyEarly) => {
+                let usual = scene.shape.quantum() + 2 * scene.link.round_trip;
+                let cell_bytes = scene.shape.cell_bytes();
+                Arc::new(Hasty::new(Arc::new(paced), clock.clone(), usual, cell_bytes))
+            }
+            _ => Arc::new(paced),
+        };
+        Ok(Self { clock, random, store, paced, trace, ground })
+    }
+
+    /// The vault of the scene, and what it held.
+    pub async fn vault(&self, scene: &Scene) -> Result<(Vault, Vec<Section>), SceneError> {
+        let first = Randomness::repeatable(scene.seed);
+        self.ground.open(self.store.clone(), &scene.shape, (&first, &self.random)).await
+    }
+
+    /// The engine of the scene: as it was when `saved`, or in a new store.
+    pub async fn engine(
+        &self,
+        scene: &Scene,
+        keys: Arc<KeyRing>,
+        saved: &[Section],
+    ) -> Result<RingEngine, SceneError> {
+        let random = match scene.canary {
+            Some(Canary::ConstantSeed) => Randomness::repeatable(0),
+            _ => self.random.clone(),
+        };
+        let (store, mut settings) = (self.paced.clone(), scene.shape.ring_settings());
+        settings.keep_superseded |= scene.canary == Some(Canary::SupersededKept);
+        settings.epoch_buffer &= scene.canary != Some(Canary::WrittenThrough);
+        let mut engine = match saved {
+            [] => RingEngine::create(store, keys, settings, &random).await?,
+            saved => RingEngine::restore(store, keys, settings, &random, saved)?,
+        };
+        if let Some(canary) = scene.canary {
+            engine.set_canary(canary.in_engine());
+        }
+        Ok(engine)
+    }
+
+    /// Ends the trace; how many events it has.
+    pub fn finish(&self) -> Result<u64, SceneError> {
+        Ok(self.trace.finish()?.events)
+    }
+}
