@@ -91,9 +91,9 @@ fn shape() -> ShapeArgs {
     }
 }
 
-async fn open(data: &Path, live: Option<Arc<Live>>, record: Option<&Path>) -> Opened {
+async fn open(data: &Path, seed: u64, live: Option<Arc<Live>>, record: Option<&Path>) -> Opened {
     let place = Place { data: data.into(), store: Some("memory:".into()) };
-    let options = OpenOptions::new(place).shape(shape()).repeatable(3).live(live);
+    let options = OpenOptions::new(place).shape(shape()).repeatable(seed).live(live);
     options.record(record.map(Into::into)).open().await.expect("a store in memory opens")
 }
 
@@ -113,7 +113,7 @@ async fn it_shows_what_is_asked_and_what_the_cloud_sees() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new();
     assert_eq!(world.dashboard("/live.json").body, "{}", "before the store is open");
-    let opened = open(folder.path(), Some(world.live.clone()), None).await;
+    let opened = open(folder.path(), 3, Some(world.live.clone()), None).await;
     for _ in 0..50 {
         world.live.asked(true, b"favourite");
         world.live.answered(5_000_000);
@@ -241,9 +241,9 @@ fn it_ends_with_the_server_and_with_it_every_connection() {
 }
 
 /// The trace of one run in virtual time.
-async fn trace(folder: &Path, live: Option<Arc<Live>>, name: &str) -> Vec<u8> {
+async fn trace(folder: &Path, seed: u64, live: Option<Arc<Live>>, name: &str) -> Vec<u8> {
     let path = folder.join(name);
-    let opened = open(&folder.join(format!("{name}.data")), live, Some(&path)).await;
+    let opened = open(&folder.join(format!("{name}.data")), seed, live, Some(&path)).await;
     touch(&opened, 30).await;
     opened.close().await.expect("it closes");
     std::fs::read(path).expect("a trace")
@@ -253,7 +253,7 @@ async fn trace(folder: &Path, live: Option<Arc<Live>>, name: &str) -> Vec<u8> {
 #[tokio::test(start_paused = true)]
 async fn the_cloud_sees_the_same_whether_or_not_anybody_looks() {
     let folder = tempfile::tempdir().unwrap();
-    let plain = trace(folder.path(), None, "plain").await;
+    let plain = trace(folder.path(), 3, None, "plain").await;
     let world = World::new();
     let address = world.dashboard.clone();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -264,11 +264,13 @@ async fn the_cloud_sees_the_same_whether_or_not_anybody_looks() {
         }
         looks
     });
-    let watched = trace(folder.path(), Some(world.live.clone()), "watched").await;
+    let watched = trace(folder.path(), 3, Some(world.live.clone()), "watched").await;
     drop(stop);
     assert!(looker.join().unwrap() > 0);
     assert!(plain.len() > 10_000);
     assert!(plain == watched);
+    let other = trace(folder.path(), 4, None, "other").await;
+    assert!(plain != other, "the comparison can fail");
 }
 
 #[test]
