@@ -31,6 +31,7 @@ mod addresses;
 mod batcher;
 mod checkpoint;
 mod core;
+mod delta;
 mod directory;
 mod dispatch;
 mod driver;
