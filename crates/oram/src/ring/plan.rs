@@ -11,6 +11,7 @@ use fogbank_store::{ArrayId, CellReads, ChunkName};
 use rand_core::Rng;
 
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
+use super::evict::Queue;
 use super::settings::RingSettings;
 use crate::canary::Canary;
 use crate::geometry::{Geometry, opening_of, tick_of};
@@ -152,6 +153,11 @@ pub(super) struct Planner {
     /// The wrong eviction that the stash test has to catch.
     #[cfg(test)]
     pub(super) shallow_first: bool,
+    /// The eviction that places what waited like what it pulled, which the delta test has to catch.
+    #[cfg(test)]
+    pub(super) all_alike: bool,
+    /// Blocks that an eviction pulled and found no place for: none, see `evict`.
+    pub(super) displaced: u64,
     full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
     pub(super) window_cells: usize,
     pub(super) canary: Canary,
@@ -167,7 +173,7 @@ pub(super) struct Scratch {
     pub unread: Vec<(u16, u32)>,
     pub payloads: Vec<Handle>,
     pub bin: Vec<Held>,
-    pub sorted: Vec<Held>,
+    pub queues: [Queue; 2],
 }
 
 impl Planner {
@@ -190,6 +196,9 @@ impl Planner {
             scratch: Scratch::default(),
             #[cfg(test)]
             shallow_first: false,
+            #[cfg(test)]
+            all_alike: false,
+            displaced: 0,
             full: Vec::new(),
             window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1),
             canary: Canary::default(),
