@@ -57,7 +57,7 @@ mod tests;
 
 #[cfg(feature = "canaries")]
 pub(crate) use bucket::mark;
-pub use journal::ReadJournal;
+pub use journal::{ReadJournal, record_bytes};
 pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
@@ -169,7 +169,7 @@ impl RingEngine {
 
     async fn write_padded(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         if let Some(journal) = &mut self.journal {
-            journal.append(&journal::write_record()).await?;
+            journal.append(&journal::write_record(self.settings.shape.read_batch)).await?;
         }
         self.write_slots(writes).await
     }
