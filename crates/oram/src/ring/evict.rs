@@ -96,12 +96,14 @@ impl Planner {
         let mut payloads = std::mem::take(&mut self.scratch.payloads);
         payloads.clear();
         payloads.extend(unread.iter().map(|(_, block)| self.pull_block(*block)));
-        let window = self.plan.window(self.window_cells);
-        self.canary.push(&mut window.message, name, &unread);
-        let fetches = unread.iter().zip(&payloads);
-        window
-            .fetches
-            .extend(fetches.map(|((slot, b), payload)| Fetch::of(&name, *slot, *b, *payload)));
+        if !self.dry {
+            let window = self.plan.window(self.window_cells);
+            self.canary.push(&mut window.message, name, &unread);
+            let fetches = unread.iter().zip(&payloads);
+            window
+                .fetches
+                .extend(fetches.map(|((slot, b), payload)| Fetch::of(&name, *slot, *b, *payload)));
+        }
         self.scratch.payloads = payloads;
         self.scratch.unread = unread;
         self.superseded.push(name);

@@ -70,6 +70,7 @@ impl RingEngine {
             [READ_BATCH, requests @ ..] => Some(self.parse(requests)?),
             _ => return Err(not_a_record()),
         };
+        self.check_room(requests.is_some())?;
         self.begin()?;
         let result = match requests {
             Some(requests) => self.read_paths_of(&requests, 0).await.map(drop),
