@@ -100,8 +100,9 @@ pub trait BatchEngine: Send {
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()>;
 
     /// Ends the epoch: writes every bucket rewritten in it once, makes that durable, and deletes
-    /// what it supersedes.
-    async fn commit(&mut self) -> Result<()>;
+    /// what it supersedes. Returns what leads from the trusted state before the epoch to that after
+    /// it, in sections of public lengths; none from an engine that was not told to keep track.
+    async fn commit(&mut self) -> Result<Vec<Section>>;
 
     /// Deletes the chunk versions that commits so far have superseded, for an engine that was told
     /// to keep them until the checkpoint that needs them no more is durable. Otherwise nothing.

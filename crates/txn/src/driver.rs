@@ -120,7 +120,7 @@ impl Driver {
         self.figures.writes.add(closing.writes.len() as u64);
         self.wait_to_send(point).await;
         let made = match self.engine.write_batch(closing.writes).await {
-            Ok(()) => self.engine.commit().await,
+            Ok(()) => self.engine.commit().await.map(drop),
             Err(error) => Err(error),
         };
         let outcome = made.map_err(Error::from);

@@ -266,10 +266,10 @@ fn restore_orders(planner: &mut Planner, keys: &KeyRing) -> Result<()> {
     if all_known { Ok(()) } else { Err(torn()) }
 }
 
-fn exact(tag: u16, data: Vec<u8>) -> Section {
+pub(super) fn exact(tag: u16, data: Vec<u8>) -> Section {
     Section { tag, padded_len: data.len(), data }
 }
 
-fn torn() -> Error {
+pub(super) fn torn() -> Error {
     Error::Bug("the checkpoint does not hold together".into())
 }

@@ -2,6 +2,7 @@
 
 mod cloud;
 mod data;
+mod epochs;
 mod figures;
 mod lies;
 mod oracle;
