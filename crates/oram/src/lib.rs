@@ -72,7 +72,7 @@ impl From<fogbank_durable::Error> for Error {
     fn from(error: fogbank_durable::Error) -> Self {
         match error {
             fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
-            fogbank_durable::Error::CloudLied => Self::CloudLied,
+            fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
             other => Self::Bug(other.to_string()),
         }
     }

@@ -1,0 +1,73 @@
+//! The register as a file.
+
+use std::os::unix::fs::FileExt;
+
+use fogbank_durable::{Error, FileRegister, Register, RegisterValue};
+use fogbank_seal::StoreId;
+
+fn value(sequence: u64) -> RegisterValue {
+    let digest = [sequence as u8; 32];
+    let (store, opening) = (StoreId([1; 16]), 1);
+    RegisterValue { store, opening, sequence, commit: digest, epoch: 7, place: 3, journal: digest }
+}
+
+#[test]
+fn a_value_comes_back_from_its_bytes() {
+    let bytes = value(9).encode();
+    assert_eq!(bytes.len(), RegisterValue::BYTES);
+    assert_eq!(RegisterValue::decode(&bytes), Some(value(9)));
+    assert_eq!(RegisterValue::decode(&bytes[1..]), None);
+    assert_eq!(RegisterValue::decode(&[&bytes[..], &[0]].concat()), None);
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_value_and_refuses_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("register");
+    let register = FileRegister::new(&path);
+    assert_eq!(register.read().await.unwrap(), None);
+    let mut before = None;
+    for sequence in 1..5 {
+        register.write(before, value(sequence)).await.unwrap();
+        before = Some(value(sequence));
+        assert_eq!(FileRegister::new(&path).read().await.unwrap(), before);
+    }
+    let whole = std::fs::read(&path).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for at in 0..whole.len() {
+        file.write_all_at(&[whole[at] ^ 0x10], at as u64).unwrap();
+        let read = FileRegister::new(&path).read().await;
+        assert!(matches!(read, Err(Error::Register { .. })), "byte {at}");
+        file.write_all_at(&[whole[at]], at as u64).unwrap();
+    }
+    assert_eq!(FileRegister::new(&path).read().await.unwrap(), before);
+    file.set_len(700).unwrap();
+    assert!(FileRegister::new(&path).read().await.is_err());
+}
+
+/// The slot that was being written is lost, the one before it is whole: what `write` had not yet
+/// promised may be gone, what it had is there.
+#[tokio::test]
+async fn a_write_that_never_reached_the_disk_leaves_the_value_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("register");
+    let register = FileRegister::new(&path);
+    register.write(None, value(1)).await.unwrap();
+    register.write(Some(value(1)), value(2)).await.unwrap();
+    let before = std::fs::read(&path).unwrap();
+    register.write(Some(value(2)), value(3)).await.unwrap();
+    std::fs::write(&path, before).unwrap();
+    assert_eq!(FileRegister::new(&path).read().await.unwrap(), Some(value(2)));
+}
+
+#[tokio::test]
+async fn a_writer_that_was_overtaken_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let register = FileRegister::new(&folder.path().join("register"));
+    register.write(None, value(1)).await.unwrap();
+    register.write(Some(value(1)), value(2)).await.unwrap();
+    let late = register.write(Some(value(1)), value(3)).await;
+    assert!(matches!(late, Err(Error::Fenced)));
+    register.write(Some(value(1)), value(2)).await.unwrap();
+    assert_eq!(register.read().await.unwrap(), Some(value(2)));
+}
