@@ -14,6 +14,7 @@ mod event;
 mod exchange;
 mod public;
 mod reader;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod wire;

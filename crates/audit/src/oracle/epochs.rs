@@ -211,8 +211,11 @@ impl Epochs {
     }
 
     fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Nanos> {
-        if self.batch > self.config.read_batches {
+        if self.committing {
             return fault(self.commit.rule(), self.commit.words(), "a read");
+        }
+        if self.batch > self.config.read_batches {
+            return fault("batches-per-epoch", "the commit", "a read");
         }
         if self.pace.tells_batches() {
             let most = self.config.read_batches - self.batch;
@@ -360,7 +363,7 @@ impl Epochs {
     pub fn delete(&mut self, names: &[ChunkName], at: Nanos, out: &mut dyn Observer) -> Step {
         let collects = self.config.keep_superseded && self.is_between();
         if self.commit != Commit::Delete && !collects {
-            return fault(self.rule_of_next(), self.words_of_next(), "a deletion");
+            return fault("superseded-deleted", self.due().1, "a deletion");
         }
         let cause = if collects { self.pace.owners(at)? } else { self.pace.further(at)? };
         let array = self.config.array;
@@ -425,18 +428,6 @@ impl Epochs {
     fn begin_commit(&mut self) {
         self.reads.images.sort_unstable();
         self.tick += u64::from(!self.reads.images.is_empty());
-    }
-
-    fn rule_of_next(&self) -> &'static str {
-        if self.batch > self.config.read_batches {
-            self.commit.rule()
-        } else {
-            "superseded-deleted"
-        }
-    }
-
-    fn words_of_next(&self) -> &'static str {
-        if self.batch > self.config.read_batches { self.commit.words() } else { "no deletion" }
     }
 
     /// What has to come next, as rule and words, if the epoch is not over.

@@ -56,11 +56,13 @@ mod epochs;
 mod fault;
 mod pace;
 mod reads;
+mod replay;
 mod replies;
 mod vault;
 mod xor;
 
 pub use fault::{Halt, Refused, Summary};
+pub use replay::{ReplayError, replay};
 
 use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;

@@ -126,6 +126,7 @@ impl Reads {
         self.end_path(out)?;
         self.settle_full();
         self.check_nothing_due()?;
+        self.check_may_pass(self.left)?;
         if let Some((_, chunk)) = self.next_visible() {
             return fault("eviction-due", format!("a read of bucket {chunk}"), "the batch ends");
         }
@@ -217,10 +218,7 @@ impl Reads {
 
     /// `accesses` paths, or slots of a write batch, that show nothing.
     fn pass(&mut self, accesses: u64, out: &mut dyn Observer) -> Step {
-        if self.paths && accesses > 0 && self.buckets.open() == 0 {
-            let expected = format!("{accesses} paths more");
-            return fault("full-batch", expected, "every path would show something");
-        }
+        self.check_may_pass(accesses)?;
         for _ in 0..accesses {
             if self.paths {
                 let leaf = self.buckets.draw(&mut self.random);
@@ -229,6 +227,15 @@ impl Reads {
                 self.note_path(leaf, false, out);
             }
             self.count(out);
+        }
+        Ok(())
+    }
+
+    /// Whether so many accesses can show nothing.
+    fn check_may_pass(&self, accesses: u64) -> Step {
+        if self.paths && accesses > 0 && self.buckets.open() == 0 {
+            let expected = format!("{accesses} paths more");
+            return fault("full-batch", expected, "every path would show something");
         }
         Ok(())
     }

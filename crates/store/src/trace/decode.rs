@@ -6,6 +6,7 @@ use super::encode::*;
 use super::event::{
     Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
 };
+use super::spare::Spare;
 use super::wire::{Bytes, NO_NAME};
 use crate::{ArrayId, ArrayShape, ChunkName};
 
@@ -17,14 +18,14 @@ pub(super) struct Position {
 }
 
 impl Bytes<'_> {
-    pub(super) fn event(&mut self, position: &mut Position) -> Option<Event> {
+    pub(super) fn event(&mut self, position: &mut Position, spare: &mut Spare) -> Option<Event> {
         let kind = self.byte()?;
         position.at = position.at.checked_add(self.varint()?)?;
         let at = position.at;
         Some(match kind {
             KIND_DONE => {
                 let id = position.next_id.checked_sub(self.varint()?)?;
-                Event::Done(Done { id, at, outcome: self.outcome()? })
+                Event::Done(Done { id, at, outcome: self.outcome(spare)? })
             }
             KIND_MARK => Event::Mark(Mark { at, number: self.varint()?, label: self.text()? }),
             KIND_CLIENT_REQUEST => Event::ClientRequest(self.client(at)?),
@@ -32,7 +33,7 @@ impl Bytes<'_> {
             operation => {
                 let cloud = self.byte()?;
                 let connection = self.varint()?.try_into().ok()?;
-                let request = self.request(operation)?;
+                let request = self.request(operation, spare)?;
                 let id = position.next_id;
                 position.next_id = id.checked_add(1)?;
                 Event::Sent(Sent { id, at, cloud, connection, request })
@@ -45,7 +46,7 @@ impl Bytes<'_> {
         Some(Client { at, connection, number: self.varint()?, bytes: self.varint()? })
     }
 
-    fn request(&mut self, kind: u8) -> Option<Request> {
+    fn request(&mut self, kind: u8, spare: &mut Spare) -> Option<Request> {
         Some(match kind {
             0 => Request::CreateArray {
                 array: self.array()?,
@@ -56,9 +57,9 @@ impl Bytes<'_> {
                 },
             },
             1 => Request::DropArray { array: self.array()? },
-            2 => Request::ReadCells { reads: self.reads()? },
+            2 => Request::ReadCells { reads: self.reads(spare)? },
             3 => Request::ReadChunks { chunks: self.names()? },
-            4 => Request::WriteChunks { writes: self.writes()? },
+            4 => Request::WriteChunks { writes: self.writes(spare)? },
             5 => Request::DeleteChunks { chunks: self.names()? },
             6 => Request::ListChunks { array: self.array()? },
             7 => Request::BlobGet { name: self.text()? },
@@ -82,7 +83,7 @@ impl Bytes<'_> {
             10 => Request::BlobList { prefix: self.text()? },
             11 => Request::Barrier,
             12 => {
-                let reads = self.reads()?;
+                let reads = self.reads(spare)?;
                 let count = self.count(1)?;
                 let end = |_| self.varint()?.try_into().ok();
                 Request::ReadXor { reads, groups: (0..count).map(end).collect::<Option<_>>()? }
@@ -95,10 +96,17 @@ impl Bytes<'_> {
         Some(ArrayId(self.varint()?.try_into().ok()?))
     }
 
-    fn reads(&mut self) -> Option<Vec<ChunkCells>> {
+    fn reads(&mut self, spare: &mut Spare) -> Option<Vec<ChunkCells>> {
         let (count, mut last) = (self.count(4)?, NO_NAME);
-        let read = |_| Some(ChunkCells { chunk: self.name(&mut last)?, cells: self.cells()? });
-        (0..count).map(read).collect()
+        let mut reads = spare.reads.pop().unwrap_or_default();
+        for _ in 0..count {
+            let chunk = self.name(&mut last)?;
+            reads.push(ChunkCells {
+                chunk,
+                cells: self.cells(spare.cells.pop().unwrap_or_default())?,
+            });
+        }
+        Some(reads)
     }
 
     fn names(&mut self) -> Option<Vec<ChunkName>> {
@@ -106,33 +114,41 @@ impl Bytes<'_> {
         (0..count).map(|_| self.name(&mut last)).collect()
     }
 
-    fn writes(&mut self) -> Option<Vec<(ChunkName, ChunkSeen)>> {
+    fn writes(&mut self, spare: &mut Spare) -> Option<Vec<(ChunkName, ChunkSeen)>> {
         let (count, mut last) = (self.count(5)?, NO_NAME);
-        (0..count).map(|_| Some((self.name(&mut last)?, self.seen()?))).collect()
+        let mut writes = spare.writes.pop().unwrap_or_default();
+        for _ in 0..count {
+            writes.push((self.name(&mut last)?, self.seen(spare)?));
+        }
+        Some(writes)
     }
 
-    fn seen(&mut self) -> Option<ChunkSeen> {
+    fn seen(&mut self, spare: &mut Spare) -> Option<ChunkSeen> {
         let bytes = self.varint()?;
         let count = self.count(8)?;
-        Some(ChunkSeen { bytes, fingerprints: self.fingerprints(count)? })
+        Some(ChunkSeen { bytes, fingerprints: self.fingerprints(count, spare)? })
     }
 
-    fn fingerprints(&mut self, count: usize) -> Option<Vec<u64>> {
-        (0..count).map(|_| self.u64()).collect()
+    fn fingerprints(&mut self, count: usize, spare: &mut Spare) -> Option<Vec<u64>> {
+        let mut fingerprints = spare.fingerprints.pop().unwrap_or_default();
+        let bytes = self.take(count.checked_mul(8)?)?;
+        let each = bytes.chunks_exact(8).filter_map(|bytes| bytes.first_chunk());
+        fingerprints.extend(each.map(|bytes| u64::from_le_bytes(*bytes)));
+        Some(fingerprints)
     }
 
-    fn outcome(&mut self) -> Option<Outcome> {
+    fn outcome(&mut self, spare: &mut Spare) -> Option<Outcome> {
         Some(match self.byte()? {
             OUTCOME_DONE => Outcome::Done,
-            OUTCOME_CELLS => Outcome::Cells(self.cells_seen(false)?),
-            OUTCOME_CELLS_ALIKE => Outcome::Cells(self.cells_seen(true)?),
+            OUTCOME_CELLS => Outcome::Cells(self.cells_seen(false, spare)?),
+            OUTCOME_CELLS_ALIKE => Outcome::Cells(self.cells_seen(true, spare)?),
             OUTCOME_CHUNKS => {
                 let count = self.count(1)?;
                 let mut chunks = Vec::with_capacity(count);
                 for _ in 0..count {
                     chunks.push(match self.byte()? {
                         0 => None,
-                        1 => Some(self.seen()?),
+                        1 => Some(self.seen(spare)?),
                         _ => return None,
                     });
                 }
@@ -140,7 +156,7 @@ impl Bytes<'_> {
             }
             OUTCOME_LISTED => Outcome::Listed(self.varint()?),
             OUTCOME_NO_BLOB => Outcome::Blob(None),
-            OUTCOME_BLOB => Outcome::Blob(Some(self.seen()?)),
+            OUTCOME_BLOB => Outcome::Blob(Some(self.seen(spare)?)),
             OUTCOME_NOT_PUT => Outcome::Put(false),
             OUTCOME_PUT => Outcome::Put(true),
             OUTCOME_BLOBS_LISTED => Outcome::BlobsListed(self.varint()?),
@@ -152,7 +168,7 @@ impl Bytes<'_> {
         })
     }
 
-    fn cells_seen(&mut self, alike: bool) -> Option<Vec<Option<ChunkSeen>>> {
+    fn cells_seen(&mut self, alike: bool, spare: &mut Spare) -> Option<Vec<Option<ChunkSeen>>> {
         let fingerprints = match self.byte()? {
             flag @ (0 | 1) => flag == 1,
             _ => return None,
@@ -164,13 +180,17 @@ impl Bytes<'_> {
             (false, _) => self.count(1)?,
         };
         let common = if alike { self.varint()?.checked_add(1)? } else { 0 };
-        let mut cells = Vec::with_capacity(count);
+        let mut cells = spare.replies.pop().unwrap_or_default();
+        cells.reserve(count);
         for _ in 0..count {
             let length = if alike { common } else { self.varint()? };
             cells.push(match length.checked_sub(1) {
                 None => None,
                 Some(bytes) => {
-                    let fingerprints = self.fingerprints(usize::from(fingerprints))?;
+                    let fingerprints = match fingerprints {
+                        true => self.fingerprints(1, spare)?,
+                        false => Vec::new(),
+                    };
                     Some(ChunkSeen { bytes, fingerprints })
                 }
             });

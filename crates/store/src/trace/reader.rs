@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FORMAT, FileHead, HeadError};
 use super::decode::Position;
 use super::event::Event;
+use super::spare::Spare;
 use super::wire::Bytes;
 use super::writer::part_path;
 
@@ -75,6 +76,7 @@ pub struct TraceReader {
     position: Position,
     next_block: u64,
     truncated: Option<Truncation>,
+    spare: Spare,
 }
 
 impl TraceReader {
@@ -92,6 +94,7 @@ impl TraceReader {
             position: Position::default(),
             next_block: 0,
             truncated: None,
+            spare: Spare::default(),
         };
         let file = File::open(&reader.path).map_err(|error| reader.io(error))?;
         if !reader.begin(file)? {
@@ -110,6 +113,12 @@ impl TraceReader {
         self.truncated.as_ref()
     }
 
+    /// Takes back an event that was looked at: its memory serves those to come. Worth it where every
+    /// event of a long trace is looked at once.
+    pub fn take_back(&mut self, event: Event) {
+        self.spare.take_back(event);
+    }
+
     /// The memory held for what is being read.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
@@ -126,7 +135,7 @@ impl TraceReader {
             }
         }
         let mut bytes = Bytes(&self.body[self.read..]);
-        let event = bytes.event(&mut self.position);
+        let event = bytes.event(&mut self.position, &mut self.spare);
         self.read = self.body.len() - bytes.0.len();
         self.events -= 1;
         event.map(Some).ok_or_else(|| self.corrupt("a block holds what is no event"))

@@ -124,15 +124,16 @@ impl<'a> Bytes<'a> {
         Some(*last)
     }
 
-    pub(super) fn cells(&mut self) -> Option<Vec<u16>> {
+    /// Cells of one chunk, into `cells`, which is empty.
+    pub(super) fn cells(&mut self, mut cells: Vec<u16>) -> Option<Vec<u16>> {
         let head = self.varint()?;
         let count = usize::try_from(head / 4)
             .ok()
             .filter(|&count| count <= self.0.len() * 8 + (1 << 16))?;
         if count == 0 {
-            return (head == 0).then(Vec::new);
+            return (head == 0).then_some(cells);
         }
-        let mut cells = Vec::with_capacity(count);
+        cells.reserve(count);
         let first = u16::try_from(self.varint()?).ok()?;
         match head % 4 {
             0 => {
