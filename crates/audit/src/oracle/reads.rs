@@ -80,10 +80,15 @@ impl Reads {
             images: Vec::new(),
             superseded: Vec::new(),
             uncertain: false,
-            random: Randomness::repeatable(COMPLETION_SEED).stream(Purpose::Padding),
+            random: completion(0),
             ranks: Vec::new(),
             place: Where::default(),
         }
+    }
+
+    /// Another seed for what completes leaves.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = completion(seed);
     }
 
     /// A read batch of `accesses` paths begins.
@@ -290,7 +295,10 @@ impl Reads {
                             let expected = format!("the reshuffle of bucket {full}");
                             fault("reshuffle-due", expected, named(entry))
                         }
-                        None => fault("eviction-due", format!("bucket {chunk}"), named(entry)),
+                        None if self.is_evicted_next(entry.chunk) => {
+                            fault("eviction-due", format!("bucket {chunk}"), named(entry))
+                        }
+                        None => fault("reshuffle-due", "no reshuffle yet", named(entry)),
                     };
                 }
                 return self.pass(accesses, out);
