@@ -315,6 +315,15 @@ impl Reads {
         }
     }
 
+    /// Whether a bucket is on the path of the eviction that comes next, shown or not.
+    fn is_evicted_next(&self, chunk: u32) -> bool {
+        let Some((accesses, _)) = self.next_visible() else { return false };
+        let until = self.tally.accesses + accesses;
+        let eviction = until / self.evict_every - 1;
+        let leaf = self.buckets.shape.eviction_leaf(eviction);
+        self.buckets.path(leaf).any(|on_path| on_path == chunk)
+    }
+
     /// The read itself: exactly Z cells, rising, none read before.
     fn retire(&mut self, entry: &Entry<'_>, out: &mut dyn Observer) -> Step {
         let shape = self.buckets.shape;
@@ -489,5 +498,9 @@ pub(super) fn named(entry: &Entry<'_>) -> String {
     format!("bucket {} version {:#x}", entry.chunk, entry.version)
 }
 
-/// The stream that completes leaves: fixed, so that one trace always gives one result.
+/// The stream that completes leaves: given, so that one trace always gives one result.
+fn completion(seed: u64) -> Stream {
+    Randomness::repeatable(COMPLETION_SEED).split(seed).stream(Purpose::Padding)
+}
+
 const COMPLETION_SEED: u64 = 0x6c65_6176_6573;
