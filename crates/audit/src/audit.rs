@@ -91,7 +91,8 @@ pub fn audit(
     for (number, run) in given.iter().enumerate() {
         let subject = subject(given, number);
         progress(&subject);
-        let Heard { battery, replay, windows, seen } = hear(run, &subject, &config, options)?;
+        let heard = hear(run, (number as u64, &subject), &config, options)?;
+        let Heard { battery, replay, windows, seen } = heard;
         replay.tell(&subject, &mut report);
         let (findings, digest) = battery.finish(&levels);
         report.findings.extend(findings);
@@ -124,22 +125,23 @@ enum Replay {
 /// Reads a run: this thread reads and gathers, another one replays and counts.
 fn hear(
     run: &Given,
-    subject: &str,
+    (number, subject): (u64, &str),
     config: &PublicConfig,
     options: &Options,
 ) -> Result<Heard, AuditError> {
     let mut replaying = Replaying {
-        oracle: Oracle::new(config)?,
+        oracle: Oracle::new(config)?.seeded(number),
         battery: Battery::new(config, subject),
         halted: None,
     };
     let mut windows = Extractor::new(Some(config), &options.distinguish);
     let mut seen = Seen::new(&config.encode());
     let gathered = thread::scope(|scope| {
-        let (to_replay, batches) = sync_channel(BATCHES_WAITING);
+        let (to, parts) = sync_channel(PARTS_WAITING);
+        let (back, used) = sync_channel(PARTS_WAITING + 2);
         let replay = &mut replaying;
-        scope.spawn(move || replay.run(batches));
-        gather(&run.traces, &to_replay, |event| {
+        scope.spawn(move || replay.run(parts, &back));
+        gather(&run.traces, &Replayer { to, used }, |event| {
             seen.event(event);
             windows.event(event);
         })
@@ -164,11 +166,14 @@ struct Replaying {
 }
 
 impl Replaying {
-    fn run(&mut self, parts: Receiver<Part>) {
+    fn run(&mut self, parts: Receiver<Part>, back: &SyncSender<Vec<Event>>) {
         for part in parts {
             match part {
                 Part::NextTrace => self.oracle.next_trace(),
-                Part::Events(events) => self.events(&events),
+                Part::Events(events) => {
+                    self.events(&events);
+                    let _ = back.try_send(events); // what cannot go back is freed here
+                }
             }
         }
     }
@@ -183,34 +188,51 @@ impl Replaying {
     }
 }
 
+/// The replaying thread, as the reading one knows it.
+struct Replayer {
+    to: SyncSender<Part>,
+    /// Events whose memory may be used again.
+    used: Receiver<Vec<Event>>,
+}
+
+impl Replayer {
+    fn take(&self, part: Part) {
+        // It ends only when this end is dropped, or by a panic that the scope passes on.
+        let _ = self.to.send(part);
+    }
+
+    /// An empty list of events, made of one that was replayed if there is one.
+    fn room(&self, reader: &mut TraceReader) -> Vec<Event> {
+        let mut room = self.used.try_recv().unwrap_or_default();
+        room.drain(..).for_each(|event| reader.take_back(event));
+        room
+    }
+}
+
 /// Reads `traces` in their order; every event goes to `here` and then to the replay.
 fn gather(
     traces: &[PathBuf],
-    replay: &SyncSender<Part>,
+    replay: &Replayer,
     mut here: impl FnMut(&Event),
 ) -> Result<(), AuditError> {
     for (number, trace) in traces.iter().enumerate() {
         if number > 0 {
-            pass_on(replay, Part::NextTrace);
+            replay.take(Part::NextTrace);
         }
-        let mut batch = Vec::with_capacity(BATCH_EVENTS);
-        for event in TraceReader::open(trace)? {
+        let mut reader = TraceReader::open(trace)?;
+        let mut part = replay.room(&mut reader);
+        while let Some(event) = reader.next() {
             let event = event?;
             here(&event);
-            batch.push(event);
-            if batch.len() == BATCH_EVENTS {
-                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_EVENTS));
-                pass_on(replay, Part::Events(full));
+            part.push(event);
+            if part.len() == PART_EVENTS {
+                replay.take(Part::Events(part));
+                part = replay.room(&mut reader);
             }
         }
-        pass_on(replay, Part::Events(batch));
+        replay.take(Part::Events(part));
     }
     Ok(())
-}
-
-fn pass_on(replay: &SyncSender<Part>, part: Part) {
-    // It ends only when this sender is dropped, or by a panic that the scope passes on.
-    let _ = replay.send(part);
 }
 
 impl Replay {
@@ -318,5 +340,5 @@ fn subject(given: &[Given], number: usize) -> String {
 }
 
 /// Events that cross to the other thread at once, and how many such parts may wait.
-const BATCH_EVENTS: usize = 512;
-const BATCHES_WAITING: usize = 8;
+const PART_EVENTS: usize = 64;
+const PARTS_WAITING: usize = 8;

@@ -441,6 +441,10 @@ impl Epochs {
             self.begin_commit();
         }
         let free = first && self.config.interval_ns == 0;
+        if first && !free && self.pace.is_early(at) {
+            let seen = format!("it at {at} ns");
+            return fault("images-written", "nothing of the commit before its time", seen);
+        }
         let cause = if free { self.pace.owners(at)? } else { self.pace.further(at)? };
         self.departed(at, cause, out)
     }

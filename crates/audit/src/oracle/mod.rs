@@ -146,6 +146,14 @@ impl Oracle {
         })
     }
 
+    /// The same, with another seed for what completes leaves: two runs that are compared need two, or
+    /// they would agree where nothing of the leaf was shown.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.epochs.reads.seed(seed);
+        self
+    }
+
     /// Takes in the next event.
     ///
     /// # Errors

@@ -151,6 +151,12 @@ impl Pace {
         self.hold(at, self.departure(self.ready), self.since_skip < CATCHING_UP)
     }
 
+    /// Whether a message that follows from the end before it comes before that, and not because
+    /// missed ones are caught up with.
+    pub fn is_early(&self, at: Nanos) -> bool {
+        self.exact && self.since_skip >= CATCHING_UP && at < self.departure(self.ready)
+    }
+
     /// A message of the owner of the engine, who has his own time.
     pub fn loose(&self, at: Nanos, expected: Nanos) -> Step<Nanos> {
         if at < expected || (self.exact && self.quantum > 0 && !at.is_multiple_of(self.quantum)) {

@@ -84,10 +84,15 @@ impl Reads {
             images: Vec::new(),
             superseded: Vec::new(),
             uncertain: false,
-            random: Randomness::repeatable(COMPLETION_SEED).stream(Purpose::Padding),
+            random: completion(0),
             ranks: Vec::new(),
             place: Where::default(),
         }
+    }
+
+    /// Another seed for what completes leaves.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = completion(seed);
     }
 
     /// A read batch of `accesses` paths begins.
@@ -311,7 +316,10 @@ impl Reads {
                             let expected = format!("the reshuffle of bucket {full}");
                             fault("reshuffle-due", expected, named(entry))
                         }
-                        None => fault("eviction-due", format!("bucket {chunk}"), named(entry)),
+                        None if self.is_evicted_next(entry.chunk) => {
+                            fault("eviction-due", format!("bucket {chunk}"), named(entry))
+                        }
+                        None => fault("reshuffle-due", "no reshuffle yet", named(entry)),
                     };
                 }
                 return self.pass(accesses, out);
@@ -326,6 +334,15 @@ impl Reads {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a bucket is on the path of the eviction that comes next, shown or not.
+    fn is_evicted_next(&self, chunk: u32) -> bool {
+        let Some((accesses, _)) = self.next_visible() else { return false };
+        let until = self.tally.accesses + accesses;
+        let eviction = until / self.evict_every - 1;
+        let leaf = self.buckets.shape.eviction_leaf(eviction);
+        self.buckets.path(leaf).any(|on_path| on_path == chunk)
     }
 
     /// The read itself: exactly Z cells, rising, none read before.
@@ -512,5 +529,9 @@ pub(super) fn named(entry: &Entry<'_>) -> String {
     format!("bucket {} version {:#x}", entry.chunk, entry.version)
 }
 
-/// The stream that completes leaves: fixed, so that one trace always gives one result.
+/// The stream that completes leaves: given, so that one trace always gives one result.
+fn completion(seed: u64) -> Stream {
+    Randomness::repeatable(COMPLETION_SEED).split(seed).stream(Purpose::Padding)
+}
+
 const COMPLETION_SEED: u64 = 0x6c65_6176_6573;

@@ -6,7 +6,7 @@
 //! | the engine ([`Leak`]) | what only it can do |
 //! | what the engine is told, and the head of the trace is not | when it writes and deletes |
 //! | the randomness that the engine is given | one seed for all |
-//! | a store between engine and pace ([`super::leaks`]) | a reply before its time |
+//! | a store between engine and pace ([`super::leaks`]) | a reply before its time, a ciphertext again |
 //! | an engine between transactions and engine | the clock moved by aborts |
 //! | the clock of the transaction layer | the catch-up |
 //! | the checkpoint on its way to the vault | the unpadded stash |
@@ -73,13 +73,15 @@ pub enum Canary {
     DuplicatesRead,
     /// The second request for an address in a batch reads nothing.
     DuplicatesOmitted,
+    /// The first cell of a bucket is written as it was in the version before.
+    CiphertextKept,
 }
 
 use Canary::*;
 
 impl Canary {
     /// All of them; the rare one leaks in 1 % of accesses.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         ResidueSkipsRead,
         RealsFirst,
         NoRemapOnWrite,
@@ -104,6 +106,7 @@ impl Canary {
         UnpaddedStash,
         DuplicatesRead,
         DuplicatesOmitted,
+        CiphertextKept,
     ];
 
     /// A stable name, in kebab case.
@@ -133,17 +136,17 @@ impl Canary {
             UnpaddedStash => "unpadded-stash",
             DuplicatesRead => "duplicates-read",
             DuplicatesOmitted => "duplicates-omitted",
+            CiphertextKept => "ciphertext-kept",
         }
     }
 
-    /// The check that is meant for it: a rule of the oracle or a statistic. Empty where it is the
-    /// classifier's alone.
+    /// The check that is meant for it: a rule of the oracle, a statistic, or the classifier.
     pub const fn caught_by(self) -> &'static str {
         match self {
             ResidueSkipsRead => "leaves-against-last-evicted",
             RealsFirst => "z-read",
             NoRemapOnWrite => "leaves-repeat-across-batches",
-            RareNoRemap { .. } => "",
+            RareNoRemap { .. } => "two-histories",
             OneReadMore => "reads-per-version",
             OneReadLess => "reshuffle-due",
             ReusedOrder => "slots-across-versions",
@@ -151,7 +154,7 @@ impl Canary {
             SlotForgotten => "slot-once",
             WrittenThrough => "images-written",
             SupersededKept => "superseded-deleted",
-            ConstantSeed => "runs-independent",
+            ConstantSeed => "runs-independent-leaves",
             CongruentialLeaves => "leaves-lagged",
             ModuloLeaves => "leaves-uniform",
             AbsentSkipsRead | DuplicatesOmitted => "full-batch",
@@ -159,9 +162,11 @@ impl Canary {
             DummiesUnverified | XorUnchecked => "silence-after-a-lie",
             ClockMovedByAborts => "on-grid",
             CatchUp => "no-catch-up",
-            UnpaddedWrites => "eviction-due",
+            // An eviction that does not come would read something only later in the life of a store.
+            UnpaddedWrites => "images-written",
             UnpaddedStash => "blob-size",
             DuplicatesRead => "leaves-repeat-in-batch",
+            CiphertextKept => "ciphertexts-fresh",
         }
     }
 
@@ -182,7 +187,9 @@ impl Canary {
                 scene
             }
             AbsentSkipsRead => engine(Workload::AllAbsent, 100),
-            DuplicatesRead | DuplicatesOmitted => engine(Workload::OneHotKey, 100),
+            DuplicatesOmitted => engine(Workload::OneHotKey, 100),
+            // Sums over all pairs of a batch are tested from 3000 degrees of freedom on.
+            DuplicatesRead => engine(Workload::OneHotKey, 500),
             ReplyEarly => late(whole(Workload::Uniform)),
             CatchUp => late(whole(Workload::Idle)),
             DummiesUnverified => lying(whole(Workload::Idle), Operation::ReadCells),
@@ -194,7 +201,9 @@ impl Canary {
             UnpaddedWrites => whole(Workload::Idle),
             UnpaddedStash => Scene { cast: Cast::Vault, epochs: 30, ..whole(Workload::Uniform) },
             RealsFirst | OneReadMore | OneReadLess | DummiesInOrder | SlotForgotten
-            | WrittenThrough | SupersededKept | ModuloLeaves => whole(Workload::Uniform),
+            | WrittenThrough | SupersededKept | ModuloLeaves | CiphertextKept => {
+                whole(Workload::Uniform)
+            }
         };
         Scene { canary: Some(self), ..scene }
     }
@@ -222,7 +231,7 @@ impl Canary {
             DuplicatesRead => Leak::DuplicatesRead,
             DuplicatesOmitted => Leak::DuplicatesOmitted,
             WrittenThrough | SupersededKept | ConstantSeed | ReplyEarly | ClockMovedByAborts
-            | CatchUp | UnpaddedStash => {
+            | CatchUp | UnpaddedStash | CiphertextKept => {
                 return fogbank_oram::canary::Canary::default();
             }
         };

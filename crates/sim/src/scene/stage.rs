@@ -12,7 +12,7 @@ use fogbank_store::{Delay, Paced, Recorded, Store};
 
 use super::canary::Canary;
 use super::hold::Holding;
-use super::leaks::Hasty;
+use super::leaks::{Hasty, Keeping};
 use super::liar::Liar;
 use super::vault::Ground;
 use super::{Scene, SceneError};
@@ -61,6 +61,7 @@ impl<'a> Stage<'a> {
                 let cell_bytes = scene.shape.cell_bytes();
                 Arc::new(Hasty::new(Arc::new(paced), clock.clone(), usual, cell_bytes))
             }
+            Some(Canary::CiphertextKept) => Arc::new(Keeping::new(paced, scene.shape.cell_bytes())),
             _ => Arc::new(paced),
         };
         Ok(Self { clock, random, store, paced, trace, ground })

@@ -1,5 +1,7 @@
 //! What shows in how much is written.
 
+use std::collections::BTreeSet;
+
 use fogbank_sim::scene::Canary;
 use fogbank_store::trace::Request;
 
@@ -48,4 +50,21 @@ fn what_is_kept_is_not_deleted() {
     };
     let (leaky, honest) = leaky_and_honest(Canary::SupersededKept, 1);
     assert_eq!((deletions(&leaky), deletions(&honest)), (0, 100));
+}
+
+#[test]
+fn a_ciphertext_that_is_kept_is_written_again() {
+    let repeats = |view: &View| {
+        let mut seen = BTreeSet::new();
+        let prints = view.sent().flat_map(|sent| match &sent.request {
+            Request::WriteChunks { writes } => {
+                writes.iter().flat_map(|(_, seen)| seen.fingerprints.clone()).collect()
+            }
+            _ => Vec::new(),
+        });
+        prints.filter(|print| !seen.insert(*print)).count()
+    };
+    let (leaky, honest) = leaky_and_honest(Canary::CiphertextKept, 1);
+    assert!(repeats(&leaky) > 1_000 && repeats(&honest) == 0, "{}", repeats(&leaky));
+    assert_eq!(leaky.played.stopped, None);
 }

@@ -31,6 +31,5 @@ fn play(scene: &Scene) -> View {
 fn names_are_distinct_and_checks_are_named() {
     let names: std::collections::BTreeSet<_> = Canary::ALL.iter().map(|c| c.name()).collect();
     assert_eq!(names.len(), Canary::ALL.len());
-    let unnamed = Canary::ALL.iter().filter(|c| c.caught_by().is_empty());
-    assert_eq!(unnamed.map(|c| c.name()).collect::<Vec<_>>(), ["rare-no-remap"]);
+    assert!(Canary::ALL.iter().all(|canary| !canary.caught_by().is_empty()));
 }

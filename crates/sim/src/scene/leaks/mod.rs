@@ -2,10 +2,12 @@
 
 mod catch_up;
 mod hasty;
+mod keeping;
 mod undoing;
 
 pub(super) use catch_up::Lagging;
 pub(super) use hasty::Hasty;
+pub(super) use keeping::Keeping;
 pub(super) use undoing::Undoing;
 
 use fogbank_durable::Section;

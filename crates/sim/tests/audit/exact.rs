@@ -1,0 +1,83 @@
+//! Every record of a whole proxy in virtual time is the one that the oracle predicts, whatever clients
+//! do and the link does. Equality: one message a millisecond later would be a breach.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fogbank_audit::oracle::{Summary, replay};
+use fogbank_sim::scene::{Cast, Hold, Intensity, Scene, Shape, Workload, record, record_openings};
+use fogbank_store::Operation;
+
+const EPOCHS: u32 = 60;
+
+fn vault(workload: Workload, seed: u64) -> Scene {
+    Scene { cast: Cast::Vault, epochs: EPOCHS, ..Scene::new(workload, seed) }
+}
+
+/// What the oracle makes of the trace of `scene`, which it has to follow to its end.
+fn predicted(scene: &Scene) -> Summary {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let played = record(scene, &path).unwrap();
+    assert_eq!(played.stopped, None, "{scene:?}");
+    let summary = replay(&[&path], &mut []).unwrap_or_else(|error| panic!("{scene:?}: {error}"));
+    assert_eq!((summary.events, summary.latest_ns), (played.events, 0), "{scene:?}");
+    summary
+}
+
+#[test]
+fn every_workload_idle_and_saturated() {
+    let idle = predicted(&vault(Workload::Idle, 1));
+    assert_eq!((idle.openings, idle.closings, idle.crashes), (1, 1, 0));
+    assert_eq!(idle.accesses, idle.epochs * 24);
+    for workload in Workload::ALL {
+        for intensity in [Intensity::Light, Intensity::Saturated] {
+            let busy = predicted(&Scene { intensity, ..vault(workload, 2) });
+            let public = |summary: Summary| (summary.epochs, summary.accesses, summary.evictions);
+            assert_eq!(public(busy), public(idle), "{workload:?} {intensity:?}");
+        }
+    }
+}
+
+#[test]
+fn every_shape() {
+    let small = Shape::small;
+    for shape in [
+        Shape { xor: true, ..small() },
+        Shape { prefetch: true, ..small() },
+        Shape { cache_bytes: 4 << 10, ..small() },
+        Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
+        Shape::stressed(),
+    ] {
+        for workload in [Workload::Idle, Workload::Zipf] {
+            predicted(&Scene { shape: shape.clone(), ..vault(workload, 3) });
+        }
+    }
+}
+
+#[test]
+fn replies_that_come_late() {
+    use Operation::{Barrier, BlobPut, DeleteChunks, ReadCells, WriteChunks};
+    let engine = [ReadCells, WriteChunks, DeleteChunks, Barrier];
+    let late_by_ms = [(2, 35), (20, 70), (25, 200), (31, 1_000)];
+    let engine = engine.into_iter().flat_map(|of| late_by_ms.map(|(nth, ms)| (of, nth, ms)));
+    for (operation, nth, ms) in engine.chain((1..=4).map(|put| (BlobPut, put, 90))) {
+        let hold = Hold { operation, nth, by: Duration::from_millis(ms) };
+        for workload in [Workload::Idle, Workload::Uniform] {
+            predicted(&Scene { hold: Some(hold), ..vault(workload, 4) });
+        }
+    }
+}
+
+#[test]
+fn openings_of_one_store() {
+    for workload in [Workload::Uniform, Workload::AbortStorm] {
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> =
+            (0..3).map(|opening| folder.path().join(format!("{opening}"))).collect();
+        record_openings(&vault(workload, 5), &paths).unwrap();
+        let summary = replay(&paths, &mut []).unwrap();
+        assert_eq!((summary.openings, summary.closings, summary.crashes), (3, 3, 0));
+        assert_eq!(summary.latest_ns, 0);
+    }
+}
