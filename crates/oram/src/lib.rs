@@ -59,6 +59,9 @@ pub enum Error {
     /// the engine has stopped and sends nothing more.
     #[error("the store returned something that does not verify; stopped")]
     CloudLied,
+    /// Another proxy has taken the store over: this one has stopped and changed nothing since.
+    #[error("another proxy has opened this store; this one has stopped")]
+    Fenced,
     /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).
     #[error("wrong use of the engine: {0}")]
     Caller(String),
@@ -73,6 +76,7 @@ impl From<fogbank_durable::Error> for Error {
         match error {
             fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
             fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
+            fogbank_durable::Error::Fenced => Self::Fenced,
             other => Self::Bug(other.to_string()),
         }
     }

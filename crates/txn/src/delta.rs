@@ -41,8 +41,8 @@ pub(crate) fn slots_of_key(encoded_len: usize) -> usize {
     encoded_len.div_ceil(KEY_BYTES_A_SLOT).max(1)
 }
 
-/// The longest stream of an epoch.
-pub(crate) fn bound(shape: &BatchShape) -> usize {
+/// The public length of the section that an epoch's changes of the directory make.
+pub fn delta_length(shape: &BatchShape) -> usize {
     HEAD_BYTES + shape.write_batch * (ENTRY_BYTES + KEY_BYTES_A_SLOT)
 }
 
@@ -88,7 +88,7 @@ impl Delta {
         let mut data = Vec::with_capacity(HEAD_BYTES + self.entries.len());
         data.extend_from_slice(&self.count.to_le_bytes());
         data.extend_from_slice(&self.entries);
-        Section { tag: DELTA_TAG, padded_len: bound(shape), data }
+        Section { tag: DELTA_TAG, padded_len: delta_length(shape), data }
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         live.remove(&key(b"old"));
         delta.removed(&key(b"old"));
         let section = delta.into_section(&SHAPE);
-        assert_eq!(section.padded_len, bound(&SHAPE));
+        assert_eq!(section.padded_len, delta_length(&SHAPE));
         apply(&mut copy, std::slice::from_ref(&section), &SHAPE).unwrap();
         let all = |d: &Directory| -> Vec<_> {
             d.iter().map(|(key, e)| (key.clone(), *e, d.blocks(e).to_vec())).collect()
@@ -201,6 +201,6 @@ mod tests {
             assert_eq!(slots_of_key(key.encoded_len()), 1, "{}", key.encoded_len());
             delta.put(&key, Stat { len: 8, attr: 1 }, &[Address(slot as u32)]);
         }
-        assert!(delta.into_section(&SHAPE).data.len() <= bound(&SHAPE));
+        assert!(delta.into_section(&SHAPE).data.len() <= delta_length(&SHAPE));
     }
 }

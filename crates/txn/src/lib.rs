@@ -39,6 +39,7 @@ mod error;
 mod grid;
 #[cfg(test)]
 mod histories;
+mod keeping;
 mod key;
 mod mvtso;
 mod predicate;
@@ -46,6 +47,7 @@ mod program;
 mod proxy;
 mod quota;
 mod record;
+mod recovery;
 mod retry;
 mod row;
 mod rows;
@@ -59,7 +61,9 @@ mod view;
 mod watch;
 
 pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
+pub use delta::delta_length;
 pub use error::{Error, Pause, Result};
+pub use keeping::Keeping;
 pub use key::{Key, KeyRange};
 pub use program::Program;
 pub use proxy::{Closed, Proxy, Session};

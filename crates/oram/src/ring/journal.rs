@@ -48,6 +48,11 @@ pub(super) fn write_record(read_batch: usize) -> Vec<u8> {
     record
 }
 
+/// Whether `record` is that of a write batch.
+pub fn is_write_record(record: &[u8]) -> bool {
+    record.first() == Some(&WRITE_BATCH)
+}
+
 /// Bytes of every journal record of a store whose read batches have `read_batch` slots.
 pub fn record_bytes(read_batch: usize) -> usize {
     1 + read_batch * REQUEST_BYTES

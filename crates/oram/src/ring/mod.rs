@@ -59,7 +59,7 @@ mod tests;
 
 pub(crate) use bucket::mark;
 pub use delta::delta_lengths;
-pub use journal::{ReadJournal, record_bytes};
+pub use journal::{ReadJournal, is_write_record, record_bytes};
 pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
