@@ -71,3 +71,38 @@ async fn a_writer_that_was_overtaken_is_refused() {
     register.write(Some(value(1)), value(2)).await.unwrap();
     assert_eq!(register.read().await.unwrap(), Some(value(2)));
 }
+
+/// What a bump costs: `cargo test --release -p fogbank-durable --test register -- --ignored --nocapture`,
+/// with TMPDIR on the disk in question.
+#[tokio::test]
+#[ignore = "measures a disk"]
+async fn cost_of_a_bump() {
+    use fogbank_env::{Clock, SystemClock};
+    let folder = tempfile::tempdir().unwrap();
+    let register = FileRegister::new(&folder.path().join("register"));
+    let (clock, bumps) = (SystemClock::new(), 2_000);
+    let mut took: Vec<u64> = Vec::new();
+    for sequence in 0..bumps {
+        let from = (sequence > 0).then(|| value(sequence - 1));
+        let start = clock.now();
+        register.write(from, value(sequence)).await.unwrap();
+        took.push(clock.now() - start);
+    }
+    took.sort_unstable();
+    let us = |at: usize| took[at] / 1_000;
+    let (median, high) = (us(took.len() / 2), us(took.len() * 99 / 100));
+    println!("a bump takes {median} us, 1 in 100 more than {high} us");
+    let path = folder.path().join("replaced");
+    let mut took: Vec<u64> = Vec::new();
+    for _ in 0..500 {
+        let start = clock.now();
+        let fresh = path.with_extension("new");
+        std::fs::write(&fresh, [0; 128]).unwrap();
+        std::fs::File::open(&fresh).unwrap().sync_all().unwrap();
+        std::fs::rename(&fresh, &path).unwrap();
+        std::fs::File::open(folder.path()).unwrap().sync_all().unwrap();
+        took.push(clock.now() - start);
+    }
+    took.sort_unstable();
+    println!("by rename it takes {} us", took[250] / 1_000);
+}
