@@ -163,6 +163,11 @@ impl Log<'_> {
         self.digests.get(end.place as usize) == Some(&end.digest)
     }
 
+    /// Whether anything was about to be read.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry, Entry::Batch(_)))
+    }
+
     /// The engine's records, in order.
     pub(crate) fn batches(self) -> Vec<Vec<u8>> {
         let batches = self.entries.into_iter().filter_map(|entry| match entry {

@@ -32,7 +32,9 @@ mod freshness;
 mod journal;
 mod link;
 mod opening;
+mod peer;
 mod put;
+mod quorum;
 mod register;
 mod register_file;
 mod schedule;
@@ -46,6 +48,8 @@ pub use container::Pieces;
 pub use error::{Error, Suspicion};
 pub use journal::journal_bytes;
 pub use opening::{Opening, Recovered};
+pub use peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
+pub use quorum::QuorumRegister;
 pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
@@ -53,4 +57,4 @@ pub use section::{Section, SectionReader, SectionWriter, take};
 pub use vault::{Vault, VaultSettings};
 
 /// The result of a call of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -30,6 +30,9 @@ use crate::sweep::sweep;
 use crate::vault::{Health, register_value};
 use crate::{Error, Register, RegisterValue, Result, Section, Vault, VaultSettings, link};
 
+/// How often an opening begins again because others change the store meanwhile.
+const ATTEMPTS_MAX: u32 = 64;
+
 /// What a store is opened with.
 pub struct Opening<'a> {
     /// The cloud side.
@@ -99,12 +102,17 @@ impl Opening<'_> {
     /// [`Error::NoStore`], [`Error::CloudEmpty`], [`Error::RegisterLost`], [`Error::CloudLied`];
     /// [`Error::Fenced`] if another proxy was faster.
     pub async fn recover(self) -> Result<(Vault, Recovered)> {
+        let (vault, journal) = self.take_over().await?;
+        self.read(vault, journal).await
+    }
+
+    /// Steps 1 to 4 and the register, again as long as others change the store meanwhile.
+    async fn take_over(&self) -> Result<(Vault, Vec<Vec<u8>>)> {
         let mut stream = self.random.stream(Purpose::Incarnation);
         let mut known = self.register.take().await?;
-        loop {
-            let attempt = self.attempt(known, &mut stream).await;
-            match attempt {
-                Ok(Some(opened)) => return Ok(opened),
+        for _ in 0..ATTEMPTS_MAX {
+            match self.attempt(&mut known, &mut stream).await {
+                Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => known = self.register.take().await?,
                 // What the cloud shows may have changed between two of our looks. Only the register
                 // says whether it did: a cloud that lied hears nothing more.
@@ -118,29 +126,32 @@ impl Opening<'_> {
                 Err(error) => return Err(error),
             }
         }
+        Err(Error::Fenced) // others are opening it again and again
     }
 
-    /// Steps 1 to 5; `None` if somebody changed the store meanwhile.
+    /// One attempt; `None` if somebody changed the store meanwhile. `registered` is what the register
+    /// holds as far as we know.
     async fn attempt(
         &self,
-        known: Option<RegisterValue>,
+        registered: &mut Option<RegisterValue>,
         stream: &mut Stream,
-    ) -> Result<Option<(Vault, Recovered)>> {
-        let view =
-            look(&*self.store, &*self.register, self.master, known, self.accept_rollback_risk)
-                .await?;
-        let places = Known::check(&view.record, view.digest, known)?;
+    ) -> Result<Option<(Vault, Vec<Vec<u8>>)>> {
+        let accept = self.accept_rollback_risk;
+        let view = look(&*self.store, &*self.register, self.master, *registered, accept).await?;
+        let places = Known::check(&view.record, view.digest, *registered)?;
         let mut log = self.log(&view);
         log.read_all().await?;
         places.check_log(&log)?;
-        let Some(mut known) = self.settle(&view, known, &log).await? else { return Ok(None) };
+        if !self.settle(&view, registered, &log).await? {
+            return Ok(None);
+        }
         let salt = unused_salt(view.record.public.salts.iter().chain(&log.salts), stream);
         let (mut record, keys) = claim(&view, salt, self.master)?;
-        let Some(end) = self.take_place(&view, &keys, &mut log, &mut known).await? else {
+        let Some(end) = self.take_place(&view, &keys, &mut log, registered).await? else {
             return Ok(None);
         };
         record.log = Some(end);
-        if has_batches(&log) {
+        if log.has_batches() {
             record.public.state = State::Running;
         }
         let (bytes, digest) = record.seal(&keys);
@@ -150,8 +161,8 @@ impl Opening<'_> {
             Put::Theirs(there) => return self.overtaken(there, &record, end).map(|()| None),
         };
         self.store.barrier().await?;
-        let value = register_value(&record, digest, end);
-        self.register.write(Some(known), value).await?;
+        let known = register_value(&record, digest, end);
+        self.register.write(*registered, known).await?;
         let journal = log.batches();
         let vault = Vault {
             store: self.store.clone(),
@@ -161,14 +172,14 @@ impl Opening<'_> {
             record,
             digest,
             tag,
-            known: value,
+            known,
             log: end,
             deltas: Vec::new(),
             superseded: Vec::new(),
             health: Health::Well,
             journalled: true,
         };
-        self.read(vault, journal).await.map(Some)
+        Ok(Some((vault, journal)))
     }
 
     fn log<'v>(&'v self, view: &'v View) -> Log<'v> {
@@ -184,23 +195,24 @@ impl Opening<'_> {
         }
     }
 
-    /// Bumps the register to the commit record and the end of the journal; `None` if somebody else
+    /// Bumps the register to the commit record and the end of the journal; `false` if somebody else
     /// bumped it meanwhile.
     async fn settle(
         &self,
         view: &View,
-        known: Option<RegisterValue>,
+        registered: &mut Option<RegisterValue>,
         log: &Log<'_>,
-    ) -> Result<Option<RegisterValue>> {
+    ) -> Result<bool> {
         let value = register_value(&view.record, view.digest, log.end());
-        if known == Some(value) {
-            return Ok(known);
+        if *registered == Some(value) {
+            return Ok(true);
         }
-        match self.register.write(known, value).await {
-            Ok(()) => Ok(Some(value)),
-            Err(Error::Fenced) => Ok(None),
-            Err(error) => Err(error),
+        match self.register.write(*registered, value).await {
+            Ok(()) => *registered = Some(value),
+            Err(Error::Fenced) => return Ok(false),
+            Err(error) => return Err(error),
         }
+        Ok(true)
     }
 
     /// Puts the takeover record into the first free place. Records that come first are read on the
@@ -210,7 +222,7 @@ impl Opening<'_> {
         view: &View,
         keys: &KeyRing,
         log: &mut Log<'_>,
-        known: &mut RegisterValue,
+        registered: &mut Option<RegisterValue>,
     ) -> Result<Option<LogEnd>> {
         let (epoch, record_bytes) = (log.epoch, log.record_bytes);
         let writer = Writer { store: &*self.store, keys, epoch, record_bytes };
@@ -218,12 +230,8 @@ impl Opening<'_> {
             if let Some(end) = writer.append(log.end(), &Entry::Takeover).await? {
                 return Ok(Some(end));
             }
-            if !log.read_next().await? {
+            if !log.read_next().await? || !self.settle(view, registered, log).await? {
                 return Ok(None);
-            }
-            match self.settle(view, Some(*known), log).await? {
-                Some(value) => *known = value,
-                None => return Ok(None),
             }
         }
     }
@@ -262,10 +270,6 @@ impl Opening<'_> {
         let epoch = vault.record.epoch;
         Ok((vault, Recovered { full, deltas, journal, epoch }))
     }
-}
-
-fn has_batches(log: &Log<'_>) -> bool {
-    log.entries.iter().any(|entry| matches!(entry, Entry::Batch(_)))
 }
 
 /// What the register holds while `store` is being created.

@@ -1,5 +1,7 @@
 //! Both sides of one store, a proxy that lives on it, and what it was promised.
 
+#![allow(dead_code)] // each test uses its part
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +26,7 @@ pub fn master() -> MasterKey {
 pub struct World {
     pub cloud: Arc<MemoryStore>,
     pub register: Arc<MemoryRegister>,
-    openings: Arc<Mutex<u64>>,
+    pub openings: Arc<Mutex<u64>>,
     /// Lengths of all blobs put, by kind.
     pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
 }
@@ -163,7 +165,19 @@ impl Promised {
 
     /// A proxy's whole life: opens, runs `epochs` epochs of two or three batches, closes.
     pub async fn live(&mut self, world: &World, store: Arc<dyn Store>, epochs: u64) -> Result<()> {
-        let mut vault = self.open(world, store).await?;
+        self.live_with(world, store, world.register.clone(), epochs).await
+    }
+
+    /// The same, with another way to the register.
+    pub async fn live_with(
+        &mut self,
+        world: &World,
+        store: Arc<dyn Store>,
+        register: Arc<dyn Register>,
+        epochs: u64,
+    ) -> Result<()> {
+        let (mut vault, recovered) = world.open_with(store, register).await?;
+        self.check(&recovered);
         let first = 1 + self.epochs.last().copied().unwrap_or(0);
         for epoch in first..first + epochs {
             for batch in 0..2 + epoch % 2 {
