@@ -17,7 +17,7 @@
 //! | tag | section | bytes |
 //! |---|---|---|
 //! | 6 | format, opening, tick, evictions, round | fixed |
-//! | 7 | count of batches; of each kind and count of slots, then the slots | 2 + 5 (R + 1) + 12 R b + 8 b_w |
+//! | 7 | count of batches; of each kind and count of slots, then the slots | 4 + 5 (R + 1) + 12 R b + 8 b_w |
 //! | 8 | count, then (block id, value) | 4 + (4 + value bytes) * min(stash bound, R b + b_w) |
 //!
 //! A read slot is block id (all ones for a dummy), leaf read, fresh leaf (all ones if the address held
@@ -29,10 +29,10 @@
 //!   a function of them. The log has a slot for every slot of a batch whether it was real or not,
 //!   also in an epoch that a recovery repeated and filled up. The third section never holds more
 //!   than one block a slot, by the argument above and not by luck.
-//! - *Time.* Making a delta looks up every slot of the epoch once, dummies too; that is a public
-//!   number. What depends on secrets is how many values are copied, less work than sealing the
-//!   padded section takes in any case, and when the result leaves is not decided by when it is ready:
-//!   like all that is sent, it waits for a point of the departures' grid.
+//! - *Time.* Making a delta sorts and looks up every slot of the epoch, dummies too; that is a public
+//!   number. What depends on secrets is how many values are copied, which is little beside sealing
+//!   the padded section; and it leaves when the owner's departures are due, not when it is ready.
+//! - *The trace.* Keeping the log sends nothing and draws nothing.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
@@ -72,7 +72,7 @@ fn log_bytes(settings: &RingSettings) -> usize {
     let reads = settings.read_batches * settings.shape.read_batch;
     let batches = settings.read_batches + 1;
     let slots = READ_SLOT_BYTES * reads + WRITE_SLOT_BYTES * settings.shape.write_batch;
-    2 + BATCH_BYTES * batches + slots
+    4 + BATCH_BYTES * batches + slots
 }
 
 fn entered_max(geometry: &Geometry, settings: &RingSettings) -> usize {
@@ -267,7 +267,7 @@ impl End {
 
 fn encode(batches: &[Batch]) -> Vec<u8> {
     let mut data = SectionWriter::default();
-    data.u16(batches.len() as u16);
+    data.u32(batches.len() as u32);
     for batch in batches {
         match batch {
             Batch::Reads(slots) => {
@@ -301,7 +301,7 @@ impl<'a> Delta<'a> {
 
 fn decode(geometry: &Geometry, data: &[u8]) -> Result<Vec<Batch>> {
     let mut data = SectionReader(data);
-    let count = data.u16()?;
+    let count = data.u32()?;
     (0..count).map(|_| decode_batch(geometry, &mut data)).collect()
 }
 

@@ -59,8 +59,9 @@ pub fn record_bytes(read_batch: usize) -> usize {
 }
 
 impl RingEngine {
-    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: first
-    /// the restored checkpoint, then record by record. Blocks found get fresh leaves; a write batch
+    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: the
+    /// restored checkpoint, the epochs committed since ([`RingEngine::replay_epoch`]), then record by
+    /// record. Blocks found get fresh leaves; a write batch
     /// is replayed without its writes, so it has to be the last batch of its epoch. Nothing is
     /// journalled, for it is in the journal.
     ///

@@ -7,6 +7,7 @@ mod figures;
 mod lies;
 mod oracle;
 mod recovery;
+mod replay_time;
 mod trace;
 
 use std::sync::{Arc, Mutex};
