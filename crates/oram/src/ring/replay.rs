@@ -46,6 +46,7 @@ impl RingEngine {
     }
 
     fn replay_decoded(&mut self, delta: &Delta<'_>) -> Result<()> {
+        let tally = self.planner.tally;
         self.planner.dry = true;
         for batch in &delta.batches {
             match batch {
@@ -55,6 +56,7 @@ impl RingEngine {
             self.planner.release_retired();
         }
         self.planner.dry = false;
+        self.planner.tally = tally; // nothing of it was seen in this opening
         self.batches = 0;
         self.settle_again(delta.end)?;
         self.fill_entered(delta)?;
