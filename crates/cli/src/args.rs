@@ -19,7 +19,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve a store to Redis clients.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -147,6 +147,33 @@ pub struct ServeArgs {
     /// Write a trace of everything the cloud sees to this file.
     #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
     pub record: Option<PathBuf>,
+    /// Write what is asked (which key, when, whether to change it) to this new file, which only its
+    /// owner may read: for the auditor's picture. Secret.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY")]
+    pub history: Option<PathBuf>,
+    /// What to show while it runs.
+    #[command(flatten)]
+    pub view: ViewArgs,
+}
+
+/// What to show of a running server, and where.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ViewArgs {
+    /// Serve a page that shows, live, what is asked beside what the cloud sees. Secret: an address
+    /// of this machine only, such as 127.0.0.1:8080.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_DASHBOARD")]
+    pub dashboard: Option<String>,
+    /// Serve the public figures to Prometheus, at /metrics.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_METRICS")]
+    pub metrics: Option<String>,
+    /// Serve the secret figures to a Prometheus of the trusted side, at /metrics: an address of
+    /// this machine only.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_SECRET_METRICS_ADDRESS")]
+    pub secret_metrics_address: Option<String>,
+    /// Let --dashboard and --secret-metrics-address be reached from other machines, without
+    /// password or encryption: only on a network that is trusted like the proxy.
+    #[arg(long)]
+    pub secrets_anywhere: bool,
 }
 
 /// What to audit.

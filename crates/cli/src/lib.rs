@@ -24,7 +24,9 @@
 
 pub mod args;
 pub mod config;
+pub mod dashboard;
 mod error;
+pub mod history;
 mod open;
 mod public;
 pub mod recording;

@@ -3,6 +3,7 @@
 mod allocator;
 mod audit;
 mod bench;
+mod looks;
 mod serve;
 
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Serve(args) => serve::run(args).await,
+            Command::Serve(args) => serve::run(*args).await,
             Command::Audit(args) => audit::run(&args),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await

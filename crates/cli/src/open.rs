@@ -24,6 +24,7 @@ use fogbank_txn::{Components, Proxy};
 
 use crate::args::ShapeArgs;
 use crate::config::{StoreConfig, split_sections};
+use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::recording::Recording;
 
@@ -80,12 +81,14 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// How to open a store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OpenOptions {
     place: Place,
     shape: ShapeArgs,
     record: Option<PathBuf>,
     metrics: Metrics,
+    live: Option<Arc<Live>>,
+    clock: Option<Arc<dyn Clock>>,
     randomness: Option<Randomness>,
 }
 
@@ -93,7 +96,15 @@ impl OpenOptions {
     /// The store at `place`, made with default settings if there is none.
     pub fn new(place: Place) -> Self {
         let metrics = Metrics::default();
-        Self { place, shape: ShapeArgs::default(), record: None, metrics, randomness: None }
+        Self {
+            place,
+            shape: ShapeArgs::default(),
+            record: None,
+            metrics,
+            live: None,
+            clock: None,
+            randomness: None,
+        }
     }
 
     /// The shape of a new store; must agree with an existing one.
@@ -114,6 +125,18 @@ impl OpenOptions {
         self
     }
 
+    /// Tells the live view what passes to the store.
+    pub fn live(mut self, live: Option<Arc<Live>>) -> Self {
+        self.live = live;
+        self
+    }
+
+    /// The clock everything runs by, if others are to run by it too; otherwise a new one.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Repeatable randomness, for tests. Never for a store that matters: whoever knows the seed
     /// knows the key.
     pub fn repeatable(mut self, seed: u64) -> Self {
@@ -128,7 +151,7 @@ impl OpenOptions {
     pub async fn open(self) -> Result<Opened> {
         self.place.check_sides()?;
         let lock = lock_trusted_side(&self.place.trusted())?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let bare = open_store(&self.place.store_url(), &clock).await?;
         self.open_on(bare, lock, clock).await
     }
@@ -146,6 +169,7 @@ impl OpenOptions {
         };
         config.agree(&self.shape)?;
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &config, &clock)?;
+        let store = self.watched(store, &config);
         let randomness = self.randomness()?;
         let (mut vault, restored) =
             self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
@@ -153,6 +177,13 @@ impl OpenOptions {
         let proxy =
             self.start(store, &mut vault, restored, &config, (clock.clone(), randomness)).await?;
         Ok(Opened { proxy, vault, config, clock, metrics: self.metrics, recording, _lock: lock })
+    }
+
+    /// Outside the recorder, so that the trace is what leaves and nothing stands behind it.
+    fn watched(&self, store: Arc<dyn Store>, config: &StoreConfig) -> Arc<dyn Store> {
+        let Some(live) = &self.live else { return store };
+        live.begin(config);
+        Arc::new(Watched::new(store, live.clone()))
     }
 
     fn randomness(&self) -> Result<Randomness> {

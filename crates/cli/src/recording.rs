@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::trace::{TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::trace::{Fingerprints, TraceClock, TraceOptions, TraceWriter};
 use fogbank_store::{ArrayId, Recorded, Store};
 
 use crate::config::StoreConfig;
@@ -31,7 +31,8 @@ impl Recording {
     ) -> Result<(Arc<dyn Store>, Option<Self>)> {
         let Some(path) = path else { return Ok((store, None)) };
         let head = config.public(TraceClock::Real)?.encode();
-        let writer = TraceWriter::create(path, &head, clock.clone(), TraceOptions::default())
+        let options = TraceOptions { fingerprints: Fingerprints::Tail, ..TraceOptions::default() };
+        let writer = TraceWriter::create(path, &head, clock.clone(), options)
             .map_err(|e| Error::Usage(format!("cannot record to {}: {e}", path.display())))?;
         let array = ArrayId(config.ring_settings().array.into());
         writer.knows_array(0, array, config.cell_bytes());

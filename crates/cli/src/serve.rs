@@ -7,6 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::looks::Looks;
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
@@ -28,14 +29,20 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
+    let looks = Looks::start(&args, &metrics)?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())
+        .clock(looks.clock.clone())
+        .live(looks.live.clone())
         .record(args.record.clone());
     let opened = options.open().await?;
-    greet(&place, &opened, listener.address(), &args);
+    greet(&place, &opened, listener.address(), &args, &looks);
+    let listener = listener.watched_by(looks.watcher());
     serve_until_stopped(listener, &opened, metrics).await?;
-    opened.close().await?;
+    let closed = opened.close().await;
+    looks.finish()?;
+    closed?;
     eprintln!("closed; everything acknowledged is kept");
     Ok(())
 }
@@ -127,7 +134,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
 }
 
 /// Says where everything is, what traffic it makes and what to type next.
-fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs) {
+fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, looks: &Looks) {
     let config = opened.config();
     let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
     println!("fogbank {}", env!("CARGO_PKG_VERSION"));
@@ -154,6 +161,7 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs) 
     let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
     println!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
+    looks.greeting().iter().for_each(|line| println!("  {line}"));
     println!("  stop          Ctrl-C or SIGTERM: keeps everything (do not kill -9: see README.md)");
     println!("listening on {address}");
 }

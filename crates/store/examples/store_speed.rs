@@ -1,6 +1,6 @@
 //! How fast the file store and the recorder are on this machine.
 //!
-//! `cargo run --release -p fogbank-store --example store_speed -- FOLDER [MEGABYTES] [edges]`
+//! `cargo run --release -p fogbank-store --example store_speed -- FOLDER [MEGABYTES] [tail]`
 //!
 //! Times are of the page cache unless the data outgrow the memory; the barrier is of the disk. The
 //! recorder is compared with the same work without it, several times in turn, and the medians told.
@@ -25,12 +25,12 @@ const ROUNDS: usize = 9;
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let Some(folder) = arguments.next() else {
-        eprintln!("usage: store_speed FOLDER [MEGABYTES] [edges]");
+        eprintln!("usage: store_speed FOLDER [MEGABYTES] [tail]");
         std::process::exit(64);
     };
     let bytes = arguments.next().map_or(Ok(256), |text| text.parse::<usize>())? * 1_000_000;
     let fingerprints = match arguments.next().as_deref() {
-        Some("edges") => Fingerprints::Edges,
+        Some("tail") => Fingerprints::Tail,
         _ => Fingerprints::Whole,
     };
     let folder = Path::new(&folder);

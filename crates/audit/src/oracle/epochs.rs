@@ -121,8 +121,10 @@ impl Epochs {
         sibling: bool,
         out: &mut dyn Observer,
     ) -> Step {
-        self.place(at, sibling, out)?;
+        self.end_path_before(reads.first(), out)?;
+        self.place(at, sibling, reads, out)?;
         self.windows += 1;
+        self.reads.begin_message();
         let mut cells = 0;
         for read in reads {
             if cells >= self.config.window_cells as usize {
@@ -154,7 +156,7 @@ impl Epochs {
             return fault("unknown-operation", "no XOR", "read XOR");
         }
         let full = std::mem::take(&mut self.window_full);
-        self.place(at, sibling, out)?;
+        self.place(at, sibling, reads, out)?;
         self.window_full = full && sibling;
         for read in reads {
             let entry = self.entry(read)?;
@@ -177,11 +179,17 @@ impl Epochs {
     }
 
     /// Finds out which batch a message is of.
-    fn place(&mut self, at: Nanos, sibling: bool, out: &mut dyn Observer) -> Step {
+    fn place(
+        &mut self,
+        at: Nanos,
+        sibling: bool,
+        reads: &[ChunkCells],
+        out: &mut dyn Observer,
+    ) -> Step {
         if sibling {
             return self.departed(at, at, out);
         }
-        let cause = if self.open && self.window_full && self.goes_on(at) {
+        let cause = if self.open && self.window_full && self.goes_on(at, reads) {
             self.pace.further(at)?
         } else {
             if self.open {
@@ -192,6 +200,13 @@ impl Epochs {
         self.departed(at, cause, out)
     }
 
+    /// A window may end within a path, or with it: what comes next tells.
+    fn end_path_before(&mut self, next: Option<&ChunkCells>, out: &mut dyn Observer) -> Step {
+        let goes_on = next
+            .is_some_and(|next| next.cells.len() == 1 && self.reads.continues_at(next.chunk.chunk));
+        if goes_on { Ok(()) } else { self.reads.end_path(out) }
+    }
+
     fn departed(&mut self, at: Nanos, cause: Nanos, out: &mut dyn Observer) -> Step {
         self.latest_ns = self.latest_ns.max(at.saturating_sub(cause));
         let (epoch, batch) = (self.epoch, self.batch);
@@ -199,11 +214,16 @@ impl Epochs {
         Ok(())
     }
 
-    /// Whether another window of the open batch may come.
-    fn goes_on(&self, at: Nanos) -> bool {
+    /// Whether a message is another window of the open batch. Where time does not tell, and the batch
+    /// may be complete or not, the message is one if it fits.
+    fn goes_on(&self, at: Nanos, reads: &[ChunkCells]) -> bool {
         let fetches = self.config.prefetch && self.is_last_read() && !self.fetched;
         let incomplete = self.config.xor || self.reads.is_open() || fetches;
-        incomplete && (!self.pace.tells_batches() || self.pace.clone().further(at).is_ok())
+        incomplete
+            && match self.pace.tells_batches() {
+                true => self.pace.clone().further(at).is_ok(),
+                false => self.config.xor || fetches || self.reads.may_go_on(reads),
+            }
     }
 
     fn is_last_read(&self) -> bool {
@@ -469,6 +489,8 @@ struct Further {
     prefetch: bool,
     /// Whether the batch may turn out to be a later one.
     movable: bool,
+    /// Whether the message may turn out to be of the next batch.
+    splittable: bool,
     epoch: u64,
     batch: u32,
     fetched: bool,
@@ -484,6 +506,7 @@ impl Further {
             writes: config.write_batch.into(),
             prefetch: config.prefetch,
             movable: first_window && !pace.tells_batches(),
+            splittable: !first_window && !pace.tells_batches(),
             epoch: 0,
             batch: 0,
             fetched: false,
@@ -501,10 +524,16 @@ impl Further {
         }
         if self.batch + 1 < self.batches {
             if self.movable {
-                reads.shift(self.accesses, out)?;
+                reads.shift(self.accesses, self.accesses)?;
                 self.batch += 1;
                 let batch = self.epoch * u64::from(self.batches) + u64::from(self.batch);
                 reads.place = Where { epoch: self.epoch, batch };
+            }
+            if self.splittable {
+                reads.split(self.accesses)?;
+                self.batch += 1;
+                (self.movable, self.splittable) = (true, false);
+                return Ok(true);
             }
             return Ok(self.movable);
         }
@@ -514,7 +543,9 @@ impl Further {
             self.fetched = true;
             return Ok(reads.anything_due());
         }
-        if self.movable && reads.shown() == 0 && !self.paths {
+        let of_writes = (self.movable && reads.shown() == 0)
+            || (self.splittable && reads.shown_by_message() == 0);
+        if of_writes && !self.paths {
             reads.exhaust(out)?;
             self.batch = self.batches;
             reads.begin_writes(self.writes, out);

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_store::trace::ChunkCells;
 
 use super::buckets::{Bucket, Buckets};
 use super::fault::{Step, Summary, fault};
@@ -44,6 +45,8 @@ pub(super) struct Reads {
     pub tally: Summary,
     /// Accesses of the open batch that are still to come.
     left: u64,
+    /// The same before the open message.
+    left_before: u64,
     /// Whether the accesses of the open batch read paths.
     paths: bool,
     /// Paths of the open batch that were shown.
@@ -72,6 +75,7 @@ impl Reads {
             evict_every: evict_every.into(),
             tally: Summary::default(),
             left: 0,
+            left_before: 0,
             paths: false,
             shown: 0,
             last: None,
@@ -121,6 +125,20 @@ impl Reads {
         self.last.is_some() && known && self.buckets.live_above(chunk) == self.last
     }
 
+    /// Whether a message can be a further one of the open batch, if that has shown all it must.
+    pub fn may_go_on(&self, reads: &[ChunkCells]) -> bool {
+        let known = |read: &&ChunkCells| self.buckets.get(read.chunk.chunk).is_some();
+        let begins = |read: &&ChunkCells| {
+            read.cells.len() == 1 && self.buckets.live_above(read.chunk.chunk).is_none()
+        };
+        let must = self.last.is_some() || !self.due.is_empty() || !self.full.is_empty();
+        let paths = reads.iter().filter(known).filter(begins).count() as u64;
+        let retires = reads.first().is_some_and(|read| read.cells.len() > 1);
+        let due = self.next_visible().map(|(_, chunk)| chunk);
+        let fits = !retires || due == reads.first().map(|read| read.chunk.chunk);
+        must || (paths <= self.left && fits)
+    }
+
     /// Whether the open batch lacks what it has to show.
     pub fn is_open(&self) -> bool {
         self.last.is_some() || !self.due.is_empty() || !self.full.is_empty() || self.left > 0
@@ -153,12 +171,15 @@ impl Reads {
     /// One cell of a path.
     pub fn path_cell(&mut self, entry: Entry<'_>, cell: u16, out: &mut dyn Observer) -> Step {
         let bucket = self.stored(&entry)?;
+        if bucket.image {
+            return fault("image-unread", "no read of a bucket that is rewritten", named(&entry));
+        }
         let above = self.buckets.live_above(entry.chunk);
         if self.last.is_none() || above != self.last {
             self.end_path(out)?;
             self.check_path_may_begin(&entry, above)?;
         }
-        check_current(bucket, &entry)?;
+        check_version(bucket.version, &entry)?;
         if bucket.reads >= self.buckets.shape.dummies {
             let most = self.buckets.shape.dummies;
             return fault("reads-per-version", format!("at most {most} reads"), named(&entry));
@@ -442,16 +463,33 @@ impl Reads {
         None
     }
 
-    /// A whole batch that shows nothing comes before what was shown of the open one.
-    pub fn shift(&mut self, accesses: u64, out: &mut dyn Observer) -> Step {
-        let left = self.left;
-        self.left = accesses;
-        if let Some((_, chunk)) = self.next_visible() {
-            return fault("eviction-due", format!("a read of bucket {chunk}"), "a later batch");
-        }
-        self.pass(accesses, out)?;
-        self.left = left;
+    /// What was shown of the open batch is of the next one: `silent` paths that show nothing came
+    /// before it, and `accesses` more may come.
+    pub fn shift(&mut self, silent: u64, accesses: u64) -> Step {
+        self.left += accesses;
         self.tally.read_batches += 1;
+        match self.next_visible() {
+            Some((before, chunk)) if before < silent => {
+                fault("eviction-due", format!("a read of bucket {chunk}"), "a later batch")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A message begins.
+    pub fn begin_message(&mut self) {
+        self.left_before = self.left;
+    }
+
+    /// Paths that the open message has shown.
+    pub fn shown_by_message(&self) -> u64 {
+        self.left_before - self.left
+    }
+
+    /// The open message is not a further one of the open batch but the first of the next.
+    pub fn split(&mut self, accesses: u64) -> Step {
+        self.shift(self.left_before, accesses)?;
+        self.left_before += accesses;
         Ok(())
     }
 
@@ -478,13 +516,6 @@ impl Due {
             Due::Reshuffle => "reshuffle-due",
         }
     }
-}
-
-fn check_current(bucket: Bucket, entry: &Entry<'_>) -> Step {
-    if bucket.image {
-        return fault("image-unread", "no read of a bucket that is rewritten", named(entry));
-    }
-    check_version(bucket.version, entry)
 }
 
 fn check_version(version: u64, entry: &Entry<'_>) -> Step {

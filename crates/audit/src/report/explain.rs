@@ -33,13 +33,31 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "Some message depends on something that is not public.",
     ),
     (
+        &["runs-independent"],
+        "Compares runs with each other: no two may choose the same paths or cells, or seal to the \
+         same bytes, more often than chance would.",
+        "Runs share their randomness: what one of them shows tells about the other.",
+    ),
+    (
+        &["between-runs"],
+        "Compares how late messages leave in one run with how late they leave in another. A leak \
+         only if the runs differ in nothing but what was asked.",
+        "The cloud can tell by its clock which of the two it looks at.",
+    ),
+    (
+        &["across-versions"],
+        "Compares the cells that are read in one version of a bucket with those of the next: each \
+         version has a fresh order.",
+        "The cloud can guess which cells hold data from those of the version before.",
+    ),
+    (
         &["same", "control", "null"],
         "Asks the classifier to tell apart runs of the same workload. It must not be able to, or \
          its verdict on different workloads would mean nothing.",
         "The classifier knows a run by its accidents: record more runs, interleaved.",
     ),
     (
-        &["advantage", "distinguish", "guess", "tell-apart", "pair-of"],
+        &["histor", "advantage", "distinguish", "guess"],
         "Trains a classifier on windows of some runs and lets it guess, on runs it never saw, \
          which of two workloads it looks at. An advantage of 0 is a coin toss, 1 is always right.",
         "The cloud can tell these two workloads apart by watching.",
@@ -99,9 +117,13 @@ mod tests {
         let words = |check: &str| explain(check).map(|e| e.looks_for).unwrap_or_default();
         assert!(words("leaves-uniform").contains("paths of the tree"));
         assert!(words("leaves-lagged").contains("shortly before"));
-        assert!(words("leaves-evicted-half").contains("rewritten last"));
+        assert!(words("leaves-against-last-evicted").contains("rewritten last"));
         assert!(words("ciphertexts-fresh").contains("sent twice"));
-        assert!(words("advantage").contains("classifier"));
+        assert!(words("two-histories").contains("coin toss"));
+        assert!(words("same-history").contains("same workload"));
+        assert!(words("runs-independent-leaves").contains("with each other"));
+        assert!(words("slots-across-versions").contains("fresh order"));
+        assert!(words("departures-between-runs").contains("how late"));
         assert_eq!(explain("something-else"), None);
         assert_eq!(title("leaves-uniform"), "Leaves uniform");
         assert_eq!(title(""), "");

@@ -77,6 +77,11 @@ pub enum HistoryError {
     },
 }
 
+/// The number of a key under a salt.
+pub fn key_number(salt: u64, key: &[u8]) -> u32 {
+    xxh3_64_with_seed(key, salt) as u32
+}
+
 /// Writes a history.
 #[derive(Debug)]
 pub struct HistoryWriter {
@@ -102,8 +107,15 @@ impl HistoryWriter {
     /// # Errors
     /// Those of the operating system.
     pub fn asked(&mut self, at_ns: Nanos, op: Asked, key: &[u8]) -> io::Result<()> {
-        let key = xxh3_64_with_seed(key, self.salt) as u32;
-        self.line(&HistoryLine { at_ns, op, key })
+        self.write(&HistoryLine { at_ns, op, key: key_number(self.salt, key) })
+    }
+
+    /// Writes a line whose key was numbered with [`key_number`] under the same salt.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn write(&mut self, line: &HistoryLine) -> io::Result<()> {
+        self.line(line)
     }
 
     /// Hands what is buffered to the operating system.

@@ -29,7 +29,7 @@ use crate::{Breach, Finding, Verdict};
 
 pub use heat::{COLUMNS, HeatMap};
 pub use history::{Asked, HistoryError, HistoryLine, HistoryReader, HistoryWriter, Keys};
-pub use html::html;
+pub use html::{STYLE, html};
 pub use json::json;
 pub use places::{Seen, Sizes};
 pub use text::text;

@@ -86,12 +86,13 @@ impl Band {
     }
 }
 
-/// The colour of `count` touches where `average` are usual: 0 only for none.
+/// The colour of `count` touches where `average` are usual: 0 only for none. Where less than one is
+/// usual, one is: a single touch among few would glare.
 pub fn shade(count: u64, average: f64) -> u8 {
-    if count == 0 || average <= 0.0 {
+    if count == 0 {
         return 0;
     }
-    let times = (count as f64 / average).min(FULL_HEAT);
+    let times = (count as f64 / average.max(1.0)).min(FULL_HEAT);
     let heat = (1.0 + times).log2() / (1.0 + FULL_HEAT).log2();
     (1.0 + heat * (SHADES - 2) as f64) as u8
 }
@@ -106,7 +107,7 @@ mod tests {
         assert!(shades.is_sorted() && shades[0] == 0 && shades[1] > 0);
         assert_eq!(shades[4], SHADES as u8 - 1);
         assert_eq!(shades[5], shades[4]);
-        assert_eq!(shade(3, 0.0), 0);
+        assert_eq!(shade(1, 0.01), shade(10, 10.0));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use fogbank_audit::oracle::Halt;
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
-use fogbank_store::trace::{ChunkCells, Done, Event, Mark, Outcome, PublicConfig, Request, Sent};
+use fogbank_store::trace::{
+    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, PublicConfig, Request, Sent,
+};
 
 use crate::drive::{Workload, events, nobody, record, record_on_beat, replay, settings};
 
@@ -59,7 +61,10 @@ fn retiring(reads: &[ChunkCells]) -> usize {
     reads.iter().position(|read| read.cells.len() > 1).unwrap()
 }
 
-async fn expect(settings: &RingSettings, changes: &[(&str, &str, fn(&mut Vec<Event>))]) {
+/// What is changed, the rule that breaks, and how.
+type Change = (&'static str, &'static str, fn(&mut Vec<Event>));
+
+async fn expect(settings: &RingSettings, changes: &[Change]) {
     let honest = honest(settings).await;
     assert_eq!(broken(&honest), "none");
     for (change, rule, apply) in changes {
@@ -170,6 +175,69 @@ async fn reshuffles_that_differ() {
     assert!(found.contains("reshuffle-due"), "{found:?}");
     assert!(found.contains("reads-per-version"), "{found:?}");
     assert!(!found.contains("none"), "{found:?}");
+}
+
+/// A bucket that an eviction has taken is read by the next path.
+#[tokio::test]
+async fn an_image_that_is_read() {
+    let full = RingSettings { leaf_level: Some(4), ..settings(20, (4, 9, 3)) };
+    let mut spoiled = honest(&full).await;
+    let reads = batch(&mut spoiled.1);
+    let image = reads[retiring(reads)].chunk;
+    let next = reads.iter().rposition(|read| read.cells.len() == 1).unwrap();
+    reads.insert(next, ChunkCells { chunk: image, cells: vec![0] });
+    assert_eq!(broken(&spoiled), "image-unread");
+}
+
+#[tokio::test]
+async fn a_message_that_is_longer_than_a_window() {
+    let mut trace = honest(&settings(200, (4, 5, 3))).await;
+    let EngineConfig::Ring(ring) = &mut trace.0.engine;
+    ring.window_cells = 20;
+    assert_eq!(broken(&trace), "full-window");
+}
+
+/// Had the engine shorter windows, it would send the same in more messages.
+#[tokio::test]
+async fn batches_in_windows_pass() {
+    let (mut config, events) = honest(&settings(200, (4, 5, 3))).await;
+    let EngineConfig::Ring(ring) = &mut config.engine;
+    ring.window_cells = 7;
+    let mut cut = Vec::new();
+    let mut id = 0;
+    let mut events = events.into_iter();
+    while let Some(event) = events.next() {
+        let (Event::Sent(sent), Some(Event::Done(done))) = (event, events.next()) else {
+            panic!("a request and its end")
+        };
+        let windows = windows(sent.request.clone(), done.outcome.clone(), 7);
+        for (at, (request, outcome)) in windows.into_iter().enumerate() {
+            let at = if at == 0 { sent.at } else { done.at };
+            cut.push(Event::Sent(Sent { id, at, request, ..sent.clone() }));
+            cut.push(Event::Done(Done { id, outcome, ..done.clone() }));
+            id += 1;
+        }
+    }
+    assert_eq!(replay(&config, &cut, &mut nobody()).err(), None);
+}
+
+fn windows(request: Request, outcome: Outcome, most: usize) -> Vec<(Request, Outcome)> {
+    let (Request::ReadCells { reads }, Outcome::Cells(cells)) = (&request, &outcome) else {
+        return vec![(request, outcome)];
+    };
+    let (mut all, mut window, mut count) = (Vec::new(), Vec::new(), 0);
+    let mut cells = cells.iter().cloned();
+    for (at, read) in reads.iter().enumerate() {
+        count += read.cells.len();
+        window.push(read.clone());
+        if count >= most || at + 1 == reads.len() {
+            let reply = cells.by_ref().take(count).collect();
+            let reads = std::mem::take(&mut window);
+            all.push((Request::ReadCells { reads }, Outcome::Cells(reply)));
+            count = 0;
+        }
+    }
+    all
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ async fn a_million_events() {
         }
         count
     });
-    println!("reading alone: {} events in {:?}", read.1, read.0);
+    println!("reading alone: {} events in {:?}; {}", read.1, read.0, processor());
     let (took, summary) = timed(&clock, || {
         let mut reader = TraceReader::open(&path).unwrap();
         let mut oracle = Oracle::new(&PublicConfig::decode(reader.config()).unwrap()).unwrap();
@@ -41,9 +41,18 @@ async fn a_million_events() {
         }
         (oracle.summary(), observed)
     });
-    println!("replayed in {took:?}: {summary:?}");
+    println!("replayed in {took:?}; {}: {summary:?}", processor());
     let (took, _) = timed(&clock, || fogbank_audit::oracle::replay(&[&path], &mut []).unwrap());
-    println!("replayed beside a thread that reads in {took:?}");
+    println!("replayed beside a thread that reads in {took:?}; {}", processor());
+}
+
+/// What this process has cost so far, whatever else the machine does.
+fn processor() -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ticks: Vec<&str> = stat.split(' ').skip(13).take(2).collect();
+    let peak = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
+    format!("processor so far {ticks:?} ticks, {peak}")
 }
 
 fn timed<T>(clock: &SystemClock, work: impl FnOnce() -> T) -> (Duration, T) {

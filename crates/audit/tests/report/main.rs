@@ -56,14 +56,15 @@ fn the_page_says_first_what_matters_most() {
     for part in [
         "Secret.",
         "The cloud can learn something it should not.",
-        "3 of 27 checks failed: advantage, leaves-lagged.",
+        "3 of 27 checks failed: leaves-lagged, two-histories.",
         "What was asked",
         "What the cloud saw",
         "Where a trace differs",
         "15 paths of 8 buckets",
         "The checks",
-        "Advantage",
-        "Cell ranks",
+        "Leaves lagged",
+        "Two histories",
+        "Ciphertexts fresh",
         "What this does not prove",
     ] {
         let at = page[last..].find(part);
@@ -104,13 +105,13 @@ fn text_has_a_line_a_finding_and_json_the_same() {
     let text = text(&whole);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 28);
-    assert!(lines[0].starts_with("too few  advantage (one favourite / idle): figure 0.0021"));
-    assert!(lines[3].starts_with("passed   advantage (scan / idle)"));
+    assert!(lines[1].starts_with("too few  two-histories (one favourite / idle): figure 0.0021"));
+    assert!(lines[26].starts_with("passed   two-histories (scan / idle)"));
     assert!(lines[27].starts_with("No leak found, but too little data to say. 3 of 27 checks"));
     let json = json(&whole);
     assert_eq!(
         (json["verdict"].as_str(), json["findings"][0]["check"].as_str()),
-        (Some("too-few"), Some("advantage"))
+        (Some("too-few"), Some("leaves-lagged"))
     );
     assert_eq!(json["findings"].as_array().map(Vec::len), Some(27));
     assert_eq!(json["sizes"]["events"], json["labels"][0]["sizes"]["events"].as_u64().unwrap() * 3);

@@ -204,11 +204,11 @@ pub fn finding(check: &str, subject: &str, verdict: Verdict, leak: Option<f64>) 
 }
 
 const CHECKS: [(&str, Option<f64>); 8] = [
-    ("trace-as-predicted", None),
+    ("oracle", None),
     ("leaves-uniform", Some(0.004)),
     ("leaves-lagged", Some(0.006)),
-    ("cell-ranks", Some(0.002)),
-    ("evict-subsets", Some(0.011)),
+    ("slot-ranks", Some(0.002)),
+    ("retired-ranks", Some(0.011)),
     ("ciphertexts-fresh", None),
     ("one-size-per-kind", None),
     ("gaps", Some(0.009)),
@@ -237,7 +237,7 @@ pub fn report(verdict: Verdict, epochs: u64, with_history: bool) -> Report {
     for (one, other) in [(0, 1), (0, 2), (1, 2)] {
         let pair = format!("{} / {}", labels[one].0, labels[other].0);
         let verdict = if one == 0 { verdict } else { Verdict::Passed };
-        report.findings.push(finding("advantage", &pair, verdict, Some(0.01)));
+        report.findings.push(finding("two-histories", &pair, verdict, Some(0.01)));
     }
     if verdict == Verdict::Failed {
         report.breaches.push(breach());

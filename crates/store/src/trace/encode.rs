@@ -53,7 +53,7 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) 
         Call::BlobPut(name, data, condition) => {
             put_bytes(out, name.as_bytes());
             put_varint(out, data.len() as u64);
-            out.extend(xxh3_64(data).to_le_bytes());
+            out.extend_from_slice(&xxh3_64(data).to_le_bytes());
             match condition {
                 PutCondition::Always => out.push(0),
                 PutCondition::IfAbsent => out.push(1),
@@ -87,10 +87,10 @@ fn put_seen(out: &mut Vec<u8>, data: &[u8], cell_bytes: Option<usize>, shapes: &
     let cell_bytes = known.unwrap_or(data.len()).max(1);
     put_varint(out, (data.len() / cell_bytes).max(1) as u64);
     if data.is_empty() {
-        out.extend(shapes.fingerprint(data).to_le_bytes());
+        out.extend_from_slice(&shapes.fingerprint(data).to_le_bytes());
     }
     for cell in data.chunks_exact(cell_bytes) {
-        out.extend(shapes.fingerprint(cell).to_le_bytes());
+        out.extend_from_slice(&shapes.fingerprint(cell).to_le_bytes());
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn put_reply(
             out.push(OUTCOME_BLOB);
             put_varint(out, data.len() as u64);
             put_varint(out, 1);
-            out.extend(xxh3_64(data).to_le_bytes());
+            out.extend_from_slice(&xxh3_64(data).to_le_bytes());
         }
         Ok(Reply::Put(PutOutcome::Done(_))) => out.push(OUTCOME_PUT),
         Ok(Reply::Put(PutOutcome::ConditionFailed)) => out.push(OUTCOME_NOT_PUT),
@@ -166,7 +166,7 @@ fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], shapes: Option<&impl Cells>
             put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
         }
         if let (Cell::Bytes(bytes), Some(shapes)) = (cell, shapes) {
-            out.extend(shapes.fingerprint(bytes).to_le_bytes());
+            out.extend_from_slice(&shapes.fingerprint(bytes).to_le_bytes());
         }
     });
 }

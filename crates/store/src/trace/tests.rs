@@ -130,7 +130,7 @@ async fn large_batches_say_what_small_ones_say() {
         (0..30).map(|c| ChunkName { array: ARRAY, chunk: 49 - c, version: 2 }).collect();
     let write = |&chunk| ChunkWrite { chunk, data: conformance::content(shape, chunk) };
     let mut seen = Vec::new();
-    let kinds = [Fingerprints::Whole, Fingerprints::Edges];
+    let kinds = [Fingerprints::Whole, Fingerprints::Tail];
     for (batch, fingerprints) in [1, 30].into_iter().flat_map(|b| kinds.map(|kind| (b, kind))) {
         let path = folder.path().join(format!("trace-of-{batch}-{fingerprints:?}"));
         let trace = begun(&path, TraceOptions { fingerprints, ..TraceOptions::default() });

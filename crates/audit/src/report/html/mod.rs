@@ -81,6 +81,7 @@ fn verdict(report: &Report) -> Markup {
     let sizes = report.sizes();
     let runs: u32 = report.labels.iter().map(|label| label.runs).sum();
     let leak = words::weakest(report).map(words::share);
+    let exact = if report.findings.is_empty() { "none" } else { "any size" };
     markup! {
         div.said {
             p.kicker { "Fogbank audit: can the cloud tell what you do?" }
@@ -92,7 +93,7 @@ fn verdict(report: &Report) -> Markup {
             (fact("Watched for", &words::duration(sizes.duration_ns)))
             (fact("Events", &words::count(sizes.events)))
             (fact("Moved", &words::bytes(sizes.bytes_up + sizes.bytes_down)))
-            (fact("Leaks seen from", leak.as_deref().unwrap_or("any size")))
+            (fact("Leaks seen from", leak.as_deref().unwrap_or(exact)))
         }
     }
 }
@@ -166,4 +167,5 @@ const LIMITS: &[(&str, &str)] = &[
 ];
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-const STYLE: &str = include_str!("page.css");
+/// How the page looks; the live view looks the same.
+pub const STYLE: &str = include_str!("page.css");

@@ -15,8 +15,9 @@ pub fn section(report: &Report) -> Markup {
                 p.prose {
                     "Time goes from left to right. In an amber picture each row is a record that \
                      clients asked for: a favourite is a bright line, a scan a slope. In a blue one \
-                     each row is a place in the cloud. Blue may show the clock and the \
-                     configuration, and nothing of the amber beside it."
+                     each row is a place in the cloud. Blue may show the clock, the configuration, the \
+                     fixed order in which buckets are rewritten, and a new store filling from its \
+                     top; nothing of the amber beside it."
                 }
                 @if !report.is_secret() { (nothing_told()) }
                 (legend(report.is_secret()))
