@@ -183,7 +183,8 @@ enum Replay {
     Halted(Halt),
 }
 
-/// Reads a run: this thread reads and gathers, another one replays and counts.
+/// Reads a run: this thread reads and cuts windows, another one draws, replays and counts; that is
+/// about as much.
 fn hear(
     run: &Given,
     (number, subject): (u64, &str),
@@ -194,21 +195,18 @@ fn hear(
         oracle: Oracle::new(config)?.seeded(number),
         battery: Battery::new(config, subject),
         halted: None,
+        seen: Seen::new(&config.encode()),
     };
     let mut windows = Extractor::new(Some(config), &options.distinguish);
-    let mut seen = Seen::new(&config.encode());
     let gathered = thread::scope(|scope| {
         let (to, parts) = sync_channel(PARTS_WAITING);
         let (back, used) = sync_channel(PARTS_WAITING + 2);
         let replay = &mut replaying;
         scope.spawn(move || replay.run(parts, &back));
-        gather(&run.traces, &Replayer { to, used }, |event| {
-            seen.event(event);
-            windows.event(event);
-        })
+        gather(&run.traces, &Replayer { to, used }, |event| windows.event(event))
     });
     gathered?;
-    let Replaying { oracle, battery, halted } = replaying;
+    let Replaying { oracle, battery, halted, seen } = replaying;
     let replay = halted.map_or_else(|| Replay::Whole(oracle.summary()), Replay::Halted);
     Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen })
 }
@@ -224,6 +222,7 @@ struct Replaying {
     oracle: Oracle,
     battery: Battery,
     halted: Option<Halt>,
+    seen: Seen,
 }
 
 impl Replaying {
@@ -241,10 +240,10 @@ impl Replaying {
 
     fn events(&mut self, events: &[Event]) {
         for event in events {
-            if self.halted.is_some() {
-                return;
+            self.seen.event(event);
+            if self.halted.is_none() {
+                self.halted = self.oracle.event(event, &mut self.battery).err();
             }
-            self.halted = self.oracle.event(event, &mut self.battery).err();
         }
     }
 }
