@@ -5,8 +5,9 @@
 //! epoch, so that a million accesses are 111,000 windows. A third of the runs teaches.
 //!
 //! While one run is audited the next is played, and what was heard is deleted: on the disk are never
-//! more than three traces, of 70 MB each; memory takes 18 MB a run. Exit codes: 0 nothing was found and the advantage is below the bound, 1 a leak
-//! was found, 3 the runs were too short to say; the bound that they reached is printed.
+//! more than three traces, of 70 MB each; memory takes 19 MB a run. Exit codes: 0 nothing was found and
+//! the advantage is below the bound, 1 a leak was found, 3 the runs were too short to say; the bound
+//! that they reached is printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
