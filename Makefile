@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DATA ?= fogbank-data
 
-.PHONY: run test test-long check bench fuzz setup setup-tests
+.PHONY: run test test-long check audit bench fuzz setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
@@ -21,6 +21,9 @@ check: setup ## format, lints, crate edges
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p fogbank-oram -p fogbank-sim --features fogbank-sim/canaries --all-targets --locked -- -D warnings
 	./scripts/check-edges.sh
+
+audit: setup ## can any two workloads be told apart? 15 minutes, or ARGS="ACCESSES RUNS" (too short: Error 3)
+	$(CARGO) run --release --locked -p fogbank-sim --features canaries --example long_audit -- $(ARGS)
 
 bench: setup ## the engine's figures on this machine
 	./scripts/bench-engine.sh

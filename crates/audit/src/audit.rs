@@ -20,7 +20,7 @@ use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader};
 use crate::distinguish::{self, Extractor, Run};
 use crate::oracle::{Halt, Oracle, Refused, Summary};
 use crate::report::{Broken, HistoryError, HistoryReader, Keys, Label, Report, Seen};
-use crate::statistics::{Battery, Levels, runs_independent};
+use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
 use crate::{Finding, Verdict};
 
 /// One run to audit.
@@ -84,28 +84,89 @@ pub fn audit(
     options: &Options,
     mut progress: impl FnMut(&str),
 ) -> Result<Report, AuditError> {
-    let config = common_config(given)?;
-    let levels = Levels::for_traces(given.len() as u32);
-    let mut report = Report::default();
-    let (mut runs, mut digests) = (Vec::new(), Vec::new());
+    let mut auditing = Auditing::new(given.len() as u32, options);
+    // All heads first: a wrong one is told before hours have gone into the others.
+    given.iter().try_for_each(|run| auditing.check_heads(run))?;
     for (number, run) in given.iter().enumerate() {
         let subject = subject(given, number);
         progress(&subject);
-        let heard = hear(run, (number as u64, &subject), &config, options)?;
-        let Heard { battery, replay, windows, seen } = heard;
-        replay.tell(&subject, &mut report);
-        let (findings, digest) = battery.finish(&levels);
-        report.findings.extend(findings);
-        digests.push(digest);
-        runs.push(windows);
-        draw(&mut report, run, seen)?;
+        auditing.hear(run, &subject)?;
     }
-    if given.len() > 1 {
-        report.findings.extend(runs_independent(&digests, &levels));
-        let compared = distinguish::distinguish(&runs, &options.distinguish);
-        report.findings.extend(compared.findings());
+    if given.is_empty() { Err(AuditError::Nothing) } else { Ok(auditing.finish()) }
+}
+
+/// An audit to which runs come one by one, so that a trace may be deleted once it was heard.
+pub struct Auditing {
+    options: Options,
+    levels: Levels,
+    /// That of the first trace, and which that was.
+    config: Option<(PublicConfig, PathBuf)>,
+    report: Report,
+    runs: Vec<Run>,
+    digests: Vec<RunDigest>,
+}
+
+impl Auditing {
+    /// An audit of so many runs in all: the findings of all of them share what they may err.
+    pub fn new(runs: u32, options: &Options) -> Self {
+        Self {
+            options: options.clone(),
+            levels: Levels::for_traces(runs),
+            config: None,
+            report: Report::default(),
+            runs: Vec::new(),
+            digests: Vec::new(),
+        }
     }
-    Ok(report)
+
+    /// Takes in the next run, which findings will call `subject`.
+    ///
+    /// # Errors
+    /// [`AuditError`]; what a trace shows is never an error.
+    pub fn hear(&mut self, run: &Given, subject: &str) -> Result<(), AuditError> {
+        self.check_heads(run)?;
+        let Some((config, _)) = &self.config else { return Err(AuditError::Nothing) };
+        let number = self.runs.len() as u64;
+        let Heard { battery, replay, windows, seen } =
+            hear(run, (number, subject), config, &self.options)?;
+        replay.tell(subject, &mut self.report);
+        let (findings, digest) = battery.finish(&self.levels);
+        self.report.findings.extend(findings);
+        self.digests.push(digest);
+        self.runs.push(windows);
+        draw(&mut self.report, run, seen)
+    }
+
+    /// Compares the runs with each other.
+    pub fn finish(mut self) -> Report {
+        if self.runs.len() > 1 {
+            self.report.findings.extend(runs_independent(&self.digests, &self.levels));
+            let compared = distinguish::distinguish(&self.runs, &self.options.distinguish);
+            self.report.findings.extend(compared.findings());
+        }
+        self.report
+    }
+
+    /// All traces have to be of one configuration.
+    fn check_heads(&mut self, run: &Given) -> Result<(), AuditError> {
+        if run.traces.is_empty() {
+            return Err(AuditError::Nothing);
+        }
+        for path in &run.traces {
+            let reader = TraceReader::open(path)?;
+            let config = PublicConfig::decode(reader.config())
+                .map_err(|reason| AuditError::Config { path: path.clone(), reason })?;
+            match &self.config {
+                None => self.config = Some((config, path.clone())),
+                Some((common, _)) if *common == config => {}
+                Some((_, first)) => {
+                    let first = first.clone();
+                    return Err(AuditError::OtherConfig { path: path.clone(), first });
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What one run came to.
@@ -122,7 +183,8 @@ enum Replay {
     Halted(Halt),
 }
 
-/// Reads a run: this thread reads and gathers, another one replays and counts.
+/// Reads a run: this thread reads and cuts windows, another one draws, replays and counts; that is
+/// about as much.
 fn hear(
     run: &Given,
     (number, subject): (u64, &str),
@@ -133,21 +195,18 @@ fn hear(
         oracle: Oracle::new(config)?.seeded(number),
         battery: Battery::new(config, subject),
         halted: None,
+        seen: Seen::new(&config.encode()),
     };
     let mut windows = Extractor::new(Some(config), &options.distinguish);
-    let mut seen = Seen::new(&config.encode());
     let gathered = thread::scope(|scope| {
         let (to, parts) = sync_channel(PARTS_WAITING);
         let (back, used) = sync_channel(PARTS_WAITING + 2);
         let replay = &mut replaying;
         scope.spawn(move || replay.run(parts, &back));
-        gather(&run.traces, &Replayer { to, used }, |event| {
-            seen.event(event);
-            windows.event(event);
-        })
+        gather(&run.traces, &Replayer { to, used }, |event| windows.event(event))
     });
     gathered?;
-    let Replaying { oracle, battery, halted } = replaying;
+    let Replaying { oracle, battery, halted, seen } = replaying;
     let replay = halted.map_or_else(|| Replay::Whole(oracle.summary()), Replay::Halted);
     Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen })
 }
@@ -163,6 +222,7 @@ struct Replaying {
     oracle: Oracle,
     battery: Battery,
     halted: Option<Halt>,
+    seen: Seen,
 }
 
 impl Replaying {
@@ -180,10 +240,10 @@ impl Replaying {
 
     fn events(&mut self, events: &[Event]) {
         for event in events {
-            if self.halted.is_some() {
-                return;
+            self.seen.event(event);
+            if self.halted.is_none() {
+                self.halted = self.oracle.event(event, &mut self.battery).err();
             }
-            self.halted = self.oracle.event(event, &mut self.battery).err();
         }
     }
 }
@@ -305,28 +365,6 @@ fn asked(history: &Path, seen: &Seen) -> Result<Keys, HistoryError> {
         keys.line(&line?);
     }
     Ok(keys)
-}
-
-/// The configuration that all traces were recorded under.
-fn common_config(given: &[Given]) -> Result<PublicConfig, AuditError> {
-    let mut first: Option<(PublicConfig, &Path)> = None;
-    if given.iter().any(|run| run.traces.is_empty()) {
-        return Err(AuditError::Nothing);
-    }
-    for path in given.iter().flat_map(|run| &run.traces) {
-        let reader = TraceReader::open(path)?;
-        let config = PublicConfig::decode(reader.config())
-            .map_err(|reason| AuditError::Config { path: path.clone(), reason })?;
-        match &first {
-            None => first = Some((config, path)),
-            Some((common, _)) if *common == config => {}
-            Some((_, first)) => {
-                let first = first.to_path_buf();
-                return Err(AuditError::OtherConfig { path: path.clone(), first });
-            }
-        }
-    }
-    first.map(|(config, _)| config).ok_or(AuditError::Nothing)
 }
 
 /// What findings call the run with this number: its label, and which of the label's runs it is.

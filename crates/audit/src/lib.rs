@@ -19,6 +19,6 @@ pub mod oracle;
 pub mod report;
 pub mod statistics;
 
-pub use audit::{AuditError, Given, Options, audit};
+pub use audit::{AuditError, Auditing, Given, Options, audit};
 pub use finding::{Breach, Finding, Verdict};
 pub use observation::{Observation, Observer};

@@ -24,6 +24,7 @@ mod interval;
 mod learner;
 mod matrix;
 mod moments;
+mod parallel;
 mod past;
 mod place;
 mod reads;
@@ -150,18 +151,16 @@ pub struct Comparison {
 pub fn distinguish(runs: &[Run], options: &Options) -> Comparison {
     let labels = labels(runs);
     let of = |label: &str| -> Vec<&Run> { runs.iter().filter(|run| run.label == label).collect() };
-    let groups: Vec<(Vec<&Run>, Control)> = labels
-        .iter()
-        .map(|label| (of(label), control::control(label, &of(label), labels.len(), options)))
-        .collect();
-    let count = labels.len() * labels.len().saturating_sub(1) / 2;
-    let mut pairs = Vec::with_capacity(count);
-    for (i, (runs, control)) in groups.iter().enumerate() {
-        for (others, other) in &groups[i + 1..] {
-            pairs.push(compare::compare((runs, control), (others, other), count, options));
-        }
-    }
-    let controls = groups.into_iter().map(|(_, control)| control).collect();
+    let groups: Vec<Vec<&Run>> = labels.iter().map(|label| of(label)).collect();
+    let controls = parallel::each(labels.len(), |at| {
+        control::control(labels[at], &groups[at], labels.len(), options)
+    });
+    let all = 0..labels.len();
+    let sides: Vec<_> = all.flat_map(|i| (i + 1..labels.len()).map(move |j| (i, j))).collect();
+    let pairs = parallel::each(sides.len(), |at| {
+        let side = |at: usize| (&groups[at][..], &controls[at]);
+        compare::compare(side(sides[at].0), side(sides[at].1), sides.len(), options)
+    });
     Comparison { options: options.clone(), controls, pairs }
 }
 

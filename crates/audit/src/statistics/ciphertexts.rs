@@ -2,7 +2,9 @@
 //!
 //! Exact up to [`KEPT_MAX`] cells: every 64-bit fingerprint is kept and every repeat counted. Of more
 //! cells than that only those are kept whose fingerprints begin with so many zeros (of bits that are
-//! used for nothing else), one more each time the room is full. Both copies of a ciphertext share
+//! used for nothing else), one more each time the room is full. They are put down as they come and
+//! sorted when the room is full, in shards that fit a cache: a table would be missed at every cell.
+//! Both copies of a ciphertext share
 //! their fingerprint, so they are kept or left out together: at 10^8 cells each repeat is still
 //! seen with probability 1/8, and a written image repeats dozens of cells at once. That holds
 //! memory at 150 MB without a second pass over the trace, which a filter with suspects would need.
@@ -19,11 +21,11 @@ use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::poisson_at_least;
 use crate::{Finding, Verdict};
 
-/// Fingerprints kept. A table doubles beyond 7/8 of a power of two, here 57,344: ten deviations
-/// above what falls to each.
+/// Fingerprints kept. A list doubles at powers of two, here 65,536: forty deviations above what falls
+/// to each.
 const KEPT_MAX: usize = SHARDS * 55_000;
 
-/// Tables grow one by one, so that no moment holds all of them twice.
+/// Lists grow one by one, so that no moment holds all of them twice.
 const SHARDS: usize = 256;
 
 /// Kinds of blobs told apart.
@@ -32,7 +34,8 @@ const KINDS_MAX: usize = 1024;
 /// All ciphertexts that were written.
 #[derive(Debug)]
 pub(super) struct Ciphertexts {
-    shards: Vec<HashTable<u64>>,
+    /// By their top bits: sorted and distinct when last settled, and after those as they came.
+    shards: Vec<Vec<u64>>,
     kept_max: usize,
     kept: usize,
     /// Fingerprints with any of these bits set are left out.
@@ -49,7 +52,7 @@ impl Ciphertexts {
 
     fn keeping(kept_max: usize) -> Self {
         Self {
-            shards: vec![HashTable::new(); SHARDS],
+            shards: vec![Vec::new(); SHARDS],
             kept_max,
             kept: 0,
             left_out: 0,
@@ -74,26 +77,32 @@ impl Ciphertexts {
         if fingerprint & self.left_out != 0 {
             return;
         }
-        // The table takes its tags from the top bits and its places from the bottom ones.
-        let shard = &mut self.shards[(fingerprint >> 48) as usize & (SHARDS - 1)];
-        if insert(shard, fingerprint) {
-            self.kept += 1;
-            if self.kept > self.kept_max {
+        self.shards[(fingerprint >> 48) as usize & (SHARDS - 1)].push(fingerprint);
+        self.kept += 1;
+        if self.kept > self.kept_max {
+            self.settle();
+            if self.kept > self.kept_max / 4 * 3 {
                 self.thin();
             }
-        } else {
-            self.repeats += 1;
         }
+    }
+
+    /// Counts what was repeated since the last time; has to be done before a finding.
+    pub(super) fn settle(&mut self) {
+        for shard in &mut self.shards {
+            let before = shard.len();
+            shard.sort_unstable();
+            shard.dedup();
+            self.repeats += (before - shard.len()) as u64;
+        }
+        self.kept = self.shards.iter().map(Vec::len).sum();
     }
 
     fn thin(&mut self) {
         self.left_out = (self.left_out << 1) | (1 << 32);
         let left_out = self.left_out;
-        for shard in &mut self.shards {
-            shard.retain(|kept| *kept & left_out == 0);
-            shard.shrink_to_fit(|&kept| kept); // else removed entries make it grow
-        }
-        self.kept = self.shards.iter().map(HashTable::len).sum();
+        self.shards.iter_mut().for_each(|shard| shard.retain(|kept| *kept & left_out == 0));
+        self.kept = self.shards.iter().map(Vec::len).sum();
     }
 
     /// Smallest leak: the share of cells that are copies. With all fingerprints kept, the critical
@@ -220,12 +229,14 @@ mod tests {
         let mut seen = Ciphertexts::keeping(20_000);
         let cells: Vec<u64> = (0..100_000).map(|_| random.next_u64()).collect();
         seen.image(&cells);
+        seen.settle();
         assert_eq!(seen.finding("honest", &Levels::default()).verdict, Verdict::Passed);
         assert!(seen.kept <= 20_000 && seen.left_out.count_ones() == 3);
         let smallest = seen.finding("honest", &Levels::default()).smallest_leak.unwrap();
         let copies = (smallest * 100_000.0) as usize;
         assert!((10..40).contains(&copies), "{copies}");
         seen.image(&cells[5_000..][..copies * 3 / 2]);
+        seen.settle();
         assert_eq!(seen.finding("copies", &Levels::default()).verdict, Verdict::Failed);
     }
 }

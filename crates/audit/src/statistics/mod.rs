@@ -86,6 +86,7 @@ impl Battery {
     /// What the checks of this trace come to, and what is kept of it to compare it with other runs.
     pub fn finish(mut self, levels: &Levels) -> (Vec<Finding>, RunDigest) {
         self.repeats.close();
+        self.ciphertexts.settle();
         let subject = &*self.subject;
         let mut findings = vec![
             self.leaves.uniform(subject, levels),
