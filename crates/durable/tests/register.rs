@@ -34,11 +34,11 @@ async fn a_file_keeps_its_value_and_refuses_damage() {
     }
     let whole = std::fs::read(&path).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    for at in 0..whole.len() {
-        file.write_all_at(&[whole[at] ^ 0x10], at as u64).unwrap();
+    for (at, byte) in whole.iter().enumerate() {
+        file.write_all_at(&[byte ^ 0x10], at as u64).unwrap();
         let read = FileRegister::new(&path).read().await;
         assert!(matches!(read, Err(Error::Register { .. })), "byte {at}");
-        file.write_all_at(&[whole[at]], at as u64).unwrap();
+        file.write_all_at(&[*byte], at as u64).unwrap();
     }
     assert_eq!(FileRegister::new(&path).read().await.unwrap(), before);
     file.set_len(700).unwrap();
