@@ -64,7 +64,7 @@ impl From<fogbank_oram::Error> for Error {
         use fogbank_oram::Error as E;
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
-            E::CloudLied => Self::CheckFailed(error.to_string()),
+            E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! name     journal/EPOCH-PLACE, hexadecimal, 16 and 6 digits; put only if absent
-//! public   4 opening | 16 its salt
-//! sealed   1 kind (1 a batch, 2 a takeover) | 32 digest of the record before | 4 n, n bytes, zeros | 16 tag
+//! public   1 kind (1 a batch, 2 a takeover) | 4 opening | 16 its salt
+//! sealed   32 digest of the record before | 4 n, n bytes, zeros | 16 tag
 //! ```
 //! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place, epoch), bound to name
 //! and public part. The salt stands in it because a takeover record comes before the commit record
@@ -13,6 +13,8 @@
 //! Invariants
 //! - Every record of a store has one length.
 //! - One place is taken once: whoever finds it taken by another is fenced.
+//! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
+//!   held for many epochs must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
 
 use bytes::Bytes;
@@ -28,10 +30,12 @@ use crate::section::{SectionReader, SectionWriter};
 use crate::{Error, Result};
 
 /// The prefix of all records' names.
-pub(crate) const PREFIX: &str = "journal/";
+const PREFIX: &str = "journal/";
 const KIND_JOURNAL: u8 = 3;
-const PUBLIC_BYTES: usize = 4 + 16;
-const HEAD_BYTES: usize = 1 + 32 + 4;
+const PUBLIC_BYTES: usize = 1 + 4 + 16;
+const HEAD_BYTES: usize = 32 + 4;
+const BATCH: u8 = 1;
+const TAKEOVER: u8 = 2;
 /// A place is part of a nonce and has 24 bits there.
 const PLACES: u32 = 1 << 24;
 
@@ -45,10 +49,14 @@ pub(crate) fn record_name(epoch: u64, place: u32) -> String {
     format!("{PREFIX}{epoch:016x}-{place:06x}")
 }
 
-/// The epoch in a record's name.
-pub(crate) fn epoch_of(name: &str) -> Option<u64> {
-    let (epoch, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    u64::from_str_radix(epoch, 16).ok()
+/// The prefix of the names of an epoch's records.
+pub(crate) fn epoch_prefix(epoch: u64) -> String {
+    format!("{PREFIX}{epoch:016x}-")
+}
+
+/// Whether a record says that it is of a batch: only its public part is looked at.
+pub(crate) fn claims_batch(sealed: &[u8]) -> bool {
+    sealed.first() == Some(&BATCH)
 }
 
 /// What a record says.
@@ -86,8 +94,8 @@ impl Writer<'_> {
 
     fn seal(&self, end: LogEnd, entry: &Entry) -> Result<Vec<u8>> {
         let (kind, record): (u8, &[u8]) = match entry {
-            Entry::Batch(record) => (1, record),
-            Entry::Takeover => (2, &[]),
+            Entry::Batch(record) => (BATCH, record),
+            Entry::Takeover => (TAKEOVER, &[]),
         };
         if record.len() > self.record_bytes || end.place >= PLACES {
             return Err(Error::Bug(format!("a journal record of {} bytes", record.len())));
@@ -95,9 +103,9 @@ impl Writer<'_> {
         let (opening, keys) = self.keys.current();
         let salt = self.keys.salts().last().ok_or_else(|| Error::Bug("no opening".into()))?;
         let mut public = SectionWriter::default();
-        public.u32(opening).raw(&salt.0);
+        public.u8(kind).u32(opening).raw(&salt.0);
         let mut w = SectionWriter::default();
-        w.u8(kind).raw(&end.digest).bytes(record);
+        w.raw(&end.digest).bytes(record);
         w.0.resize(HEAD_BYTES + self.record_bytes, 0);
         let bound = bound(self.epoch, end.place, &public.0);
         let sealed = keys.blobs().seal(blob_place(self.epoch, end.place), &bound, w.0);
@@ -163,6 +171,12 @@ impl Log<'_> {
         self.digests.get(end.place as usize) == Some(&end.digest)
     }
 
+    /// The places of takeover records.
+    pub(crate) fn takeovers(&self) -> Vec<u32> {
+        let entries = self.entries.iter().zip(0..);
+        entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, place)| place).collect()
+    }
+
     /// Whether anything was about to be read.
     pub(crate) fn has_batches(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry, Entry::Batch(_)))
@@ -184,24 +198,62 @@ impl Log<'_> {
         }
         let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
         let mut r = SectionReader(public);
-        let (opening, mut salt) = (r.u32()?, Salt([0; 16]));
+        let (kind, opening, mut salt) = (r.u8()?, r.u32()?, Salt([0; 16]));
         salt.0.copy_from_slice(r.raw(16)?);
         let keys = IncarnationKeys::derive(self.master, self.keys.store(), salt);
         let (place, bound) =
             (blob_place(self.epoch, end.place), bound(self.epoch, end.place, public));
         let plaintext = keys.blobs().open(place, &bound, sealed).map_err(|_| lied())?;
-        let (kind, previous, record) = parse(&plaintext)?;
+        let (previous, record) = parse(&plaintext)?;
         let claimed = self.keys.salts().nth((opening as usize).wrapping_sub(1)) == Some(salt);
         match kind {
             _ if previous != end.digest => Err(lied()),
-            1 if claimed => Ok((Entry::Batch(record), salt)),
-            2 => Ok((Entry::Takeover, salt)),
+            BATCH if claimed => Ok((Entry::Batch(record), salt)),
+            TAKEOVER => Ok((Entry::Takeover, salt)),
             _ => Err(lied()),
         }
     }
 }
 
-fn parse(plaintext: &[u8]) -> Result<(u8, Digest, Vec<u8>)> {
+fn parse(plaintext: &[u8]) -> Result<(Digest, Vec<u8>)> {
     let mut r = SectionReader(plaintext);
-    Ok((r.u8()?, r.digest()?, r.bytes()?.to_vec()))
+    Ok((r.digest()?, r.bytes()?.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_seal::StoreId;
+    use fogbank_store::MemoryStore;
+
+    use super::*;
+
+    /// A record that is right in all but what comes before it: of a machine that was copied while it
+    /// ran, say.
+    #[tokio::test]
+    async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
+        let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
+        let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
+        let writer = Writer { store: &store, keys: &keys, epoch: 1, record_bytes: 9 };
+        let (start, batch) =
+            (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
+        let end = writer.append(start, &batch).await.unwrap().unwrap();
+        writer.append(LogEnd { digest: [4; 32], ..end }, &batch).await.unwrap().unwrap();
+        let log = |record_bytes| Log {
+            store: &store,
+            master: &master,
+            keys: &keys,
+            epoch: 1,
+            record_bytes,
+            digests: vec![start.digest],
+            entries: Vec::new(),
+            salts: Vec::new(),
+        };
+        let mut read = log(9);
+        assert!(read.read_next().await.unwrap());
+        assert_eq!((read.end(), &read.entries[..]), (end, &[batch][..]));
+        let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal)));
+        assert!(lied(read.read_next().await));
+        assert!(lied(log(10).read_next().await));
+        assert!(lied(Log { digests: vec![[5; 32]], ..log(9) }.read_next().await));
+    }
 }

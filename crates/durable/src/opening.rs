@@ -163,6 +163,8 @@ impl Opening<'_> {
         self.store.barrier().await?;
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
+        let mut takeovers = log.takeovers();
+        takeovers.push(end.place - 1);
         let journal = log.batches();
         let vault = Vault {
             store: self.store.clone(),
@@ -174,6 +176,7 @@ impl Opening<'_> {
             tag,
             known,
             log: end,
+            takeovers,
             deltas: Vec::new(),
             superseded: Vec::new(),
             health: Health::Well,
@@ -365,6 +368,7 @@ pub(crate) async fn create_at(
         tag,
         known,
         log,
+        takeovers: Vec::new(),
         deltas,
         superseded,
         health,

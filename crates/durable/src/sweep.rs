@@ -1,8 +1,9 @@
 //! What a stop left behind: objects that no commit record will ever name again.
 //!
 //! Between stops everything superseded is deleted by name. After one, the opening proxy lists once.
-//! It deletes only what stays useless whatever happens meanwhile: journals of committed epochs, and
-//! containers of older openings that its own commit record does not name. So a proxy that is
+//! It deletes only what stays useless whatever happens meanwhile: batch records of the last committed
+//! epoch (those before are gone), and containers of older openings that its own commit record does not
+//! name. So a proxy that is
 //! overtaken in the middle of its sweep takes nothing from the one that overtook it.
 
 use fogbank_store::Store;
@@ -19,8 +20,13 @@ pub(crate) async fn sweep(
     record: &CommitRecord,
     kept: &[ContainerName],
 ) -> Result<()> {
-    let mut names = store.blob_list(journal::PREFIX).await?;
-    names.retain(|name| journal::epoch_of(name).is_some_and(|epoch| epoch <= record.epoch));
+    let mut names = Vec::new();
+    for name in store.blob_list(&journal::epoch_prefix(record.epoch)).await? {
+        let there = store.blob_get(&name).await?;
+        if there.is_some_and(|(sealed, _)| journal::claims_batch(&sealed)) {
+            names.push(name);
+        }
+    }
     for kind in [Kind::Full, Kind::Delta] {
         let mut pieces = store.blob_list(kind.prefix()).await?;
         pieces.retain(|name| is_left_over(kind, name, record.opening(), kept));

@@ -86,6 +86,7 @@ impl Vault {
             digest: view.digest,
             tag: view.tag,
             known: settled,
+            takeovers: Vec::new(),
             deltas: Vec::new(),
             superseded: Vec::new(),
             health: Health::Well,

@@ -65,6 +65,8 @@ pub struct Vault {
     pub(crate) known: RegisterValue,
     /// How far the journal of the open epoch goes.
     pub(crate) log: LogEnd,
+    /// Places of takeover records in it.
+    pub(crate) takeovers: Vec<u32>,
     /// The deltas since the full checkpoint, oldest first.
     pub(crate) deltas: Vec<ContainerName>,
     /// Names of what the last commits superseded.
@@ -238,12 +240,13 @@ impl Vault {
         Ok(())
     }
 
-    /// Puts the record that ends the epoch; its journal is superseded.
+    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers.
     async fn commit(&mut self, record: CommitRecord) -> Result<()> {
         let (old_epoch, old_log) = (self.record.epoch + 1, self.log);
         self.publish(record).await?;
         self.log = self.record.log_end(self.digest);
-        let places = 0..old_log.place;
+        let takeovers = std::mem::take(&mut self.takeovers);
+        let places = (0..old_log.place).filter(|place| !takeovers.contains(place));
         self.superseded.extend(places.map(|place| record_name(old_epoch, place)));
         Ok(())
     }

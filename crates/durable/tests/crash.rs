@@ -5,7 +5,7 @@
 mod world;
 
 use fogbank_durable::{Error, Pieces, commit_bytes, journal_bytes};
-use fogbank_store::Fault;
+use fogbank_store::{Fault, Store};
 use world::{CONFIG, Promised, SETTINGS, World, delta, full};
 
 const FAULTS: [Fault; 4] = [Fault::Before, Fault::After, Fault::Partly(1), Fault::Partly(2)];
@@ -27,10 +27,20 @@ async fn goes_on(world: &World, promised: &mut Promised) {
         promised.open(world, world.healthy()).await.unwrap();
     }
     promised.live(world, world.healthy(), 0).await.unwrap();
-    let names = world.names().await;
+    let mut names = world.names().await;
+    let all = names.len();
+    for name in std::mem::take(&mut names) {
+        let (data, _) = world.cloud.blob_get(&name).await.unwrap().unwrap();
+        if !(name.starts_with("journal/") && data[0] == TAKEOVER) {
+            names.push(name);
+        }
+    }
     let kinds: Vec<&str> = names.iter().map(|name| name.split('/').next().unwrap()).collect();
     assert_eq!(kinds, ["checkpoint", "commit"], "{names:?}");
+    assert!((all - names.len()) as u64 <= *world.openings.lock().unwrap(), "one an opening");
 }
+
+const TAKEOVER: u8 = 2;
 
 #[tokio::test]
 async fn every_death_leaves_exactly_what_was_promised() {

@@ -136,10 +136,9 @@ impl Life<'_> {
         let stopping = Arc::new(Stopping::new(watched.clone(), self.stop));
         let lived = self.epochs(stopping.clone(), ledger).await;
         stopping.kill(); // what is still on its way of a story cut short does not arrive
-        match (lived, self.stop) {
-            (Err(what), None) => return Err(what),
-            // How it ended does not matter: it is dead, or its story ended before its stop.
-            (Ok(()) | Err(_), _) => {}
+        // How a life ended that was to be cut short does not matter: it is dead.
+        if let (Err(what), None) = (lived, self.stop) {
+            return Err(what);
         }
         Ok((watched.seen(), stopping.calls()))
     }
