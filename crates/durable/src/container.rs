@@ -12,6 +12,7 @@ use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, TAG_BYTES, diges
 use fogbank_store::{PutCondition, Store};
 
 use crate::error::Suspicion;
+use crate::link::LINK_BYTES;
 use crate::put::put;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section};
@@ -106,6 +107,13 @@ impl Pieces {
         let last = stream - count.saturating_sub(1) * PIECE_BYTES;
         let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
         Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
+    }
+}
+
+impl Pieces {
+    /// Those of an epoch's delta whose sections have these padded lengths.
+    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
     }
 }
 

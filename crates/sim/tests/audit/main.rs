@@ -5,6 +5,7 @@
 mod canaries;
 mod exact;
 mod histories;
+mod lives;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, audit};

@@ -1,0 +1,64 @@
+//! Stores that keep a journal: every record of every life is the one that the oracle predicts, however
+//! the lives end; and what is spoiled in it is found by the name of its rule.
+
+use std::path::PathBuf;
+
+use fogbank_audit::oracle::{Summary, replay};
+use fogbank_sim::scene::{Cast, Death, Fate, Scene, Shape, Workload, record_lives};
+
+fn journalled(workload: Workload, seed: u64) -> Scene {
+    Scene { cast: Cast::Journalled, epochs: 6, ..Scene::new(workload, seed) }
+}
+
+/// What the oracle makes of the traces of lives that end so; it has to follow all of them.
+fn predicted(scene: &Scene, deaths: &[Option<Death>]) -> Summary {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = (0..deaths.len()).map(|life| folder.path().join(format!("{life}")));
+    let lives: Vec<(PathBuf, _)> = paths.zip(deaths.iter().copied()).collect();
+    let played = record_lives(scene, &lives).unwrap();
+    let paths: Vec<&PathBuf> = lives.iter().map(|(path, _)| path).collect();
+    let words = || format!("{:?} {:?} {deaths:?} {played:?}", scene.workload, scene.shape);
+    let summary = replay(&paths, &mut []).unwrap_or_else(|error| panic!("{error}\n{}", words()));
+    let events: u64 = played.iter().map(|played| played.events).sum();
+    assert_eq!((summary.events, summary.latest_ns), (events, 0), "{}", words());
+    let last = played.last().unwrap();
+    assert_eq!(last.stopped, None, "{}", words());
+    summary
+}
+
+#[test]
+fn every_workload_and_shape() {
+    let idle = predicted(&journalled(Workload::Idle, 1), &[None, None]);
+    assert_eq!((idle.openings, idle.closings, idle.crashes), (2, 2, 0));
+    for workload in Workload::ALL {
+        let busy = predicted(&journalled(workload, 2), &[None, None]);
+        let public = |summary: Summary| (summary.epochs, summary.accesses, summary.evictions);
+        assert_eq!(public(busy), public(idle), "{workload:?}");
+    }
+    let small = Shape::small;
+    for shape in [
+        Shape { xor: true, ..small() },
+        Shape { prefetch: true, ..small() },
+        Shape { cache_bytes: 4 << 10, ..small() },
+        Shape { xor: true, prefetch: true, read_batches: 3, ..small() },
+        Shape::stressed(),
+    ] {
+        predicted(&Scene { shape, ..journalled(Workload::Zipf, 3) }, &[None, None]);
+    }
+}
+
+#[test]
+fn deaths_at_every_call() {
+    let dies = |call, how| Some(Death { call, how });
+    let mut recovered = 0;
+    for call in 1..130 {
+        let how = Fate::ALL[call as usize % Fate::ALL.len()];
+        let again = Fate::ALL[call as usize / 5 % Fate::ALL.len()];
+        let xor = Shape { xor: call % 3 == 0, prefetch: call % 7 == 0, ..Shape::small() };
+        let scene = Scene { epochs: 2, shape: xor, ..journalled(Workload::Uniform, call) };
+        let deaths = [None, dies(call, how), dies(1 + call * 7 % 40, again), None];
+        let summary = predicted(&scene, &deaths);
+        recovered += u32::from(summary.crashes > 0);
+    }
+    assert!(recovered > 80, "{recovered}");
+}
