@@ -23,6 +23,8 @@ pub(super) struct Again {
     messages: Vec<Message>,
     /// How many have been repeated; all unless a proxy recovers.
     repeated: usize,
+    /// Whether the message at hand is new and leaves together with the one that comes again next.
+    overtakes: bool,
     /// The message that was just repeated.
     last: Option<usize>,
     /// Whether the epoch is that of a proxy before.
@@ -52,9 +54,28 @@ impl Again {
         self.messages.get(self.repeated)
     }
 
+    /// Of two messages that leave at once either may be the first.
+    fn order_siblings(&mut self, request: &Request) {
+        let at = self.repeated;
+        if let Some([first, second]) = self.messages.get_mut(at..at + 2)
+            && second.sibling
+            && second.request == *request
+        {
+            std::mem::swap(first, second);
+            (first.sibling, second.sibling) = (false, true);
+        }
+    }
+
     /// Remembers a message that was seen for the first time.
     pub fn note(&mut self, request: &Request, prints: &[u64], sibling: bool) {
-        self.messages.push(Message { request: request.clone(), prints: prints.to_vec(), sibling });
+        let message = Message { request: request.clone(), prints: prints.to_vec(), sibling };
+        if std::mem::take(&mut self.overtakes) {
+            self.messages[self.repeated].sibling = true;
+            self.messages.insert(self.repeated, message);
+            self.repeated += 1;
+            return;
+        }
+        self.messages.push(message);
         self.repeated = self.messages.len();
     }
 
@@ -73,8 +94,15 @@ impl Epochs {
 
     /// Takes a read as one of before, if such are due; whether they are.
     pub fn repeat(&mut self, request: &Request, at: Nanos) -> Step<bool> {
+        self.again.order_siblings(request);
         let Some(next) = self.again.next() else { return Ok(false) };
         let sibling = next.sibling && self.again.repeated > 0;
+        if next.request != *request && self.is_missing_sibling(request) {
+            self.pace.further(at)?;
+            self.first_at = at;
+            self.again.overtakes = true;
+            return Ok(false);
+        }
         if next.request != *request {
             return fault("replay-exact", words(&next.request), words(request));
         }
@@ -87,6 +115,22 @@ impl Epochs {
         self.again.last = Some(self.again.repeated);
         self.again.repeated += 1;
         Ok(true)
+    }
+
+    /// Whether a request is what should have left together with the last message of before, which a
+    /// stop came in between: of two that leave at once either may be the first.
+    fn is_missing_sibling(&self, request: &Request) -> bool {
+        let last = self.again.repeated + 1 == self.again.messages.len();
+        let missing = match request {
+            Request::ReadXor { .. } => self.xor.seen_cells && !self.xor.seen_paths,
+            _ => self.xor.seen_paths && !self.xor.seen_cells,
+        };
+        last && missing && self.config.xor && self.open && self.windows <= 1
+    }
+
+    /// Whether the message at hand is such a one.
+    pub fn overtakes(&self) -> bool {
+        self.again.overtakes
     }
 
     fn check_repeated(&self, seen: &str) -> Step {

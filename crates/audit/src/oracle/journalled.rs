@@ -39,6 +39,7 @@ impl Oracle {
             Request::ReadCells { reads } => {
                 self.check_due(Next::Batches, "a read")?;
                 if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
                     self.epochs.read(reads, at, sibling, out)?;
                 }
                 Ok(Expected::Cells)
@@ -46,6 +47,7 @@ impl Oracle {
             Request::ReadXor { reads, groups } => {
                 self.check_due(Next::Batches, "a read")?;
                 if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
                     self.epochs.read_paths(reads, groups, at, sibling, out)?;
                 }
                 Ok(Expected::Combined(groups.len()))

@@ -20,7 +20,10 @@ fn predicted(scene: &Scene, deaths: &[Option<Death>]) -> Summary {
     let words = || format!("{:?} {:?} {deaths:?} {played:?}", scene.workload, scene.shape);
     let summary = replay(&paths, &mut []).unwrap_or_else(|error| panic!("{error}\n{}", words()));
     let events: u64 = played.iter().map(|played| played.events).sum();
-    assert_eq!((summary.events, summary.latest_ns), (events, 0), "{}", words());
+    // The end of a dead proxy's call may come to the trace after its other events.
+    let late = summary.events - events;
+    assert!(late <= deaths.iter().flatten().count() as u64, "{late}: {}", words());
+    assert_eq!(summary.latest_ns, 0, "{}", words());
     let last = played.last().unwrap();
     assert_eq!(last.stopped, None, "{}", words());
     summary
