@@ -152,7 +152,8 @@ impl Epochs {
         if self.batch > self.config.read_batches {
             return fault("batches-per-epoch", "the commit", "a journal record");
         }
-        let cause = if self.again.recovers { self.pace.further(at)? } else { self.pace.first(at)? };
+        let cause =
+            if self.again.recovers { self.pace.further(at)? } else { self.pace.first(at)? };
         self.departed(at, cause, out)
     }
 

@@ -540,7 +540,9 @@ impl Chain {
     fn forget_leftovers(&mut self) {
         let left: Vec<String> =
             self.blobs.keys().filter(|name| self.is_left_over(name)).cloned().collect();
-        left.iter().for_each(|name| { self.blobs.remove(name); });
+        left.iter().for_each(|name| {
+            self.blobs.remove(name);
+        });
         self.deleting.clear();
     }
 

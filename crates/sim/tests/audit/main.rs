@@ -6,6 +6,7 @@ mod canaries;
 mod exact;
 mod histories;
 mod lives;
+mod spoiled;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, audit};
