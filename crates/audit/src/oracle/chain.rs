@@ -113,6 +113,8 @@ pub(super) struct Chain {
     /// What the commits of this proxy have superseded.
     superseded: Vec<String>,
     deleting: Vec<String>,
+    /// What this proxy has put since its last barrier.
+    fresh: Vec<String>,
     /// Names that this opening was shown.
     listed: u64,
     /// The put that failed or was refused: whose bytes are there?
@@ -135,6 +137,7 @@ impl Chain {
             blobs: BTreeMap::new(),
             superseded: Vec::new(),
             deleting: Vec::new(),
+            fresh: Vec::new(),
             listed: 0,
             doubted: None,
             up: false,
@@ -147,6 +150,7 @@ impl Chain {
         (self.next, self.up, self.recovers, self.doubted) = (Next::Opening, false, false, None);
         self.superseded.clear();
         self.deleting.clear();
+        self.fresh.clear();
     }
 
     /// The opening that runs or ran last, from 1.
@@ -248,6 +252,7 @@ impl Chain {
         check_size("journal-size", self.journal.record_bytes, kept.bytes)?;
         self.places.push(self.next == Next::Batches);
         self.up = true;
+        self.fresh.push(expected.clone());
         self.blobs.insert(expected, (kept, false));
         Ok(())
     }
@@ -274,6 +279,7 @@ impl Chain {
             (false, false) => self.journal.delta_piece_bytes,
         };
         check_size(rule, bytes, kept.bytes)?;
+        self.fresh.push(expected.clone());
         self.blobs.insert(expected, (kept, false));
         Ok(())
     }
@@ -498,9 +504,11 @@ impl Chain {
         }
     }
 
-    /// All that was put is durable.
+    /// What this proxy has put is durable.
     fn durable(&mut self, next: Next) -> Next {
-        self.blobs.values_mut().for_each(|(_, certain)| *certain = true);
+        for name in self.fresh.drain(..) {
+            self.blobs.entry(name).and_modify(|(_, certain)| *certain = true);
+        }
         next
     }
 
