@@ -115,13 +115,6 @@ impl Pieces {
     }
 }
 
-impl Pieces {
-    /// Those of an epoch's delta whose sections have these padded lengths.
-    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
-    }
-}
-
 /// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
 /// once it is durable.
 pub(crate) async fn write(
