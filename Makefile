@@ -11,7 +11,7 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 
 test: setup setup-tests check ## everything CI runs
 	$(CARGO) test --workspace --locked
-	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --locked
+	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --locked
 
 test-long: test ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release

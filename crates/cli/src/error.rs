@@ -47,7 +47,7 @@ impl From<fogbank_durable::Error> for Error {
         use fogbank_durable::Error as E;
         match &error {
             E::Absent(_) => Self::Absent(error.to_string()),
-            E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
+            E::CloudLied(_) | E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
                 Self::Usage(error.to_string())
             }
@@ -64,7 +64,7 @@ impl From<fogbank_oram::Error> for Error {
         use fogbank_oram::Error as E;
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
-            E::CloudLied => Self::CheckFailed(error.to_string()),
+            E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
         }

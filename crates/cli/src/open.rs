@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::{FileRegister, MemoryRegister, Register, Restored, Vault};
+use fogbank_durable::{FileRegister, MemoryRegister, Register, Section, Suspicion, Vault};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
@@ -201,7 +201,7 @@ impl OpenOptions {
         exists: bool,
         config: &StoreConfig,
         randomness: &Randomness,
-    ) -> Result<(Vault, Restored)> {
+    ) -> Result<(Vault, Vec<Section>)> {
         let trusted = self.place.trusted();
         let register: Arc<dyn Register> = if self.place.in_memory() {
             Arc::new(MemoryRegister::default())
@@ -209,7 +209,7 @@ impl OpenOptions {
             Arc::new(FileRegister::new(&trusted.join("register")))
         };
         let mut stream = randomness.stream(Purpose::MasterKey);
-        let may_create = !exists && register.read()?.is_none();
+        let may_create = !exists && register.read().await?.is_none();
         let master = fogbank_seal::load_or_create(&trusted.join("key"), &mut stream, may_create)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
         if exists {
@@ -224,7 +224,7 @@ impl OpenOptions {
         &self,
         store: Arc<dyn Store>,
         vault: &mut Vault,
-        restored: Restored,
+        restored: Vec<Section>,
         config: &StoreConfig,
         (clock, random): (Arc<dyn Clock>, Randomness),
     ) -> Result<Proxy> {
@@ -313,7 +313,7 @@ fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
     if claimed.is_none_or(|claimed| claimed == vault.config()) {
         return Ok(());
     }
-    Err(fogbank_durable::Error::CloudLied.into())
+    Err(fogbank_durable::Error::CloudLied(Suspicion::Config).into())
 }
 
 /// Makes the folder of the trusted side and takes its lock for as long as the file is held.

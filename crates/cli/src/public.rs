@@ -61,6 +61,7 @@ impl StoreConfig {
             piece_bytes: pieces.bytes,
             pieces: pieces.count,
             last_piece_bytes: pieces.last_bytes,
+            journal: None,
         }
     }
 }

@@ -4,44 +4,46 @@
 //! ```text
 //! public   8 magic "fogcomm1" | 2 format | 16 store id | 8 sequence | 1 state (1 claimed, 2 running, 3 closed)
 //!          4 n, n configuration | 4 m, 16*m salts of openings 1..=m
-//! sealed   32 digest of the previous record | 4 opening | 8 sequence | 4 pieces | 32 digest of the checkpoint
+//! sealed   32 digest of the previous record | 8 epoch
+//!          full checkpoint: 8 epoch | 4 opening | 8 sequence | 4 pieces | 32 digest
+//!          last delta: 4 opening | 4 pieces | 32 digest
+//!          journal of the open epoch: 32 digest it starts from (0: of this record) | 4 place | 32 digest there
 //!          16 tag
 //! ```
 //! Sealed by the last opening's blob key, nonce (kind 1, sequence), bound to the public part.
 
 use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, MasterKey, Salt, StoreId, digest};
 
+use crate::container::{ContainerName, Kind};
+use crate::error::Suspicion;
 use crate::section::{SectionReader, SectionWriter};
 use crate::{Error, Result};
 
 pub(crate) const COMMIT_BLOB: &str = "commit";
 pub(crate) const KIND_COMMIT: u8 = 1;
 const MAGIC: &[u8; 8] = b"fogcomm1";
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 const SALT_BYTES: u64 = size_of::<Salt>() as u64;
-const SEALED_BYTES: usize = 32 + 4 + 8 + 4 + 32 + fogbank_seal::TAG_BYTES;
+const NO_DIGEST: Digest = [0; 32];
+const PLAIN_BYTES: usize = (32 + 8) + (8 + 4 + 8 + 4 + 32) + (4 + 4 + 32) + (32 + 4 + 32);
+const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 
 /// What the last proxy said of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// A proxy has claimed it and has read and written nothing but blobs: another may claim it.
+    /// A proxy has claimed a store whose arrays nobody used since it was closed or created.
     Claimed = 1,
-    /// Its arrays are in use: what the cloud has seen read since is known to that proxy only.
+    /// Its arrays are in use: what was read since the last commit stands in the journal.
     Running = 2,
     /// The checkpoint holds everything.
     Closed = 3,
 }
 
-/// Which checkpoint a record names.
+/// A place in the journal of the open epoch: how many records come before it, and the digest of the
+/// last of them (at place 0, of the commit record that began the epoch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CheckpointName {
-    /// The opening whose key sealed it.
-    pub opening: u32,
-    /// The number in its blobs' names.
-    pub sequence: u64,
-    /// How many pieces.
-    pub pieces: u32,
-    /// Digest of all sealed pieces in order.
+pub(crate) struct LogEnd {
+    pub place: u32,
     pub digest: Digest,
 }
 
@@ -60,7 +62,17 @@ pub(crate) struct PublicPart {
 pub(crate) struct CommitRecord {
     pub public: PublicPart,
     pub previous: Digest,
-    pub checkpoint: Option<CheckpointName>,
+    /// Epochs committed so far.
+    pub epoch: u64,
+    /// The newest full checkpoint and the epoch at whose end it was taken.
+    pub full: Option<ContainerName>,
+    pub full_epoch: u64,
+    /// The delta of `epoch`, unless the full checkpoint is of that epoch. It names the one before.
+    pub delta: Option<ContainerName>,
+    /// What the open epoch's journal starts from; `None`: from this record.
+    pub log_start: Option<Digest>,
+    /// How far the journal reached when this record was put.
+    pub log: Option<LogEnd>,
 }
 
 impl PublicPart {
@@ -77,19 +89,17 @@ impl PublicPart {
     /// Splits a record into its public part and the sealed rest. Nothing is trusted yet.
     pub(crate) fn decode(record: &[u8]) -> Result<(Self, &[u8], &[u8])> {
         let mut r = SectionReader(record);
-        let lied = |_| Error::CloudLied;
+        let lied = |_| Error::CloudLied(Suspicion::Commit);
         if r.raw(8).map_err(lied)? != MAGIC {
-            return Err(Error::CloudLied);
+            return Err(Error::CloudLied(Suspicion::Commit));
         }
         let found = r.u16().map_err(lied)?;
         if found != FORMAT {
             return Err(Error::Format { found, known: FORMAT });
         }
-        let part = Self::decode_fields(&mut r).map_err(lied)?.ok_or(Error::CloudLied)?;
-        if r.0.len() != SEALED_BYTES {
-            return Err(Error::CloudLied);
-        }
-        let (public, sealed) = record.split_at(record.len() - SEALED_BYTES);
+        let part = Self::decode_fields(&mut r).map_err(lied)?;
+        let part = part.ok_or(Error::CloudLied(Suspicion::Commit))?;
+        let (public, sealed) = record.split_at(record.len() - r.0.len());
         Ok((part, public, sealed))
     }
 
@@ -123,18 +133,80 @@ pub fn commit_bytes(config_bytes: usize, openings: u32) -> u64 {
 }
 
 impl CommitRecord {
+    /// The first record of a store.
+    pub(crate) fn first(store: StoreId, config: Vec<u8>, salt: Salt) -> Self {
+        let salts = vec![salt];
+        let public = PublicPart { store, sequence: 1, state: State::Claimed, config, salts };
+        let (full, delta, log_start, log) = (None, None, None, None);
+        Self { public, previous: NO_DIGEST, epoch: 0, full, full_epoch: 0, delta, log_start, log }
+    }
+
+    /// A record that follows this one, whose digest is `digest`, within the same epoch: nothing but
+    /// number, chain and the start of the journal differs.
+    pub(crate) fn next(&self, digest: Digest) -> Self {
+        let mut record = self.clone();
+        record.public.sequence += 1;
+        record.previous = digest;
+        record.log_start = Some(self.log_start.unwrap_or(digest));
+        record
+    }
+
+    /// A record that follows this one and commits the open epoch.
+    pub(crate) fn next_epoch(&self, digest: Digest) -> Self {
+        let (log_start, log) = (None, None);
+        Self { epoch: self.epoch + 1, log_start, log, ..self.next(digest) }
+    }
+
+    /// Where the open epoch's journal begins, if this record's digest is `digest`.
+    pub(crate) fn log_start(&self, digest: Digest) -> LogEnd {
+        LogEnd { place: 0, digest: self.log_start.unwrap_or(digest) }
+    }
+
+    /// How far the journal reaches at least.
+    pub(crate) fn log_end(&self, digest: Digest) -> LogEnd {
+        self.log.unwrap_or(self.log_start(digest))
+    }
+
+    /// The number of the last opening.
+    pub(crate) fn opening(&self) -> u32 {
+        self.public.salts.len() as u32
+    }
+
     /// Seals the record by the current keys of `keys`; with it comes its digest for the register.
     pub(crate) fn seal(&self, keys: &KeyRing) -> (Vec<u8>, Digest) {
         let mut record = self.public.encode();
-        let none = CheckpointName { opening: 0, sequence: 0, pieces: 0, digest: [0; 32] };
-        let name = self.checkpoint.unwrap_or(none);
-        let mut w = SectionWriter::default();
-        w.raw(&self.previous).u32(name.opening).u64(name.sequence).u32(name.pieces);
-        w.raw(&name.digest);
-        let sealed = keys.current().1.blobs().seal(self.place(), &record, w.0);
+        let sealed = keys.current().1.blobs().seal(self.place(), &record, self.encode_secret());
         record.extend_from_slice(&sealed);
         let digest = digest(&[&record]);
         (record, digest)
+    }
+
+    fn encode_secret(&self) -> Vec<u8> {
+        let full = self.full.unwrap_or(ContainerName::none(Kind::Full));
+        let delta = self.delta.unwrap_or(ContainerName::none(Kind::Delta));
+        let log = self.log.unwrap_or(LogEnd { place: 0, digest: NO_DIGEST });
+        let mut w = SectionWriter::default();
+        w.raw(&self.previous).u64(self.epoch);
+        w.u64(self.full_epoch).u32(full.opening).u64(full.number).u32(full.pieces);
+        w.raw(&full.digest);
+        w.u32(delta.opening).u32(delta.pieces).raw(&delta.digest);
+        w.raw(&self.log_start.unwrap_or(NO_DIGEST)).u32(log.place).raw(&log.digest);
+        w.0
+    }
+
+    fn decode_secret(public: PublicPart, plaintext: &[u8]) -> Result<Self> {
+        let mut r = SectionReader(plaintext);
+        let (previous, epoch, full_epoch) = (r.digest()?, r.u64()?, r.u64()?);
+        let (opening, number, pieces) = (r.u32()?, r.u64()?, r.u32()?);
+        let full = ContainerName { kind: Kind::Full, opening, number, pieces, digest: r.digest()? };
+        let (opening, pieces, number) = (r.u32()?, r.u32()?, epoch);
+        let delta =
+            ContainerName { kind: Kind::Delta, opening, number, pieces, digest: r.digest()? };
+        let (start, log) = (r.digest()?, LogEnd { place: r.u32()?, digest: r.digest()? });
+        let log_start = (start != NO_DIGEST).then_some(start);
+        let log = (log.digest != NO_DIGEST).then_some(log);
+        let (full, delta) = (full.there(), delta.there());
+        Ok(Self { public, previous, epoch, full, full_epoch, delta, log_start, log })
     }
 
     fn place(&self) -> BlobPlace {
@@ -146,27 +218,17 @@ impl CommitRecord {
     /// # Errors
     /// [`Error::CloudLied`] if it does not verify: also when the key is not this store's.
     pub(crate) fn open(record: &[u8], master: &MasterKey) -> Result<(Self, KeyRing, Digest)> {
+        let lied = || Error::CloudLied(Suspicion::Commit);
         let (public, bound, sealed) = PublicPart::decode(record)?;
         // Until the record has verified, its count of salts is a claim: one key has to do.
-        let last = public.salts.last().ok_or(Error::CloudLied)?;
+        let last = public.salts.last().ok_or_else(lied)?;
         let place = BlobPlace { kind: KIND_COMMIT, piece: 0, sequence: public.sequence };
         let opened =
             IncarnationKeys::derive(master, public.store, *last).blobs().open(place, bound, sealed);
-        let plaintext = opened.map_err(|_| Error::CloudLied)?;
-        let keys = KeyRing::derive(master, public.store, &public.salts).ok_or(Error::CloudLied)?;
-        let mut r = SectionReader(&plaintext);
-        let previous = read_digest(&mut r)?;
-        let (opening, sequence, pieces) = (r.u32()?, r.u64()?, r.u32()?);
-        let name = CheckpointName { opening, sequence, pieces, digest: read_digest(&mut r)? };
-        let checkpoint = (opening != 0).then_some(name);
-        Ok((Self { public, previous, checkpoint }, keys, digest(&[record])))
+        let plaintext = opened.map_err(|_| lied())?;
+        let keys = KeyRing::derive(master, public.store, &public.salts).ok_or_else(lied)?;
+        Ok((Self::decode_secret(public, &plaintext)?, keys, digest(&[record])))
     }
-}
-
-fn read_digest(r: &mut SectionReader<'_>) -> Result<Digest> {
-    let mut out = [0; 32];
-    out.copy_from_slice(r.raw(32)?);
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -183,6 +245,27 @@ mod tests {
         let mut forged = public.encode();
         forged.extend([0; SEALED_BYTES]);
         let opened = CommitRecord::open(&forged, &MasterKey::from_bytes(&mut [7; 32]));
-        assert!(matches!(opened, Err(Error::CloudLied)));
+        assert!(matches!(opened, Err(Error::CloudLied(Suspicion::Commit))));
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was_sealed() {
+        let (store, salt) = (StoreId([1; 16]), Salt([2; 16]));
+        let master = MasterKey::from_bytes(&mut [7; 32]);
+        let keys = KeyRing::derive(&master, store, &[salt]).unwrap();
+        let first = CommitRecord::first(store, b"config".to_vec(), salt);
+        let mut second = first.next_epoch([3; 32]);
+        let name =
+            |kind, number| ContainerName { kind, opening: 1, number, pieces: 4, digest: [5; 32] };
+        second.delta = Some(name(Kind::Delta, 1));
+        let mut third = second.next([6; 32]);
+        third.full = Some(name(Kind::Full, 9));
+        third.log = Some(LogEnd { place: 2, digest: [8; 32] });
+        for record in [first, second, third] {
+            let (sealed, digest) = record.seal(&keys);
+            assert_eq!(sealed.len() as u64, commit_bytes(6, 1));
+            let (opened, _, seen) = CommitRecord::open(&sealed, &master).unwrap();
+            assert_eq!((opened, seen), (record, digest));
+        }
     }
 }

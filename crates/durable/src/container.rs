@@ -1,31 +1,92 @@
-//! A checkpoint on the cloud: sections one after the other, cut into sealed pieces of one size.
+//! A checkpoint or an epoch's delta on the cloud: sections one after the other, cut into sealed
+//! pieces of one size.
 //!
 //! ```text
 //! stream   per section: 2 tag | 8 length | 8 padded length | data | zeros up to the padded length
-//! piece    up to 1 MiB of the stream, sealed; nonce (kind 2, piece, sequence), bound to its name
+//! piece    up to 1 MiB of the stream, sealed; nonce (kind, piece, number), bound to its name
 //! ```
 //! The stream's length, so the number and size of pieces, follows from public configuration.
 
 use bytes::Bytes;
-use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, TAG_BYTES, digest};
+use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, TAG_BYTES, digest};
 use fogbank_store::{PutCondition, Store};
 
-use crate::commit::CheckpointName;
+use crate::error::Suspicion;
+use crate::link::LINK_BYTES;
+use crate::put::put;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section};
 
-const KIND_CHECKPOINT: u8 = 2;
 const PIECE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
-/// The name of one piece. The opening is in it, so that a proxy that was overtaken without knowing
-/// cannot write over pieces of the one that overtook it.
-pub(crate) fn piece_name(opening: u32, sequence: u64, piece: u32) -> String {
-    format!("checkpoint/{opening:08x}-{sequence:016x}/{piece:06}")
+/// What a container holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All trusted state; numbered by the commit record that names it first.
+    Full = 2,
+    /// What an epoch changed; numbered by the epoch.
+    Delta = 4,
 }
 
-/// The prefix of all pieces of one checkpoint.
-pub(crate) const PREFIX: &str = "checkpoint/";
+impl Kind {
+    /// The prefix of the names of all pieces of this kind.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Full => "checkpoint/",
+            Self::Delta => "delta/",
+        }
+    }
+}
+
+/// Names a container and says what has to be in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContainerName {
+    pub kind: Kind,
+    /// The opening whose key sealed it. It is in the names of the pieces, so that a proxy that was
+    /// overtaken without knowing cannot write over pieces of the one that overtook it.
+    pub opening: u32,
+    /// The number in its blobs' names.
+    pub number: u64,
+    /// How many pieces.
+    pub pieces: u32,
+    /// Digest of the digests of all sealed pieces in order.
+    pub digest: Digest,
+}
+
+impl ContainerName {
+    /// Stands for no container where one is written down.
+    pub(crate) fn none(kind: Kind) -> Self {
+        Self { kind, opening: 0, number: 0, pieces: 0, digest: [0; 32] }
+    }
+
+    /// The container, unless it stands for none.
+    pub(crate) fn there(self) -> Option<Self> {
+        (self.opening != 0).then_some(self)
+    }
+
+    /// The name of one piece.
+    pub(crate) fn piece(&self, piece: u32) -> String {
+        let (prefix, opening, number) = (self.kind.prefix(), self.opening, self.number);
+        format!("{prefix}{opening:08x}-{number:016x}/{piece:06}")
+    }
+
+    /// The names of all pieces, in their order.
+    pub(crate) fn piece_names(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.pieces).map(|piece| self.piece(piece))
+    }
+
+    /// The opening and number in the name of a piece of this kind.
+    pub(crate) fn parse(kind: Kind, name: &str) -> Option<(u32, u64)> {
+        let (container, _) = name.strip_prefix(kind.prefix())?.split_once('/')?;
+        let (opening, number) = container.split_once('-')?;
+        Some((u32::from_str_radix(opening, 16).ok()?, u64::from_str_radix(number, 16).ok()?))
+    }
+
+    fn place(&self, piece: u32) -> BlobPlace {
+        BlobPlace { kind: self.kind as u8, piece, sequence: self.number }
+    }
+}
 
 /// The pieces of a checkpoint on the cloud: all have one length but the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +108,24 @@ impl Pieces {
         let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
         Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
     }
+
+    /// Those of an epoch's delta whose sections have these padded lengths.
+    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
+    }
 }
 
-/// Writes `sections` as the checkpoint numbered `sequence`; returns pieces and digest.
+/// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
+/// once it is durable.
 pub(crate) async fn write(
     store: &dyn Store,
-    (opening, keys): (u32, &IncarnationKeys),
-    sequence: u64,
+    keys: &KeyRing,
+    (kind, number): (Kind, u64),
     sections: &[Section],
-) -> Result<(u32, Digest)> {
-    let mut writer =
-        PieceWriter { store, opening, keys, sequence, buffer: Vec::new(), tags: Vec::new() };
+) -> Result<ContainerName> {
+    let (opening, keys) = keys.current();
+    let name = ContainerName { opening, number, ..ContainerName::none(kind) };
+    let mut writer = PieceWriter { store, keys, name, buffer: Vec::new(), tags: Vec::new() };
     for section in sections {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
@@ -74,9 +142,8 @@ pub(crate) async fn write(
 
 struct PieceWriter<'a> {
     store: &'a dyn Store,
-    opening: u32,
     keys: &'a IncarnationKeys,
-    sequence: u64,
+    name: ContainerName,
     buffer: Vec<u8>,
     tags: Vec<Digest>, // digest of each sealed piece
 }
@@ -108,43 +175,44 @@ impl PieceWriter<'_> {
 
     async fn put(&mut self) -> Result<()> {
         let piece = self.tags.len() as u32;
-        let name = piece_name(self.opening, self.sequence, piece);
-        let place = BlobPlace { kind: KIND_CHECKPOINT, piece, sequence: self.sequence };
+        let name = self.name.piece(piece);
         let plaintext = std::mem::take(&mut self.buffer);
-        let sealed = Bytes::from(self.keys.blobs().seal(place, name.as_bytes(), plaintext));
+        let sealed = self.keys.blobs().seal(self.name.place(piece), name.as_bytes(), plaintext);
+        let sealed = Bytes::from(sealed);
         self.tags.push(digest(&[&sealed]));
-        self.store.blob_put(&name, sealed, PutCondition::Always).await?;
+        put(self.store, &name, sealed, PutCondition::Always).await?;
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<(u32, Digest)> {
+    async fn finish(mut self) -> Result<ContainerName> {
         if !self.buffer.is_empty() {
             self.put().await?;
         }
         self.store.barrier().await?;
-        Ok((self.tags.len() as u32, digest(&[self.tags.as_flattened()])))
+        let (pieces, digest) = (self.tags.len() as u32, digest(&[self.tags.as_flattened()]));
+        Ok(ContainerName { pieces, digest, ..self.name })
     }
 }
 
-/// Reads the checkpoint called `of`, sealed by `keys`. Every piece is verified and the digest of all
-/// compared before anything is returned.
+/// Reads the container called `of`. Every piece is verified and the digest of all compared before
+/// anything is returned.
 pub(crate) async fn read(
     store: &dyn Store,
-    keys: &IncarnationKeys,
-    of: CheckpointName,
+    keys: &KeyRing,
+    of: ContainerName,
 ) -> Result<Vec<Section>> {
+    let lied = || Error::CloudLied(Suspicion::Piece);
+    let keys = keys.of(of.opening).ok_or_else(lied)?;
     let (mut stream, mut tags, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    for piece in 0..of.pieces {
-        let name = piece_name(of.opening, of.sequence, piece);
-        let (sealed, _) = store.blob_get(&name).await?.ok_or(Error::CloudLied)?;
-        let place = BlobPlace { kind: KIND_CHECKPOINT, piece, sequence: of.sequence };
-        let opened = keys.blobs().open(place, name.as_bytes(), &sealed);
-        stream.extend_from_slice(&opened.map_err(|_| Error::CloudLied)?);
+    for (piece, name) in of.piece_names().enumerate() {
+        let (sealed, _) = store.blob_get(&name).await?.ok_or_else(lied)?;
+        let opened = keys.blobs().open(of.place(piece as u32), name.as_bytes(), &sealed);
+        stream.extend_from_slice(&opened.map_err(|_| lied())?);
         tags.push(digest(&[&sealed]));
         take_complete(&mut stream, &mut sections)?;
     }
     if digest(&[tags.as_flattened()]) != of.digest {
-        return Err(Error::CloudLied);
+        return Err(lied());
     }
     if stream.is_empty() {
         Ok(sections)

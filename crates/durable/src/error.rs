@@ -8,9 +8,14 @@ pub enum Error {
     /// The cloud is absent.
     #[error("{0}; nothing was changed, try again when it answers")]
     Absent(StoreError),
-    /// What the cloud returned is forged, stale or missing. One error whatever the cause.
-    #[error("the store returned something that does not verify; stopped without using it")]
-    CloudLied,
+    /// What the cloud returned is forged, stale or missing. One error whatever the cause, and one
+    /// behaviour: nothing of it is used and nothing more is sent. What was noticed is for the
+    /// operator.
+    #[error("the store returned something that does not verify ({0}); stopped without using it")]
+    CloudLied(Suspicion),
+    /// A call after one that failed or was abandoned: what the cloud has is not known any more.
+    #[error("this proxy stopped at an earlier failure; open the store again")]
+    Stopped,
     /// There is no store yet.
     #[error("there is no store at this place")]
     NoStore,
@@ -25,8 +30,9 @@ pub enum Error {
     CloudEmpty,
     /// The store exists but the register does not.
     #[error(
-        "the freshness register {0} is missing: without it an old copy of the store cannot be told \
-         from the newest; restore the trusted side from your backup"
+        "the freshness register {0} is missing or knows nothing of this store: without it an old \
+         copy of the store cannot be told from the newest; restore the trusted side from your \
+         backup, or accept that risk once with `fogbank recover --accept-rollback-risk`"
     )]
     RegisterLost(String),
     /// The register cannot be read or written.
@@ -68,8 +74,59 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Absent(_) => Self::Absent(error),
-            StoreError::Misbehaved(_) => Self::CloudLied,
+            StoreError::Misbehaved(_) => Self::CloudLied(Suspicion::Reply),
             StoreError::Caller(reason) => Self::Bug(reason),
         }
+    }
+}
+
+/// What was noticed about a cloud that lied: told apart on the trusted side only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspicion {
+    /// A reply that no store of ours gives.
+    Reply,
+    /// The commit record is the one that the register knows, and our key does not open it: it is the
+    /// key of another store.
+    WrongKey,
+    /// The commit record does not open by our key, or is none: forged, damaged, or the key is wrong.
+    Commit,
+    /// The commit record is of another store than the register.
+    OtherStore,
+    /// The commit record is older than the register.
+    RolledBack,
+    /// The commit record is of a history that the register does not know, or newer than it can be.
+    Unknown,
+    /// The journal ends before the place that the register knows.
+    JournalCut,
+    /// A journal record is forged, of another place, or out of the chain.
+    Journal,
+    /// The journal goes on further than the register allows.
+    JournalLong,
+    /// A piece of a checkpoint or delta is missing or is not the one committed.
+    Piece,
+    /// What two reads of the configuration returned differs.
+    Config,
+}
+
+impl std::fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reply => "a reply that no store gives",
+            Self::WrongKey => "the key is not this store's",
+            Self::Commit => {
+                "the commit record is forged or damaged, or the key is not this store's"
+            }
+            Self::OtherStore => "the register is another store's",
+            Self::RolledBack => "the store is older than the register: it was rolled back",
+            Self::Unknown => {
+                "the register does not know this state: the store was forked, or the register is \
+                 an old copy"
+            }
+            Self::JournalCut => "the journal is shorter than the register says",
+            Self::Journal => "a journal record is forged or misplaced",
+            Self::JournalLong => "the journal is longer than the register allows",
+            Self::Piece => "a piece of a checkpoint is missing or changed",
+            Self::Config => "two reads of the configuration differ",
+        })
     }
 }

@@ -2,38 +2,59 @@
 //!
 //! Knows no engine and no transaction; serves all of them. The life of a store:
 //!
-//! 1. *create*: draw store id and salt, put the commit record if absent, bump the register;
-//! 2. *open*: read the commit record, hold it against the register, put a new one with a fresh salt
-//!    if unchanged (the store is *claimed*), bump the register; only then is the checkpoint read;
-//! 3. *run*: put a record that says so, bump the register; only then are arrays read or written. A
-//!    claim that came to nothing can be claimed again, a run that was not closed cannot;
-//! 4. *close*: write a full padded checkpoint in pieces of one size, put a commit record that names
-//!    it by digest if unchanged, bump the register, delete what it supersedes.
+//! 1. *create*: note in the register which store is being made, put the first commit record if
+//!    absent, bump the register;
+//! 2. *open* ([`Opening::recover`]): verify commit record and journal against the register, take the
+//!    next place of the journal, claim the store with a fresh salt, read checkpoint and deltas. It
+//!    is the same whether the store was closed or its proxy was killed;
+//! 3. *a batch* ([`Vault::append`]): journal what is about to be read, bump the register;
+//! 4. *an epoch* ([`Vault::commit_epoch`], [`Vault::collect`]): delta or full checkpoint, commit
+//!    record, register; then what is superseded is deleted;
+//! 5. *close*: the same with a full checkpoint.
 //!
 //! Invariants
-//! - A conditional put of the commit record precedes the first read and the first write of every
-//!   opening, so two proxies never work on one store: the later one takes the record, the earlier
-//!   one's next put fails ([`Error::Fenced`]).
-//! - The register is never behind what was acknowledged; a commit record that the register does
-//!   not know (but for the one put that a stop may have interrupted) is refused.
+//! - What the cloud sees read stands in the journal before, under the digest of the register.
+//! - Two proxies never work on one store: the later one takes a place of the journal and the commit
+//!   record, the earlier one's next put fails ([`Error::Fenced`]).
+//! - The register is never ahead of the cloud, and behind it by one object at most; a state that it
+//!   does not know is refused.
 //! - Every length is a function of public configuration.
+//! - After a failure nothing more is sent.
 //!
 //! What the cloud sees: the commit record's public part (format, store id, configuration, number
-//! and salts of openings, claimed, running or closed) and constant-size sealed blobs.
+//! and salts of openings, claimed, running or closed), how many epochs and batches there were, and
+//! constant-size sealed blobs.
 
 mod commit;
 mod container;
 mod error;
+mod freshness;
+mod journal;
+mod link;
+mod opening;
+mod peer;
+mod put;
+mod quorum;
 mod register;
+mod register_file;
+mod schedule;
 mod section;
+mod sweep;
+mod unjournalled;
 mod vault;
 
 pub use commit::commit_bytes;
 pub use container::Pieces;
-pub use error::Error;
-pub use register::{FileRegister, MemoryRegister, Register, RegisterValue};
+pub use error::{Error, Suspicion};
+pub use journal::journal_bytes;
+pub use opening::{Opening, Recovered};
+pub use peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
+pub use quorum::QuorumRegister;
+pub use register::{MemoryRegister, Register, RegisterValue};
+pub use register_file::FileRegister;
+pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, take};
-pub use vault::{Restored, Vault};
+pub use vault::{Vault, VaultSettings};
 
 /// The result of a call of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

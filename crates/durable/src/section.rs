@@ -1,5 +1,7 @@
 //! Sections: named pieces of trusted state, each padded to a public length.
 
+use fogbank_seal::Digest;
+
 use crate::{Error, Result};
 
 /// A piece of trusted state as it goes into a checkpoint.
@@ -117,6 +119,14 @@ impl<'a> SectionReader<'a> {
     /// As [`SectionReader::raw`].
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// The 32 bytes of a digest.
+    ///
+    /// # Errors
+    /// As [`SectionReader::raw`].
+    pub fn digest(&mut self) -> Result<Digest> {
+        self.array()
     }
 
     /// A length, then that many bytes.

@@ -1,24 +1,79 @@
-//! Creating, opening and closing a store.
+//! A store that this process has opened: the journal, epoch commits and the close.
+//!
+//! An epoch, in the order that nothing may change:
+//!
+//! 1. before each batch: its record is put behind the last one, durable, the register bumped; only
+//!    then may the batch's reads leave;
+//! 2. at the end, after the engine's images are durable: the delta (a full checkpoint instead where
+//!    one is due), durable, then the commit record if unchanged, durable, then the register; only
+//!    then may the epoch's answers leave;
+//! 3. then what the commit superseded is deleted, by name.
+//!
+//! After any failure, or a call that was abandoned midway, every further call fails: what the cloud
+//! has then is found out by opening again.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::{Purpose, Randomness};
-use fogbank_seal::{Digest, KeyRing, MasterKey, Salt, StoreId};
-use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store};
+use fogbank_seal::{Digest, KeyRing};
+use fogbank_store::{BlobTag, PutCondition, Store};
 
-use crate::commit::{COMMIT_BLOB, CheckpointName, CommitRecord, PublicPart, State};
-use crate::container;
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
+use crate::container::{self, ContainerName, Kind};
+use crate::journal::{Entry, Writer, record_name};
+use crate::link::{self, LINK_TAG};
+use crate::put::{Put, put};
+use crate::sweep::delete;
 use crate::{Error, Register, RegisterValue, Result, Section};
+
+/// Public numbers of a store that follow from its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VaultSettings {
+    /// The longest record that [`Vault::append`] is given: all are padded to it.
+    pub record_bytes: usize,
+    /// From one full checkpoint to the next, in epochs; at least 1. See [`crate::full_every`].
+    pub full_every: u64,
+}
+
+impl Default for VaultSettings {
+    /// Of a store without a journal.
+    fn default() -> Self {
+        Self { record_bytes: 0, full_every: 1 }
+    }
+}
+
+/// Whether a vault still answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    Well,
+    /// A call failed, or has not come to its end.
+    Stopped,
+    /// Another proxy has overtaken this one.
+    Fenced,
+}
 
 /// A store that this process has opened: holds its keys and its place in the chain of commits.
 pub struct Vault {
-    store: Arc<dyn Store>,
-    register: Arc<dyn Register>,
-    keys: Arc<KeyRing>,
-    record: CommitRecord,
-    digest: Digest,
-    tag: BlobTag,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) register: Arc<dyn Register>,
+    pub(crate) settings: VaultSettings,
+    pub(crate) keys: Arc<KeyRing>,
+    pub(crate) record: CommitRecord,
+    pub(crate) digest: Digest,
+    pub(crate) tag: BlobTag,
+    /// What the register holds.
+    pub(crate) known: RegisterValue,
+    /// How far the journal of the open epoch goes.
+    pub(crate) log: LogEnd,
+    /// Places of takeover records in it.
+    pub(crate) takeovers: Vec<u32>,
+    /// The deltas since the full checkpoint, oldest first.
+    pub(crate) deltas: Vec<ContainerName>,
+    /// Names of what the last commits superseded.
+    pub(crate) superseded: Vec<String>,
+    pub(crate) health: Health,
+    /// Whether it was opened by [`crate::Opening`]: then every name of ours is known.
+    pub(crate) journalled: bool,
 }
 
 impl std::fmt::Debug for Vault {
@@ -27,100 +82,7 @@ impl std::fmt::Debug for Vault {
     }
 }
 
-/// What an opened store held: the sections given to [`Vault::close`]; none if it was never closed.
-pub type Restored = Vec<Section>;
-
 impl Vault {
-    /// The public configuration of the store, as its commit record claims it; `None` if there is no
-    /// store. Authentic only once [`Vault::open`] has succeeded.
-    ///
-    /// # Errors
-    /// [`Error::Absent`], [`Error::CloudLied`] or [`Error::Format`].
-    pub async fn claimed_config(store: &dyn Store) -> Result<Option<Vec<u8>>> {
-        match store.blob_get(COMMIT_BLOB).await? {
-            None => Ok(None),
-            Some((record, _)) => Ok(Some(PublicPart::decode(&record)?.0.config)),
-        }
-    }
-
-    /// Makes a new store with the public configuration `config` and claims it.
-    ///
-    /// # Errors
-    /// [`Error::Exists`] if there is one, [`Error::CloudEmpty`] if only the register knows one.
-    pub async fn create(
-        store: Arc<dyn Store>,
-        register: Arc<dyn Register>,
-        master: &MasterKey,
-        config: Vec<u8>,
-        random: &Randomness,
-    ) -> Result<Self> {
-        if register.read()?.is_some() {
-            return Err(Error::CloudEmpty);
-        }
-        let mut stream = random.stream(Purpose::Incarnation);
-        let id = StoreId::draw(&mut stream);
-        let salts = vec![Salt::draw(&mut stream)];
-        let keys = key_ring(master, id, &salts)?;
-        let public = PublicPart { store: id, sequence: 1, state: State::Claimed, config, salts };
-        let record = CommitRecord { public, previous: [0; 32], checkpoint: None };
-        let (tag, digest) =
-            publish(&*store, &*register, &keys, &record, PutCondition::IfAbsent, Error::Exists)
-                .await?;
-        Ok(Self { store, register, keys: Arc::new(keys), record, digest, tag })
-    }
-
-    /// Opens the store: verifies the newest commit record against the register, claims the store
-    /// (before anything else is read), and reads the checkpoint. If that fails midway, the store can
-    /// be opened again. Before its arrays are touched, [`Vault::run`].
-    ///
-    /// # Errors
-    /// [`Error::NoStore`], [`Error::RegisterLost`], [`Error::NotClosed`], [`Error::CloudLied`],
-    /// [`Error::Fenced`] if another proxy was faster.
-    pub async fn open(
-        store: Arc<dyn Store>,
-        register: Arc<dyn Register>,
-        master: &MasterKey,
-        random: &Randomness,
-    ) -> Result<(Self, Restored)> {
-        let known = register.read()?;
-        let Some((bytes, tag)) = store.blob_get(COMMIT_BLOB).await? else {
-            return Err(if known.is_some() { Error::CloudEmpty } else { Error::NoStore });
-        };
-        let known = known.ok_or_else(|| Error::RegisterLost(register.place()))?;
-        let (last, _, digest) = CommitRecord::open(&bytes, master)?;
-        check_fresh(&last, digest, known)?;
-        if last.public.state == State::Running {
-            return Err(Error::NotClosed);
-        }
-        let (record, keys) = next_opening(&last, digest, master, random)?;
-        let condition = PutCondition::IfUnchanged(tag);
-        let (tag, digest) =
-            publish(&*store, &*register, &keys, &record, condition, Error::Fenced).await?;
-        let restored = match record.checkpoint {
-            None => Vec::new(),
-            Some(name) => read_checkpoint(&*store, &keys, name).await?,
-        };
-        Ok((Self { store, register, keys: Arc::new(keys), record, digest, tag }, restored))
-    }
-
-    /// Says that from here on the store's arrays are read and written: without a journal nobody but
-    /// this proxy can go on until it closes the store.
-    ///
-    /// # Errors
-    /// [`Error::Fenced`] if another proxy has claimed the store since.
-    pub async fn run(&mut self) -> Result<()> {
-        let mut record = self.record.clone();
-        record.public.sequence += 1;
-        record.public.state = State::Running;
-        record.previous = self.digest;
-        let condition = PutCondition::IfUnchanged(self.tag.clone());
-        let (store, register) = (&*self.store, &*self.register);
-        (self.tag, self.digest) =
-            publish(store, register, &self.keys, &record, condition, Error::Fenced).await?;
-        self.record = record;
-        Ok(())
-    }
-
     /// The keys of all openings so far; the last is this one's.
     pub fn keys(&self) -> Arc<KeyRing> {
         self.keys.clone()
@@ -133,109 +95,185 @@ impl Vault {
 
     /// How often the store was opened, this time included: public.
     pub fn openings(&self) -> u32 {
-        self.record.public.salts.len() as u32
+        self.record.opening()
     }
 
-    /// Writes `sections` as the newest checkpoint and closes the store. Only when this has returned
-    /// may the process say that everything is kept.
+    /// Epochs committed so far, each close counted as one: public.
+    pub fn epoch(&self) -> u64 {
+        self.record.epoch
+    }
+
+    /// Records in the journal of the open epoch, takeovers included: public.
+    pub fn place(&self) -> u32 {
+        self.log.place
+    }
+
+    /// Whether the next [`Vault::commit_epoch`] has to be given a full checkpoint: public.
+    pub fn full_is_due(&self) -> bool {
+        self.record.epoch + 1 >= self.record.full_epoch + self.settings.full_every.max(1)
+    }
+
+    /// Journals what is about to be read. Only when this has returned may the reads leave.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has taken the place, [`Error::Bug`] if the record is longer
+    /// than the settings say.
+    pub async fn append(&mut self, record: &[u8]) -> Result<()> {
+        self.begin()?;
+        let appended = self.append_batch(record).await;
+        self.end(appended)
+    }
+
+    /// Commits the open epoch: `delta` is what it changed, `full` everything, given when
+    /// [`Vault::full_is_due`] says so; then the delta is not written. Only when this has returned may
+    /// the epoch's answers leave.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has opened the store since: then nothing of the epoch
+    /// counts. [`Error::Bug`] if a section is longer than its public length.
+    pub async fn commit_epoch(
+        &mut self,
+        delta: &[Section],
+        full: Option<&[Section]>,
+    ) -> Result<()> {
+        self.begin()?;
+        let committed = match full {
+            _ if full.is_some() != self.full_is_due() => {
+                Err(Error::Bug("a full checkpoint when it is due and only then".into()))
+            }
+            Some(full) => self.commit_full(full, State::Running).await,
+            None => self.commit_delta(delta).await,
+        };
+        self.end(committed)
+    }
+
+    /// Deletes what the commits so far have superseded: journal records, deltas and full checkpoints.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] and the like; what is left is swept when the store is opened again.
+    pub async fn collect(&mut self) -> Result<()> {
+        self.begin()?;
+        let deleted = delete(&*self.store, &self.superseded).await;
+        self.superseded.clear();
+        self.end(deleted)
+    }
+
+    /// Writes `sections` as a full checkpoint and closes the store. Only when this has returned may
+    /// the process say that everything is kept.
     ///
     /// # Errors
     /// [`Error::Fenced`] if another proxy has opened the store since: then nothing of ours counts.
-    pub async fn close(self, sections: &[Section]) -> Result<()> {
-        let (opening, keys) = self.keys.current();
-        let sequence = self.record.public.sequence + 1;
-        let (pieces, digest) =
-            container::write(&*self.store, (opening, keys), sequence, sections).await?;
-        let mut record = self.record.clone();
-        record.public.sequence = sequence;
-        record.public.state = State::Closed;
-        record.previous = self.digest;
-        let name = CheckpointName { opening, sequence, pieces, digest };
-        record.checkpoint = Some(name);
-        let condition = PutCondition::IfUnchanged(self.tag.clone());
-        let (store, register) = (&*self.store, &*self.register);
-        publish(store, register, &self.keys, &record, condition, Error::Fenced).await?;
-        delete_other_checkpoints(&*self.store, name).await
-    }
-}
-
-fn key_ring(master: &MasterKey, store: StoreId, salts: &[Salt]) -> Result<KeyRing> {
-    KeyRing::derive(master, store, salts).ok_or_else(|| Error::Bug("no opening".into()))
-}
-
-/// The record is the one the register knows, or its successor by the one put that a stop may have
-/// interrupted before the register was bumped.
-fn check_fresh(record: &CommitRecord, digest: Digest, known: RegisterValue) -> Result<()> {
-    let same = known == RegisterValue { sequence: record.public.sequence, digest };
-    let successor = known.sequence + 1 == record.public.sequence && known.digest == record.previous;
-    if same || successor { Ok(()) } else { Err(Error::CloudLied) }
-}
-
-fn next_opening(
-    last: &CommitRecord,
-    digest: Digest,
-    master: &MasterKey,
-    random: &Randomness,
-) -> Result<(CommitRecord, KeyRing)> {
-    let mut record = last.clone();
-    record.previous = digest;
-    record.public.sequence += 1;
-    record.public.state = State::Claimed;
-    record.public.salts.push(unused_salt(&record.public.salts, random));
-    let keys = key_ring(master, record.public.store, &record.public.salts)?;
-    Ok((record, keys))
-}
-
-/// A salt that no opening of this store has had, even if a test opens it twice from one seed.
-fn unused_salt(used: &[Salt], random: &Randomness) -> Salt {
-    let mut stream = random.stream(Purpose::Incarnation);
-    loop {
-        let salt = Salt::draw(&mut stream);
-        if !used.contains(&salt) {
-            return salt;
+    pub async fn close(mut self, sections: &[Section]) -> Result<()> {
+        self.begin()?;
+        self.commit_full(sections, State::Closed).await?;
+        if self.journalled {
+            return delete(&*self.store, &self.superseded).await;
         }
+        self.delete_other_checkpoints().await
+    }
+
+    /// Refuses if an earlier call failed or was abandoned; until [`Vault::end`] this one counts as
+    /// such.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        match self.health {
+            Health::Well => self.health = Health::Stopped,
+            Health::Stopped => return Err(Error::Stopped),
+            Health::Fenced => return Err(Error::Fenced),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end(&mut self, result: Result<()>) -> Result<()> {
+        self.health = match result {
+            Ok(()) => Health::Well,
+            Err(Error::Fenced) => Health::Fenced,
+            Err(_) => Health::Stopped,
+        };
+        result
+    }
+
+    async fn append_batch(&mut self, record: &[u8]) -> Result<()> {
+        let entry = Entry::Batch(record.to_vec());
+        let end = self.writer().append(self.log, &entry).await?.ok_or(Error::Fenced)?;
+        self.bump(register_value(&self.record, self.digest, end)).await?;
+        self.log = end;
+        Ok(())
+    }
+
+    async fn bump(&mut self, value: RegisterValue) -> Result<()> {
+        self.register.write(Some(self.known), value).await?;
+        self.known = value;
+        Ok(())
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        let (epoch, record_bytes) = (self.record.epoch + 1, self.settings.record_bytes);
+        Writer { store: &*self.store, keys: &self.keys, epoch, record_bytes }
+    }
+
+    async fn commit_full(&mut self, sections: &[Section], state: State) -> Result<()> {
+        let mut record = self.record.next_epoch(self.digest);
+        let number = (Kind::Full, record.public.sequence);
+        let full = container::write(&*self.store, &self.keys, number, sections).await?;
+        (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
+        record.public.state = state;
+        let old_full = self.record.full;
+        self.commit(record).await?;
+        let old = self.deltas.drain(..).chain(old_full);
+        self.superseded.extend(old.flat_map(|c| c.piece_names().collect::<Vec<_>>()));
+        Ok(())
+    }
+
+    async fn commit_delta(&mut self, delta: &[Section]) -> Result<()> {
+        if delta.iter().any(|section| section.tag == LINK_TAG) {
+            return Err(Error::Bug(format!("section {LINK_TAG} is the link's")));
+        }
+        let mut record = self.record.next_epoch(self.digest);
+        let linked: Vec<Section> =
+            std::iter::once(link::encode(self.record.delta)).chain(delta.iter().cloned()).collect();
+        let number = (Kind::Delta, record.epoch);
+        let name = container::write(&*self.store, &self.keys, number, &linked).await?;
+        record.delta = Some(name);
+        record.public.state = State::Running;
+        self.commit(record).await?;
+        self.deltas.push(name);
+        Ok(())
+    }
+
+    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers.
+    async fn commit(&mut self, record: CommitRecord) -> Result<()> {
+        let (old_epoch, old_log) = (self.record.epoch + 1, self.log);
+        self.publish(record).await?;
+        self.log = self.record.log_end(self.digest);
+        let takeovers = std::mem::take(&mut self.takeovers);
+        let places = (0..old_log.place).filter(|place| !takeovers.contains(place));
+        self.superseded.extend(places.map(|place| record_name(old_epoch, place)));
+        Ok(())
+    }
+
+    /// Puts a commit record in place of ours and bumps the register.
+    pub(crate) async fn publish(&mut self, record: CommitRecord) -> Result<()> {
+        let (bytes, digest) = record.seal(&self.keys);
+        let condition = PutCondition::IfUnchanged(self.tag.clone());
+        let put = put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await?;
+        let Put::Ours(tag) = put else { return Err(Error::Fenced) };
+        self.store.barrier().await?;
+        let value = register_value(&record, digest, record.log_end(digest));
+        self.bump(value).await?;
+        (self.record, self.digest, self.tag) = (record, digest, tag);
+        Ok(())
     }
 }
 
-/// Puts a commit record and bumps the register: the order that makes the register never ahead of
-/// the cloud by a record that the cloud does not have.
-async fn publish(
-    store: &dyn Store,
-    register: &dyn Register,
-    keys: &KeyRing,
-    record: &CommitRecord,
-    condition: PutCondition,
-    failed: Error,
-) -> Result<(BlobTag, Digest)> {
-    let (bytes, digest) = record.seal(keys);
-    let bytes = Bytes::from(bytes);
-    let tag = match store.blob_put(COMMIT_BLOB, bytes.clone(), condition).await? {
-        PutOutcome::Done(tag) => tag,
-        // The reply to an earlier, identical attempt may have been lost: our own record is success.
-        PutOutcome::ConditionFailed => match store.blob_get(COMMIT_BLOB).await? {
-            Some((there, tag)) if there == bytes => tag,
-            _ => return Err(failed),
-        },
-    };
-    store.barrier().await?;
-    register.write(RegisterValue { sequence: record.public.sequence, digest })?;
-    Ok((tag, digest))
-}
-
-async fn read_checkpoint(
-    store: &dyn Store,
-    keys: &KeyRing,
-    name: CheckpointName,
-) -> Result<Vec<Section>> {
-    let of = keys.of(name.opening).ok_or(Error::CloudLied)?;
-    container::read(store, of, name).await
-}
-
-async fn delete_other_checkpoints(store: &dyn Store, kept: CheckpointName) -> Result<()> {
-    let piece_name = |piece| container::piece_name(kept.opening, kept.sequence, piece);
-    let keep: Vec<String> = (0..kept.pieces).map(piece_name).collect();
-    let mut names = store.blob_list(container::PREFIX).await?;
-    names.retain(|name| keep.binary_search(name).is_err());
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Ok(store.blob_delete(&names).await?)
+/// What the register holds when `record` is the newest and the journal goes as far as `end`.
+pub(crate) fn register_value(record: &CommitRecord, commit: Digest, end: LogEnd) -> RegisterValue {
+    RegisterValue {
+        store: record.public.store,
+        opening: record.opening(),
+        sequence: record.public.sequence,
+        commit,
+        epoch: record.epoch,
+        place: end.place,
+        journal: end.digest,
+    }
 }

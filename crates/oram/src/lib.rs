@@ -59,6 +59,9 @@ pub enum Error {
     /// the engine has stopped and sends nothing more.
     #[error("the store returned something that does not verify; stopped")]
     CloudLied,
+    /// Another proxy has taken the store over: this one has stopped and changed nothing since.
+    #[error("another proxy has opened this store; this one has stopped")]
+    Fenced,
     /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).
     #[error("wrong use of the engine: {0}")]
     Caller(String),
@@ -72,7 +75,8 @@ impl From<fogbank_durable::Error> for Error {
     fn from(error: fogbank_durable::Error) -> Self {
         match error {
             fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
-            fogbank_durable::Error::CloudLied => Self::CloudLied,
+            fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
+            fogbank_durable::Error::Fenced => Self::Fenced,
             other => Self::Bug(other.to_string()),
         }
     }
@@ -100,8 +104,9 @@ pub trait BatchEngine: Send {
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()>;
 
     /// Ends the epoch: writes every bucket rewritten in it once, makes that durable, and deletes
-    /// what it supersedes.
-    async fn commit(&mut self) -> Result<()>;
+    /// what it supersedes. Returns what leads from the trusted state before the epoch to that after
+    /// it, in sections of public lengths; none from an engine that was not told to keep track.
+    async fn commit(&mut self) -> Result<Vec<Section>>;
 
     /// Deletes the chunk versions that commits so far have superseded, for an engine that was told
     /// to keep them until the checkpoint that needs them no more is durable. Otherwise nothing.

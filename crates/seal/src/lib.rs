@@ -17,6 +17,7 @@ mod digest;
 mod key;
 mod key_file;
 mod permute;
+mod register;
 mod system;
 
 pub use blob::{BlobKey, BlobPlace};
@@ -25,4 +26,5 @@ pub use digest::{Digest, digest};
 pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
 pub use key_file::{KeyFileError, load_or_create};
 pub use permute::PermutationKey;
+pub use register::RegisterKey;
 pub use system::system_seed;

@@ -3,6 +3,8 @@
 mod client;
 pub mod driver;
 pub mod history;
+#[cfg(feature = "canaries")]
+pub mod lives;
 pub mod memory;
 pub mod model;
 #[cfg(feature = "canaries")]

@@ -140,13 +140,13 @@ impl BatchEngine for MemoryEngine {
         Ok(())
     }
 
-    async fn commit(&mut self) -> Result<()> {
+    async fn commit(&mut self) -> Result<Vec<Section>> {
         self.take_time().await;
         self.count(|calls| {
             let epoch = std::mem::take(&mut calls.open);
             calls.epochs.push(epoch);
         });
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn save(&mut self) -> Result<Vec<Section>> {

@@ -24,7 +24,7 @@ pub use event::{
     Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
 };
 pub use exchange::{Exchange, Exchanges};
-pub use public::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
+pub use public::{EngineConfig, JournalConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
 pub use reader::{TraceError, TraceReader, Truncation};
 pub use writer::{Fingerprints, TraceOptions, TraceSummary, TraceWriter};
 

@@ -36,8 +36,8 @@ impl BatchEngine for Array {
         Ok(())
     }
 
-    async fn commit(&mut self) -> Result<()> {
-        Ok(())
+    async fn commit(&mut self) -> Result<Vec<Section>> {
+        Ok(Vec::new())
     }
 
     fn save(&mut self) -> Result<Vec<Section>> {

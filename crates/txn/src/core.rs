@@ -23,6 +23,7 @@ use fogbank_oram::{Address, BatchShape};
 
 use crate::addresses::Addresses;
 use crate::batcher::{Batch, Batcher};
+use crate::delta::{Delta, KEY_BYTES_A_SLOT};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -80,6 +81,8 @@ pub(crate) struct Core {
 pub(crate) struct Closing {
     /// The write batch.
     pub writes: Vec<(Address, Option<Bytes>)>,
+    /// What it changes in the directory.
+    pub delta: Delta,
     /// Programs to answer.
     pub programs: Vec<Box<dyn Submission>>,
     /// Interactive commits to confirm.
@@ -166,12 +169,12 @@ impl Core {
             // The owner may have gone.
             let _ = answer.send(Err(error));
         }
-        let writes = self.collect();
+        let (writes, delta) = self.collect();
         self.schedule.open_epoch();
         self.drained = self.closing;
         self.epoch += 1;
         self.open_epoch();
-        Closing { writes, programs, committed: outcomes.committed }
+        Closing { writes, delta, programs, committed: outcomes.committed }
     }
 
     /// The epoch closed last is durable.
@@ -258,8 +261,9 @@ impl Core {
     }
 
     /// The write batch: the last settled version of every record, then addresses to empty.
-    fn collect(&mut self) -> Vec<(Address, Option<Bytes>)> {
+    fn collect(&mut self) -> (Vec<(Address, Option<Bytes>)>, Delta) {
         let mut writes = Vec::with_capacity(self.shape.write_batch);
+        let mut delta = Delta::default();
         let mvtso = std::mem::take(&mut self.mvtso);
         for row in mvtso.rows.iter() {
             let Some(last) = row.last_settled() else { continue };
@@ -267,13 +271,14 @@ impl Core {
                 self.watches.tell(&row.key, self.epoch, last.ts);
             }
             match (&last.change.body, row.settled_value().into_record()) {
-                (Body::Gone, _) | (_, Ok(None)) => self.remove(row),
+                (Body::Gone, _) | (_, Ok(None)) => self.remove(row, &mut delta),
                 (Body::Kept, _) if row.only_attr_settled() => {
                     let stat = Stat { len: last.change.len, attr: last.change.attr };
                     let blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
                     self.directory.put(&row.key, stat, &blocks);
+                    delta.attribute(&row.key, stat.attr);
                 }
-                (_, Ok(Some(record))) => self.store(row, record, &mut writes),
+                (_, Ok(Some(record))) => self.store(row, record, &mut writes, &mut delta),
                 // Excluded: a sum settles only after its base has come and is a counter.
                 (_, Err(_)) => {}
             }
@@ -281,18 +286,25 @@ impl Core {
         let room = self.shape.write_batch.saturating_sub(writes.len());
         let reclaimed = self.addresses.reclaim(self.settings.reclaim_quota);
         writes.extend(reclaimed.into_iter().take(room).map(|address| (address, None)));
-        writes
+        (writes, delta)
     }
 
-    fn remove(&mut self, row: &Row) {
+    fn remove(&mut self, row: &Row, delta: &mut Delta) {
         if let Some(base) = &row.base {
             base.blocks.iter().for_each(|&address| self.addresses.give_up(address));
             self.directory.remove(&row.key);
+            delta.removed(&row.key);
         }
     }
 
     /// Puts a record into its old blocks, new ones as needed, and gives up what is left over.
-    fn store(&mut self, row: &Row, record: Record, writes: &mut Vec<(Address, Option<Bytes>)>) {
+    fn store(
+        &mut self,
+        row: &Row,
+        record: Record,
+        writes: &mut Vec<(Address, Option<Bytes>)>,
+        delta: &mut Delta,
+    ) {
         let block_bytes = self.shape.value_bytes;
         let count = record.value.len().div_ceil(block_bytes.max(1));
         let mut blocks: Blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
@@ -310,6 +322,7 @@ impl Core {
         }
         let stat = Stat { len: record.value.len() as u32, attr: record.attr };
         self.directory.put(&row.key, stat, &blocks);
+        delta.put(&row.key, stat, &blocks);
     }
 }
 
@@ -334,6 +347,12 @@ fn pad(chunk: &[u8], block_bytes: usize) -> Bytes {
     block.freeze()
 }
 
+/// A key has to fit the delta of one epoch.
+fn key_bytes_max(settings: &Settings, shape: &BatchShape) -> usize {
+    let delta = shape.write_batch.saturating_mul(KEY_BYTES_A_SLOT);
+    settings.key_bytes_max.min(delta).min(usize::from(u16::MAX))
+}
+
 fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
     let blocks_read_max = settings.read_batches.saturating_mul(shape.read_batch);
     let blocks_of_value = shape.read_batch.min(shape.write_batch);
@@ -346,6 +365,6 @@ fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
         rounds_max: settings.read_batches,
         block_bytes: shape.value_bytes,
         value_bytes_max: value_bytes_max.min(settings.value_bytes_max),
-        key_bytes_max: settings.key_bytes_max.min(usize::from(u16::MAX)),
+        key_bytes_max: key_bytes_max(settings, shape),
     }
 }

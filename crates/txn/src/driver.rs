@@ -2,8 +2,9 @@
 //!
 //! 1. R times: at a point of the grid, freeze a batch; `slack` later, send it; when everything has
 //!    arrived, hand the values to the core and beat.
-//! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit.
-//! 3. Answer the epoch, all in one sweep, and begin again.
+//! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit: the
+//!    engine's images, the delta or the full checkpoint that is due, the commit record.
+//! 3. Answer the epoch, all in one sweep, delete what it superseded, and begin again.
 //!
 //! Invariant: exactly R reads, one write and one commit an epoch, whatever the core holds. The
 //! times at which they are made are functions of the grid and of when the engine completed.
@@ -15,12 +16,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::{Gauge, Metrics, Nanos, Visibility};
-use fogbank_oram::{Address, BatchEngine};
+use fogbank_env::{Gauge, Metrics, Nanos, Visibility, compute};
+use fogbank_oram::{Address, BatchEngine, Section};
 
-use crate::core::Closing;
+use crate::checkpoint;
+use crate::core::{Closing, Core};
+use crate::delta::Delta;
 use crate::error::{Error, Result};
 use crate::grid::{Grid, Point};
+use crate::keeping::Keeping;
 use crate::settings::Settings;
 use crate::shared::Shared;
 
@@ -32,8 +36,10 @@ const MOMENT_LOOKS: usize = 256;
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     engine: Box<dyn BatchEngine>,
+    vault: Option<Keeping>,
     grid: Grid,
     read_batches: usize,
+    key_budget: usize,
     figures: Figures,
 }
 
@@ -52,6 +58,7 @@ impl Driver {
     pub(crate) fn new(
         shared: Arc<Shared>,
         engine: Box<dyn BatchEngine>,
+        vault: Option<Keeping>,
         settings: &Settings,
         metrics: &Metrics,
     ) -> Self {
@@ -66,7 +73,8 @@ impl Driver {
             aborts: secret("transactions_aborted"),
             slack_overruns: secret("slack_overruns"),
         };
-        Self { shared, engine, grid, read_batches: settings.read_batches, figures }
+        let (read_batches, key_budget) = (settings.read_batches, settings.key_budget_bytes);
+        Self { shared, engine, vault, grid, read_batches, key_budget, figures }
     }
 
     /// Runs epochs until closed; hands the engine back, between two epochs.
@@ -119,10 +127,7 @@ impl Driver {
     async fn write(&mut self, closing: Closing, point: Point) -> Result<()> {
         self.figures.writes.add(closing.writes.len() as u64);
         self.wait_to_send(point).await;
-        let made = match self.engine.write_batch(closing.writes).await {
-            Ok(()) => self.engine.commit().await,
-            Err(error) => Err(error),
-        };
+        let made = self.commit(closing.writes, closing.delta).await;
         let outcome = made.map_err(Error::from);
         if outcome.is_ok() {
             self.shared.with(|core| core.committed());
@@ -136,7 +141,44 @@ impl Driver {
             let _ = answer.send(outcome.clone());
         }
         self.figures.epochs.add(1);
-        outcome
+        outcome?;
+        Ok(self.collect().await?)
+    }
+
+    /// The write batch, then everything that has to be durable before anybody is answered.
+    async fn commit(
+        &mut self,
+        writes: Vec<(Address, Option<Bytes>)>,
+        directory: Delta,
+    ) -> fogbank_oram::Result<()> {
+        self.engine.write_batch(writes).await?;
+        let mut delta = self.engine.commit().await?;
+        let Some(vault) = self.vault.clone() else { return Ok(()) };
+        let full = match vault.full_is_due().await? {
+            true => Some(self.full()?),
+            false => None,
+        };
+        delta.push(directory.into_section(&self.engine.shape()));
+        vault.commit(&delta, full.as_deref()).await
+    }
+
+    /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed: the
+    /// next one changes it only when it closes.
+    fn full(&mut self) -> fogbank_oram::Result<Vec<Section>> {
+        compute(|| {
+            let mut sections = self.engine.save()?;
+            let shape = self.engine.shape();
+            let save = |core: &mut Core| checkpoint::save(&core.directory, &shape, self.key_budget);
+            sections.append(&mut self.shared.with(save));
+            Ok(sections)
+        })
+    }
+
+    /// Lets go of what the epoch superseded.
+    async fn collect(&mut self) -> fogbank_oram::Result<()> {
+        let Some(vault) = &self.vault else { return Ok(()) };
+        self.engine.collect().await?;
+        vault.collect().await
     }
 
     /// Sleeps until the next point of the grid.

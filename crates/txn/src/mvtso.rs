@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
+use crate::delta::slots_of_key;
 use crate::error::{Error, Result};
 use crate::predicate::Predicates;
 use crate::quota::{Need, Quota, Verdict};
@@ -440,7 +441,7 @@ fn need(row: &Row, change: &Change, block_bytes: usize) -> Need {
     };
     let inserts = row.base.is_none() && change.body != Body::Gone;
     Need {
-        slots: chunks.max(1),
+        slots: chunks.max(slots_of_key(row.key.encoded_len())),
         blocks: chunks.saturating_sub(row.base_blocks()),
         keys: usize::from(inserts),
         key_bytes: if inserts { row.key.encoded_len() } else { 0 },

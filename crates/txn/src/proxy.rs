@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::directory::Directory;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
+use crate::keeping::Keeping;
 use crate::program::{Program, submission};
 use crate::settings::{Components, Limits, Settings};
 use crate::shared::Shared;
@@ -49,7 +50,7 @@ pub struct Closed {
 }
 
 impl Proxy {
-    /// Starts the epochs over an engine, with the directory of a checkpoint if there is one: of
+    /// Starts epochs that are not made durable, over an engine, with the directory of a checkpoint if there is one: of
     /// `restored` it reads its own sections and leaves the others alone.
     pub async fn start(
         settings: Settings,
@@ -57,21 +58,32 @@ impl Proxy {
         components: Components,
         restored: Option<&[Section]>,
     ) -> Result<Self> {
-        let shape = engine.shape();
         let directory = match restored {
-            Some(sections) => checkpoint::restore(sections, &shape)?,
+            Some(sections) => checkpoint::restore(sections, &engine.shape())?,
             None => Directory::default(),
         };
+        Ok(Self::begin_epochs(settings, engine, None, components, directory))
+    }
+
+    /// Starts the epochs on what was recovered.
+    pub(crate) fn begin_epochs(
+        settings: Settings,
+        engine: Box<dyn BatchEngine>,
+        vault: Option<Keeping>,
+        components: Components,
+        directory: Directory,
+    ) -> Self {
+        let shape = engine.shape();
         let Components { clock, random, metrics } = components;
         let settings = Settings { read_batches: settings.read_batches.max(1), ..settings };
         let core = Core::new(settings.clone(), shape, directory, &random);
         let limits = core.limits;
         let shared = Shared::new(core, clock);
-        let driver = Driver::new(shared.clone(), engine, &settings, &metrics);
+        let driver = Driver::new(shared.clone(), engine, vault, &settings, &metrics);
         tokio::spawn(shared.clone().sweep());
         let running = Mutex::new(Some(tokio::spawn(driver.run())));
         let life = Arc::new(Life { shared: shared.clone(), running });
-        Ok(Self { shared, life, limits, settings })
+        Self { shared, life, limits, settings }
     }
 
     /// An ordered stream of programs: one connection.

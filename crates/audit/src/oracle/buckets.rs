@@ -141,6 +141,11 @@ impl Buckets {
         self.all[chunk as usize].live()
     }
 
+    /// Buckets that were ever written.
+    pub fn written(&self) -> u64 {
+        self.all.iter().filter(|bucket| bucket.version != 0).count() as u64
+    }
+
     /// The nearest live bucket above.
     pub fn live_above(&self, chunk: u32) -> Option<u32> {
         let mut above = self.shape.parent(chunk);

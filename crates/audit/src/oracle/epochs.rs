@@ -9,6 +9,7 @@ use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::{ChunkCells, ChunkSeen, RingConfig};
 
+use super::again::Again;
 use super::buckets::{Buckets, Shape};
 use super::fault::{Step, fault};
 use super::pace::Pace;
@@ -18,36 +19,41 @@ use crate::{Observation, Observer};
 
 /// The engine's side of the oracle.
 pub(super) struct Epochs {
-    config: RingConfig,
+    pub(super) config: RingConfig,
     pub reads: Reads,
     pub pace: Pace,
     pub epoch: u64,
     /// Which batch is due or open: 0 to R - 1 read, R writes, R + 1 is the commit.
-    batch: u32,
-    /// Whether a message of it was seen.
-    open: bool,
+    pub(super) batch: u32,
+    /// Whether a message of it was seen, or its record.
+    pub(super) open: bool,
     /// Messages of cells of it.
-    windows: u32,
+    pub(super) windows: u32,
     /// Whether the last of them was as long as one gets.
-    window_full: bool,
+    pub(super) window_full: bool,
     /// Whether the open batch has fetched for the write batch.
     fetched: bool,
     /// When its first message left.
-    first_at: Nanos,
-    xor: XorBatch,
-    commit: Commit,
-    committing: bool,
+    pub(super) first_at: Nanos,
+    pub(super) xor: XorBatch,
+    pub(super) commit: Commit,
+    pub(super) committing: bool,
     /// Images that were written.
-    written: usize,
-    tick: u64,
-    opening: u32,
+    pub(super) written: usize,
+    pub(super) tick: u64,
+    pub(super) opening: u32,
+    /// Whether the store keeps a journal.
+    journalled: bool,
+    pub again: Again,
     latest_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Commit {
+pub(super) enum Commit {
     Images,
     Barrier,
+    /// With a journal: the vault's turn.
+    Durable,
     Delete,
     /// Deletion between two epochs.
     Collect,
@@ -57,6 +63,8 @@ impl Epochs {
     pub fn new(config: RingConfig, pace: Pace, shape: Shape) -> Self {
         Self {
             reads: Reads::new(Buckets::new(shape), config.evict_every),
+            journalled: is_journalled(&config),
+            again: Again::default(),
             config,
             pace,
             epoch: 0,
@@ -189,6 +197,9 @@ impl Epochs {
         if sibling {
             return self.departed(at, at, out);
         }
+        if self.journalled {
+            return self.place_recorded(at, out);
+        }
         let cause = if self.open && self.window_full && self.goes_on(at, reads) {
             self.pace.further(at)?
         } else {
@@ -207,7 +218,7 @@ impl Epochs {
         if goes_on { Ok(()) } else { self.reads.end_path(out) }
     }
 
-    fn departed(&mut self, at: Nanos, cause: Nanos, out: &mut dyn Observer) -> Step {
+    pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, out: &mut dyn Observer) -> Step {
         self.latest_ns = self.latest_ns.max(at.saturating_sub(cause));
         let (epoch, batch) = (self.epoch, self.batch);
         out.observe(&Observation::Departed { at, cause, epoch, batch });
@@ -250,7 +261,7 @@ impl Epochs {
         Ok(cause)
     }
 
-    fn open_batch(&mut self, out: &mut dyn Observer) {
+    pub(super) fn open_batch(&mut self, out: &mut dyn Observer) {
         self.open = true;
         (self.windows, self.window_full, self.fetched) = (0, false, false);
         self.xor.clear();
@@ -300,7 +311,7 @@ impl Epochs {
         if both && !self.window_full { self.end_batch(out) } else { Ok(()) }
     }
 
-    fn end_batch(&mut self, out: &mut dyn Observer) -> Step {
+    pub(super) fn end_batch(&mut self, out: &mut dyn Observer) -> Step {
         if self.config.xor {
             self.replay_xor(out)?;
         }
@@ -350,7 +361,7 @@ impl Epochs {
     }
 
     fn write_image(&mut self, name: ChunkName, seen: &ChunkSeen, out: &mut dyn Observer) -> Step {
-        let version = (u64::from(self.opening) << TICK_BITS) | self.tick;
+        let version = self.version();
         let chunk = self.reads.images[self.written];
         if (name.array.0, name.chunk, name.version) != (self.config.array, chunk, version) {
             let expected = format!("bucket {chunk} version {version:#x}");
@@ -367,6 +378,11 @@ impl Epochs {
         let fingerprints = &seen.fingerprints[..];
         out.observe(&Observation::Image { chunk, version, fingerprints });
         Ok(())
+    }
+
+    /// The version that images are written under.
+    pub(super) fn version(&self) -> u64 {
+        (u64::from(self.opening) << TICK_BITS) | self.tick
     }
 
     /// A barrier.
@@ -386,15 +402,7 @@ impl Epochs {
             return fault("superseded-deleted", self.due().1, "a deletion");
         }
         let cause = if collects { self.pace.owners(at)? } else { self.pace.further(at)? };
-        let array = self.config.array;
-        let is = |(name, (chunk, version)): (&ChunkName, &(u32, u64))| {
-            (name.array.0, name.chunk, name.version) == (array, *chunk, *version)
-        };
-        let superseded = &self.reads.superseded;
-        if names.len() != superseded.len() || !names.iter().zip(superseded).all(is) {
-            let expected = format!("{} versions as they were retired", superseded.len());
-            return fault("superseded-deleted", expected, format!("{names:x?}"));
-        }
+        self.check_superseded(names)?;
         self.reads.superseded.clear();
         if collects {
             self.commit = Commit::Collect;
@@ -403,9 +411,24 @@ impl Epochs {
         self.departed(at, cause, out)
     }
 
+    /// Whether `names` are what the images replace, in the order in which it was retired.
+    pub(super) fn check_superseded(&self, names: &[ChunkName]) -> Step {
+        let array = self.config.array;
+        let is = |(name, (chunk, version)): (&ChunkName, &(u32, u64))| {
+            (name.array.0, name.chunk, name.version) == (array, *chunk, *version)
+        };
+        let superseded = &self.reads.superseded;
+        if names.len() == superseded.len() && names.iter().zip(superseded).all(is) {
+            return Ok(());
+        }
+        let expected = format!("{} versions as they were retired", superseded.len());
+        fault("superseded-deleted", expected, format!("{names:x?}"))
+    }
+
     /// The engine's last message has ended.
     pub fn message_ended(&mut self) {
         match self.commit {
+            Commit::Barrier if self.journalled => self.commit = Commit::Durable,
             Commit::Barrier
                 if !self.config.keep_superseded && !self.reads.superseded.is_empty() =>
             {
@@ -414,11 +437,11 @@ impl Epochs {
             Commit::Barrier => self.epoch_done(),
             Commit::Delete if self.reads.superseded.is_empty() => self.epoch_done(),
             Commit::Collect => self.commit = Commit::Images,
-            Commit::Delete | Commit::Images => {}
+            Commit::Delete | Commit::Images | Commit::Durable => {}
         }
     }
 
-    fn epoch_done(&mut self) {
+    pub(super) fn epoch_done(&mut self) {
         self.epoch += 1;
         self.pace.epoch_done();
         self.batch = 0;
@@ -432,6 +455,9 @@ impl Epochs {
     fn reach_commit(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
         if self.open {
             self.end_batch(out)?;
+        }
+        if self.journalled {
+            self.check_complete()?;
         }
         while self.batch <= self.config.read_batches {
             self.pass_batch(out)?;
@@ -467,6 +493,7 @@ impl Commit {
     fn rule(self) -> &'static str {
         match self {
             Commit::Images => "images-written",
+            Commit::Durable => "commit-order",
             Commit::Barrier | Commit::Delete | Commit::Collect => "superseded-deleted",
         }
     }
@@ -474,6 +501,7 @@ impl Commit {
     fn words(self) -> &'static str {
         match self {
             Commit::Images => "the images of the epoch",
+            Commit::Durable => "the delta or the checkpoint of the epoch",
             Commit::Barrier | Commit::Delete | Commit::Collect => {
                 "the deletion of what they replace"
             }
@@ -500,13 +528,14 @@ struct Further {
 
 impl Further {
     fn of(config: &RingConfig, pace: &Pace, first_window: bool) -> Self {
+        let unsaid = !pace.tells_batches() && !is_journalled(config);
         Self {
             batches: config.read_batches,
             accesses: config.read_batch.into(),
             writes: config.write_batch.into(),
             prefetch: config.prefetch,
-            movable: first_window && !pace.tells_batches(),
-            splittable: !first_window && !pace.tells_batches(),
+            movable: first_window && unsaid,
+            splittable: !first_window && unsaid,
             epoch: 0,
             batch: 0,
             fetched: false,
@@ -553,6 +582,11 @@ impl Further {
         }
         Ok(false)
     }
+}
+
+/// Whether records say where batches begin.
+fn is_journalled(config: &RingConfig) -> bool {
+    config.vault.as_ref().is_some_and(|vault| vault.journal.is_some())
 }
 
 /// Versions are (opening, tick).

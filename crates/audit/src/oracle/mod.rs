@@ -51,9 +51,12 @@
 //! is due is what the cloud sees of a new proxy; whether there was one its owner knows, so
 //! [`Summary::openings`] and [`Summary::crashes`] are to be held against that.
 
+mod again;
 mod buckets;
+mod chain;
 mod epochs;
 mod fault;
+mod journalled;
 mod pace;
 mod reads;
 mod replay;
@@ -72,6 +75,7 @@ use fogbank_store::trace::{
 };
 
 use self::buckets::{Buckets, Shape};
+use self::chain::Chain;
 use self::epochs::Epochs;
 use self::fault::{Fault, Step, fault};
 use self::pace::Pace;
@@ -84,7 +88,10 @@ pub struct Oracle {
     config: RingConfig,
     shape: Shape,
     epochs: Epochs,
+    /// The vault of a store without a journal.
     vault: Option<Vault>,
+    /// The vault of one with a journal.
+    chain: Option<Chain>,
     /// Without a vault: whether the array was made.
     made: bool,
     /// Whether anything was seen that tells where in the life of the store this is.
@@ -134,7 +141,8 @@ impl Oracle {
             config: ring.clone(),
             shape,
             epochs: Epochs::new(ring.clone(), pace, shape),
-            vault: ring.vault.clone().map(Vault::new),
+            vault: ring.vault.clone().filter(|vault| vault.journal.is_none()).map(Vault::new),
+            chain: chain(ring),
             made: false,
             oriented: false,
             waiting: Vec::new(),
@@ -208,6 +216,10 @@ impl Oracle {
             self.summary.crashes += u32::from(vault.is_up());
             vault.stop();
         }
+        if let Some(chain) = &mut self.chain {
+            self.summary.crashes += u32::from(chain.up);
+            chain.stop();
+        }
         self.epochs.pace.restart();
         self.silence = Silence::No;
     }
@@ -218,6 +230,13 @@ impl Oracle {
             self.silence = Silence::Lied { window };
         }
     }
+}
+
+/// The vault of a store with a journal, if it is one.
+fn chain(config: &RingConfig) -> Option<Chain> {
+    let vault = config.vault.clone()?;
+    let journal = vault.journal.clone()?;
+    Some(Chain::new(vault, journal))
 }
 
 /// Checks a configuration; every derived number then fits its type.
@@ -239,7 +258,13 @@ fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && config.window_cells > 0
         && config.window_chunks > 0;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
-    let pieces = config.vault.as_ref().is_none_or(|vault| vault.pieces > 0);
+    let pieces = config.vault.as_ref().is_none_or(|vault| {
+        vault.pieces > 0 && vault.journal.as_ref().is_none_or(|journal| journal.delta_pieces > 0)
+    });
+    let journalled = config.vault.as_ref().is_some_and(|vault| vault.journal.is_some());
+    if journalled && !config.keep_superseded {
+        return refuse("a store with a journal keeps what an epoch supersedes until its commit");
+    }
     if !sound || !pieces || times.iter().any(|time| *time > TIME_MAX) {
         return refuse("a number is out of its limits");
     }
@@ -265,14 +290,17 @@ impl Oracle {
             fault("unknown-operation", "one cloud and one connection", seen)?;
         }
         self.meet_a_new_proxy(&sent.request);
+        self.meet_an_opening(&sent.request);
         let sibling = self.may_be_sent(&sent.request, sent.at)?;
         let (expected, paced) = self.request(&sent.request, sent.at, sibling, out)?;
         let mut prints = self.spare.pop().unwrap_or_default();
         prints.clear();
-        if let Request::ReadCells { reads } = &sent.request {
-            self.remember(reads, &mut prints);
-        }
-        self.waiting.push(Waiting { id: sent.id, expected, paced, prints });
+        self.note_reads(&sent.request, sibling, &mut prints);
+        let put = match &sent.request {
+            Request::BlobPut { name, .. } if self.chain.is_some() => Some(name.clone()),
+            _ => None,
+        };
+        self.waiting.push(Waiting { id: sent.id, expected, paced, prints, put });
         Ok(())
     }
 
@@ -309,7 +337,8 @@ impl Oracle {
         let sibling = match request {
             Request::ReadCells { .. } | Request::ReadXor { .. } => {
                 let xors = matches!(request, Request::ReadXor { .. });
-                self.epochs.is_sibling(xors, at, self.waiting.is_empty())
+                self.epochs.repeats_sibling()
+                    || self.epochs.is_sibling(xors, at, self.waiting.is_empty())
             }
             _ => false,
         };
@@ -344,6 +373,9 @@ impl Oracle {
         sibling: bool,
         out: &mut dyn Observer,
     ) -> Step<(Expected, bool)> {
+        if self.chain.is_some() {
+            return Ok((self.request_journalled(request, at, sibling, out)?, true));
+        }
         match request {
             Request::CreateArray { array, shape } => {
                 self.create_array(array.0, *shape, at)?;
@@ -391,14 +423,19 @@ impl Oracle {
         if let Err(due) = due {
             return fault("blob-order", due, "create array");
         }
+        self.check_array(array, shape)?;
+        let pace = &mut self.epochs.pace;
+        if self.vault.is_some() { pace.further(at) } else { pace.owners(at) }.map(drop)
+    }
+
+    fn check_array(&self, array: u16, shape: ArrayShape) -> Step {
         let (chunks, cells_per_chunk) = (self.shape.buckets(), self.shape.slots());
         let cell_bytes = self.config.cell_bytes;
         let expected = ArrayShape { chunks, cells_per_chunk, cell_bytes };
         if array != self.config.array || shape != expected {
             return fault("array-shape", format!("{expected:?}"), format!("{array}: {shape:?}"));
         }
-        let pace = &mut self.epochs.pace;
-        if self.vault.is_some() { pace.further(at) } else { pace.owners(at) }.map(drop)
+        Ok(())
     }
 
     fn check_running(&self, seen: &str) -> Step {
@@ -463,6 +500,24 @@ impl Oracle {
         Ok(expected)
     }
 
+    /// Notes the fingerprints that the cells of the reply have to have; with a journal also what was
+    /// read, for it may come again.
+    fn note_reads(&mut self, request: &Request, sibling: bool, prints: &mut Vec<u64>) {
+        let reads = match request {
+            Request::ReadCells { reads } => &reads[..],
+            Request::ReadXor { .. } => &[],
+            _ => return,
+        };
+        if let Some(before) = self.epochs.again.prints() {
+            prints.extend(before);
+            return;
+        }
+        self.remember(reads, prints);
+        if self.chain.is_some() {
+            self.epochs.again.note(request, prints, sibling);
+        }
+    }
+
     /// The fingerprints that the reply has to have.
     fn remember(&self, reads: &[ChunkCells], prints: &mut Vec<u64>) {
         let buckets = &self.epochs.reads.buckets;
@@ -481,6 +536,11 @@ impl Oracle {
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at, waiting.paced);
+        if self.chain.is_some() {
+            self.done_journalled(&waiting, done, reply)?;
+            self.spare.push(waiting.prints);
+            return Ok(());
+        }
         match reply {
             Reply::Failed | Reply::Abandoned => self.silence = Silence::Failed,
             Reply::Lie => {

@@ -28,6 +28,8 @@ pub(super) enum Expected {
     CommitPut,
     /// A count of blobs.
     List,
+    /// A count of chunk versions.
+    Chunks,
 }
 
 /// A request under way.
@@ -39,6 +41,8 @@ pub(super) struct Waiting {
     pub paced: bool,
     /// Fingerprints of the cells of the reply, 0 where they are not known.
     pub prints: Vec<u64>,
+    /// The blob that it puts, where a failure may be looked into.
+    pub put: Option<String>,
 }
 
 /// What a reply came to.
@@ -79,6 +83,7 @@ impl Waiting {
             (Expected::PiecePut, Outcome::Put(true)) => Reply::Sound,
             (Expected::CommitPut, Outcome::Put(done)) => Reply::Put(*done),
             (Expected::List, Outcome::BlobsListed(names)) => Reply::Listed(*names),
+            (Expected::Chunks, Outcome::Listed(versions)) => Reply::Listed(*versions),
             (expected, outcome) => {
                 return fault("reply-fits", format!("{expected:?}"), format!("{outcome:?}"));
             }

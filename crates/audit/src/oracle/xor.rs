@@ -70,12 +70,13 @@ impl XorBatch {
         let mut paths = starts.zip(&self.ends).map(|(start, end)| start as usize..*end as usize);
         let mut path = paths.next();
         let mut start = 0;
-        for (chunk, version, end) in &self.retired {
+        for (at, (chunk, version, end)) in self.retired.iter().enumerate() {
             let cells = &self.cells[start..*end as usize];
             start = *end as usize;
             while let Some(cells) = path.clone().map(|path| &self.paths[path])
                 && reads.is_free()
                 && fits(reads, cells)
+                && !self.wears_out_of_turn(reads, at, cells)
             {
                 take(reads, cells, out)?;
                 path = paths.next();
@@ -84,6 +85,29 @@ impl XorBatch {
             reads.retiring(entry, out, &mut reach)?;
         }
         path.into_iter().chain(paths).try_for_each(|path| take(reads, &self.paths[path], out))
+    }
+}
+
+impl XorBatch {
+    /// Whether a path would wear a bucket out whose reshuffle does not come where it then has to:
+    /// next, or with the next eviction, or right behind it. Such a path comes after that eviction,
+    /// which paths that show nothing have brought about.
+    fn wears_out_of_turn(&self, reads: &Reads, at: usize, cells: &[(u32, u64, u16)]) -> bool {
+        let most = reads.buckets.shape.dummies;
+        let last = |chunk| reads.buckets.get(chunk).is_some_and(|b| b.reads + 1 == most);
+        let mut above = None;
+        let chain = self.retired[at..].iter().map(|(chunk, ..)| *chunk).take_while(|chunk| {
+            let known = reads.buckets.get(*chunk).is_some();
+            let next = known && reads.buckets.live_above(*chunk) == above;
+            above = Some(*chunk);
+            next
+        });
+        let evicted: Vec<u32> = chain.collect();
+        let worn = cells.iter().map(|(chunk, ..)| *chunk).filter(|chunk| last(*chunk));
+        let deepest = worn.rev().find(|chunk| !evicted.contains(chunk));
+        let behind = self.retired.get(at + evicted.len()).map(|(chunk, ..)| *chunk);
+        let evicts = reads.buckets.open() > 0 && !evicted.is_empty();
+        evicts && deepest.is_some() && deepest != behind
     }
 }
 

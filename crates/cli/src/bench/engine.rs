@@ -174,7 +174,8 @@ impl Driver {
             let writes = keys.into_iter().map(|key| self.next_value(key)).collect();
             self.engine.write_batch(writes).await?;
         }
-        Ok(self.engine.commit().await?)
+        self.engine.commit().await?;
+        Ok(())
     }
 
     /// Puts distinct uniform addresses at the front of `keys`.

@@ -50,8 +50,8 @@ impl BatchEngine for MemoryEngine {
         Ok(())
     }
 
-    async fn commit(&mut self) -> Result<()> {
-        Ok(())
+    async fn commit(&mut self) -> Result<Vec<Section>> {
+        Ok(Vec::new())
     }
 
     fn save(&mut self) -> Result<Vec<Section>> {

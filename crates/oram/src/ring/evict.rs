@@ -3,6 +3,20 @@
 //! Paths follow each other in reverse lexicographic order, one every A accesses, whatever the
 //! accesses were. Of every stored bucket of the path exactly Z unread slots are read and the whole
 //! bucket is rewritten; of a bucket that is an image already, nothing is read.
+//!
+//! # No displacement
+//!
+//! At every bucket the blocks that were pulled out of the buckets of the path come before those that
+//! waited in the stash. Then every pulled block finds a place again, so that only an access brings a
+//! block into the stash: what a checkpoint delta rests on. Suppose one were left. It may go to every
+//! level from t to some m, so all of these were filled up with pulled blocks. Let t..=k be the
+//! longest run of levels filled so. Every pulled block that may go below k found a place below k, for
+//! there was room at k + 1. So the Z (k - t + 1) blocks in the run and the one left may not go below
+//! k and were pulled from the run, which held at most Z (k - t + 1). The same argument started at any
+//! level in place of t says that no fewer pulled blocks lie at or below a level than before.
+//!
+//! How many blocks a bucket gets does not depend on which of those that may go there go first, and
+//! neither does the bound on the stash, which counts blocks.
 
 use fogbank_store::ChunkName;
 
@@ -11,6 +25,7 @@ use super::plan::{Fetch, Planner};
 use crate::position::Location;
 use crate::slab::Handle;
 use crate::stash::Held;
+use crate::tree::Tree;
 
 impl Planner {
     /// Pulls the blocks of the next path into the stash, then places what it can.
@@ -19,10 +34,11 @@ impl Planner {
         let leaf = self.geometry.tree.eviction_leaf(self.evictions);
         self.evictions += 1;
         self.tally.evictions += 1;
+        let waiting = self.stash.bin_of(leaf).len(); // what is pulled comes behind
         for level in self.geometry.cached_levels..self.geometry.tree.levels() {
             self.tally.evict_cells += self.pull(level, leaf);
         }
-        self.place_on_path(leaf);
+        self.place_on_path(leaf, waiting);
     }
 
     /// Fetches ahead what the evictions due in the next `accesses` will rewrite: those buckets become
@@ -80,12 +96,14 @@ impl Planner {
         let mut payloads = std::mem::take(&mut self.scratch.payloads);
         payloads.clear();
         payloads.extend(unread.iter().map(|(_, block)| self.pull_block(*block)));
-        let window = self.plan.window(self.window_cells);
-        self.canary.push(&mut window.message, name, &unread);
-        let fetches = unread.iter().zip(&payloads);
-        window
-            .fetches
-            .extend(fetches.map(|((slot, b), payload)| Fetch::of(&name, *slot, *b, *payload)));
+        if !self.dry {
+            let window = self.plan.window(self.window_cells);
+            self.canary.push(&mut window.message, name, &unread);
+            let fetches = unread.iter().zip(&payloads);
+            window
+                .fetches
+                .extend(fetches.map(|((slot, b), payload)| Fetch::of(&name, *slot, *b, *payload)));
+        }
         self.scratch.payloads = payloads;
         self.scratch.unread = unread;
         self.superseded.push(name);
@@ -102,51 +120,38 @@ impl Planner {
     }
 
     /// WriteBucket for every bucket of a path: fills the images from the leaf up, each with up to Z
-    /// blocks that may go there, those that may go deepest first.
-    fn place_on_path(&mut self, leaf: u32) {
-        let (waiting, able) = self.take_bin_by_depth(leaf);
-        let mut next = 0;
+    /// blocks that may go there, pulled ones before the first `waiting` of the bin, and of either
+    /// those that may go deepest first.
+    fn place_on_path(&mut self, leaf: u32, waiting: usize) {
+        let mut bin = std::mem::take(&mut self.scratch.bin);
+        let mut queues = std::mem::take(&mut self.scratch.queues);
+        bin.clear();
+        self.stash.drain_bin(leaf, &mut bin);
+        #[cfg(test)]
+        let waiting = if self.all_alike { bin.len() } else { waiting };
+        let (waiting, pulled) = bin.split_at(waiting);
+        queues[0].fill(self.geometry.tree, leaf, pulled);
+        queues[1].fill(self.geometry.tree, leaf, waiting);
         for n in 0..self.geometry.stored_levels() {
             let level = self.level_to_fill(n);
             let image = self.buckets.head(self.geometry.chunk(level, leaf)).image;
-            while next < able[usize::from(level)] {
-                let Held { block, payload, .. } = waiting[next];
-                let Some(index) = self.images.push(image, Kept { block, payload }) else { break };
-                self.positions.set_location(block, Location::Bucket { level, index });
-                next += 1;
-            }
+            queues.iter_mut().for_each(|queue| self.place_from(queue, image, level));
         }
-        for held in &waiting[next..] {
+        self.displaced += queues[0].rest().len() as u64;
+        for held in queues.iter().flat_map(Queue::rest) {
             let index = self.stash.push(*held);
             self.positions.set_location(held.block, Location::Stash { index });
         }
-        self.scratch.sorted = waiting;
+        (self.scratch.bin, self.scratch.queues) = (bin, queues);
     }
 
-    /// Takes the bin of a path out of the stash, those first that may go deepest; and for every
-    /// level how many of them may go there or deeper.
-    fn take_bin_by_depth(&mut self, leaf: u32) -> (Vec<Held>, Able) {
-        let tree = self.geometry.tree;
-        let mut bin = std::mem::take(&mut self.scratch.bin);
-        bin.clear();
-        self.stash.drain_bin(leaf, &mut bin);
-        let depth = |held: &Held| usize::from(tree.meeting_level(leaf, held.leaf));
-        let mut able: Able = [0; LEVELS_MAX + 1];
-        bin.iter().for_each(|held| able[depth(held)] += 1);
-        for level in (0..LEVELS_MAX).rev() {
-            able[level] += able[level + 1];
+    /// Places what may go to the bucket at `level`, while it has room.
+    fn place_from(&mut self, queue: &mut Queue, image: u32, level: u8) {
+        while let Some(Held { block, payload, .. }) = queue.head(level) {
+            let Some(index) = self.images.push(image, Kept { block, payload }) else { break };
+            self.positions.set_location(block, Location::Bucket { level, index });
+            queue.next += 1;
         }
-        let mut at = able;
-        let mut sorted = std::mem::take(&mut self.scratch.sorted);
-        sorted.clear();
-        sorted.extend_from_slice(&bin); // for its length; every element is overwritten
-        for held in &bin {
-            let deeper = &mut at[depth(held) + 1];
-            sorted[*deeper] = *held;
-            *deeper += 1;
-        }
-        self.scratch.bin = bin;
-        (sorted, able)
     }
 
     /// Which level is filled n-th: the leaf first.
@@ -159,8 +164,44 @@ impl Planner {
     }
 }
 
-/// Levels a tree can have.
+/// More than a tree can have levels.
 const LEVELS_MAX: usize = 32;
 
-/// By level: how many blocks may go there or deeper.
-type Able = [usize; LEVELS_MAX + 1];
+/// Blocks in the order in which an eviction places them: those that may go deepest first.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    blocks: Vec<Held>,
+    able: [usize; LEVELS_MAX], // by level: how many may go there or deeper
+    next: usize,
+}
+
+impl Queue {
+    /// Queues `blocks` for the path to `leaf`.
+    fn fill(&mut self, tree: Tree, leaf: u32, blocks: &[Held]) {
+        let depth = |held: &Held| usize::from(tree.meeting_level(leaf, held.leaf));
+        self.next = 0;
+        self.able = [0; LEVELS_MAX];
+        blocks.iter().for_each(|held| self.able[depth(held)] += 1);
+        for level in (0..LEVELS_MAX - 1).rev() {
+            self.able[level] += self.able[level + 1];
+        }
+        let mut at = self.able;
+        self.blocks.clear();
+        self.blocks.extend_from_slice(blocks); // for its length; every element is overwritten
+        for held in blocks {
+            let deeper = &mut at[depth(held) + 1];
+            self.blocks[*deeper] = *held;
+            *deeper += 1;
+        }
+    }
+
+    /// The next block, if it may go to `level`.
+    fn head(&self, level: u8) -> Option<Held> {
+        (self.next < self.able[usize::from(level)]).then(|| self.blocks[self.next])
+    }
+
+    /// What has not been placed.
+    fn rest(&self) -> &[Held] {
+        &self.blocks[self.next..]
+    }
+}

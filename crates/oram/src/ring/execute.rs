@@ -34,9 +34,7 @@ impl RingEngine {
             self.spare = plan;
             self.spare.clear();
         }
-        for handle in self.planner.retired.drain(..) {
-            self.planner.handles.release(handle);
-        }
+        self.planner.release_retired();
         Ok(())
     }
 

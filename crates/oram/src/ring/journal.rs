@@ -3,8 +3,8 @@
 //! A proxy that dies after asking for cells must, when it recovers, ask for exactly the same cells:
 //! other dummies on the same path would show where the block was. What a batch reads is a function
 //! of the last committed state and of (block, leaf) of every request; so that is the record, and it
-//! has one size a kind. A write batch reads what the evictions due in it read, which needs no more
-//! than the fact that it began.
+//! has one size, whatever its kind. A write batch reads what the evictions due in it read, which needs
+//! no more than the fact that it began; zeros make its record as long as the others.
 //!
 //! Paper: Obladi section 8; the exact replay is what its security argument asks for.
 
@@ -23,7 +23,7 @@ const REQUEST_BYTES: usize = 8;
 #[async_trait]
 pub trait ReadJournal: Send + Sync {
     /// Returns once `record` is durable. Records hold block ids and leaves: they are secret and have
-    /// to be sealed. Every read batch has a record of one length, every write batch of another.
+    /// to be sealed. All records of a store have one length.
     ///
     /// # Errors
     /// Any error stops the engine before it reads.
@@ -32,7 +32,7 @@ pub trait ReadJournal: Send + Sync {
 
 /// The record of a read batch: kind, then (block, leaf) of every request in the order of planning.
 pub(super) fn read_record(requests: &[Request]) -> Vec<u8> {
-    let mut record = Vec::with_capacity(1 + requests.len() * REQUEST_BYTES);
+    let mut record = Vec::with_capacity(record_bytes(requests.len()));
     record.push(READ_BATCH);
     for request in requests {
         record.extend(request.block.to_le_bytes());
@@ -41,25 +41,42 @@ pub(super) fn read_record(requests: &[Request]) -> Vec<u8> {
     record
 }
 
-/// The record of a write batch.
-pub(super) fn write_record() -> Vec<u8> {
-    vec![WRITE_BATCH]
+/// The record of a write batch, as long as that of a batch of `read_batch` requests.
+pub(super) fn write_record(read_batch: usize) -> Vec<u8> {
+    let mut record = vec![0; record_bytes(read_batch)];
+    record[0] = WRITE_BATCH;
+    record
+}
+
+/// Whether `record` is that of a write batch.
+pub fn is_write_record(record: &[u8]) -> bool {
+    record.first() == Some(&WRITE_BATCH)
+}
+
+/// Bytes of every journal record of a store whose read batches have `read_batch` slots.
+pub fn record_bytes(read_batch: usize) -> usize {
+    1 + read_batch * REQUEST_BYTES
 }
 
 impl RingEngine {
-    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: first
-    /// the restored checkpoint, then record by record. Blocks found get fresh leaves; a write batch
+    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: the
+    /// restored checkpoint, the epochs committed since ([`RingEngine::replay_epoch`]), then record by
+    /// record. Blocks found get fresh leaves; a write batch
     /// is replayed without its writes, so it has to be the last batch of its epoch. Nothing is
     /// journalled, for it is in the journal.
     ///
     /// # Errors
     /// [`Error::Caller`] if `record` is none of this store; otherwise as for a batch.
     pub async fn replay(&mut self, record: &[u8]) -> Result<()> {
+        if record.len() != record_bytes(self.settings.shape.read_batch) {
+            return Err(not_a_record());
+        }
         let requests = match record {
-            [WRITE_BATCH] => None,
+            [WRITE_BATCH, zeros @ ..] if zeros.iter().all(|byte| *byte == 0) => None,
             [READ_BATCH, requests @ ..] => Some(self.parse(requests)?),
             _ => return Err(not_a_record()),
         };
+        self.check_room(requests.is_some())?;
         self.begin()?;
         let result = match requests {
             Some(requests) => self.read_paths_of(&requests, 0).await.map(drop),
@@ -68,11 +85,8 @@ impl RingEngine {
         self.finish(result)
     }
 
-    fn parse(&self, record: &[u8]) -> Result<Vec<Request>> {
-        if record.len() != self.settings.shape.read_batch * REQUEST_BYTES {
-            return Err(not_a_record());
-        }
-        let requests = record.chunks_exact(REQUEST_BYTES).map(|bytes| {
+    fn parse(&self, requests: &[u8]) -> Result<Vec<Request>> {
+        let requests = requests.chunks_exact(REQUEST_BYTES).map(|bytes| {
             let number = |at: usize| {
                 bytes[at..].first_chunk().map_or(u32::MAX, |number| u32::from_le_bytes(*number))
             };

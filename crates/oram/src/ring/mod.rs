@@ -17,7 +17,8 @@
 //!    its block into the stash under a fresh leaf and makes an old copy stale. The evictions that
 //!    fall due read as above, or were read with the last read batch if the settings say so.
 //! 5. At the commit every bucket rewritten in the epoch is written once, under a new version and a
-//!    fresh order of its slots; when that is durable the versions it replaces are deleted.
+//!    fresh order of its slots; when that is durable the versions it replaces are deleted. If epochs
+//!    are logged, the commit returns what the epoch changed, in sections of public lengths.
 //!
 //! # Invariants
 //!
@@ -42,10 +43,12 @@
 //! Paper: Obladi, sections 4 (Ring ORAM), 6.3 (dummiless writes), 7 (parallel execution).
 
 mod bucket;
+mod delta;
 mod evict;
 mod execute;
 mod journal;
 mod plan;
+mod replay;
 mod reshuffle;
 mod settings;
 mod state;
@@ -55,9 +58,9 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "canaries")]
 pub(crate) use bucket::mark;
-pub use journal::ReadJournal;
+pub use delta::delta_lengths;
+pub use journal::{ReadJournal, is_write_record, record_bytes};
 pub use plan::WINDOW_BYTES;
 pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
@@ -71,6 +74,7 @@ use fogbank_env::{Randomness, compute};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ChunkName, Store};
 
+use self::delta::EpochLog;
 use self::execute::blame;
 use self::plan::{Plan, Planner, Request};
 use self::stats::Moved;
@@ -86,6 +90,7 @@ pub struct RingEngine {
     planner: Planner,
     slab: Slab,
     journal: Option<Box<dyn ReadJournal>>,
+    log: Option<EpochLog>,
     tick: u64,
     batches: usize, // read batches since the last commit
     moved: Moved,
@@ -101,6 +106,7 @@ impl BatchEngine for RingEngine {
 
     async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>> {
         self.check_addresses(addresses, self.settings.shape.read_batch)?;
+        self.check_room(true)?;
         self.begin()?;
         let result = self.read_padded(addresses).await;
         self.finish(result)
@@ -108,15 +114,15 @@ impl BatchEngine for RingEngine {
 
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         self.check_writes(&writes)?;
+        self.check_room(false)?;
         self.begin()?;
         let result = self.write_padded(writes).await;
         self.finish(result)
     }
 
-    async fn commit(&mut self) -> Result<()> {
+    async fn commit(&mut self) -> Result<Vec<Section>> {
         self.begin()?;
-        let result = self.write_back().await;
-        self.batches = 0;
+        let result = self.end_epoch().await;
         self.finish(result)
     }
 
@@ -156,6 +162,9 @@ impl RingEngine {
         //    the epoch's buffer this goes on to the end of the batch; without, to the next rewrite.
         let mut rest = requests;
         self.batches += 1;
+        if let Some(log) = &mut self.log {
+            log.begin_reads(requests.len());
+        }
         while !rest.is_empty() {
             let planned = compute(|| self.plan_until_rewrite(rest, &mut found));
             rest = &rest[planned..];
@@ -169,7 +178,7 @@ impl RingEngine {
 
     async fn write_padded(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         if let Some(journal) = &mut self.journal {
-            journal.append(&journal::write_record()).await?;
+            journal.append(&journal::write_record(self.settings.shape.read_batch)).await?;
         }
         self.write_slots(writes).await
     }
@@ -177,14 +186,21 @@ impl RingEngine {
     async fn write_slots(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         let mut writes = writes.into_iter();
         let slots = self.settings.shape.write_batch;
+        if let Some(log) = &mut self.log {
+            log.begin_writes(slots);
+        }
         for _ in 0..self.planner.canary.write_slots(slots, writes.len()) {
             // 1. A block goes to the stash under a fresh leaf; its old copy is stale.
             let write = writes.next();
+            let block = write.as_ref().map_or(mark::DUMMY, |(address, _)| address.0);
             self.planner.tally.real_accesses += u64::from(write.is_some());
             match write {
                 Some((address, Some(value))) => self.put(address.0, &value),
                 Some((address, None)) => self.planner.forget(address.0),
                 None => {}
+            }
+            if let Some(log) = &mut self.log {
+                log.note_write(block, self.planner.mapped_to(block));
             }
             // 2. Real or padding, it counts; the eviction may fall due.
             self.planner.count_access();
@@ -206,16 +222,32 @@ impl RingEngine {
     ) -> usize {
         for (planned, request) in requests.iter().enumerate() {
             let payload = self.planner.access(request);
+            if let Some(log) = &mut self.log {
+                let fresh = payload.and_then(|_| self.planner.mapped_to(request.block));
+                log.note_read(request, fresh);
+            }
             found.extend(payload.map(|payload| (request.reply, payload)));
             if !self.settings.epoch_buffer && !self.planner.images.is_empty() {
                 return planned + 1;
             }
         }
+        self.prefetch_if_last();
+        requests.len()
+    }
+
+    /// After the last read batch of an epoch: fetches ahead what its write batch will evict.
+    fn prefetch_if_last(&mut self) {
         let last = self.batches == self.settings.read_batches;
         if self.settings.prefetch && self.settings.epoch_buffer && last {
             self.planner.prefetch_evictions(self.settings.shape.write_batch);
         }
-        requests.len()
+    }
+
+    /// The commit of the epoch, and its delta.
+    async fn end_epoch(&mut self) -> Result<Vec<Section>> {
+        self.write_back().await?;
+        self.batches = 0;
+        compute(|| self.take_delta())
     }
 
     /// Copies the payloads that were found into the reply.
@@ -262,8 +294,9 @@ impl RingEngine {
     }
 
     /// The engine as it was when `sections` were saved, in a later opening with the keys of all
-    /// openings before. `randomness` must be fresh. What was read since is repeated by
-    /// [`RingEngine::replay`], before anything else.
+    /// openings before. `randomness` must be fresh. Epochs committed since are repeated by
+    /// [`RingEngine::replay_epoch`] and what was read after them by [`RingEngine::replay`], before
+    /// anything else.
     ///
     /// # Errors
     /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
@@ -290,10 +323,16 @@ impl RingEngine {
         randomness: &Randomness,
     ) -> Result<Self> {
         let geometry = settings.geometry()?;
+        if settings.log_epochs && !settings.epoch_buffer {
+            return Err(Error::Caller(
+                "without the epoch's buffer there is no log of epochs".into(),
+            ));
+        }
         let xor = settings.xor && store.xor().is_some();
         Ok(Self {
             planner: Planner::new(geometry, &settings, xor, randomness),
             slab: Slab::new(geometry.plaintext_bytes()),
+            log: settings.log_epochs.then(EpochLog::default),
             settings,
             store,
             keys,

@@ -11,6 +11,7 @@ use fogbank_store::{ArrayId, CellReads, ChunkName};
 use rand_core::Rng;
 
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
+use super::evict::Queue;
 use super::settings::RingSettings;
 use crate::canary::Canary;
 use crate::geometry::{Geometry, opening_of, tick_of};
@@ -152,6 +153,15 @@ pub(super) struct Planner {
     /// The wrong eviction that the stash test has to catch.
     #[cfg(test)]
     pub(super) shallow_first: bool,
+    /// The eviction that places what waited like what it pulled, which the delta test has to catch.
+    #[cfg(test)]
+    pub(super) all_alike: bool,
+    /// Blocks that an eviction pulled and found no place for: none, see `evict`.
+    pub(super) displaced: u64,
+    /// Whether accesses are replayed: what they read is not asked for again.
+    pub(super) dry: bool,
+    /// The fresh leaf of the next block that gets one, if a log says which; drawn if not.
+    pub(super) given: Option<u32>,
     full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
     pub(super) window_cells: usize,
     pub(super) canary: Canary,
@@ -167,7 +177,7 @@ pub(super) struct Scratch {
     pub unread: Vec<(u16, u32)>,
     pub payloads: Vec<Handle>,
     pub bin: Vec<Held>,
-    pub sorted: Vec<Held>,
+    pub queues: [Queue; 2],
 }
 
 impl Planner {
@@ -190,6 +200,11 @@ impl Planner {
             scratch: Scratch::default(),
             #[cfg(test)]
             shallow_first: false,
+            #[cfg(test)]
+            all_alike: false,
+            displaced: 0,
+            dry: false,
+            given: None,
             full: Vec::new(),
             window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1),
             canary: Canary::default(),
@@ -237,7 +252,7 @@ impl Planner {
     /// and an old copy becomes stale.
     pub fn put(&mut self, block: u32, payload: Handle) {
         self.forget(block);
-        let fresh = uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary);
+        let fresh = self.fresh_leaf();
         let leaf = self.canary.note_write(block, self.evictions).unwrap_or(fresh);
         self.hold(Held { block, leaf, payload });
     }
@@ -288,9 +303,14 @@ impl Planner {
         }
         let payload = payload?;
         self.canary.note_read(request.block, request.leaf, self.evictions);
-        let leaf = uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary);
+        let leaf = self.fresh_leaf();
         self.hold(Held { block: request.block, leaf, payload });
         Some(payload)
+    }
+
+    fn fresh_leaf(&mut self) -> u32 {
+        let given = self.given.take();
+        given.unwrap_or_else(|| uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary))
     }
 
     /// Reads one bucket of a path: the block at `index` or a dummy. An image answers without a
@@ -314,6 +334,9 @@ impl Planner {
             self.full.push((level, request.leaf));
         }
         let name = ChunkName { array: self.array, chunk, version: head.version };
+        if self.dry {
+            return self.take_unasked(chunk, index);
+        }
         let reads = match self.xor {
             true => &mut self.plan.paths,
             false => self.plan.window(self.window_cells),
@@ -333,6 +356,16 @@ impl Planner {
                 None
             }
         }
+    }
+
+    /// As a read of the bucket at `chunk` that is not sent.
+    fn take_unasked(&mut self, chunk: u32, index: Option<u16>) -> Option<Handle> {
+        let Some(index) = index else {
+            self.buckets.head_mut(chunk).next_dummy += 1;
+            return None;
+        };
+        self.buckets.take_real(chunk, index);
+        Some(self.handles.claim())
     }
 
     /// Marks where the cells of one XORed path end; a path without cells asks for nothing.
@@ -374,6 +407,18 @@ impl Planner {
     /// Whether a canary keeps the block's path from being read.
     fn is_served_as_residue(&self, block: u32) -> bool {
         self.canary.serves_residue(block, self.positions.location(block), self.evictions)
+    }
+
+    /// The leaf a block is mapped to; none for a dummy.
+    pub(super) fn mapped_to(&self, block: u32) -> Option<u32> {
+        if block == mark::DUMMY { None } else { self.positions.leaf(block) }
+    }
+
+    /// Gives payloads back that no planned read can fill any more.
+    pub(super) fn release_retired(&mut self) {
+        for handle in self.retired.drain(..) {
+            self.handles.release(handle);
+        }
     }
 
     /// Takes a block into the stash.

@@ -30,6 +30,9 @@ pub struct RingSettings {
     /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for owners
     /// who must be able to go back to the last checkpoint. False deletes them with each commit.
     pub keep_superseded: bool,
+    /// Keep a log of each epoch, so that [`crate::BatchEngine::commit`] returns a delta. An epoch then
+    /// has at most `read_batches` read batches and one write batch. Needs `epoch_buffer`.
+    pub log_epochs: bool,
 }
 
 impl RingSettings {
@@ -46,6 +49,7 @@ impl RingSettings {
             prefetch: false,
             xor: false,
             keep_superseded: false,
+            log_epochs: false,
         }
     }
 

@@ -10,6 +10,8 @@
 //! | 4 | every bucket: block ids or marks, unused ones zero | 4 Z a bucket |
 //! | 5 | stash: count, then (block id, value) | 4 + (4 + value bytes) * bound |
 //!
+//! The sections of an epoch's delta have the tags 6 to 8 (`delta`).
+//!
 //! Orders of slots are not saved: they follow from key, place and version. Nor is where a block is:
 //! that follows from sections 4 and 5.
 
@@ -266,10 +268,10 @@ fn restore_orders(planner: &mut Planner, keys: &KeyRing) -> Result<()> {
     if all_known { Ok(()) } else { Err(torn()) }
 }
 
-fn exact(tag: u16, data: Vec<u8>) -> Section {
+pub(super) fn exact(tag: u16, data: Vec<u8>) -> Section {
     Section { tag, padded_len: data.len(), data }
 }
 
-fn torn() -> Error {
+pub(super) fn torn() -> Error {
     Error::Bug("the checkpoint does not hold together".into())
 }

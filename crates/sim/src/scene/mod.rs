@@ -13,9 +13,11 @@
 mod alone;
 mod canary;
 mod clients;
+mod death;
 mod hold;
 mod leaks;
 mod liar;
+mod lives;
 mod shape;
 mod stage;
 mod vault;
@@ -28,6 +30,7 @@ use std::time::Duration;
 use fogbank_store::{LieRule, Link};
 
 pub use canary::Canary;
+pub use death::{Death, Fate};
 pub use hold::Hold;
 pub use liar::LIE;
 pub use shape::Shape;
@@ -57,6 +60,8 @@ pub struct Scene {
     pub hold: Option<Hold>,
     /// A reply that is forged. The trace marks the moment with `lie` and how many that makes.
     pub lie: Option<LieRule>,
+    /// Where the proxy stops midway.
+    pub death: Option<Death>,
     /// What is leaked on purpose; nothing if `None`.
     pub canary: Option<Canary>,
 }
@@ -70,6 +75,8 @@ pub enum Cast {
     Proxy,
     /// Transactions over the engine, in a store that is created before and closed after.
     Vault,
+    /// The same in a store that keeps a journal: it is opened after any stop.
+    Journalled,
 }
 
 impl Scene {
@@ -85,6 +92,7 @@ impl Scene {
             link: Link { round_trip: Duration::from_millis(4), ..Link::instant() },
             hold: None,
             lie: None,
+            death: None,
             canary: None,
         }
     }
@@ -160,9 +168,28 @@ pub fn record_openings<P: AsRef<Path>>(
     paths.map(|(opening, path)| record_on(scene, &ground, (opening, path.as_ref()))).collect()
 }
 
+/// Plays a [`Cast::Journalled`] scene once for every path and death, each time opening the store as
+/// the time before has left it, with a trace of each.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_lives<P: AsRef<Path>>(
+    scene: &Scene,
+    lives: &[(P, Option<Death>)],
+) -> Result<Vec<Played>, SceneError> {
+    let ground = Ground::default();
+    let lives = (0..).zip(lives);
+    let played = lives.map(|(opening, (path, death))| {
+        let scene = Scene { death: *death, ..scene.clone() };
+        record_on(&scene, &ground, (opening, path.as_ref()))
+    });
+    played.collect()
+}
+
 fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Played, SceneError> {
     let vault = match scene.cast {
         Cast::Vault => Some(run(vault::vault_sizes(&scene.shape))??),
+        Cast::Journalled => Some(vault::journalled_sizes(&scene.shape)?),
         Cast::Engine | Cast::Proxy => None,
     };
     run(async {
@@ -170,6 +197,7 @@ fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Pl
         let (stopped, secret) = match scene.cast {
             Cast::Engine => alone::play(scene, &stage).await?,
             Cast::Proxy | Cast::Vault => whole::play(scene, &stage).await?,
+            Cast::Journalled => lives::play(scene, &stage).await?,
         };
         let events = stage.finish()?;
         Ok(Played { events, stopped, secret })

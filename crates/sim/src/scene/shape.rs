@@ -118,7 +118,8 @@ impl Shape {
             epoch_buffer: settings.epoch_buffer,
             prefetch: settings.prefetch,
             xor: settings.xor,
-            keep_superseded: settings.keep_superseded,
+            keep_superseded: settings.keep_superseded
+                || vault.as_ref().is_some_and(|vault| vault.journal.is_some()),
             vault,
         };
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })

@@ -9,13 +9,15 @@ use fogbank_oram::ring::RingEngine;
 use fogbank_seal::KeyRing;
 use fogbank_store::trace::{TraceOptions, TraceWriter, VaultConfig};
 use fogbank_store::{Delay, Paced, Recorded, Store};
+use tokio::sync::Notify;
 
 use super::canary::Canary;
+use super::death::Dying;
 use super::hold::Holding;
 use super::leaks::{Hasty, Keeping};
 use super::liar::Liar;
 use super::vault::Ground;
-use super::{Scene, SceneError};
+use super::{Cast, Scene, SceneError};
 
 /// What users' clocks show when a scene begins.
 const WALL_ORIGIN_MS: u64 = 1_700_000_000_000;
@@ -29,9 +31,11 @@ pub(super) struct Stage<'a> {
     /// The recorded store, for the vault.
     store: Arc<dyn Store>,
     /// The same, with departures at points, for the engine.
-    paced: Arc<dyn Store>,
+    pub paced: Arc<dyn Store>,
+    /// Told when the proxy has died.
+    pub dead: Arc<Notify>,
     trace: TraceWriter,
-    ground: &'a Ground,
+    pub ground: &'a Ground,
 }
 
 impl<'a> Stage<'a> {
@@ -50,11 +54,14 @@ impl<'a> Stage<'a> {
         let jitter = random.stream(Purpose::Faults);
         let far = Delay::new(ground.store.clone(), clock.clone(), scene.link.clone(), jitter);
         let held = Holding::new(far, clock.clone(), scene.hold);
+        let dead = Arc::new(Notify::new());
+        let held = Dying::sent(held, scene.death, dead.clone());
         let store: Arc<dyn Store> = match scene.lie {
             None => Arc::new(Recorded::new(held, trace.clone())),
             rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
         };
-        let paced = Paced::new(store.clone(), clock.clone(), scene.shape.quantum());
+        let calls = Dying::unsent(store.clone(), scene.death, dead.clone());
+        let paced = Paced::new(calls, clock.clone(), scene.shape.quantum());
         let paced: Arc<dyn Store> = match scene.canary {
             Some(Canary::ReplyEarly) => {
                 let usual = scene.shape.quantum() + 2 * scene.link.round_trip;
@@ -64,7 +71,7 @@ impl<'a> Stage<'a> {
             Some(Canary::CiphertextKept) => Arc::new(Keeping::new(paced, scene.shape.cell_bytes())),
             _ => Arc::new(paced),
         };
-        Ok(Self { clock, random, store, paced, trace, ground })
+        Ok(Self { clock, random, store, paced, dead, trace, ground })
     }
 
     /// The vault of the scene, and what it held.
@@ -85,7 +92,9 @@ impl<'a> Stage<'a> {
             _ => self.random.clone(),
         };
         let (store, mut settings) = (self.paced.clone(), scene.shape.ring_settings());
-        settings.keep_superseded |= scene.canary == Some(Canary::SupersededKept);
+        let journalled = scene.cast == Cast::Journalled;
+        settings.keep_superseded |= journalled || scene.canary == Some(Canary::SupersededKept);
+        settings.log_epochs = journalled;
         settings.epoch_buffer &= scene.canary != Some(Canary::WrittenThrough);
         let mut engine = match saved {
             [] => RingEngine::create(store, keys, settings, &random).await?,

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Section, Vault};
+use fogbank_durable::{
+    MemoryRegister, Opening, Pieces, Recovered, Section, Vault, VaultSettings, commit_bytes,
+    journal_bytes,
+};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
-use fogbank_store::trace::VaultConfig;
+use fogbank_store::trace::{JournalConfig, VaultConfig};
 use fogbank_store::{MemoryStore, Store};
 use fogbank_txn::{Components, Proxy};
 use rand_core::Rng;
@@ -49,6 +52,65 @@ impl Ground {
     }
 }
 
+/// From one full checkpoint to the next.
+const FULL_EVERY: u64 = 4;
+
+impl Ground {
+    /// Opens the store with a journal, whatever became of it; creates it if there is none. `random`
+    /// as for [`Ground::open`].
+    pub async fn recover(
+        &self,
+        store: Arc<dyn Store>,
+        shape: &Shape,
+        (first, random): (&Randomness, &Randomness),
+    ) -> Result<(Vault, Recovered), SceneError> {
+        let master = master_key(first);
+        let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
+        let opening = Opening {
+            store,
+            register: self.register.clone(),
+            master: &master,
+            random,
+            settings: VaultSettings { record_bytes, full_every: FULL_EVERY },
+            accept_rollback_risk: false,
+        };
+        if Vault::claimed_config(&*self.store).await?.is_some() {
+            return Ok(opening.recover().await?);
+        }
+        let vault = opening.create(shape.public(None)?.encode()).await?;
+        let (full, deltas, journal) = (Vec::new(), Vec::new(), Vec::new());
+        Ok((vault, Recovered { full, deltas, journal, epoch: 0 }))
+    }
+}
+
+/// The sizes of the objects of a store with a journal.
+pub(super) fn journalled_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
+    let (settings, batch) = (shape.ring_settings(), &shape.batch);
+    let of_engine = fogbank_oram::ring::checkpoint_lengths(&settings.geometry()?);
+    let budget = shape.proxy_settings().key_budget_bytes;
+    let of_proxy = fogbank_txn::checkpoint_lengths(batch, budget);
+    let full = Pieces::of(of_engine.into_iter().chain(of_proxy));
+    let of_engine = fogbank_oram::ring::delta_lengths(&settings)?;
+    let of_proxy = fogbank_txn::delta_length(batch);
+    let delta = Pieces::of_delta(of_engine.into_iter().chain([of_proxy]));
+    let config_bytes = shape.public(None)?.encode().len();
+    let record_bytes = fogbank_oram::ring::record_bytes(batch.read_batch);
+    Ok(VaultConfig {
+        commit_bytes: commit_bytes(config_bytes, 1),
+        commit_bytes_an_opening: size_of::<Salt>() as u64,
+        piece_bytes: full.bytes,
+        pieces: full.count,
+        last_piece_bytes: full.last_bytes,
+        journal: Some(JournalConfig {
+            record_bytes: journal_bytes(record_bytes),
+            delta_piece_bytes: delta.bytes,
+            delta_pieces: delta.count,
+            delta_last_piece_bytes: delta.last_bytes,
+            full_every: FULL_EVERY,
+        }),
+    })
+}
+
 /// The master key of a scene.
 fn master_key(random: &Randomness) -> MasterKey {
     let mut bytes = [0; 32];
@@ -86,5 +148,6 @@ pub(super) async fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError
         piece_bytes: length(pieces.first().map_or("", String::as_str)).await?,
         pieces: pieces.len() as u32,
         last_piece_bytes: length(pieces.last().map_or("", String::as_str)).await?,
+        journal: None,
     })
 }

@@ -62,7 +62,7 @@ pub(super) async fn play(
 }
 
 /// In the middle of the last epoch with clients.
-fn end_of(scene: &Scene, now: Nanos) -> Nanos {
+pub(super) fn end_of(scene: &Scene, now: Nanos) -> Nanos {
     let interval = scene.shape.interval.as_nanos() as Nanos;
     let points = (scene.shape.read_batches as Nanos + 1) * Nanos::from(scene.epochs);
     now.next_multiple_of(interval) + points * interval - interval / 2
@@ -84,7 +84,7 @@ pub(super) async fn close(
     Ok(vault.close(&sections).await?)
 }
 
-fn figures(metrics: &Metrics) -> SecretFigures {
+pub(super) fn figures(metrics: &Metrics) -> SecretFigures {
     let secret = |name| metrics.gauge(Visibility::Secret, name).get();
     SecretFigures {
         reads: secret("blocks_read"),

@@ -5,6 +5,8 @@
 mod canaries;
 mod exact;
 mod histories;
+mod lives;
+mod spoiled;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, audit};

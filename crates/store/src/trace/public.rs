@@ -93,6 +93,24 @@ pub struct VaultConfig {
     pub pieces: u32,
     /// Bytes of the last.
     pub last_piece_bytes: u64,
+    /// What a store that keeps a journal has besides; `None` for one without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalConfig>,
+}
+
+/// Sizes of the objects with which a store is kept from batch to batch and from epoch to epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalConfig {
+    /// Bytes of every journal record.
+    pub record_bytes: u64,
+    /// Bytes of all pieces of an epoch's delta but the last.
+    pub delta_piece_bytes: u64,
+    /// How many pieces.
+    pub delta_pieces: u32,
+    /// Bytes of the last.
+    pub delta_last_piece_bytes: u64,
+    /// From one full checkpoint to the next, in epochs.
+    pub full_every: u64,
 }
 
 impl PublicConfig {

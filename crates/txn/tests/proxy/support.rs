@@ -107,11 +107,12 @@ impl BatchEngine for MapEngine {
         Ok(())
     }
 
-    async fn commit(&mut self) -> Result<()> {
+    async fn commit(&mut self) -> Result<Vec<Section>> {
         check(self.written, "a write before the commit")?;
         self.written = false;
         self.reads_in_epoch = 0;
-        self.note(Call::Commit).await
+        self.note(Call::Commit).await?;
+        Ok(Vec::new())
     }
 
     fn save(&mut self) -> Result<Vec<Section>> {

@@ -76,6 +76,16 @@ async fn with_xored_paths() {
     conformance::run(|shape| make(shape, cached)).await;
 }
 
+#[tokio::test]
+async fn with_logged_epochs() {
+    let adjust = |s: &mut RingSettings| {
+        s.bucket = Some(BucketShape::PROVEN[0]);
+        s.read_batches = 1100; // as many as the suite makes in one epoch
+        s.log_epochs = true;
+    };
+    conformance::run(|shape| make(shape, adjust)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_several_threads() {
     conformance::run(|shape| make(shape, |s| s.bucket = Some(BucketShape::PROVEN[1]))).await;

@@ -2,10 +2,12 @@
 
 mod cloud;
 mod data;
+mod epochs;
 mod figures;
 mod lies;
 mod oracle;
 mod recovery;
+mod replay_time;
 mod trace;
 
 use std::sync::{Arc, Mutex};

@@ -44,7 +44,7 @@ impl BatchEngine for Undoing {
         self.inner.write_batch(writes).await
     }
 
-    async fn commit(&mut self) -> Result<()> {
+    async fn commit(&mut self) -> Result<Vec<Section>> {
         self.inner.commit().await
     }
 

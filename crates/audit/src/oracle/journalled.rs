@@ -1,0 +1,282 @@
+//! A store that keeps a journal: every call in its turn, the vault's and the engine's.
+//!
+//! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum past
+//! the end of the one before, but for the first of a batch, which has its point of the grid, and the
+//! first of an opening and of a closing, which come when somebody wants them.
+
+use fogbank_env::Nanos;
+use fogbank_store::ChunkName;
+use fogbank_store::trace::{Blame, Done, Outcome, Request};
+
+use super::chain::{Looked, Next};
+use super::fault::{Step, fault};
+use super::replies::{Expected, Reply, Waiting};
+use super::vault::{COMMIT, Kept};
+use super::{Oracle, Silence, Stop};
+use crate::{Observation, Observer};
+
+/// Requests.
+impl Oracle {
+    /// A get of the commit record that is not due is a new proxy.
+    pub(super) fn meet_an_opening(&mut self, request: &Request) {
+        let Some(chain) = &self.chain else { return };
+        let looks = matches!(request, Request::BlobGet { name } if name == COMMIT);
+        if looks && !chain.doubts(COMMIT) {
+            self.stop();
+        }
+    }
+
+    /// Holds a request against what is due. Returns the reply it has to have.
+    pub(super) fn request_journalled(
+        &mut self,
+        request: &Request,
+        at: Nanos,
+        sibling: bool,
+        out: &mut dyn Observer,
+    ) -> Step<Expected> {
+        self.epochs.begin_recorded(out);
+        match request {
+            Request::ReadCells { reads } => {
+                self.check_due(Next::Batches, "a read")?;
+                if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
+                    self.epochs.read(reads, at, sibling, out)?;
+                }
+                Ok(Expected::Cells)
+            }
+            Request::ReadXor { reads, groups } => {
+                self.check_due(Next::Batches, "a read")?;
+                if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
+                    self.epochs.read_paths(reads, groups, at, sibling, out)?;
+                }
+                Ok(Expected::Combined(groups.len()))
+            }
+            Request::WriteChunks { writes } => {
+                self.check_due(Next::Batches, "images")?;
+                self.epochs.write(writes, at, out)?;
+                Ok(Expected::Done)
+            }
+            Request::CreateArray { array, shape } => {
+                self.check_due(Next::Array, "create array")?;
+                self.check_array(array.0, *shape)?;
+                self.epochs.pace.further(at)?;
+                Ok(Expected::Done)
+            }
+            Request::ListChunks { array } if array.0 == self.config.array => {
+                self.check_due(Next::SweepList, "list chunks")?;
+                self.epochs.pace.further(at)?;
+                Ok(Expected::Chunks)
+            }
+            Request::DeleteChunks { chunks } => self.delete_chunks(chunks, at),
+            Request::Barrier => self.barrier_journalled(at, out),
+            Request::BlobGet { .. }
+            | Request::BlobPut { .. }
+            | Request::BlobDelete { .. }
+            | Request::BlobList { .. } => self.blob_journalled(request, at, out),
+            _ => {
+                let seen = format!("{:?}", request.operation());
+                fault("unknown-operation", "an operation of the protocol", seen)
+            }
+        }
+    }
+
+    fn check_due(&self, next: Next, seen: &str) -> Step {
+        match &self.chain {
+            Some(chain) if chain.next == next => Ok(()),
+            // The sweep, or an epoch that goes on by itself, before the open one is at its end.
+            Some(chain) if chain.next == Next::Batches && chain.recovers => {
+                self.epochs.check_complete()?;
+                chain.out_of_order(seen)
+            }
+            Some(chain) => chain.out_of_order(seen),
+            None => fault("unknown-operation", "no journal", seen),
+        }
+    }
+
+    fn delete_chunks(&mut self, chunks: &[ChunkName], at: Nanos) -> Step<Expected> {
+        match self.chain.as_ref().map(|chain| chain.next) {
+            Some(Next::CollectChunks) => self.epochs.collect(chunks, at)?,
+            Some(Next::SweepDelete) => self.epochs.sweep(chunks, at)?,
+            Some(Next::Batches) => {
+                return fault("commit-order", "the commit before", "a deletion of chunks");
+            }
+            _ => self.check_due(Next::CollectChunks, "a deletion of chunks")?,
+        }
+        Ok(Expected::Done)
+    }
+
+    fn barrier_journalled(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
+        match &self.chain {
+            Some(chain) if chain.next != Next::Batches => {
+                chain.barrier()?;
+                self.epochs.pace.further(at)?;
+            }
+            _ => self.epochs.barrier(at, out)?,
+        }
+        Ok(Expected::Done)
+    }
+
+    fn blob_journalled(
+        &mut self,
+        request: &Request,
+        at: Nanos,
+        out: &mut dyn Observer,
+    ) -> Step<Expected> {
+        let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
+        let (before, between) = (chain.next, self.epochs.is_between());
+        let expected = match request {
+            Request::BlobGet { name } => match chain.get(name)? {
+                Some(piece) => Expected::Piece(Some(piece)),
+                None => Expected::Commit,
+            },
+            Request::BlobPut { name, bytes, condition, fingerprint } => {
+                let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
+                chain.put(name, kept, condition, between)?;
+                let kind = name.split('/').next().unwrap_or_default();
+                let (bytes, fingerprint) = (*bytes, *fingerprint);
+                out.observe(&Observation::Blob { kind, bytes, fingerprint });
+                Expected::CommitPut
+            }
+            Request::BlobDelete { names } => {
+                chain.delete(names)?;
+                Expected::Done
+            }
+            Request::BlobList { prefix } => {
+                chain.list(prefix)?;
+                Expected::List
+            }
+            _ => Expected::Done,
+        };
+        let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
+            && name.starts_with("journal/"));
+        match before {
+            Next::Opening => {}
+            _ if records => self.epochs.record(at, out)?,
+            Next::Batches => drop(self.epochs.pace.owners(at)?),
+            _ => drop(self.epochs.pace.further(at)?),
+        }
+        Ok(expected)
+    }
+}
+
+/// Replies.
+impl Oracle {
+    /// The end of a request of a store with a journal.
+    pub(super) fn done_journalled(
+        &mut self,
+        waiting: &Waiting,
+        done: &Done,
+        reply: Reply,
+    ) -> Result<(), Stop> {
+        match (&waiting.put, reply) {
+            (_, Reply::Lie) => {
+                let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
+                self.lied(window);
+            }
+            (_, Reply::Abandoned) => self.silence = Silence::Failed,
+            (Some(name), Reply::Failed) if is_absence(&done.outcome) => self.put_ended(name, false),
+            (_, Reply::Failed) => self.silence = Silence::Failed,
+            (Some(name), Reply::Put(done)) => self.put_ended(name, done),
+            (_, Reply::Looked(seen)) => self.looked_journalled(seen)?,
+            (_, reply) if self.waiting.is_empty() => self.call_ended(reply),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn put_ended(&mut self, name: &str, done: bool) {
+        if let Some(chain) = &mut self.chain {
+            chain.put_ended(name, done);
+        }
+    }
+
+    fn looked_journalled(&mut self, seen: Option<Kept>) -> Result<(), Stop> {
+        let Some(chain) = &mut self.chain else { return Ok(()) };
+        if !self.oriented && seen.is_some() {
+            return Err(Stop::Unpredictable(super::MIDST));
+        }
+        self.oriented = true;
+        if chain.is_doubtful() {
+            if !chain.rechecked(seen) {
+                self.silence = Silence::Failed;
+            }
+            return Ok(());
+        }
+        if let Next::JournalGet(_) = chain.next {
+            if !chain.journal_looked(seen) {
+                self.lied(false);
+            } else if chain.next == Next::Takeover {
+                self.epochs.recover(chain.batches());
+            }
+            return Ok(());
+        }
+        match chain.looked_at(seen) {
+            Looked::Lie => self.lied(false),
+            Looked::There { landed } => {
+                if landed {
+                    self.epochs.landed();
+                }
+                self.epochs.reopen();
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that is no put and no look has ended well.
+    fn call_ended(&mut self, reply: Reply) {
+        let Some(chain) = &mut self.chain else { return };
+        let was = chain.next;
+        match (was, reply) {
+            (Next::Batches, _) => return self.batch_message_ended(),
+            (_, Reply::Listed(names)) if was == Next::SweepList => {
+                chain.advance();
+                if self.epochs.swept(names) {
+                    chain.advance();
+                }
+            }
+            (_, Reply::Listed(names)) => chain.list_ended(names),
+            _ => chain.advance(),
+        }
+        self.went_on(was);
+    }
+
+    fn batch_message_ended(&mut self) {
+        self.epochs.message_ended();
+        match &mut self.chain {
+            Some(chain) if self.epochs.is_durable() => chain.next = Next::CommitPiece(0),
+            _ => {}
+        }
+    }
+
+    /// What a step of the vault means for the engine.
+    fn went_on(&mut self, was: Next) {
+        let Some(chain) = &mut self.chain else { return };
+        match was {
+            Next::ClaimBarrier => {
+                self.summary.openings += 1;
+                self.epochs.claimed(chain.opening());
+            }
+            Next::RecordBarrier => self.epochs.again.recorded = true,
+            Next::CommittedBarrier => {
+                self.epochs.landed();
+                if self.epochs.reads.superseded.is_empty() {
+                    chain.advance();
+                }
+            }
+            Next::CollectChunks | Next::SweepDelete => self.epochs.collected(),
+            Next::CollectBlobs => self.epochs.pace.epoch_done(),
+            Next::ClosedBarrier => self.summary.closings += 1,
+            _ => {}
+        }
+        let swept = matches!(was, Next::SweepList | Next::SweepDelete);
+        if swept && chain.next == Next::Batches {
+            self.epochs.go_on();
+        }
+    }
+}
+
+/// Whether the store may have done it all the same.
+fn is_absence(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed(Blame::Absent))
+}

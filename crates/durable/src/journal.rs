@@ -1,0 +1,259 @@
+//! The journal: what the open epoch is about to read, one sealed record a batch.
+//!
+//! ```text
+//! name     journal/EPOCH-PLACE, hexadecimal, 16 and 6 digits; put only if absent
+//! public   1 kind (1 a batch, 2 a takeover) | 4 opening | 16 its salt
+//! sealed   32 digest of the record before | 4 n, n bytes, zeros | 16 tag
+//! ```
+//! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place, epoch), bound to name
+//! and public part. The salt stands in it because a takeover record comes before the commit record
+//! that makes its opening count. The first record of an epoch names the digest of the commit record
+//! that ended the epoch before.
+//!
+//! Invariants
+//! - Every record of a store has one length.
+//! - One place is taken once: whoever finds it taken by another is fenced.
+//! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
+//!   held for many epochs must still find its next place taken.
+//! - A batch record is by an opening whose salt stands in the commit record.
+
+use bytes::Bytes;
+use fogbank_seal::{
+    BlobPlace, Digest, IncarnationKeys, KeyRing, MasterKey, Salt, TAG_BYTES, digest,
+};
+use fogbank_store::{PutCondition, Store};
+
+use crate::commit::LogEnd;
+use crate::error::Suspicion;
+use crate::put::{Put, put};
+use crate::section::{SectionReader, SectionWriter};
+use crate::{Error, Result};
+
+/// The prefix of all records' names.
+const PREFIX: &str = "journal/";
+const KIND_JOURNAL: u8 = 3;
+const PUBLIC_BYTES: usize = 1 + 4 + 16;
+const HEAD_BYTES: usize = 32 + 4;
+const BATCH: u8 = 1;
+const TAKEOVER: u8 = 2;
+/// A place is part of a nonce and has 24 bits there.
+const PLACES: u32 = 1 << 24;
+
+/// Bytes of every journal record of a store whose engine's longest has `record_bytes`.
+pub fn journal_bytes(record_bytes: usize) -> u64 {
+    (PUBLIC_BYTES + HEAD_BYTES + record_bytes + TAG_BYTES) as u64
+}
+
+/// The name of the record at `place` of `epoch`.
+pub(crate) fn record_name(epoch: u64, place: u32) -> String {
+    format!("{PREFIX}{epoch:016x}-{place:06x}")
+}
+
+/// The prefix of the names of an epoch's records.
+pub(crate) fn epoch_prefix(epoch: u64) -> String {
+    format!("{PREFIX}{epoch:016x}-")
+}
+
+/// Whether a record says that it is of a batch: only its public part is looked at.
+pub(crate) fn claims_batch(sealed: &[u8]) -> bool {
+    sealed.first() == Some(&BATCH)
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A batch is about to be read.
+    Batch(Vec<u8>),
+    /// A new proxy takes over: whoever wrote before has no place any more.
+    Takeover,
+}
+
+/// Seals and puts records of one epoch.
+pub(crate) struct Writer<'a> {
+    pub store: &'a dyn Store,
+    pub keys: &'a KeyRing,
+    pub epoch: u64,
+    pub record_bytes: usize,
+}
+
+impl Writer<'_> {
+    /// Puts `entry` behind `end` and returns the new end once it is durable; `None` if the place is
+    /// taken.
+    pub(crate) async fn append(&self, end: LogEnd, entry: &Entry) -> Result<Option<LogEnd>> {
+        let sealed = Bytes::from(self.seal(end, entry)?);
+        let digest = digest(&[&sealed]);
+        let name = record_name(self.epoch, end.place);
+        match put(self.store, &name, sealed, PutCondition::IfAbsent).await? {
+            Put::Theirs(_) => Ok(None),
+            Put::Ours(_) => {
+                self.store.barrier().await?;
+                Ok(Some(LogEnd { place: end.place + 1, digest }))
+            }
+        }
+    }
+
+    fn seal(&self, end: LogEnd, entry: &Entry) -> Result<Vec<u8>> {
+        let (kind, record): (u8, &[u8]) = match entry {
+            Entry::Batch(record) => (BATCH, record),
+            Entry::Takeover => (TAKEOVER, &[]),
+        };
+        if record.len() > self.record_bytes || end.place >= PLACES {
+            return Err(Error::Bug(format!("a journal record of {} bytes", record.len())));
+        }
+        let (opening, keys) = self.keys.current();
+        let salt = self.keys.salts().last().ok_or_else(|| Error::Bug("no opening".into()))?;
+        let mut public = SectionWriter::default();
+        public.u8(kind).u32(opening).raw(&salt.0);
+        let mut w = SectionWriter::default();
+        w.raw(&end.digest).bytes(record);
+        w.0.resize(HEAD_BYTES + self.record_bytes, 0);
+        let bound = bound(self.epoch, end.place, &public.0);
+        let sealed = keys.blobs().seal(blob_place(self.epoch, end.place), &bound, w.0);
+        public.raw(&sealed);
+        Ok(public.0)
+    }
+}
+
+fn bound(epoch: u64, place: u32, public: &[u8]) -> Vec<u8> {
+    let mut bound = record_name(epoch, place).into_bytes();
+    bound.extend_from_slice(public);
+    bound
+}
+
+fn blob_place(epoch: u64, place: u32) -> BlobPlace {
+    BlobPlace { kind: KIND_JOURNAL, piece: place, sequence: epoch }
+}
+
+/// The journal of one epoch as read from the cloud, each record verified as it came.
+pub(crate) struct Log<'a> {
+    pub store: &'a dyn Store,
+    pub master: &'a MasterKey,
+    pub keys: &'a KeyRing,
+    pub epoch: u64,
+    pub record_bytes: usize,
+    /// The digest at every place from 0: of the record before it.
+    pub digests: Vec<Digest>,
+    pub entries: Vec<Entry>,
+    /// The salts that stand in the records.
+    pub salts: Vec<Salt>,
+}
+
+impl Log<'_> {
+    /// Reads all records there are from here on.
+    pub(crate) async fn read_all(&mut self) -> Result<()> {
+        while self.read_next().await? {}
+        Ok(())
+    }
+
+    /// Reads the next record; `false` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if it is not one that belongs here.
+    pub(crate) async fn read_next(&mut self) -> Result<bool> {
+        let end = self.end();
+        let name = record_name(self.epoch, end.place);
+        let Some((sealed, _)) = self.store.blob_get(&name).await? else { return Ok(false) };
+        let (entry, salt) = self.open(end, &sealed)?;
+        self.entries.push(entry);
+        self.salts.push(salt);
+        self.digests.push(digest(&[&sealed]));
+        Ok(true)
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn end(&self) -> LogEnd {
+        let digest = self.digests.last().copied().unwrap_or_default();
+        LogEnd { place: self.entries.len() as u32, digest }
+    }
+
+    /// Whether the log went through `end`.
+    pub(crate) fn passes(&self, end: LogEnd) -> bool {
+        self.digests.get(end.place as usize) == Some(&end.digest)
+    }
+
+    /// The places of takeover records.
+    pub(crate) fn takeovers(&self) -> Vec<u32> {
+        let entries = self.entries.iter().zip(0..);
+        entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, place)| place).collect()
+    }
+
+    /// Whether anything was about to be read.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry, Entry::Batch(_)))
+    }
+
+    /// The engine's records, in order.
+    pub(crate) fn batches(self) -> Vec<Vec<u8>> {
+        let batches = self.entries.into_iter().filter_map(|entry| match entry {
+            Entry::Batch(record) => Some(record),
+            Entry::Takeover => None,
+        });
+        batches.collect()
+    }
+
+    fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
+        let lied = || Error::CloudLied(Suspicion::Journal);
+        if sealed.len() as u64 != journal_bytes(self.record_bytes) {
+            return Err(lied());
+        }
+        let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
+        let mut r = SectionReader(public);
+        let (kind, opening, mut salt) = (r.u8()?, r.u32()?, Salt([0; 16]));
+        salt.0.copy_from_slice(r.raw(16)?);
+        let keys = IncarnationKeys::derive(self.master, self.keys.store(), salt);
+        let (place, bound) =
+            (blob_place(self.epoch, end.place), bound(self.epoch, end.place, public));
+        let plaintext = keys.blobs().open(place, &bound, sealed).map_err(|_| lied())?;
+        let (previous, record) = parse(&plaintext)?;
+        let claimed = self.keys.salts().nth((opening as usize).wrapping_sub(1)) == Some(salt);
+        match kind {
+            _ if previous != end.digest => Err(lied()),
+            BATCH if claimed => Ok((Entry::Batch(record), salt)),
+            TAKEOVER => Ok((Entry::Takeover, salt)),
+            _ => Err(lied()),
+        }
+    }
+}
+
+fn parse(plaintext: &[u8]) -> Result<(Digest, Vec<u8>)> {
+    let mut r = SectionReader(plaintext);
+    Ok((r.digest()?, r.bytes()?.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_seal::StoreId;
+    use fogbank_store::MemoryStore;
+
+    use super::*;
+
+    /// A record that is right in all but what comes before it: of a machine that was copied while it
+    /// ran, say.
+    #[tokio::test]
+    async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
+        let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
+        let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
+        let writer = Writer { store: &store, keys: &keys, epoch: 1, record_bytes: 9 };
+        let (start, batch) =
+            (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
+        let end = writer.append(start, &batch).await.unwrap().unwrap();
+        writer.append(LogEnd { digest: [4; 32], ..end }, &batch).await.unwrap().unwrap();
+        let log = |record_bytes| Log {
+            store: &store,
+            master: &master,
+            keys: &keys,
+            epoch: 1,
+            record_bytes,
+            digests: vec![start.digest],
+            entries: Vec::new(),
+            salts: Vec::new(),
+        };
+        let mut read = log(9);
+        assert!(read.read_next().await.unwrap());
+        assert_eq!((read.end(), &read.entries[..]), (end, &[batch][..]));
+        let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal)));
+        assert!(lied(read.read_next().await));
+        assert!(lied(log(10).read_next().await));
+        assert!(lied(Log { digests: vec![[5; 32]], ..log(9) }.read_next().await));
+    }
+}

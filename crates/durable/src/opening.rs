@@ -1,0 +1,377 @@
+//! Creating a store and taking one over, whoever used it before and however he stopped.
+//!
+//! 1. The register is read, then the commit record, which has to be the register's or its successor.
+//! 2. The journal of the open epoch is read to its end and held against both. If either goes on
+//!    further than the register, the register is bumped to where they end.
+//! 3. A *takeover* record goes into the next free place of the journal. Whoever wrote the journal
+//!    before meets it at his next batch, so the journal read is all that he will ever have read.
+//! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
+//!    somebody has, all begins again, unless he read our takeover record: then we are overtaken.
+//! 5. The register is bumped; full checkpoint and deltas are read and verified; what a stop left
+//!    behind is deleted.
+//!
+//! A stop anywhere in this leaves a store that is opened in the same way: takeover records of
+//! openings that never claimed the store are skipped.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_seal::{Digest, KeyRing, MasterKey, Salt, StoreId, digest};
+use fogbank_store::{BlobTag, PutCondition, Store};
+
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
+use crate::container::{self, ContainerName};
+use crate::error::Suspicion;
+use crate::freshness::Known;
+use crate::journal::{Entry, Log, Writer};
+use crate::put::{Put, put};
+use crate::sweep::sweep;
+use crate::vault::{Health, register_value};
+use crate::{Error, Register, RegisterValue, Result, Section, Vault, VaultSettings, link};
+
+/// How often an opening begins again because others change the store meanwhile.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// What a store is opened with.
+pub struct Opening<'a> {
+    /// The cloud side.
+    pub store: Arc<dyn Store>,
+    /// The freshness register of the trusted side.
+    pub register: Arc<dyn Register>,
+    /// The user's key.
+    pub master: &'a MasterKey,
+    /// Where the salt of this opening comes from.
+    pub random: &'a Randomness,
+    /// Public numbers that follow from the store's configuration.
+    pub settings: VaultSettings,
+    /// Goes on though the register is lost: whatever the cloud shows is taken for the newest state.
+    /// Never without an operator who has been told what that means.
+    pub accept_rollback_risk: bool,
+}
+
+/// What a store held. Everything in it has been verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The sections of the newest full checkpoint; none if there never was one.
+    pub full: Vec<Section>,
+    /// The deltas of the epochs committed since, oldest first.
+    pub deltas: Vec<Vec<Section>>,
+    /// The engine's records of the open epoch: what the cloud may have seen read since.
+    pub journal: Vec<Vec<u8>>,
+    /// Epochs committed so far.
+    pub epoch: u64,
+}
+
+/// The commit record as it was when this opening looked, opened and held against the register.
+pub(crate) struct View {
+    pub record: CommitRecord,
+    pub digest: Digest,
+    pub keys: KeyRing,
+    pub tag: BlobTag,
+}
+
+impl Opening<'_> {
+    /// Makes a new store with the public configuration `config` and claims it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is one, [`Error::CloudEmpty`] if only the register knows one.
+    pub async fn create(self, config: Vec<u8>) -> Result<Vault> {
+        let mut stream = self.random.stream(Purpose::Incarnation);
+        let drawn = StoreId::draw(&mut stream);
+        // Before the store there is a register that says which one is being made: a stop in between
+        // must not look like a lost register.
+        let intent = match self.register.take().await? {
+            None => {
+                let intent = intent(drawn);
+                self.register.write(None, intent).await?;
+                intent
+            }
+            Some(known) if known.sequence == 0 => known,
+            Some(_) => return Err(Error::CloudEmpty),
+        };
+        let record = CommitRecord::first(intent.store, config, Salt::draw(&mut stream));
+        let (store, register) = (self.store, self.register);
+        create_at(store, register, self.master, (Some(intent), record), self.settings).await
+    }
+
+    /// Takes the store over and reads what it held. If that fails midway, or this proxy stops, the
+    /// store can be opened again.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`], [`Error::CloudEmpty`], [`Error::RegisterLost`], [`Error::CloudLied`];
+    /// [`Error::Fenced`] if another proxy was faster.
+    pub async fn recover(self) -> Result<(Vault, Recovered)> {
+        let (vault, journal) = self.take_over().await?;
+        self.read(vault, journal).await
+    }
+
+    /// Steps 1 to 4 and the register, again as long as others change the store meanwhile.
+    async fn take_over(&self) -> Result<(Vault, Vec<Vec<u8>>)> {
+        let mut stream = self.random.stream(Purpose::Incarnation);
+        let mut known = self.register.take().await?;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.attempt(&mut known, &mut stream).await {
+                Ok(Some(taken)) => return Ok(taken),
+                Ok(None) => known = self.register.take().await?,
+                // What the cloud shows may have changed between two of our looks. Only the register
+                // says whether it did: a cloud that lied hears nothing more.
+                Err(error @ Error::CloudLied(_)) => {
+                    let now = self.register.take().await?;
+                    if now == known {
+                        return Err(error);
+                    }
+                    known = now;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Fenced) // others are opening it again and again
+    }
+
+    /// One attempt; `None` if somebody changed the store meanwhile. `registered` is what the register
+    /// holds as far as we know.
+    async fn attempt(
+        &self,
+        registered: &mut Option<RegisterValue>,
+        stream: &mut Stream,
+    ) -> Result<Option<(Vault, Vec<Vec<u8>>)>> {
+        let accept = self.accept_rollback_risk;
+        let view = look(&*self.store, &*self.register, self.master, *registered, accept).await?;
+        let places = Known::check(&view.record, view.digest, *registered)?;
+        let mut log = self.log(&view);
+        log.read_all().await?;
+        places.check_log(&log)?;
+        if !self.settle(&view, registered, &log).await? {
+            return Ok(None);
+        }
+        let salt = unused_salt(view.record.public.salts.iter().chain(&log.salts), stream);
+        let (mut record, keys) = claim(&view, salt, self.master)?;
+        let Some(end) = self.take_place(&view, &keys, &mut log, registered).await? else {
+            return Ok(None);
+        };
+        record.log = Some(end);
+        if log.has_batches() {
+            record.public.state = State::Running;
+        }
+        let (bytes, digest) = record.seal(&keys);
+        let condition = PutCondition::IfUnchanged(view.tag.clone());
+        let tag = match put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await? {
+            Put::Ours(tag) => tag,
+            Put::Theirs(there) => return self.overtaken(there, &record, end).map(|()| None),
+        };
+        self.store.barrier().await?;
+        let known = register_value(&record, digest, end);
+        self.register.write(*registered, known).await?;
+        let mut takeovers = log.takeovers();
+        takeovers.push(end.place - 1);
+        let journal = log.batches();
+        let vault = Vault {
+            store: self.store.clone(),
+            register: self.register.clone(),
+            settings: self.settings,
+            keys: Arc::new(keys),
+            record,
+            digest,
+            tag,
+            known,
+            log: end,
+            takeovers,
+            deltas: Vec::new(),
+            superseded: Vec::new(),
+            health: Health::Well,
+            journalled: true,
+        };
+        Ok(Some((vault, journal)))
+    }
+
+    fn log<'v>(&'v self, view: &'v View) -> Log<'v> {
+        Log {
+            store: &*self.store,
+            master: self.master,
+            keys: &view.keys,
+            epoch: view.record.epoch + 1,
+            record_bytes: self.settings.record_bytes,
+            digests: vec![view.record.log_start(view.digest).digest],
+            entries: Vec::new(),
+            salts: Vec::new(),
+        }
+    }
+
+    /// Bumps the register to the commit record and the end of the journal; `false` if somebody else
+    /// bumped it meanwhile.
+    async fn settle(
+        &self,
+        view: &View,
+        registered: &mut Option<RegisterValue>,
+        log: &Log<'_>,
+    ) -> Result<bool> {
+        let value = register_value(&view.record, view.digest, log.end());
+        if *registered == Some(value) {
+            return Ok(true);
+        }
+        match self.register.write(*registered, value).await {
+            Ok(()) => *registered = Some(value),
+            Err(Error::Fenced) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Puts the takeover record into the first free place. Records that come first are read on the
+    /// way; `None` if the epoch ended meanwhile.
+    async fn take_place(
+        &self,
+        view: &View,
+        keys: &KeyRing,
+        log: &mut Log<'_>,
+        registered: &mut Option<RegisterValue>,
+    ) -> Result<Option<LogEnd>> {
+        let (epoch, record_bytes) = (log.epoch, log.record_bytes);
+        let writer = Writer { store: &*self.store, keys, epoch, record_bytes };
+        loop {
+            if let Some(end) = writer.append(log.end(), &Entry::Takeover).await? {
+                return Ok(Some(end));
+            }
+            if !log.read_next().await? || !self.settle(view, registered, log).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Somebody has put a commit record since we looked. If it is a claim whose journal holds our
+    /// takeover record, he came after us; otherwise ours comes after his.
+    fn overtaken(&self, there: Option<Bytes>, ours: &CommitRecord, end: LogEnd) -> Result<()> {
+        let there = there.ok_or(Error::CloudLied(Suspicion::Commit))?;
+        let (theirs, _, digest) = CommitRecord::open(&there, self.master)?;
+        let theirs_end = theirs.log_end(digest);
+        if theirs.epoch == ours.epoch && theirs_end.place > end.place {
+            return Err(Error::Fenced);
+        }
+        Ok(())
+    }
+
+    async fn read(&self, mut vault: Vault, journal: Vec<Vec<u8>>) -> Result<(Vault, Recovered)> {
+        let (store, keys) = (&*self.store, vault.keys.clone());
+        let full = match vault.record.full {
+            None => Vec::new(),
+            Some(name) => container::read(store, &keys, name).await?,
+        };
+        let (mut deltas, mut before) = (Vec::new(), vault.record.delta);
+        for epoch in (vault.record.full_epoch + 1..=vault.record.epoch).rev() {
+            let name = before.ok_or_else(|| Error::Bug(format!("no delta of epoch {epoch}")))?;
+            let mut delta = container::read(store, &keys, name).await?;
+            before = link::take(&mut delta, epoch - 1)?;
+            deltas.push(delta);
+            vault.deltas.push(name);
+        }
+        deltas.reverse();
+        vault.deltas.reverse();
+        let kept: Vec<ContainerName> =
+            vault.deltas.iter().copied().chain(vault.record.full).collect();
+        sweep(store, &vault.record, &kept).await?;
+        let epoch = vault.record.epoch;
+        Ok((vault, Recovered { full, deltas, journal, epoch }))
+    }
+}
+
+/// What the register holds while `store` is being created.
+fn intent(store: StoreId) -> RegisterValue {
+    let (commit, journal) = ([0; 32], [0; 32]);
+    RegisterValue { store, opening: 0, sequence: 0, commit, epoch: 0, place: 0, journal }
+}
+
+/// Reads the commit record and opens it; says what is missing.
+pub(crate) async fn look(
+    store: &dyn Store,
+    register: &dyn Register,
+    master: &MasterKey,
+    known: Option<RegisterValue>,
+    accept_rollback_risk: bool,
+) -> Result<View> {
+    let Some((bytes, tag)) = store.blob_get(COMMIT_BLOB).await? else {
+        let begun = known.is_some_and(|known| known.sequence > 0);
+        return Err(if begun { Error::CloudEmpty } else { Error::NoStore });
+    };
+    if known.is_none() && !accept_rollback_risk {
+        return Err(Error::RegisterLost(register.place()));
+    }
+    let opened = CommitRecord::open(&bytes, master);
+    let same = known.is_some_and(|known| known.commit == digest(&[&bytes]));
+    let (record, keys, digest) = opened.map_err(|error| match error {
+        Error::CloudLied(_) if same => Error::CloudLied(Suspicion::WrongKey),
+        error => error,
+    })?;
+    // A register left by an attempt to create another store here knows nothing of this one.
+    let foreign = known.is_some_and(|k| k.sequence == 0 && k.store != record.public.store);
+    if foreign {
+        return Err(Error::RegisterLost(register.place()));
+    }
+    Ok(View { record, digest, keys, tag })
+}
+
+pub(crate) fn claim(
+    view: &View,
+    salt: Salt,
+    master: &MasterKey,
+) -> Result<(CommitRecord, KeyRing)> {
+    let mut record = view.record.next(view.digest);
+    if record.public.state == State::Closed {
+        record.public.state = State::Claimed;
+    }
+    record.public.salts.push(salt);
+    let keys = key_ring(master, &record)?;
+    Ok((record, keys))
+}
+
+fn key_ring(master: &MasterKey, record: &CommitRecord) -> Result<KeyRing> {
+    let ring = KeyRing::derive(master, record.public.store, &record.public.salts);
+    ring.ok_or_else(|| Error::Bug("no opening".into()))
+}
+
+/// A salt that no opening of this store has had, even if a test opens it twice from one seed.
+pub(crate) fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut Stream) -> Salt {
+    let used: Vec<&Salt> = used.collect();
+    loop {
+        let salt = Salt::draw(stream);
+        if !used.contains(&&salt) {
+            return salt;
+        }
+    }
+}
+
+/// Puts the first commit record of a store and the register behind it.
+pub(crate) async fn create_at(
+    store: Arc<dyn Store>,
+    register: Arc<dyn Register>,
+    master: &MasterKey,
+    (known, record): (Option<RegisterValue>, CommitRecord),
+    settings: VaultSettings,
+) -> Result<Vault> {
+    let keys = key_ring(master, &record)?;
+    let (bytes, digest) = record.seal(&keys);
+    let put = put(&*store, COMMIT_BLOB, Bytes::from(bytes), PutCondition::IfAbsent).await?;
+    let Put::Ours(tag) = put else { return Err(Error::Exists) };
+    store.barrier().await?;
+    let log = record.log_end(digest);
+    let value = register_value(&record, digest, log);
+    register.write(known, value).await?;
+    let (deltas, superseded) = (Vec::new(), Vec::new());
+    let (keys, known, health, journalled) = (Arc::new(keys), value, Health::Well, true);
+    Ok(Vault {
+        store,
+        register,
+        settings,
+        keys,
+        record,
+        digest,
+        tag,
+        known,
+        log,
+        takeovers: Vec::new(),
+        deltas,
+        superseded,
+        health,
+        journalled,
+    })
+}

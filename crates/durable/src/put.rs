@@ -1,0 +1,47 @@
+//! Puts whose outcome is known when they return.
+//!
+//! A put may be done and its answer lost. Then the blob is read: our own bytes are success (nobody
+//! else writes them, they are sealed by the keys of this opening), other bytes mean that somebody
+//! was there first, and what was there before means that the store never heard of it.
+
+use bytes::Bytes;
+use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store, StoreError};
+
+use crate::Result;
+
+/// What became of a put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// Our bytes are there, under this tag.
+    Ours(BlobTag),
+    /// The condition did not hold: others' bytes are there, or nothing any more.
+    Theirs(Option<Bytes>),
+}
+
+/// Puts `data` if `condition` holds, and finds out what became of it.
+///
+/// # Errors
+/// [`crate::Error::Absent`] if the store did not do it, or cannot be asked whether it did.
+pub(crate) async fn put(
+    store: &dyn Store,
+    name: &str,
+    data: Bytes,
+    condition: PutCondition,
+) -> Result<Put> {
+    let failure = match store.blob_put(name, data.clone(), condition.clone()).await {
+        Ok(PutOutcome::Done(tag)) => return Ok(Put::Ours(tag)),
+        Ok(PutOutcome::ConditionFailed) => None,
+        Err(error @ StoreError::Absent(_)) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    let there = store.blob_get(name).await?;
+    let untouched = match (&there, &condition) {
+        (Some((_, tag)), PutCondition::IfUnchanged(seen)) => tag == seen,
+        (there, _) => there.is_none(),
+    };
+    match (there, failure) {
+        (Some((bytes, tag)), _) if bytes == data => Ok(Put::Ours(tag)),
+        (_, Some(failure)) if untouched || condition == PutCondition::Always => Err(failure.into()),
+        (there, _) => Ok(Put::Theirs(there.map(|(bytes, _)| bytes))),
+    }
+}

@@ -1,0 +1,202 @@
+//! The register at a majority of 2f + 1 small servers in other trust domains.
+//!
+//! 1. *take*: read all peers, draw a ballot above every ballot seen, have a majority promise to refuse
+//!    lower ones, and write the newest value found back under the ballot, so that it stands at a
+//!    majority whatever its writer achieved;
+//! 2. *write*: write to all under the next number of the ballot; done when a majority has it. Whoever
+//!    took the register before meets a promise at one peer of every majority: he is fenced.
+//!
+//! Every value is authenticated, with its stamp, by a key of the proxy. A peer that forges is as good
+//! as down, two values under one stamp are a fork. A peer that goes back to an older value is harmless
+//! as long as every majority that answers has one peer that does not: f faults of any kind together,
+//! where a peer that was rolled back stays silent, as with peers that are only down.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::Stream;
+use fogbank_seal::{MasterKey, RegisterKey};
+use rand_core::Rng;
+use tokio::sync::mpsc;
+
+use crate::peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
+use crate::section::SectionWriter;
+use crate::{Error, Register, RegisterValue, Result};
+
+/// A register kept by peers.
+pub struct QuorumRegister {
+    peers: Vec<Arc<dyn RegisterPeer>>,
+    key: RegisterKey,
+    state: Mutex<State>,
+}
+
+struct State {
+    nonces: Stream,
+    /// What this proxy wrote last, since it took the register.
+    written: Option<(Stamp, Option<RegisterValue>)>,
+}
+
+/// What a majority said.
+struct View {
+    highest: Ballot,
+    newest: Stamped,
+}
+
+impl QuorumRegister {
+    /// The register kept by `peers`, an odd number of them; `nonces` is a stream that no other
+    /// opening has (`fogbank_env::Purpose::Incarnation` of a split of its randomness).
+    pub fn new(peers: Vec<Arc<dyn RegisterPeer>>, master: &MasterKey, nonces: Stream) -> Self {
+        let state = Mutex::new(State { nonces, written: None });
+        Self { peers, key: RegisterKey::derive(master), state }
+    }
+
+    fn majority(&self) -> usize {
+        self.peers.len() / 2 + 1
+    }
+
+    fn fault(&self, reason: impl ToString) -> Error {
+        Error::Register { place: self.place(), reason: reason.to_string() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks every peer, in tasks of their own: who is late goes on when the others have decided.
+    fn ask<F>(
+        &self,
+        ask: impl Fn(Arc<dyn RegisterPeer>) -> F,
+    ) -> mpsc::Receiver<Result<Held, PeerDown>>
+    where
+        F: Future<Output = Result<Held, PeerDown>> + Send + 'static,
+    {
+        let (sender, receiver) = mpsc::channel(self.peers.len().max(1));
+        for peer in &self.peers {
+            let (answer, sender) = (ask(peer.clone()), sender.clone());
+            tokio::spawn(async move { sender.send(answer.await).await });
+        }
+        receiver
+    }
+
+    /// Reads all peers, who promise `promise`; waits for every answer, since one more honest peer may
+    /// know what a majority of late or lying ones does not.
+    async fn view(&self, promise: Ballot) -> Result<View> {
+        let mut answers = self.ask(|peer| async move { peer.read(promise).await });
+        let mut view = View { highest: Ballot::default(), newest: Stamped::default() };
+        let mut heard = 0;
+        while let Some(answer) = answers.recv().await {
+            let Some(held) = answer.ok().filter(|held| held.promised >= promise) else { continue };
+            let Some(value) = self.open(&held) else { continue };
+            heard += 1;
+            view.highest = view.highest.max(held.promised).max(held.stamp.ballot);
+            let found = (held.stamp, value);
+            view.newest = newer(view.newest, found).ok_or_else(|| self.fault("it was forked"))?;
+        }
+        if heard < self.majority() {
+            return Err(self.fault(format!("{heard} of {} servers answer", self.peers.len())));
+        }
+        Ok(view)
+    }
+
+    /// Writes under `stamp` to a majority.
+    async fn put(&self, stamp: Stamp, value: Option<RegisterValue>) -> Result<()> {
+        let sealed = self.seal(stamp, value);
+        let mut answers = self.ask(|peer| {
+            let sealed = sealed.clone();
+            async move { peer.write(stamp, sealed).await }
+        });
+        let (mut done, mut refused) = (0, 0);
+        while let Some(answer) = answers.recv().await {
+            let Ok(held) = answer else { continue };
+            // A later number of the same ballot is there already: the value went through.
+            if held.stamp.ballot == stamp.ballot && held.stamp >= stamp {
+                done += 1;
+            } else {
+                refused += 1;
+            }
+            if done >= self.majority() {
+                return Ok(());
+            }
+        }
+        if refused > 0 {
+            return Err(Error::Fenced);
+        }
+        Err(self.fault(format!("{done} of {} servers answer", self.peers.len())))
+    }
+
+    fn seal(&self, stamp: Stamp, value: Option<RegisterValue>) -> Bytes {
+        let mut bytes = value.map_or(Vec::new(), |value| value.encode());
+        let tag = self.key.sign(&signed(stamp, &bytes));
+        bytes.extend_from_slice(&tag);
+        bytes.into()
+    }
+
+    /// The value a peer holds, if it is one of ours; `None` if it is forged.
+    fn open(&self, held: &Held) -> Option<Option<RegisterValue>> {
+        if held.value.is_empty() {
+            return (held.stamp == Stamp::default()).then_some(None);
+        }
+        let length = held.value.len().checked_sub(RegisterKey::BYTES)?;
+        let (bytes, tag) = held.value.split_at(length);
+        self.key.verify(&signed(held.stamp, bytes), tag).ok()?;
+        if bytes.is_empty() { Some(None) } else { RegisterValue::decode(bytes).map(Some) }
+    }
+}
+
+fn signed(stamp: Stamp, value: &[u8]) -> Vec<u8> {
+    let mut w = SectionWriter::default();
+    w.u64(stamp.ballot.round).u64(stamp.ballot.nonce).u64(stamp.number).raw(value);
+    w.0
+}
+
+/// A value, or that there is none yet, and under which stamp that was written.
+type Stamped = (Stamp, Option<RegisterValue>);
+
+/// The one with the higher stamp; `None` if they differ under one.
+fn newer(a: Stamped, b: Stamped) -> Option<Stamped> {
+    match a.0.cmp(&b.0) {
+        Ordering::Equal => (a == b).then_some(a),
+        Ordering::Greater => Some(a),
+        Ordering::Less => Some(b),
+    }
+}
+
+#[async_trait]
+impl Register for QuorumRegister {
+    async fn read(&self) -> Result<Option<RegisterValue>> {
+        Ok(self.view(Ballot::default()).await?.newest.1)
+    }
+
+    async fn take(&self) -> Result<Option<RegisterValue>> {
+        let round = self.view(Ballot::default()).await?.highest.round + 1;
+        let ballot = Ballot { round, nonce: self.state().nonces.next_u64() };
+        let value = self.view(ballot).await?.newest.1;
+        let stamp = Stamp { ballot, number: 1 };
+        self.put(stamp, value).await?;
+        self.state().written = Some((stamp, value));
+        Ok(value)
+    }
+
+    async fn write(&self, from: Option<RegisterValue>, to: RegisterValue) -> Result<()> {
+        let written = self.state().written;
+        let Some((Stamp { ballot, number }, held)) = written else {
+            return Err(Error::Bug("a register that was not taken".into()));
+        };
+        if held == Some(to) {
+            return Ok(());
+        }
+        if held != from {
+            return Err(Error::Fenced);
+        }
+        let stamp = Stamp { ballot, number: number + 1 };
+        // Noted first: if this fails midway, nothing else may ever be written under this stamp.
+        self.state().written = Some((stamp, Some(to)));
+        self.put(stamp, Some(to)).await
+    }
+
+    fn place(&self) -> String {
+        format!("at {} servers", self.peers.len())
+    }
+}

@@ -1,0 +1,197 @@
+//! Both sides of one store, a proxy that lives on it, and what it was promised.
+
+#![allow(dead_code)] // each test uses its part
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use fogbank_durable::{
+    MemoryRegister, Opening, Recovered, Register, Result, Section, Vault, VaultSettings,
+};
+use fogbank_env::Randomness;
+use fogbank_seal::MasterKey;
+use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
+
+pub const SETTINGS: VaultSettings = VaultSettings { record_bytes: 24, full_every: 2 };
+pub const CONFIG: &[u8] = b"config";
+const DELTA: u16 = 1;
+const FULL: u16 = 2;
+
+pub fn master() -> MasterKey {
+    MasterKey::from_bytes(&mut [7; 32])
+}
+
+/// Both sides of one store, which outlive the proxies.
+#[derive(Default, Clone)]
+pub struct World {
+    pub cloud: Arc<MemoryStore>,
+    pub register: Arc<MemoryRegister>,
+    pub openings: Arc<Mutex<u64>>,
+    /// Lengths of all blobs put, by kind.
+    pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
+}
+
+impl World {
+    /// The cloud as a proxy sees it that dies at its call number `dies` by `fault`.
+    pub fn dying(&self, dies: u64, fault: Fault) -> Arc<Faulty<Arc<MemoryStore>>> {
+        let faulty = Faulty::new(self.cloud.clone());
+        let lengths = self.lengths.clone();
+        faulty.on_call(move |call, number| {
+            if let Call::BlobPut(name, data, _) = call {
+                let kind = name.split('/').next().unwrap().to_owned();
+                lengths.lock().unwrap().entry(kind).or_default().insert(data.len());
+            }
+            match number {
+                n if n < dies => None,
+                n if n == dies => Some(fault),
+                _ => Some(Fault::Down),
+            }
+        });
+        Arc::new(faulty)
+    }
+
+    /// The cloud as it is.
+    pub fn healthy(&self) -> Arc<Faulty<Arc<MemoryStore>>> {
+        self.dying(u64::MAX, Fault::Down)
+    }
+
+    fn random(&self) -> Randomness {
+        let mut openings = self.openings.lock().unwrap();
+        *openings += 1;
+        Randomness::repeatable(*openings)
+    }
+
+    /// Opens the store, making it if there is none.
+    pub async fn open(&self, store: Arc<dyn Store>) -> Result<(Vault, Recovered)> {
+        self.open_with(store, self.register.clone()).await
+    }
+
+    pub async fn open_with(
+        &self,
+        store: Arc<dyn Store>,
+        register: Arc<dyn Register>,
+    ) -> Result<(Vault, Recovered)> {
+        let exists = Vault::claimed_config(&*store).await?.is_some();
+        let random = self.random();
+        let opening = Opening {
+            store,
+            register,
+            master: &master(),
+            random: &random,
+            settings: SETTINGS,
+            accept_rollback_risk: false,
+        };
+        if exists {
+            return opening.recover().await;
+        }
+        let vault = opening.create(CONFIG.to_vec()).await?;
+        let (full, deltas, journal) = (Vec::new(), Vec::new(), Vec::new());
+        Ok((vault, Recovered { full, deltas, journal, epoch: 0 }))
+    }
+
+    pub async fn names(&self) -> Vec<String> {
+        self.cloud.blob_list("").await.unwrap()
+    }
+}
+
+/// What a client of the store may expect: epochs by number, journal records by their bytes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Promised {
+    pub epochs: Vec<u64>,
+    pub journal: Vec<Vec<u8>>,
+    /// Under way: an epoch that may have been committed, or a record that may have been written.
+    pub epoch_under_way: Option<u64>,
+    pub record_under_way: Option<Vec<u8>>,
+}
+
+pub fn delta(epoch: u64) -> Vec<Section> {
+    vec![Section { tag: DELTA, padded_len: 40, data: epoch.to_le_bytes().to_vec() }]
+}
+
+pub fn full(epochs: &[u64]) -> Vec<Section> {
+    let data = epochs.iter().flat_map(|epoch| epoch.to_le_bytes()).collect();
+    vec![Section { tag: FULL, padded_len: 400, data }]
+}
+
+/// The epochs that a recovered store holds, in order.
+pub fn epochs_of(recovered: &Recovered) -> Vec<u64> {
+    let sections = recovered.full.iter().chain(recovered.deltas.iter().flatten());
+    let numbers = sections.flat_map(|section| section.data.chunks_exact(8));
+    numbers.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+impl Promised {
+    /// Holds what was recovered against what was promised; afterwards nothing is under way.
+    pub fn check(&mut self, recovered: &Recovered) {
+        let epochs = epochs_of(recovered);
+        let mut later = self.epochs.clone();
+        later.extend(self.epoch_under_way);
+        if epochs == later && self.epoch_under_way.is_some() {
+            assert_eq!(recovered.journal, Vec::<Vec<u8>>::new(), "the epoch began anew");
+        } else {
+            assert_eq!(epochs, self.epochs);
+            let mut longer = self.journal.clone();
+            longer.extend(self.record_under_way.clone());
+            let complete = recovered.journal == self.journal || recovered.journal == longer;
+            assert!(complete, "{:?} of {self:?}", recovered.journal);
+        }
+        let journal = recovered.journal.clone();
+        *self = Self { epochs, journal, ..Self::default() };
+    }
+
+    pub async fn append(&mut self, vault: &mut Vault, record: Vec<u8>) -> Result<()> {
+        self.record_under_way = Some(record.clone());
+        vault.append(&record).await?;
+        self.journal.extend(self.record_under_way.take());
+        Ok(())
+    }
+
+    pub async fn commit(&mut self, vault: &mut Vault, epoch: u64) -> Result<()> {
+        self.epoch_under_way = Some(epoch);
+        let mut later = self.epochs.clone();
+        later.push(epoch);
+        let full = vault.full_is_due().then(|| full(&later));
+        vault.commit_epoch(&delta(epoch), full.as_deref()).await?;
+        *self = Self { epochs: later, ..Self::default() };
+        Ok(())
+    }
+
+    /// Opens the store and holds what it has against what was promised.
+    pub async fn open(&mut self, world: &World, store: Arc<dyn Store>) -> Result<Vault> {
+        let (vault, recovered) = world.open(store).await?;
+        self.check(&recovered);
+        Ok(vault)
+    }
+
+    /// A proxy's whole life: opens, runs `epochs` epochs of two or three batches, closes.
+    pub async fn live(&mut self, world: &World, store: Arc<dyn Store>, epochs: u64) -> Result<()> {
+        self.live_with(world, store, world.register.clone(), epochs).await
+    }
+
+    /// The same, with another way to the register.
+    pub async fn live_with(
+        &mut self,
+        world: &World,
+        store: Arc<dyn Store>,
+        register: Arc<dyn Register>,
+        epochs: u64,
+    ) -> Result<()> {
+        let (mut vault, recovered) = world.open_with(store, register).await?;
+        self.check(&recovered);
+        let first = 1 + self.epochs.last().copied().unwrap_or(0);
+        for epoch in first..first + epochs {
+            for batch in 0..2 + epoch % 2 {
+                let record = format!("{epoch} {batch} {}", vault.openings());
+                self.append(&mut vault, record.into()).await?;
+            }
+            self.commit(&mut vault, epoch).await?;
+            vault.collect().await?;
+        }
+        self.epoch_under_way = Some(0);
+        let mut later = self.epochs.clone();
+        later.push(0);
+        vault.close(&full(&later)).await?;
+        *self = Self { epochs: later, ..Self::default() };
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! The whole proxy over a store that keeps a journal: one life of it, from its opening to its close
+//! or its death.
+
+use fogbank_env::{Metrics, Randomness};
+use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
+
+use super::canary::Canary;
+use super::clients::Clients;
+use super::leaks::unpad;
+use super::stage::Stage;
+use super::whole::{end_of, figures};
+use super::{Scene, SceneError, SecretFigures};
+
+/// Plays one life. A proxy that dies, or is told that the store is absent, has stopped.
+pub(super) async fn play(
+    scene: &Scene,
+    stage: &Stage<'_>,
+) -> Result<(Option<String>, SecretFigures), SceneError> {
+    let metrics = Metrics::default();
+    let stopped = tokio::select! {
+        lived = live(scene, stage, &metrics) => lived.err().map(|error| error.to_string()),
+        () = stage.dead.notified() => Some("dead".into()),
+    };
+    Ok((stopped, figures(&metrics)))
+}
+
+async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(), SceneError> {
+    let first = Randomness::repeatable(scene.seed);
+    let (vault, recovered) =
+        stage.ground.recover(stage.paced.clone(), &scene.shape, (&first, &stage.random)).await?;
+    let full = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
+    let full: Vec<_> = full.cloned().collect();
+    let engine = stage.engine(scene, vault.keys(), &full).await?;
+    let vault = Keeping::new(vault);
+    let (clock, random) = (stage.clock.clone(), stage.random.clone());
+    let components = Components { clock, random, metrics: metrics.clone() };
+    let settings = scene.shape.proxy_settings();
+    let recovering =
+        Proxy::recover(settings, engine, vault.clone(), components, &recovered, |_, _| {});
+    let proxy = recovering.await?;
+    let clients = Clients::start(scene, &proxy, &stage.clock);
+    stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;
+    drop(clients);
+    let mut closed = proxy.close().await?;
+    let mut sections = closed.engine.save()?;
+    if scene.canary == Some(Canary::UnpaddedStash) {
+        unpad(&mut sections);
+    }
+    sections.append(&mut closed.sections);
+    Ok(vault.close(&sections).await?)
+}

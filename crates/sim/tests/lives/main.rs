@@ -1,0 +1,54 @@
+//! Stops at every call of the proxy to the cloud, and of the recoveries after them.
+
+use fogbank_sim::lives::{How, Lives, Stop, Told, play};
+use fogbank_sim::scene::Shape;
+
+fn lives(seed: u64, stops: &[Stop]) -> Lives {
+    Lives { seed, shape: Shape::small(), full_every: 3, clients: 3, stops: stops.to_vec() }
+}
+
+fn told(lives: &Lives) -> Told {
+    play(lives).unwrap_or_else(|what| panic!("{what}"))
+}
+
+/// Calls that a life makes which nothing cuts short.
+fn calls_of_first_life(seed: u64) -> u64 {
+    told(&lives(seed, &[])).calls[0]
+}
+
+#[test]
+fn nothing_is_lost_whichever_call_is_the_last() {
+    let all = calls_of_first_life(1);
+    let (mut acknowledged, mut repeated) = (0, 0);
+    for call in 1..=all {
+        for how in How::ALL {
+            let told = told(&lives(1, &[Stop { call, how }]));
+            acknowledged += told.acknowledged;
+            repeated += told.repeated;
+        }
+    }
+    println!("{all} calls, {} stops, {acknowledged} acknowledged, {repeated} repeated", 3 * all);
+    assert!(repeated > all as usize / 2, "stops in the midst of epochs");
+}
+
+/// The second life ends too, mostly within its recovery.
+#[test]
+fn nor_if_the_recovery_stops_as_well() {
+    let all = calls_of_first_life(2);
+    let (mut stories, mut acknowledged, mut repeated) = (0, 0, 0);
+    for first in (1..=all).step_by(4) {
+        for second in (1..=36).step_by(3) {
+            let how = |n: u64| How::ALL[(n % 3) as usize];
+            let stops = [
+                Stop { call: first, how: how(first / 2 + second) },
+                Stop { call: second + first % 3, how: how(first + second / 3) },
+            ];
+            let told = told(&lives(2, &stops));
+            stories += 1;
+            acknowledged += told.acknowledged;
+            repeated += told.repeated;
+        }
+    }
+    println!("{stories} stories, {acknowledged} acknowledged, {repeated} repeated");
+    assert!(stories > 1_000);
+}

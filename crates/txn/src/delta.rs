@@ -1,0 +1,206 @@
+//! What an epoch changed in the directory, as one section of public length.
+//!
+//! ```text
+//! stream   count u32, then: kind u8, key length u16, key, and
+//!          kind 1, put:       attr u64, value length u32, its addresses u32 each
+//!          kind 2, attribute: attr u64
+//!          kind 3, removed:   nothing                                  (all little-endian)
+//! bound    4 + write_batch * (1 + 2 + 8 + 4 + 4 + KEY_BYTES_A_SLOT)
+//! ```
+//!
+//! Every record that changes reserves a slot for each block it writes and for each
+//! [`KEY_BYTES_A_SLOT`] bytes of its key, so keys and addresses stay within the bound whatever is
+//! written. Deltas are applied in order to the directory of the checkpoint before them.
+//! What the cloud sees: a section of one length an epoch.
+
+use bytes::Buf;
+use fogbank_oram::{Address, BatchShape, Section};
+
+use crate::directory::{Blocks, Directory};
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::record::Stat;
+
+/// The tag of the section.
+pub(crate) const DELTA_TAG: u16 = 0xC000;
+
+/// Bytes of keys that a slot of the write batch carries into the delta: the default of sixteen slots
+/// carries the longest key there is.
+pub(crate) const KEY_BYTES_A_SLOT: usize = 256;
+
+/// Bytes of an entry beside its key and its further addresses.
+const ENTRY_BYTES: usize = 1 + 2 + 8 + 4 + 4;
+const HEAD_BYTES: usize = 4;
+
+const PUT: u8 = 1;
+const ATTRIBUTE: u8 = 2;
+const REMOVED: u8 = 3;
+
+/// Slots that the key of a changed record takes.
+pub(crate) fn slots_of_key(encoded_len: usize) -> usize {
+    encoded_len.div_ceil(KEY_BYTES_A_SLOT).max(1)
+}
+
+/// The public length of the section that an epoch's changes of the directory make.
+pub fn delta_length(shape: &BatchShape) -> usize {
+    HEAD_BYTES + shape.write_batch * (ENTRY_BYTES + KEY_BYTES_A_SLOT)
+}
+
+/// The changes of one epoch as they are made to the directory.
+#[derive(Debug, Default)]
+pub(crate) struct Delta {
+    entries: Vec<u8>,
+    count: u32,
+}
+
+impl Delta {
+    /// A record was put, in these blocks.
+    pub(crate) fn put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
+        self.begin(PUT, key);
+        self.entries.extend_from_slice(&stat.attr.to_le_bytes());
+        self.entries.extend_from_slice(&stat.len.to_le_bytes());
+        for address in blocks {
+            self.entries.extend_from_slice(&address.0.to_le_bytes());
+        }
+    }
+
+    /// A record keeps its value and has a new attribute.
+    pub(crate) fn attribute(&mut self, key: &Key, attr: u64) {
+        self.begin(ATTRIBUTE, key);
+        self.entries.extend_from_slice(&attr.to_le_bytes());
+    }
+
+    /// A record is gone.
+    pub(crate) fn removed(&mut self, key: &Key) {
+        self.begin(REMOVED, key);
+    }
+
+    fn begin(&mut self, kind: u8, key: &Key) {
+        self.count += 1;
+        self.entries.push(kind);
+        // A key is no longer than 65,535 bytes (limits).
+        self.entries.extend_from_slice(&(key.encoded_len() as u16).to_le_bytes());
+        self.entries.extend_from_slice(key.encoded());
+    }
+
+    /// The section, at its public length.
+    pub(crate) fn into_section(self, shape: &BatchShape) -> Section {
+        let mut data = Vec::with_capacity(HEAD_BYTES + self.entries.len());
+        data.extend_from_slice(&self.count.to_le_bytes());
+        data.extend_from_slice(&self.entries);
+        Section { tag: DELTA_TAG, padded_len: delta_length(shape), data }
+    }
+}
+
+/// Applies the delta among the `sections` of one epoch to the directory as it was before.
+///
+/// # Errors
+/// [`Error::BadCheckpoint`] if there is none or it is not what [`Delta`] wrote.
+pub(crate) fn apply(
+    directory: &mut Directory,
+    sections: &[Section],
+    shape: &BatchShape,
+) -> Result<()> {
+    let section = sections.iter().find(|section| section.tag == DELTA_TAG);
+    let section = section.ok_or(Error::BadCheckpoint("an epoch has no delta"))?;
+    let applied = apply_stream(directory, &section.data, shape);
+    applied.ok_or(Error::BadCheckpoint("the delta of an epoch cannot be read"))
+}
+
+fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape) -> Option<()> {
+    for _ in 0..stream.try_get_u32_le().ok()? {
+        let kind = stream.try_get_u8().ok()?;
+        let key_len = usize::from(stream.try_get_u16_le().ok()?);
+        let key = Key::from_encoded(stream.get(..key_len)?);
+        stream.advance(key_len);
+        match kind {
+            PUT => {
+                let attr = stream.try_get_u64_le().ok()?;
+                let len = stream.try_get_u32_le().ok()?;
+                let blocks = addresses(&mut stream, len, shape)?;
+                directory.put(&key, Stat { len, attr }, &blocks);
+            }
+            ATTRIBUTE => {
+                let attr = stream.try_get_u64_le().ok()?;
+                let entry = *directory.get(&key)?;
+                let blocks = directory.blocks(&entry);
+                directory.put(&key, Stat { attr, ..entry.stat() }, &blocks);
+            }
+            REMOVED => directory.remove(&key).then_some(())?,
+            _ => return None,
+        }
+    }
+    stream.is_empty().then_some(())
+}
+
+fn addresses(stream: &mut &[u8], len: u32, shape: &BatchShape) -> Option<Blocks> {
+    let count = (len as usize).div_ceil(shape.value_bytes.max(1));
+    let mut blocks = Blocks::new();
+    for _ in 0..count {
+        let address = stream.try_get_u32_le().ok()?;
+        (address < shape.capacity).then(|| blocks.push(Address(address)))?;
+    }
+    Some(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: BatchShape =
+        BatchShape { capacity: 100, value_bytes: 8, read_batch: 4, write_batch: 4 };
+
+    #[test]
+    fn changes_are_made_again() {
+        let key = |name: &[u8]| Key::new(b"g", name);
+        let stat = |len, attr| Stat { len, attr };
+        let (mut live, mut copy) = (Directory::default(), Directory::default());
+        live.put(&key(b"old"), stat(3, 1), &[Address(9)]);
+        live.put(&key(b"long"), stat(20, 1), &[Address(1), Address(2), Address(3)]);
+        live.put(&key(b"empty"), stat(0, 1), &[]);
+        for (name, len, blocks) in
+            [(&b"old"[..], 3, &[9][..]), (b"long", 20, &[1, 2, 3]), (b"empty", 0, &[])]
+        {
+            let blocks: Vec<_> = blocks.iter().map(|&a| Address(a)).collect();
+            copy.put(&key(name), stat(len, 1), &blocks);
+        }
+        let mut delta = Delta::default();
+        live.put(&key(b"new"), stat(9, 5), &[Address(4), Address(5)]);
+        delta.put(&key(b"new"), stat(9, 5), &[Address(4), Address(5)]);
+        live.put(&key(b"long"), stat(20, 7), &[Address(1), Address(2), Address(3)]);
+        delta.attribute(&key(b"long"), 7);
+        live.remove(&key(b"old"));
+        delta.removed(&key(b"old"));
+        let section = delta.into_section(&SHAPE);
+        assert_eq!(section.padded_len, delta_length(&SHAPE));
+        apply(&mut copy, std::slice::from_ref(&section), &SHAPE).unwrap();
+        let all = |d: &Directory| -> Vec<_> {
+            d.iter().map(|(key, e)| (key.clone(), *e, d.blocks(e).to_vec())).collect()
+        };
+        assert_eq!(all(&live), all(&copy));
+
+        // Whatever is cut off or added is refused.
+        for data in
+            [section.data[..section.data.len() - 1].to_vec(), [&section.data[..], &[0]].concat()]
+        {
+            let mut copy = Directory::default();
+            copy.put(&key(b"old"), stat(3, 1), &[Address(9)]);
+            copy.put(&key(b"long"), stat(20, 1), &[Address(1), Address(2), Address(3)]);
+            let section = Section { data, ..section.clone() };
+            assert!(apply(&mut copy, &[section], &SHAPE).is_err());
+        }
+        assert!(apply(&mut Directory::default(), &[], &SHAPE).is_err());
+    }
+
+    #[test]
+    fn the_longest_entries_of_all_slots_stay_within_the_bound() {
+        let mut delta = Delta::default();
+        for slot in 0..SHAPE.write_batch {
+            let name = vec![slot as u8 + 1; KEY_BYTES_A_SLOT - 3];
+            let key = Key::new(b"", &name);
+            assert_eq!(slots_of_key(key.encoded_len()), 1, "{}", key.encoded_len());
+            delta.put(&key, Stat { len: 8, attr: 1 }, &[Address(slot as u32)]);
+        }
+        assert!(delta.into_section(&SHAPE).data.len() <= delta_length(&SHAPE));
+    }
+}

@@ -1,0 +1,55 @@
+//! The vault between its two users: the engine, which journals what it is about to read, and the
+//! driver, which commits epochs. They take turns; nobody waits long for the lock.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fogbank_durable::{Error, Vault};
+use fogbank_oram::Section;
+use fogbank_oram::ring::ReadJournal;
+use tokio::sync::Mutex;
+
+/// A vault that several hold; clones are the same one.
+#[derive(Clone)]
+pub struct Keeping(Arc<Mutex<Option<Vault>>>);
+
+type Result<T> = std::result::Result<T, fogbank_oram::Error>;
+
+impl Keeping {
+    /// Shares `vault`.
+    pub fn new(vault: Vault) -> Self {
+        Self(Arc::new(Mutex::new(Some(vault))))
+    }
+
+    /// Writes the full checkpoint and closes the store.
+    ///
+    /// # Errors
+    /// Those of [`Vault::close`].
+    pub async fn close(&self, full: &[Section]) -> std::result::Result<(), Error> {
+        let vault = self.0.lock().await.take();
+        vault.ok_or(Error::Stopped)?.close(full).await
+    }
+
+    pub(crate) async fn full_is_due(&self) -> Result<bool> {
+        let vault = self.0.lock().await;
+        Ok(vault.as_ref().ok_or(Error::Stopped)?.full_is_due())
+    }
+
+    pub(crate) async fn commit(&self, delta: &[Section], full: Option<&[Section]>) -> Result<()> {
+        let mut vault = self.0.lock().await;
+        Ok(vault.as_mut().ok_or(Error::Stopped)?.commit_epoch(delta, full).await?)
+    }
+
+    pub(crate) async fn collect(&self) -> Result<()> {
+        let mut vault = self.0.lock().await;
+        Ok(vault.as_mut().ok_or(Error::Stopped)?.collect().await?)
+    }
+}
+
+#[async_trait]
+impl ReadJournal for Keeping {
+    async fn append(&mut self, record: &[u8]) -> Result<()> {
+        let mut vault = self.0.lock().await;
+        Ok(vault.as_mut().ok_or(Error::Stopped)?.append(record).await?)
+    }
+}
