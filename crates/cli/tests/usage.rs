@@ -9,13 +9,13 @@ use fogbank_store::trace::{TraceOptions, TraceWriter};
 
 fn fogbank(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
-    command.current_dir(folder).args(args).output().unwrap()
+    command.current_dir(folder).args(args).output().expect("the binary runs")
 }
 
 /// What is said with the exit code of wrong usage.
 fn refused(folder: &Path, args: &[&str]) -> String {
     let output = fogbank(folder, args);
-    let words = String::from_utf8(output.stderr).unwrap();
+    let words = String::from_utf8(output.stderr).expect("words");
     assert_eq!(output.status.code(), Some(64), "{args:?}: {words}");
     words
 }
@@ -23,7 +23,7 @@ fn refused(folder: &Path, args: &[&str]) -> String {
 fn trace(folder: &Path, name: &str, head: &[u8]) {
     let clock = Arc::new(SystemClock::new());
     let writer = TraceWriter::create(folder.join(name), head, clock, TraceOptions::default());
-    writer.unwrap().finish().unwrap();
+    writer.and_then(|writer| writer.finish().map_err(std::io::Error::other)).expect("a trace");
 }
 
 #[test]
