@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader};
+use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader, Truncation};
 
 use crate::distinguish::{self, Extractor, Run};
 use crate::oracle::{Halt, Oracle, Refused, Summary};
 use crate::report::{Broken, HistoryError, HistoryReader, Keys, Label, Report, Seen};
 use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
-use crate::{Finding, Verdict};
+use crate::{Finding, Verdict, whole};
 
 /// One run to audit.
 #[derive(Debug, Clone)]
@@ -127,9 +127,10 @@ impl Auditing {
         self.check_heads(run)?;
         let Some((config, _)) = &self.config else { return Err(AuditError::Nothing) };
         let number = self.runs.len() as u64;
-        let Heard { battery, replay, windows, seen } =
+        let Heard { battery, replay, windows, seen, cut } =
             hear(run, (number, subject), config, &self.options)?;
         replay.tell(subject, &mut self.report);
+        self.report.findings.extend(cut.iter().map(|cut| whole::cut_short(cut, subject)));
         let (findings, digest) = battery.finish(&self.levels);
         self.report.findings.extend(findings);
         self.digests.push(digest);
@@ -175,6 +176,7 @@ struct Heard {
     replay: Replay,
     windows: Run,
     seen: Seen,
+    cut: Vec<Truncation>,
 }
 
 /// How the replay of a run ended.
@@ -205,10 +207,10 @@ fn hear(
         scope.spawn(move || replay.run(parts, &back));
         gather(&run.traces, &Replayer { to, used }, |event| windows.event(event))
     });
-    gathered?;
+    let cut = gathered?;
     let Replaying { oracle, battery, halted, seen } = replaying;
     let replay = halted.map_or_else(|| Replay::Whole(oracle.summary()), Replay::Halted);
-    Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen })
+    Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen, cut })
 }
 
 /// What goes to the replaying thread.
@@ -274,7 +276,8 @@ fn gather(
     traces: &[PathBuf],
     replay: &Replayer,
     mut here: impl FnMut(&Event),
-) -> Result<(), AuditError> {
+) -> Result<Vec<Truncation>, AuditError> {
+    let mut cut = Vec::new();
     for (number, trace) in traces.iter().enumerate() {
         if number > 0 {
             replay.take(Part::NextTrace);
@@ -291,8 +294,9 @@ fn gather(
             }
         }
         replay.take(Part::Events(part));
+        cut.extend(reader.truncated().cloned());
     }
-    Ok(())
+    Ok(cut)
 }
 
 impl Replay {

@@ -18,6 +18,7 @@ mod observation;
 pub mod oracle;
 pub mod report;
 pub mod statistics;
+mod whole;
 
 pub use audit::{AuditError, Auditing, Given, Options, audit};
 pub use finding::{Breach, Finding, Verdict};

@@ -8,7 +8,14 @@ use serde::Deserialize;
 
 /// Storage in a cloud that cannot see what you touch.
 #[derive(Debug, Parser)]
-#[command(name = "fogbank", version, about, max_term_width = 100)]
+#[command(
+    name = "fogbank",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
+                  others as in sysexits.h."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -144,7 +151,8 @@ pub struct ServeArgs {
     /// Let INFO show what the cloud must not learn (hits, deduplicated reads, stash size).
     #[arg(long)]
     pub secret_metrics: bool,
-    /// Write a trace of everything the cloud sees to this file.
+    /// Write a trace of everything the cloud sees to this file, which must be new (and FILE.1,
+    /// FILE.2 and so on, which follow it).
     #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
     pub record: Option<PathBuf>,
     /// Write what is asked (which key, when, whether to change it) to this new file, which only its
@@ -191,7 +199,7 @@ pub struct AuditArgs {
     /// Write a page for people to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The advantage of a classifier that is still let pass.
+    /// The advantage of a classifier that is still let pass: above 0, at most 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     pub bound: f64,
     /// One JSON object as the last line of standard output.
@@ -221,7 +229,7 @@ pub struct BenchEngineArgs {
     /// Seed of keys and of the engine's randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write a trace of everything the store saw.
+    /// Write a trace of everything the store saw to this file, which must be new.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// One JSON object as the last line of standard output.

@@ -13,7 +13,13 @@ use fogbank::args::{BenchCommand, Cli, Command};
 
 fn main() -> ExitCode {
     allocator::share_arenas();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => {
+            let _closed = told.print(); // whoever hung up does not want to know
+            return if told.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {

@@ -1,6 +1,7 @@
 //! The recorder of a run: a trace of everything the store saw, with the public configuration in its
 //! head.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ impl Recording {
         let head = config.public(TraceClock::Real)?.encode();
         let options = TraceOptions { fingerprints: Fingerprints::Tail, ..TraceOptions::default() };
         let writer = TraceWriter::create(path, &head, clock.clone(), options)
-            .map_err(|e| Error::Usage(format!("cannot record to {}: {e}", path.display())))?;
+            .map_err(|e| cannot_record(path, &e))?;
         let array = ArrayId(config.ring_settings().array.into());
         writer.knows_array(0, array, config.cell_bytes());
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
@@ -52,4 +53,14 @@ impl Recording {
         tracing::info!("recorded {} events in {} bytes to {path}", summary.events, summary.bytes);
         Ok(())
     }
+}
+
+fn cannot_record(path: &Path, error: &io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "; choose a new name; to audit both, give LABEL=old,new to audit --trace"
+        }
+        _ => "",
+    };
+    Error::Usage(format!("cannot record to {}: {error}{advice}", path.display()))
 }

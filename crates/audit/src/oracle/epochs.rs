@@ -171,6 +171,7 @@ impl Epochs {
             let [cell] = *entry.cells else {
                 return fault("path-consistent", "one cell a bucket", format!("{:?}", read.cells));
             };
+            self.check_cell(cell)?;
             self.xor.add_path_cell(entry.chunk, entry.version, cell);
         }
         self.xor.set_ends(ends)?;

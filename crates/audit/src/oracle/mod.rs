@@ -255,9 +255,12 @@ fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && config.evict_every > 0
         && config.read_batches > 0
         && config.read_batch > 0
+        && config.read_batches <= READ_BATCHES_MAX
+        && accesses(config).is_some_and(|accesses| accesses <= EPOCH_ACCESSES_MAX)
         && config.window_cells > 0
         && config.window_chunks > 0;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
+<<<<<<< HEAD
     let pieces = config.vault.as_ref().is_none_or(|vault| {
         vault.pieces > 0 && vault.journal.as_ref().is_none_or(|journal| journal.delta_pieces > 0)
     });
@@ -265,6 +268,9 @@ fn check(config: &RingConfig) -> Result<Shape, Refused> {
     if journalled && !config.keep_superseded {
         return refuse("a store with a journal keeps what an epoch supersedes until its commit");
     }
+=======
+    let pieces = config.vault.as_ref().is_none_or(|vault| (1..=PIECES_MAX).contains(&vault.pieces));
+>>>>>>> mendinput
     if !sound || !pieces || times.iter().any(|time| *time > TIME_MAX) {
         return refuse("a number is out of its limits");
     }
@@ -278,6 +284,12 @@ fn check(config: &RingConfig) -> Result<Shape, Refused> {
         return refuse("the state of its buckets would not fit the memory");
     }
     Ok(shape)
+}
+
+/// Accesses of an epoch.
+fn accesses(config: &RingConfig) -> Option<u64> {
+    let reads = u64::from(config.read_batches).checked_mul(config.read_batch.into())?;
+    reads.checked_add(config.write_batch.into())
 }
 
 /// Requests.
@@ -622,6 +634,10 @@ impl Oracle {
 const LIE: &str = "lie";
 /// Why a trace cannot be followed.
 const MIDST: &str = "the trace begins after the store was made, and nothing before it was given";
+/// Batches and accesses of an epoch, and pieces of a checkpoint: a hostile head must not buy hours.
+const READ_BATCHES_MAX: u32 = 10_000;
+const EPOCH_ACCESSES_MAX: u64 = 1 << 24;
+const PIECES_MAX: u32 = 1 << 20;
 /// Longer times are a mistake.
 const TIME_MAX: Nanos = 1 << 50;
 /// Larger states are refused.

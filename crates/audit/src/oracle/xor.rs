@@ -27,7 +27,9 @@ impl XorBatch {
     }
 
     pub fn set_ends(&mut self, ends: &[u32]) -> Step {
-        let sound = ends.last().map_or(0, |end| *end as usize) == self.paths.len()
+        // One list a batch: a second could end paths before they begin.
+        let sound = self.ends.is_empty()
+            && ends.last().map_or(0, |end| *end as usize) == self.paths.len()
             && ends.is_sorted_by(|a, b| a < b)
             && ends.first().is_none_or(|end| *end > 0);
         if !sound {
@@ -137,4 +139,21 @@ fn take(reads: &mut Reads, cells: &[(u32, u64, u16)], out: &mut dyn Observer) ->
         reads.path_cell(entry, *cell, out)?;
     }
     reads.end_path(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_one_list_of_ends_and_it_rises() {
+        let sound = |lists: &[&[u32]]| {
+            let mut batch = XorBatch::default();
+            (0..4).for_each(|cell| batch.add_path_cell(cell, 1, 0));
+            lists.iter().all(|ends| batch.set_ends(ends).is_ok())
+        };
+        assert!(sound(&[&[1, 4]]));
+        assert!(!sound(&[&[4, 1]]));
+        assert!(!sound(&[&[2, 4], &[1, 4]]));
+    }
 }

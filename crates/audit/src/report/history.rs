@@ -54,7 +54,10 @@ pub enum HistoryError {
         /// How.
         error: io::Error,
     },
-    /// Others than its owner may read it, or it is no file.
+    /// It is a folder, a pipe or a device.
+    #[error("the history {0} is no regular file")]
+    NotAFile(PathBuf),
+    /// Others than its owner may read it.
     #[error(
         "the history {path} has mode {mode:04o}: it says what was asked, so only its owner may \
          read it; chmod 600 {path}, and think about who may have read it already"
@@ -149,10 +152,15 @@ impl HistoryReader {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, HistoryError> {
         let path = path.as_ref().to_owned();
         let fault = |error| HistoryError::Io { path: path.clone(), error };
+        // Before it is opened: to open a pipe would wait for whoever writes to it.
+        let found = path.metadata().map_err(fault)?;
+        if !found.is_file() {
+            return Err(HistoryError::NotAFile(path));
+        }
         let file = File::open(&path).map_err(fault)?;
         let found = file.metadata().map_err(fault)?;
         let mode = found.permissions().mode() & 0o7777;
-        if mode != MODE || !found.is_file() {
+        if mode != MODE {
             return Err(HistoryError::NotPrivate { path, mode });
         }
         let mut reader = Self { path, file: BufReader::new(file), line: 0, text: Vec::new() };

@@ -115,17 +115,16 @@ impl Report {
         self.labels.iter().fold(Sizes::default(), |sum, label| sum.and(label.sizes))
     }
 
-    /// Writes the page to `path`, over what is there. A page that is secret is readable by its owner
-    /// only.
+    /// Writes the page to `path`, over what is there. Only its owner may
+    /// read it: it may be secret, and shows what a trace shows, which is as private as an access log.
     ///
     /// # Errors
     /// Those of the operating system.
     pub fn write_html(&self, path: &Path) -> io::Result<()> {
-        let mode = if self.is_secret() { 0o600 } else { 0o644 };
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(mode).open(path)?;
-        if self.is_secret() {
-            file.set_permissions(std::fs::Permissions::from_mode(mode))?; // it may have been there
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        if file.metadata()?.is_file() {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?; // it may have been there
         }
         file.write_all(html(self).as_bytes())
     }

@@ -1,11 +1,12 @@
 //! Each of these changes to an honest trace is a leak or breaks data; each has to be found, under
 //! the name of the rule that it breaks.
 
-use fogbank_audit::oracle::Halt;
+use fogbank_audit::oracle::{Halt, Oracle};
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
 use fogbank_store::trace::{
-    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, PublicConfig, Request, Sent,
+    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, PublicConfig, Request, RingConfig, Sent,
+    VaultConfig,
 };
 
 use crate::drive::{Workload, events, nobody, record, record_on_beat, replay, settings};
@@ -187,6 +188,45 @@ async fn an_image_that_is_read() {
     let next = reads.iter().rposition(|read| read.cells.len() == 1).unwrap();
     reads.insert(next, ChunkCells { chunk: image, cells: vec![0] });
     assert_eq!(broken(&spoiled), "image-unread");
+}
+
+#[tokio::test]
+async fn a_combined_path_beyond_its_buckets() {
+    let mut spoiled = honest(&RingSettings { xor: true, ..settings(200, (4, 5, 3)) }).await;
+    assert_eq!(broken(&spoiled), "none");
+    let xors =
+        |request: &Request| matches!(request, Request::ReadXor { reads, .. } if !reads.is_empty());
+    let at = find(&spoiled.1, xors);
+    let Request::ReadXor { reads, .. } = request(&mut spoiled.1[at]) else { panic!("paths") };
+    reads[0].cells[0] = u16::MAX;
+    assert_eq!(broken(&spoiled), "slot-once");
+}
+
+#[tokio::test]
+async fn a_head_that_asks_for_hours_is_refused() {
+    let (config, _) = honest(&settings(20, (4, 5, 3))).await;
+    let changes: [fn(&mut RingConfig); 4] = [
+        |ring| ring.read_batches = 10_001,
+        |ring| (ring.read_batches, ring.read_batch) = (10_000, 2000),
+        |ring| (ring.read_batch, ring.write_batch) = (1, u32::MAX),
+        |ring| {
+            let (bytes, many) = (100, (1 << 20) + 1);
+            ring.vault = Some(VaultConfig {
+                commit_bytes: bytes,
+                commit_bytes_an_opening: bytes,
+                piece_bytes: bytes,
+                pieces: many,
+                last_piece_bytes: bytes,
+            });
+        },
+    ];
+    assert!(Oracle::new(&config).is_ok());
+    for change in changes {
+        let mut config = config.clone();
+        let EngineConfig::Ring(ring) = &mut config.engine;
+        change(ring);
+        assert!(Oracle::new(&config).is_err(), "{config:?}");
+    }
 }
 
 #[tokio::test]

@@ -56,6 +56,16 @@ fn a_history_that_others_may_read_is_refused() {
 }
 
 #[test]
+fn a_pipe_is_refused_without_waiting_for_its_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for path in [&path, folder.path()] {
+        assert!(matches!(HistoryReader::open(path), Err(HistoryError::NotAFile(_))));
+    }
+}
+
+#[test]
 fn what_is_no_history_is_named_by_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
@@ -94,11 +104,12 @@ fn no_check_and_no_figure_reads_it() {
 }
 
 #[test]
-fn a_page_that_shows_one_is_its_owners() {
+fn a_page_is_its_owners() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     report(Verdict::Passed, 2, false).write_html(&path).unwrap();
-    assert_eq!(mode(&path), 0o644);
+    assert_eq!(mode(&path), 0o600);
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     report(Verdict::Passed, 2, true).write_html(&path).unwrap();
     assert_eq!(mode(&path), 0o600, "also where a page was that all could read");
 }

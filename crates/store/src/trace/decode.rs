@@ -19,6 +19,7 @@ pub(super) struct Position {
 
 impl Bytes<'_> {
     pub(super) fn event(&mut self, position: &mut Position, spare: &mut Spare) -> Option<Event> {
+        spare.begin_event();
         let kind = self.byte()?;
         position.at = position.at.checked_add(self.varint()?)?;
         let at = position.at;
@@ -101,10 +102,9 @@ impl Bytes<'_> {
         let mut reads = spare.reads.pop().unwrap_or_default();
         for _ in 0..count {
             let chunk = self.name(&mut last)?;
-            reads.push(ChunkCells {
-                chunk,
-                cells: self.cells(spare.cells.pop().unwrap_or_default())?,
-            });
+            let cells = self.cells(spare.cells.pop().unwrap_or_default())?;
+            spare.claim(cells.len())?;
+            reads.push(ChunkCells { chunk, cells });
         }
         Some(reads)
     }
@@ -173,12 +173,13 @@ impl Bytes<'_> {
             flag @ (0 | 1) => flag == 1,
             _ => return None,
         };
-        // Cells all alike and without fingerprints take no bytes each: a bound of their own.
+        // Cells all alike and without fingerprints take no bytes each: only the budget bounds them.
         let count = match (alike, fingerprints) {
-            (true, false) => usize::try_from(self.varint()?).ok().filter(|&n| n <= CELLS_MAX)?,
+            (true, false) => self.varint()?.try_into().ok()?,
             (true, true) => self.count(8)?,
             (false, _) => self.count(1)?,
         };
+        spare.claim(count)?;
         let common = if alike { self.varint()?.checked_add(1)? } else { 0 };
         let mut cells = spare.replies.pop().unwrap_or_default();
         cells.reserve(count);
@@ -198,6 +199,3 @@ impl Bytes<'_> {
         Some(cells)
     }
 }
-
-/// More cells than a reply can have.
-const CELLS_MAX: usize = 1 << 24;

@@ -175,6 +175,7 @@ impl TraceReader {
             self.file = Some(file);
             self.offset += BLOCK_HEAD_BYTES as u64 + wanted;
             self.next_block += 1;
+            self.spare.begin_block();
             self.position.at = head_read.base;
             self.events = head_read.events;
             self.read = 0;
@@ -212,6 +213,9 @@ impl TraceReader {
         match decoded {
             Ok(decoded) if decoded.part != self.part || decoded.first_block != self.next_block => {
                 return Err(self.corrupt("the file belongs elsewhere in the trace"));
+            }
+            Ok(decoded) if self.part > 0 && decoded.config != self.config => {
+                return Err(self.corrupt("the file has another configuration than the first"));
             }
             Ok(decoded) => self.config = decoded.config,
             Err(HeadError::Short) => return self.cut(head.len() as u64),

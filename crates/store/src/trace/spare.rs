@@ -12,9 +12,35 @@ pub(super) struct Spare {
     pub replies: Vec<Vec<Option<ChunkSeen>>>,
     pub cells: Vec<Vec<u16>>,
     pub fingerprints: Vec<Vec<u64>>,
+    budget: Budget,
+}
+
+/// Cells that may still be decoded. Some take no byte of their own: without a bound a few damaged or
+/// hostile bytes would fill the memory.
+#[derive(Debug, Default)]
+struct Budget {
+    event: usize,
+    block: usize,
 }
 
 impl Spare {
+    /// A block begins: what it may hold is not used yet.
+    pub fn begin_block(&mut self) {
+        self.budget.block = BLOCK_CELLS_MAX;
+    }
+
+    /// An event begins.
+    pub fn begin_event(&mut self) {
+        self.budget.event = EVENT_CELLS_MAX;
+    }
+
+    /// Takes so many cells from what the event and its block may hold; `None` if that is too little.
+    pub fn claim(&mut self, cells: usize) -> Option<()> {
+        self.budget.event = self.budget.event.checked_sub(cells)?;
+        self.budget.block = self.budget.block.checked_sub(cells)?;
+        Some(())
+    }
+
     /// Takes the lists of `event`.
     pub fn take_back(&mut self, event: Event) {
         match event {
@@ -57,3 +83,7 @@ fn keep<T>(spare: &mut Vec<Vec<T>>, mut list: Vec<T>) {
 
 /// More are not kept of one kind. Any of them may have grown to the longest list.
 const KEPT_MAX: usize = 1 << 13;
+/// Cells of an event: a message of the engines names fewer than 2^18.
+pub(super) const EVENT_CELLS_MAX: usize = 1 << 22;
+/// Cells of a block. Honest ones have at most 16 a byte, and a block little more than 2^16 bytes.
+pub(super) const BLOCK_CELLS_MAX: usize = 1 << 23;

@@ -256,12 +256,84 @@ fn a_million_events_in_flat_memory() {
 }
 
 #[test]
+fn a_left_over_part_is_refused_before_anything_is_written() {
+    for left in ["trace.1", "trace.7"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        std::fs::write(folder.path().join("trace.one"), "another's").unwrap();
+        std::fs::write(folder.path().join(left), "left").unwrap();
+        let refused = TraceWriter::create(&path, b"", clock(), TraceOptions::default());
+        let error = refused.err().unwrap();
+        assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+        assert!(error.to_string().contains(left), "{error}");
+        assert!(!path.exists());
+        std::fs::remove_file(folder.path().join(left)).unwrap();
+        begun(&path, TraceOptions::default());
+    }
+}
+
+#[test]
+fn a_few_bytes_cannot_claim_many_cells() {
+    use super::decode::Position;
+    use super::encode::{KIND_DONE, OUTCOME_CELLS_ALIKE};
+    use super::spare::{BLOCK_CELLS_MAX, EVENT_CELLS_MAX, Spare};
+    let reply = |cells: usize| {
+        let mut bytes = vec![KIND_DONE, 0, 1, OUTCOME_CELLS_ALIKE, 0];
+        super::wire::put_varint(&mut bytes, cells as u64);
+        bytes.push(32);
+        bytes
+    };
+    let read = |runs: usize| {
+        let mut bytes = vec![2, 0, 0, 0];
+        super::wire::put_varint(&mut bytes, runs as u64);
+        for _ in 0..runs {
+            bytes.extend([0, 0, 0]);
+            super::wire::put_varint(&mut bytes, 0x10000 * 4 + 1);
+            bytes.push(0);
+        }
+        bytes
+    };
+    let mut spare = Spare::default();
+    let mut decode = |bytes: &[u8], whole_block: bool| {
+        if whole_block {
+            spare.begin_block();
+        }
+        let mut position = Position { at: 0, next_id: 1 };
+        super::wire::Bytes(bytes).event(&mut position, &mut spare).is_some()
+    };
+    assert!(decode(&reply(EVENT_CELLS_MAX), true));
+    assert!(!decode(&reply(EVENT_CELLS_MAX + 1), true));
+    assert!(decode(&read(EVENT_CELLS_MAX >> 16), true));
+    assert!(!decode(&read((EVENT_CELLS_MAX >> 16) + 1), true));
+    assert!(decode(&reply(EVENT_CELLS_MAX), true));
+    for _ in 1..BLOCK_CELLS_MAX / EVENT_CELLS_MAX {
+        assert!(decode(&reply(EVENT_CELLS_MAX), false));
+    }
+    assert!(!decode(&reply(1), false));
+}
+
+#[test]
+fn a_part_of_another_configuration_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || TraceOptions { file_bytes: 1, block_bytes: 1, ..TraceOptions::default() };
+    for name in ["a", "b"] {
+        let path = folder.path().join(name);
+        let trace = TraceWriter::create(&path, name.as_bytes(), clock(), options()).unwrap();
+        (0..3).for_each(|number| trace.mark("m", number).unwrap());
+    }
+    assert!(numbers(&folder.path().join("a")).1.is_none());
+    std::fs::copy(folder.path().join("b.1"), folder.path().join("a.1")).unwrap();
+    let (_, error) = numbers(&folder.path().join("a"));
+    assert!(matches!(error, Some(TraceError::Corrupt { .. })), "{error:?}");
+}
+
+#[test]
 fn a_trace_that_cannot_go_on_stops_everything() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    std::fs::write(folder.path().join("trace.1"), "in the way").unwrap();
     let small = TraceOptions { file_bytes: 100, block_bytes: 10, ..TraceOptions::default() };
     let trace = begun(&path, small);
+    std::fs::write(folder.path().join("trace.1"), "in the way").unwrap();
     let failure =
         (0..1000).find_map(|number| trace.flush().and_then(|()| trace.mark("mark", number)).err());
     let failure = failure.unwrap().to_string();

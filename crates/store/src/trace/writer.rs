@@ -12,6 +12,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -142,8 +143,11 @@ enum Message {
 }
 
 impl TraceWriter {
-    /// Begins a trace at `path`, where there must be no file. `config` is the public configuration,
-    /// as the auditor is to read it.
+    /// Begins a trace at `path`, where there must be no file, nor any of a later part. `config` is the
+    /// public configuration, as the auditor is to read it.
+    ///
+    /// # Errors
+    /// Those of the operating system; [`io::ErrorKind::AlreadyExists`] if a file is in the way.
     pub fn create(
         path: impl AsRef<Path>,
         config: &[u8],
@@ -155,6 +159,10 @@ impl TraceWriter {
                 io::ErrorKind::InvalidInput,
                 "the configuration is too long",
             ));
+        }
+        if let Some(part) = left_over_part(path.as_ref()) {
+            let words = format!("{} is left over from another trace", part.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, words));
         }
         let counts = Arc::new(Counts::default());
         let mut files = Files {
@@ -490,6 +498,14 @@ impl Files {
         let path = part_path(&self.path, self.part);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(&head)?;
+        let next = part_path(&self.path, self.part + 1);
+        if next.symlink_metadata().is_ok() {
+            tracing::warn!(
+                "{} is in the way of the trace: move it before {} is full",
+                next.display(),
+                part_path(&self.path, self.part).display()
+            );
+        }
         self.file = Some(file);
         self.bytes = head.len() as u64;
         self.counts.bytes.fetch_add(self.bytes, Ordering::AcqRel);
@@ -514,6 +530,23 @@ pub(super) fn part_path(path: &Path, part: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{part}"));
     PathBuf::from(name)
+}
+
+/// A file that bears the name of a later part of the trace at `path`: the trace could not go on there,
+/// or would be read on into another.
+fn left_over_part(path: &Path) -> Option<PathBuf> {
+    let next = part_path(path, 1);
+    if next.symlink_metadata().is_ok() {
+        return Some(next);
+    }
+    let name = path.file_name()?.as_bytes();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let is_part = |other: &[u8]| {
+        let number = other.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"."));
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    entries.flatten().find(|entry| is_part(entry.file_name().as_bytes())).map(|entry| entry.path())
 }
 
 /// Full blocks on their way to the disk, and memory kept for more.
