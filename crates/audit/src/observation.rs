@@ -32,6 +32,11 @@ pub enum Observation<'a> {
         leaf: u32,
         /// Whether the trace shows all of it.
         whole: bool,
+        /// Whether the trace shows any of it.
+        shown: bool,
+        /// A stretch of paths whose order is not known: those that show nothing are observed after
+        /// all others of their stretch, wherever they came.
+        stretch: u64,
     },
     /// One cell of a path read.
     PathCell {

@@ -79,7 +79,7 @@ impl RunDigest {
 }
 
 /// Spreads the bits of a key (the last steps of splitmix64).
-fn mixed(key: u64) -> u64 {
+pub(super) fn mixed(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)
