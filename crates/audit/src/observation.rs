@@ -13,6 +13,9 @@ pub enum Observation<'a> {
         at: Nanos,
         /// The latest public cause before it: the end of the request it waited for, or its point.
         cause: Nanos,
+        /// How many whole quanta the cause lies after the point at which the message was due; 0
+        /// where nothing says when it was.
+        missed: u64,
         /// The epoch, from 0.
         epoch: u64,
         /// Which message of the epoch.

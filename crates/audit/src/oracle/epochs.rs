@@ -11,7 +11,7 @@ use fogbank_store::trace::{ChunkCells, ChunkSeen, RingConfig};
 
 use super::buckets::{Buckets, Shape};
 use super::fault::{Step, fault};
-use super::pace::Pace;
+use super::pace::{Cause, Pace};
 use super::reads::{Entry, Reads, Where};
 use super::xor::XorBatch;
 use crate::{Observation, Observer};
@@ -187,7 +187,7 @@ impl Epochs {
         out: &mut dyn Observer,
     ) -> Step {
         if sibling {
-            return self.departed(at, at, out);
+            return self.departed(at, Cause { at, missed: 0 }, out);
         }
         let cause = if self.open && self.window_full && self.goes_on(at, reads) {
             self.pace.further(at)?
@@ -207,10 +207,11 @@ impl Epochs {
         if goes_on { Ok(()) } else { self.reads.end_path(out) }
     }
 
-    fn departed(&mut self, at: Nanos, cause: Nanos, out: &mut dyn Observer) -> Step {
+    fn departed(&mut self, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
+        let Cause { at: cause, missed } = cause;
         self.latest_ns = self.latest_ns.max(at.saturating_sub(cause));
         let (epoch, batch) = (self.epoch, self.batch);
-        out.observe(&Observation::Departed { at, cause, epoch, batch });
+        out.observe(&Observation::Departed { at, cause, missed, epoch, batch });
         Ok(())
     }
 
@@ -230,7 +231,7 @@ impl Epochs {
         self.batch + 1 == self.config.read_batches
     }
 
-    fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Nanos> {
+    fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Cause> {
         if self.committing {
             return fault(self.commit.rule(), self.commit.words(), "a read");
         }

@@ -156,9 +156,9 @@ impl Observer for Battery {
                 self.ciphertexts.blob(fingerprint);
                 self.sizes.blob(kind, bytes);
             }
-            Observation::Departed { at, cause, batch, .. } => {
+            Observation::Departed { at, cause, missed, batch, .. } => {
                 if let Some(departures) = &mut self.departures {
-                    departures.departed(at, cause, batch);
+                    departures.departed(at, cause, missed, batch);
                 }
             }
         }

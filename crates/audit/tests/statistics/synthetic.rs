@@ -218,6 +218,7 @@ impl<'a> Run<'a> {
         observer.observe(&Observation::Departed {
             at: cause + late,
             cause,
+            missed: 0,
             epoch: self.epoch,
             batch,
         });
