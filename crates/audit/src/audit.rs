@@ -132,7 +132,7 @@ impl Auditing {
         replay.tell(subject, &mut self.report);
         let (findings, digest) = battery.finish(&self.levels);
         self.report.findings.extend(findings);
-        self.digests.push(digest);
+        self.digests.push(digest.labelled(&run.label));
         self.runs.push(windows);
         draw(&mut self.report, run, seen)
     }
