@@ -362,6 +362,12 @@ impl Epochs {
         if seen.bytes != bytes {
             return fault("cell-size", format!("{bytes} bytes"), format!("{} bytes", seen.bytes));
         }
+        // Without them replies could not be compared with what was written. Traces may leave out
+        // those of replies only.
+        let told = seen.fingerprints.len() as u64;
+        if told != slots {
+            return fault("cell-size", format!("{slots} cells"), format!("{told} fingerprints"));
+        }
         self.reads.buckets.write(chunk, version, &seen.fingerprints);
         self.reads.tally.images += 1;
         self.written += 1;
