@@ -75,6 +75,7 @@ fn blame(error: AuditError) -> Error {
         AuditError::Trace(_) | AuditError::History(_) => Error::CannotUse(error.to_string()),
         AuditError::Config { .. }
         | AuditError::OtherConfig { .. }
+        | AuditError::Same { .. }
         | AuditError::Refused(_)
         | AuditError::Nothing => Error::Usage(error.to_string()),
     }
