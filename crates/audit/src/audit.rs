@@ -11,6 +11,8 @@
 //! Memory: the state of the oracle's buckets, the counters of the battery and the windows of the
 //! distinguisher for each run; nothing grows with the length of a trace.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -69,6 +71,14 @@ pub enum AuditError {
     /// The oracle does not follow this configuration.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// One recording was given twice: compared with itself it would seem to share its randomness.
+    #[error("{first} and {second} are the same recording: give each once")]
+    Same {
+        /// Which trace.
+        first: PathBuf,
+        /// The one that is the same.
+        second: PathBuf,
+    },
     /// A run without a trace, or none at all.
     #[error("there is no trace to audit")]
     Nothing,
@@ -87,12 +97,49 @@ pub fn audit(
     let mut auditing = Auditing::new(given.len() as u32, options);
     // All heads first: a wrong one is told before hours have gone into the others.
     given.iter().try_for_each(|run| auditing.check_heads(run))?;
+    check_different(given)?;
     for (number, run) in given.iter().enumerate() {
         let subject = subject(given, number);
         progress(&subject);
         auditing.hear(run, &subject)?;
     }
     if given.is_empty() { Err(AuditError::Nothing) } else { Ok(auditing.finish()) }
+}
+
+/// No file, and no copy of one, may be given twice. Traces without an event say nothing and may.
+fn check_different(given: &[Given]) -> Result<(), AuditError> {
+    let traces: Vec<&PathBuf> = given.iter().flat_map(|run| &run.traces).collect();
+    for (at, second) in traces.iter().enumerate() {
+        for first in &traces[..at] {
+            if alike(first, second).unwrap_or(false) && TraceReader::open(second)?.next().is_some()
+            {
+                let (first, second) = (first.to_path_buf(), second.to_path_buf());
+                return Err(AuditError::Same { first, second });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two files hold the same bytes; it is told at the first that differs.
+fn alike(first: &Path, second: &Path) -> std::io::Result<bool> {
+    if first.canonicalize()? == second.canonicalize()? {
+        return Ok(true);
+    }
+    let (mut first, mut second) = (File::open(first)?, File::open(second)?);
+    if first.metadata()?.len() != second.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut here, mut there) = (Vec::new(), Vec::new());
+    loop {
+        here.clear();
+        there.clear();
+        (&mut first).take(COMPARED_BYTES).read_to_end(&mut here)?;
+        (&mut second).take(COMPARED_BYTES).read_to_end(&mut there)?;
+        if here != there || here.is_empty() {
+            return Ok(here == there);
+        }
+    }
 }
 
 /// An audit to which runs come one by one, so that a trace may be deleted once it was heard.
@@ -133,7 +180,7 @@ impl Auditing {
         self.report.findings.extend(cut.iter().map(|cut| whole::cut_short(cut, subject)));
         let (findings, digest) = battery.finish(&self.levels);
         self.report.findings.extend(findings);
-        self.digests.push(digest);
+        self.digests.push(digest.labelled(&run.label));
         self.runs.push(windows);
         draw(&mut self.report, run, seen)
     }
@@ -384,3 +431,31 @@ fn subject(given: &[Given], number: usize) -> String {
 /// Events that cross to the other thread at once, and how many such parts may wait.
 const PART_EVENTS: usize = 64;
 const PARTS_WAITING: usize = 8;
+
+/// How much of two files is compared at once.
+const COMPARED_BYTES: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_alike_and_neighbours_are_not() {
+        let folder = std::env::temp_dir().join(format!("fogbank-alike-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = |name: &str, last: u8| {
+            let mut bytes = vec![7; 100_000];
+            bytes.push(last);
+            let path = folder.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let (one, copy, other) = (file("one", 1), file("copy", 1), file("other", 2));
+        assert!(
+            alike(&one, &folder.join("../").join(folder.file_name().unwrap()).join("one")).unwrap()
+        );
+        assert!(alike(&one, &copy).unwrap());
+        assert!(!alike(&one, &other).unwrap());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

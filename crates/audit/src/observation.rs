@@ -13,6 +13,9 @@ pub enum Observation<'a> {
         at: Nanos,
         /// The latest public cause before it: the end of the request it waited for, or its point.
         cause: Nanos,
+        /// How many whole quanta the cause lies after the point at which the message was due; 0
+        /// where nothing says when it was.
+        missed: u64,
         /// The epoch, from 0.
         epoch: u64,
         /// Which message of the epoch.
@@ -32,6 +35,11 @@ pub enum Observation<'a> {
         leaf: u32,
         /// Whether the trace shows all of it.
         whole: bool,
+        /// Whether the trace shows any of it.
+        shown: bool,
+        /// A stretch of paths whose order is not known: those that show nothing are observed after
+        /// all others of their stretch, wherever they came.
+        stretch: u64,
     },
     /// One cell of a path read.
     PathCell {

@@ -21,10 +21,15 @@ impl Control {
             }
             Verdict::TooFew => format!("The runs of {} are too short to compare.", self.label),
             Verdict::Passed => {
-                format!("The {} runs of {} look alike to a classifier.", self.runs, self.label)
+                format!(
+                    "The {} runs of {} look alike to a classifier; the figure is the chance of as \
+                     much difference as was seen (a p-value), and a small one is bad.",
+                    self.runs, self.label
+                )
             }
             Verdict::Failed => format!(
-                "Runs of {} can be told apart from each other, by {}: {}.",
+                "Runs of {} can be told apart from each other, by {}: {}. The figure is the chance \
+                 of as much difference as was seen (a p-value), and a small one is bad.",
                 self.label,
                 list(&self.telling),
                 match self.cleared {

@@ -12,7 +12,7 @@ use fogbank_store::trace::{ChunkCells, ChunkSeen, RingConfig};
 use super::again::Again;
 use super::buckets::{Buckets, Shape};
 use super::fault::{Step, fault};
-use super::pace::Pace;
+use super::pace::{Cause, Pace};
 use super::reads::{Entry, Reads, Where};
 use super::xor::XorBatch;
 use crate::{Observation, Observer};
@@ -196,7 +196,7 @@ impl Epochs {
         out: &mut dyn Observer,
     ) -> Step {
         if sibling {
-            return self.departed(at, at, out);
+            return self.departed(at, Cause { at, missed: 0 }, out);
         }
         if self.journalled {
             return self.place_recorded(at, out);
@@ -219,10 +219,11 @@ impl Epochs {
         if goes_on { Ok(()) } else { self.reads.end_path(out) }
     }
 
-    pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, out: &mut dyn Observer) -> Step {
+    pub(super) fn departed(&mut self, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
+        let Cause { at: cause, missed } = cause;
         self.latest_ns = self.latest_ns.max(at.saturating_sub(cause));
         let (epoch, batch) = (self.epoch, self.batch);
-        out.observe(&Observation::Departed { at, cause, epoch, batch });
+        out.observe(&Observation::Departed { at, cause, missed, epoch, batch });
         Ok(())
     }
 
@@ -242,7 +243,7 @@ impl Epochs {
         self.batch + 1 == self.config.read_batches
     }
 
-    fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Nanos> {
+    fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Cause> {
         if self.committing {
             return fault(self.commit.rule(), self.commit.words(), "a read");
         }
@@ -372,6 +373,12 @@ impl Epochs {
         let bytes = slots * u64::from(self.config.cell_bytes);
         if seen.bytes != bytes {
             return fault("cell-size", format!("{bytes} bytes"), format!("{} bytes", seen.bytes));
+        }
+        // Without them replies could not be compared with what was written. Traces may leave out
+        // those of replies only.
+        let told = seen.fingerprints.len() as u64;
+        if told != slots {
+            return fault("cell-size", format!("{slots} cells"), format!("{told} fingerprints"));
         }
         self.reads.buckets.write(chunk, version, &seen.fingerprints);
         self.reads.tally.images += 1;

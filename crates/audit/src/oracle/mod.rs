@@ -260,17 +260,15 @@ fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && config.window_cells > 0
         && config.window_chunks > 0;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
-<<<<<<< HEAD
+    let few = |pieces: u32| (1..=PIECES_MAX).contains(&pieces);
     let pieces = config.vault.as_ref().is_none_or(|vault| {
-        vault.pieces > 0 && vault.journal.as_ref().is_none_or(|journal| journal.delta_pieces > 0)
+        let journal = vault.journal.as_ref();
+        few(vault.pieces) && journal.is_none_or(|journal| few(journal.delta_pieces))
     });
     let journalled = config.vault.as_ref().is_some_and(|vault| vault.journal.is_some());
     if journalled && !config.keep_superseded {
         return refuse("a store with a journal keeps what an epoch supersedes until its commit");
     }
-=======
-    let pieces = config.vault.as_ref().is_none_or(|vault| (1..=PIECES_MAX).contains(&vault.pieces));
->>>>>>> mendinput
     if !sound || !pieces || times.iter().any(|time| *time > TIME_MAX) {
         return refuse("a number is out of its limits");
     }

@@ -32,6 +32,14 @@ pub(super) struct Pace {
     since_skip: u32,
 }
 
+/// What a departure waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub at: Nanos,
+    /// How many quanta later than it was due.
+    pub missed: u64,
+}
+
 /// The point of a batch.
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -134,7 +142,7 @@ impl Pace {
     }
 
     /// The first message of a batch leaves at `at`. Returns its cause.
-    pub fn first(&mut self, at: Nanos) -> Step<Nanos> {
+    pub fn first(&mut self, at: Nanos) -> Step<Cause> {
         let point = self.point();
         let expected = self.departure(point.send);
         let caught_up = point.skipped || self.since_skip < CATCHING_UP;
@@ -147,7 +155,7 @@ impl Pace {
     }
 
     /// A further message of the same batch, or one whose time follows from the end before it.
-    pub fn further(&mut self, at: Nanos) -> Step<Nanos> {
+    pub fn further(&mut self, at: Nanos) -> Step<Cause> {
         self.hold(at, self.departure(self.ready), self.since_skip < CATCHING_UP)
     }
 
@@ -158,16 +166,16 @@ impl Pace {
     }
 
     /// A message of the owner of the engine, who has his own time.
-    pub fn loose(&self, at: Nanos, expected: Nanos) -> Step<Nanos> {
+    pub fn loose(&self, at: Nanos, expected: Nanos) -> Step<Cause> {
         if at < expected || (self.exact && self.quantum > 0 && !at.is_multiple_of(self.quantum)) {
             let expected = format!("at a point from {expected} ns on");
             return fault("on-grid", expected, format!("{at} ns"));
         }
-        Ok(self.cause(at, expected))
+        Ok(Cause { missed: 0, ..self.cause(at, expected) })
     }
 
     /// The same, `expected` being the first point after the end of the message before.
-    pub fn owners(&self, at: Nanos) -> Step<Nanos> {
+    pub fn owners(&self, at: Nanos) -> Step<Cause> {
         self.loose(at, self.departure(self.ready))
     }
 
@@ -176,7 +184,7 @@ impl Pace {
         self.hold(at, self.ready, false).map(drop)
     }
 
-    fn hold(&self, at: Nanos, expected: Nanos, caught_up: bool) -> Step<Nanos> {
+    fn hold(&self, at: Nanos, expected: Nanos, caught_up: bool) -> Step<Cause> {
         if at == expected || (at > expected && !self.exact) {
             return Ok(self.cause(at, expected));
         }
@@ -185,13 +193,38 @@ impl Pace {
     }
 
     /// The last point that a departure at `at`, due at `expected`, can have meant.
-    fn cause(&self, at: Nanos, expected: Nanos) -> Nanos {
+    fn cause(&self, at: Nanos, expected: Nanos) -> Cause {
         match self.quantum {
-            0 => expected,
-            quantum => expected.max(at - at % quantum),
+            0 => Cause { at: expected, missed: 0 },
+            quantum => {
+                let point = expected.max(at - at % quantum);
+                Cause { at: point, missed: (point - expected) / quantum }
+            }
         }
     }
 }
 
 /// For how many points after a skipped one an early message is one that catches up.
 const CATCHING_UP: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_points_of_lateness_are_counted() {
+        let pace = Pace {
+            exact: false,
+            interval: 1000,
+            slack: 0,
+            quantum: 100,
+            next: 0,
+            ready: 0,
+            ended: 0,
+            since_skip: u32::MAX,
+        };
+        assert_eq!(pace.cause(1_007, 1_000), Cause { at: 1_000, missed: 0 });
+        assert_eq!(pace.cause(1_207, 1_000), Cause { at: 1_200, missed: 2 });
+        assert!(pace.owners(1_207).is_ok_and(|cause| cause.missed == 0));
+    }
+}

@@ -63,6 +63,8 @@ pub(super) struct Reads {
     pub superseded: Vec<(u32, u64)>,
     /// Whether a reshuffle has changed what paths show since the count was exact.
     uncertain: bool,
+    /// Counts the points at which it is known how many paths came before.
+    stretch: u64,
     random: Stream,
     ranks: Vec<u16>,
     pub place: Where,
@@ -84,6 +86,7 @@ impl Reads {
             images: Vec::new(),
             superseded: Vec::new(),
             uncertain: false,
+            stretch: 0,
             random: completion(0),
             ranks: Vec::new(),
             place: Where::default(),
@@ -99,6 +102,7 @@ impl Reads {
     pub fn begin_paths(&mut self, accesses: u64) {
         (self.left, self.paths, self.shown, self.uncertain) = (accesses, true, 0, false);
         self.tally.read_batches += 1;
+        self.stretch += 1;
     }
 
     /// A write batch of `accesses` slots begins: nothing in it has to be waited for.
@@ -236,7 +240,7 @@ impl Reads {
             );
         }
         let leaf = self.buckets.draw_below(last, &mut self.random);
-        self.note_path(leaf, fitting == 1, out);
+        self.note_path(leaf, (true, fitting == 1), out);
         self.shown += 1;
         self.count(out);
         Ok(())
@@ -250,7 +254,7 @@ impl Reads {
                 let leaf = self.buckets.draw(&mut self.random);
                 self.tally.silent_paths += 1;
                 self.tally.guessed_paths += u64::from(self.uncertain);
-                self.note_path(leaf, false, out);
+                self.note_path(leaf, (false, false), out);
             }
             self.count(out);
         }
@@ -266,10 +270,10 @@ impl Reads {
         Ok(())
     }
 
-    fn note_path(&mut self, leaf: u32, whole: bool, out: &mut dyn Observer) {
+    fn note_path(&mut self, leaf: u32, (shown, whole): (bool, bool), out: &mut dyn Observer) {
         let Where { epoch, batch } = self.place;
-        let access = self.tally.accesses;
-        out.observe(&Observation::Path { epoch, batch, access, leaf, whole });
+        let (access, stretch) = (self.tally.accesses, self.stretch);
+        out.observe(&Observation::Path { epoch, batch, access, leaf, whole, shown, stretch });
     }
 }
 
@@ -400,6 +404,7 @@ impl Reads {
         }
         if self.due.len() > before {
             self.uncertain = false;
+            self.stretch += 1;
             self.settle_full();
         }
     }

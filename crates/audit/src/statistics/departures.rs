@@ -2,7 +2,9 @@
 //!
 //! In virtual time the oracle demands equality and nothing is left to test. On a machine timers and
 //! scheduling add a little, which must not depend on what clients do; what can be seen in one run
-//! is that its halves differ, and of several runs that they differ. Neighbouring messages are late
+//! is that its halves differ, and of several runs that they differ. Lateness is that after the point at
+//! which a message left; that this was later than the point it was due at is a series of its own, and
+//! where it is common nothing can be said of the rest. Neighbouring messages are late
 //! together, so samples count only as far as they are independent: by the variance of the means of
 //! blocks against that of single ones.
 
@@ -10,13 +12,16 @@ use fogbank_env::Nanos;
 
 use super::levels::{Head, Levels, Tests};
 use super::tails::{normal_both, normal_point_above};
-use crate::Finding;
+use crate::{Finding, Verdict};
 
 /// Samples kept of each kind; beyond, every second one goes, again and again.
 const KEPT_MAX: usize = 1 << 18;
 
 /// Fewer independent samples than these are no test.
 const INDEPENDENT_MIN: f64 = 20.0;
+
+/// The share of messages that may miss their point.
+const MISSED_MAX: f64 = 0.01;
 
 /// The kinds of messages.
 const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
@@ -27,6 +32,8 @@ pub(super) struct Departures {
     read_batches: u32,
     late: [Thinned; 3],
     change: [Thinned; 3],
+    /// 1 for a message that missed its point, else 0.
+    missed: [Thinned; 3],
     before: [Option<f64>; 3],
 }
 
@@ -65,14 +72,16 @@ impl Departures {
             read_batches,
             late: Default::default(),
             change: Default::default(),
+            missed: Default::default(),
             before: [None; 3],
         }
     }
 
-    pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, batch: u32) {
+    pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, missed: u64, batch: u32) {
         let kind = batch.saturating_sub(self.read_batches.saturating_sub(1)).min(2) as usize;
         let late = at.saturating_sub(cause) as f64;
         self.late[kind].push(late);
+        self.missed[kind].push(f64::from(u8::from(missed > 0)));
         if let Some(before) = self.before[kind].replace(late) {
             self.change[kind].push(late - before);
         }
@@ -85,47 +94,95 @@ impl Departures {
     /// one message tells the halves apart: `(K + z' / 2) / sqrt(m)`, K being the critical point of
     /// Kolmogorov's distribution and `1/m` the sum of the reciprocals of the independent samples.
     pub(super) fn halves(&self, subject: &str, levels: &Levels) -> Finding {
+        let between = "between the halves of the run";
         let pairs = self.late.each_ref().map(Thinned::halves);
-        compared("departures", "between the halves of the run", &pairs, subject, levels)
+        let missed = self.missed.each_ref().map(Thinned::halves);
+        with_missed(
+            compared("departures", between, &pairs, Some(&missed), subject, levels),
+            &missed,
+        )
     }
 
     /// The change of lateness from one message to the next of its kind, between halves: the part of
     /// a gap that its causes do not explain. Smallest leak as for [`Departures::halves`].
     pub(super) fn gaps(&self, subject: &str, levels: &Levels) -> Finding {
         let pairs = self.change.each_ref().map(Thinned::halves);
-        compared("gaps", "between the halves of the run", &pairs, subject, levels)
+        compared("gaps", "between the halves of the run", &pairs, None, subject, levels)
     }
 
     /// Lateness in one run against that in another.
     pub(super) fn between(&self, other: &Self, subject: &str, levels: &Levels) -> Finding {
-        let pair = |kind: usize| (&self.late[kind].kept[..], &other.late[kind].kept[..]);
-        let pairs = [pair(0), pair(1), pair(2)];
-        compared("departures-between-runs", "between the runs", &pairs, subject, levels)
+        let pairs = both(&self.late, &other.late);
+        let missed = both(&self.missed, &other.missed);
+        let (check, between) = ("departures-between-runs", "between the runs");
+        with_missed(compared(check, between, &pairs, Some(&missed), subject, levels), &missed)
     }
+}
+
+/// Two series of every kind of message.
+type Kinds<'a> = [(&'a [f64], &'a [f64]); 3];
+
+fn both<'a>(first: &'a [Thinned; 3], second: &'a [Thinned; 3]) -> Kinds<'a> {
+    [0, 1, 2].map(|kind| (&first[kind].kept[..], &second[kind].kept[..]))
+}
+
+/// The finding with the share of messages that missed their point; no pass if there are many.
+fn with_missed(mut finding: Finding, missed: &Kinds<'_>) -> Finding {
+    let all = || missed.iter().flat_map(|(first, second)| first.iter().chain(*second));
+    let share = all().sum::<f64>() / (all().count() as f64).max(1.0);
+    finding.words += &format!("; {:.2} % of messages missed their point", 100.0 * share);
+    if share > MISSED_MAX && finding.verdict != Verdict::Failed {
+        finding.verdict = Verdict::TooFew;
+        finding.words += ": the machine was too busy to keep the beat";
+    }
+    finding
 }
 
 fn compared(
     check: &str,
     between: &str,
-    pairs: &[(&[f64], &[f64]); 3],
+    pairs: &Kinds<'_>,
+    missed: Option<&Kinds<'_>>,
     subject: &str,
     levels: &Levels,
 ) -> Finding {
     let mut tests = Tests::default();
-    let mut most = 0.0_f64;
+    // What the kind with the fewest shows; nothing if one has too few for a test.
+    let mut least = f64::INFINITY;
     for (kind, (first, second)) in KINDS.iter().zip(pairs) {
-        let Some(pair) = Pair::new(first, second) else { continue };
+        if first.is_empty() && second.is_empty() {
+            continue;
+        }
+        let Some(pair) = Pair::new(first, second) else {
+            least = 0.0;
+            continue;
+        };
         let (distance, z) = (pair.distance, pair.shift);
         let p = kolmogorov_above(distance * pair.independent.sqrt());
         tests.add(p, || format!("lateness of {kind} differs by {distance:.3} {between}"));
         tests.add(normal_both(z), || format!("lateness of {kind} moves by {z:.1} {between}"));
-        most = most.max(pair.independent);
+        least = least.min(pair.independent);
+    }
+    test_missed(missed, between, &mut tests);
+    if tests.count() == 0 {
+        least = 0.0;
     }
     let point = kolmogorov_point_above(levels.each(tests.count()));
-    let smallest = (point + 0.5 * normal_point_above(1.0 - levels.power)) / most.sqrt();
+    let smallest = (point + 0.5 * normal_point_above(1.0 - levels.power)) / least.sqrt();
     let samples = pairs.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum();
-    let head = Head::new(check, subject, samples).leak(smallest.min(1.0));
+    let head = Head::new(check, subject, samples).leak(smallest);
     tests.finding(Head { leak_max: Some(levels.smallest_timing_leak), ..head }, levels)
+}
+
+/// The shares of messages that missed their point against one another.
+fn test_missed(missed: Option<&Kinds<'_>>, between: &str, tests: &mut Tests) {
+    for (kind, (first, second)) in KINDS.iter().zip(missed.into_iter().flatten()) {
+        let Some(pair) = Pair::new(first, second) else { continue };
+        tests.add(normal_both(pair.shift), || {
+            let apart = 100.0 * pair.distance;
+            format!("the share of {kind} that missed their point differs by {apart:.2} % {between}")
+        });
+    }
 }
 
 /// Two series against one another.
@@ -244,6 +301,39 @@ mod tests {
         let (distance, above, _) = walk(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]);
         assert!((distance - 1.0 / 3.0).abs() < 1e-12);
         assert!((above - 7.0 / 9.0).abs() < 1e-12);
+    }
+
+    /// Of 4000 messages of each kind those whose point is missed, half by half, of 1000.
+    fn run(missed: [u64; 2], commits: u64) -> Finding {
+        let mut random = Randomness::repeatable(2).stream(Purpose::Workload);
+        let mut departures = Departures::new(1);
+        for number in 0..4000 {
+            let each = missed[usize::from(number >= 2000)];
+            for kind in (0..3).filter(|kind| *kind < 2 || number < commits) {
+                let late = u64::from(random.next_u32() >> 16);
+                let misses = u64::from(u64::from(random.next_u32()) % 1000 < each);
+                departures.departed(late, 0, misses, kind);
+            }
+        }
+        let levels = Levels { smallest_timing_leak: 0.2, ..Levels::default() };
+        departures.halves("a run", &levels)
+    }
+
+    #[test]
+    fn missed_points_are_told_and_judged() {
+        assert_eq!(run([0, 0], 4000).verdict, Verdict::Passed);
+        assert!(run([5, 5], 4000).words.contains("% of messages missed"));
+        let busy = run([50, 50], 4000);
+        assert_eq!(busy.verdict, Verdict::TooFew);
+        assert!(busy.words.contains("too busy"));
+        assert_eq!(run([5, 100], 4000).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn the_rarest_kind_says_what_would_have_been_seen() {
+        assert_eq!(run([0, 0], 0).verdict, Verdict::Passed, "a kind that does not occur");
+        assert_eq!(run([0, 0], 30).verdict, Verdict::TooFew);
+        assert_eq!(run([0, 0], 200).verdict, Verdict::TooFew);
     }
 
     #[test]

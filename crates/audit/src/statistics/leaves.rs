@@ -30,7 +30,9 @@ pub(super) struct Leaves {
     read: u64,
     first: Vec<u32>,
     last: Vec<u32>,
-    /// The leaves read last, in a ring that begins at `read % LAGS`.
+    /// Leaves whose place in the order was given.
+    ordered: u64,
+    /// The last of them, in a ring that begins at `ordered % LAGS`.
     before: [u32; LAGS],
     lagged: Vec<Lagged>,
     evicted: Option<u32>,
@@ -63,6 +65,7 @@ impl Leaves {
             read: 0,
             first: vec![0; counted],
             last: vec![0; counted],
+            ordered: 0,
             before: [0; LAGS],
             lagged: vec![none; LAGS],
             evicted: None,
@@ -78,9 +81,14 @@ impl Leaves {
     pub(super) fn read(&mut self, leaf: u32) {
         self.count(leaf);
         self.compare_with_evicted(leaf);
-        self.compare_with_earlier(leaf);
-        self.before[(self.read % LAGS as u64) as usize] = leaf;
         self.read += 1;
+    }
+
+    /// The same leaves once more, in the order in which they may have been read.
+    pub(super) fn next(&mut self, leaf: u32) {
+        self.compare_with_earlier(leaf);
+        self.before[(self.ordered % LAGS as u64) as usize] = leaf;
+        self.ordered += 1;
     }
 
     fn count(&mut self, leaf: u32) {
@@ -102,11 +110,11 @@ impl Leaves {
     }
 
     fn compare_with_earlier(&mut self, leaf: u32) {
-        let known = self.read.min(LAGS as u64) as usize;
+        let known = self.ordered.min(LAGS as u64) as usize;
         let bits = PAIR_BITS.min(self.levels);
         let (shift, mask) = (self.levels - bits, (1_u32 << bits) - 1);
         for (lag, lagged) in (1_u64..).zip(&mut self.lagged[..known]) {
-            let earlier = self.before[((self.read - lag) % LAGS as u64) as usize];
+            let earlier = self.before[((self.ordered - lag) % LAGS as u64) as usize];
             let (row, column) = ((earlier >> shift) & mask, (leaf >> shift) & mask);
             lagged.pairs += 1;
             lagged.same += u64::from(earlier == leaf);

@@ -82,6 +82,7 @@ impl Tests {
     /// Takes in a test that comes out so improbably; `what` names it in words.
     pub(super) fn add(&mut self, p: f64, what: impl FnOnce() -> String) {
         self.count += 1;
+        let p = if p.is_nan() { 0.0 } else { p }; // what cannot be computed is no pass
         if self.worst.as_ref().is_none_or(|(worst, _)| p < *worst) {
             self.worst = Some((p, what()));
         }
@@ -172,6 +173,15 @@ mod tests {
             let critical = critical.unwrap_or(0);
             assert!((poisson_at_least(critical, mean + extra) - 0.9).abs() < 1e-6, "{mean}");
         }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_pass() {
+        let mut tests = Tests::default();
+        tests.add(0.5, || "a test".into());
+        tests.add(f64::NAN, || "no test".into());
+        let head = Head::new("a-check", "a trace", 9).leak(0.001);
+        assert_eq!(tests.finding(head, &Levels::default()).verdict, Verdict::Failed);
     }
 
     #[test]

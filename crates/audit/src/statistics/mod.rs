@@ -20,6 +20,7 @@ mod repeats;
 mod retired;
 mod runs;
 mod slots;
+mod stretch;
 mod tails;
 mod versions;
 
@@ -34,6 +35,7 @@ use self::leaves::Leaves;
 use self::repeats::Repeats;
 use self::retired::Retired;
 use self::slots::Ranks;
+use self::stretch::Stretch;
 use self::versions::Versions;
 use crate::{Finding, Observation, Observer};
 
@@ -46,6 +48,7 @@ pub struct Battery {
     subject: String,
     /// Bits of a leaf that count.
     mask: u32,
+    stretch: Stretch,
     leaves: Leaves,
     repeats: Repeats,
     ranks: Ranks,
@@ -71,6 +74,7 @@ impl Battery {
         Self {
             subject: subject.into(),
             mask: ((1_u64 << levels) - 1) as u32,
+            stretch: Stretch::default(),
             leaves: Leaves::new(levels),
             repeats: Repeats::new(levels),
             ranks: Ranks::new(levels, cells),
@@ -85,6 +89,7 @@ impl Battery {
 
     /// What the checks of this trace come to, and what is kept of it to compare it with other runs.
     pub fn finish(mut self, levels: &Levels) -> (Vec<Finding>, RunDigest) {
+        self.settle();
         self.repeats.close();
         self.ciphertexts.settle();
         let subject = &*self.subject;
@@ -108,11 +113,18 @@ impl Battery {
         (findings, self.digest.finished())
     }
 
-    fn read(&mut self, batch: u64, access: u64, leaf: u32) {
-        let leaf = leaf & self.mask;
+    fn read(&mut self, batch: u64, leaf: u32) {
         self.leaves.read(leaf);
         self.repeats.read(batch, leaf);
-        self.digest.read(access, leaf);
+    }
+
+    /// Gives the paths of the stretch that is over their order.
+    fn settle(&mut self) {
+        let Self { stretch, leaves, digest, .. } = self;
+        stretch.settle(|access, leaf| {
+            leaves.next(leaf);
+            digest.read(access, leaf);
+        });
     }
 }
 
@@ -124,7 +136,14 @@ impl Observer for Battery {
                 self.versions.chosen(chunk, version, nth, cell);
                 self.digest.chosen(chunk, version, nth, unread, rank);
             }
-            Observation::Path { batch, access, leaf, .. } => self.read(batch, access, leaf),
+            Observation::Path { batch, access, leaf, shown, stretch, .. } => {
+                let leaf = leaf & self.mask;
+                if !self.stretch.holds(stretch) {
+                    self.settle();
+                }
+                self.stretch.path(stretch, access, leaf, shown);
+                self.read(batch, leaf);
+            }
             Observation::Retired { level, unread, ranks, .. } => {
                 self.retired.read(level, unread, ranks);
             }
@@ -137,9 +156,9 @@ impl Observer for Battery {
                 self.ciphertexts.blob(fingerprint);
                 self.sizes.blob(kind, bytes);
             }
-            Observation::Departed { at, cause, batch, .. } => {
+            Observation::Departed { at, cause, missed, batch, .. } => {
                 if let Some(departures) = &mut self.departures {
-                    departures.departed(at, cause, batch);
+                    departures.departed(at, cause, missed, batch);
                 }
             }
         }

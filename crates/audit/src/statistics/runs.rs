@@ -8,7 +8,7 @@
 use super::departures::Departures;
 use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::{poisson_at_least, poisson_both};
-use crate::Finding;
+use crate::{Finding, Verdict};
 
 /// Accesses whose leaf is kept.
 const ACCESSES_MAX: usize = 1 << 20;
@@ -23,6 +23,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone)]
 pub struct RunDigest {
     subject: String,
+    /// Which history it lived through; runs of one label are compared as a control.
+    label: String,
     levels: u8,
     leaves: Vec<u32>,
     slots: Sample<(u16, u16)>,
@@ -35,6 +37,7 @@ impl RunDigest {
     pub(super) fn new(subject: &str, levels: u8) -> Self {
         Self {
             subject: subject.into(),
+            label: subject.into(),
             levels,
             leaves: Vec::new(),
             slots: Sample::default(),
@@ -42,6 +45,11 @@ impl RunDigest {
             written: 0,
             departures: None,
         }
+    }
+
+    /// The digest of a run that lived through this history; without it, through one of its own.
+    pub fn labelled(self, label: &str) -> Self {
+        Self { label: label.into(), ..self }
     }
 
     pub(super) fn read(&mut self, access: u64, leaf: u32) {
@@ -79,7 +87,7 @@ impl RunDigest {
 }
 
 /// Spreads the bits of a key (the last steps of splitmix64).
-fn mixed(key: u64) -> u64 {
+pub(super) fn mixed(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)
@@ -155,14 +163,44 @@ pub fn runs_independent(runs: &[RunDigest], levels: &Levels) -> Vec<Finding> {
         agreeing("runs-independent-slots", &subject, &pairs, levels, same_slots),
         same_ciphertexts(&subject, &pairs, levels),
     ];
-    for (a, b) in &pairs {
-        if let (Some(first), Some(second)) = (&a.departures, &b.departures) {
-            let subject = format!("{} and {}", a.subject, b.subject);
-            findings.push(first.between(second, &subject, levels));
-        }
-    }
+    findings.extend(departures_between(runs, &pairs, levels));
     findings
 }
+
+/// The lateness of messages in every two runs. A machine whose clock differs between runs of one
+/// label tells nothing of labels; so a difference between labels is a leak only where runs of each
+/// were compared and look alike.
+fn departures_between(runs: &[RunDigest], pairs: &[RunPair<'_>], levels: &Levels) -> Vec<Finding> {
+    let compare = |&(a, b): &RunPair<'_>| {
+        let (first, second) = (a.departures.as_ref()?, b.departures.as_ref()?);
+        let subject = format!("{} and {}", a.subject, b.subject);
+        Some((a.label == b.label, first.between(second, &subject, levels)))
+    };
+    let mut found: Vec<_> = pairs.iter().filter_map(compare).collect();
+    let controls = || found.iter().filter(|(control, _)| *control);
+    let unlike = controls().any(|(_, finding)| finding.verdict == Verdict::Failed);
+    let alike = controls().all(|(_, finding)| finding.verdict == Verdict::Passed);
+    let twice = |run: &RunDigest| runs.iter().filter(|other| other.label == run.label).count() > 1;
+    let why = match (unlike, runs.iter().all(twice)) {
+        (true, _) => Some(CLOCK_DIFFERS),
+        (false, false) => Some("differs, but there is no second run of a label to compare with"),
+        (false, true) if !alike => Some("differs, but runs of one label say too little to compare"),
+        (false, true) => None,
+    };
+    for (_, finding) in &mut found {
+        if let Some(why) = why
+            && (unlike || finding.verdict == Verdict::Failed)
+        {
+            finding.verdict = Verdict::TooFew;
+            finding.words = format!("{}: {why}", finding.words.replacen(": a leak", "", 1));
+        }
+    }
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+const CLOCK_DIFFERS: &str = "this machine's clock differs between runs of one label, so it says \
+                             nothing of labels; give the store a free core, make intervals longer \
+                             and record the labels in turn";
 
 type RunPair<'a> = (&'a RunDigest, &'a RunDigest);
 

@@ -314,6 +314,11 @@ async fn writes_that_differ() {
                 let Request::WriteChunks { writes } = request else { panic!() };
                 writes[0].1.bytes -= 1;
             }),
+            ("an image is not told cell by cell", "cell-size", |events| {
+                let (_, request) = write(events, |r| matches!(r, Request::WriteChunks { .. }));
+                let Request::WriteChunks { writes } = request else { panic!() };
+                writes[0].1.fingerprints.truncate(1);
+            }),
             ("nothing is written", "images-written", |events| {
                 let at = find(events, |r| matches!(r, Request::WriteChunks { .. }));
                 events.drain(at..at + 2);

@@ -65,9 +65,25 @@ fn departures_that_move_under_load_are_caught() {
     let (findings, busy) = audit(&run, 400_000);
     assert!(failures(&findings).contains(&"departures"), "{findings:?}");
     assert!(failures(&findings).contains(&"gaps"), "{findings:?}");
-    let (_, idle) = audit(&Synthetic::leaves_only(4, Leak::Nothing), 400_000);
-    let findings = runs_independent(&[busy, idle], &lenient());
-    assert_eq!(failures(&findings), ["departures-between-runs"]);
+    let digest = |seed, share| {
+        audit(&Synthetic::leaves_only(seed, Leak::LateUnderLoad { share }), 400_000).1
+    };
+    let (busy, idle) = (busy.labelled("busy"), digest(4, 0.0).labelled("idle"));
+    let between = |runs: &[_]| {
+        let mut findings = runs_independent(runs, &lenient());
+        findings.retain(|finding| finding.check == "departures-between-runs");
+        findings
+    };
+    let (busy_too, idle_too) = (digest(5, 0.1).labelled("busy"), digest(6, 0.0).labelled("idle"));
+    let alone = between(&[busy.clone(), idle.clone()]);
+    assert_eq!(failures(&alone), [""; 0]);
+    assert!(alone[0].words.contains("no second run"), "{alone:?}");
+    let two = between(&[busy.clone(), idle.clone(), busy_too, idle_too.clone()]);
+    assert_eq!(failures(&two).len(), 4, "every pair of two labels: {two:?}");
+    let odd = digest(5, 0.0).labelled("busy");
+    let unlike = between(&[busy, idle, odd, idle_too]);
+    assert_eq!(failures(&unlike), [""; 0]);
+    assert!(unlike.iter().all(|finding| finding.words.contains("free core")), "{unlike:?}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What comes of honest runs: nothing, and probabilities spread evenly.
 
 use fogbank_audit::statistics::{Battery, Levels, runs_independent};
-use fogbank_audit::{Finding, Verdict};
+use fogbank_audit::{Finding, Observation, Observer, Verdict};
+use fogbank_env::{Purpose, Randomness};
 use fogbank_store::trace::EngineConfig;
+use rand_core::Rng;
 use statrs::function::erf::erfc;
 
 use super::synthetic::{Leak, Synthetic, config};
@@ -84,4 +86,36 @@ fn too_little_data_is_no_pass() {
         let short = finding.check != "ciphertexts-fresh";
         assert_eq!(finding.verdict == Verdict::TooFew, short, "{finding:?}");
     }
+}
+
+/// Half of the leaves show nothing, and are observed when their batch is over.
+#[test]
+fn young_idle_stores_raise_no_alarm() {
+    let run = |seed| {
+        let mut random = Randomness::repeatable(seed).stream(Purpose::Leaves);
+        let mut battery = Battery::new(&config(5), "young");
+        let mut access = 0;
+        for batch in 0..20_000 {
+            let mut leaves: Vec<u32> = (0..8).map(|_| random.next_u32() >> 27).collect();
+            leaves.sort_by_key(|leaf| *leaf < 16);
+            for leaf in leaves {
+                let (epoch, stretch, shown) = (batch / 4, batch, leaf >= 16);
+                let whole = shown;
+                battery.observe(&Observation::Path {
+                    epoch,
+                    batch,
+                    access,
+                    leaf,
+                    whole,
+                    shown,
+                    stretch,
+                });
+                access += 1;
+            }
+        }
+        battery.finish(&lenient())
+    };
+    let ((findings, first), (_, second)) = (run(1), run(2));
+    assert_eq!(failures(&findings), [""; 0]);
+    assert_eq!(failures(&runs_independent(&[first, second], &lenient())), [""; 0]);
 }

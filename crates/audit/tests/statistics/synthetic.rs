@@ -218,6 +218,7 @@ impl<'a> Run<'a> {
         observer.observe(&Observation::Departed {
             at: cause + late,
             cause,
+            missed: 0,
             epoch: self.epoch,
             batch,
         });
@@ -227,7 +228,15 @@ impl<'a> Run<'a> {
         let leaf = self.leaf();
         self.leaves.push(leaf);
         let epoch = self.epoch;
-        observer.observe(&Observation::Path { epoch, batch, access, leaf, whole: true });
+        observer.observe(&Observation::Path {
+            epoch,
+            batch,
+            access,
+            leaf,
+            whole: true,
+            shown: true,
+            stretch: batch,
+        });
         if self.of.cells {
             let deepest = self.of.ring().leaf_level;
             for level in 0..=deepest {
