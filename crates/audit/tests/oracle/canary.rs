@@ -212,6 +212,7 @@ async fn a_head_that_asks_for_hours_is_refused() {
         |ring| {
             let (bytes, many) = (100, (1 << 20) + 1);
             ring.vault = Some(VaultConfig {
+                journal: None,
                 commit_bytes: bytes,
                 commit_bytes_an_opening: bytes,
                 piece_bytes: bytes,
