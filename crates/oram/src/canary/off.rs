@@ -9,7 +9,7 @@ use crate::position::Location;
 pub(crate) struct Canary(());
 
 #[rustfmt::skip] // one honest value a line
-#[allow(clippy::unused_self)]
+#[allow(clippy::unused_self)] // the same face as the canary that leaks
 impl Canary {
     pub const fn takes_duplicates(&self) -> bool { false }
     pub fn omits(&self, _: u32, _: Option<u32>, _: impl Fn() -> bool) -> bool { false }

@@ -1,6 +1,6 @@
 //! Scenes are what they claim to be: repeatable, of one length whatever runs, and really loaded.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // helpers of tests, too
 
 use std::path::Path;
 
