@@ -56,6 +56,8 @@ pub enum Command {
 pub enum BenchCommand {
     /// The engine alone: epochs of distinct uniform real keys, every value read checked.
     Engine(BenchEngineArgs),
+    /// What journal, commits and checkpoints cost, and how long a recovery takes.
+    Recovery(BenchRecoveryArgs),
 }
 
 /// Where a store is.
@@ -321,6 +323,44 @@ pub struct BenchEngineArgs {
     /// One JSON object as the last line of standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the benchmark of durability runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchRecoveryArgs {
+    /// The shape. Defaults as for bench engine.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The round trip to the store, which is in memory, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 0.3)]
+    pub rtt_ms: f64,
+    /// Where the freshness register is.
+    #[arg(long, value_enum, default_value = "memory")]
+    pub register: BenchRegister,
+    /// Seconds of a round.
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Rounds with and without, in turn.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rounds: u32,
+    /// Where the register's file is, while it runs.
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Seed of keys and of the engines' randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where the register of the benchmark is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchRegister {
+    /// In memory: a bump costs nothing.
+    Memory,
+    /// In a file, synced at every bump.
+    File,
 }
 
 /// The engines.

@@ -38,6 +38,9 @@ fn main() -> ExitCode {
             Command::Backup(args) => upkeep::backup(args).await,
             Command::Restore(args) => upkeep::restore(args).await,
             Command::Audit(args) => audit::run(&args),
+            Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
+                .await
+                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),

@@ -104,6 +104,7 @@ pub struct OpenOptions {
     randomness: Option<Randomness>,
     accept_rollback_risk: bool,
     existing: bool,
+    on: Option<Arc<dyn Store>>,
 }
 
 impl OpenOptions {
@@ -120,6 +121,7 @@ impl OpenOptions {
             randomness: None,
             accept_rollback_risk: false,
             existing: false,
+            on: None,
         }
     }
 
@@ -167,6 +169,12 @@ impl OpenOptions {
         self
     }
 
+    /// The cloud side, in place of what the place's URL says.
+    pub fn on(mut self, store: Arc<dyn Store>) -> Self {
+        self.on = Some(store);
+        self
+    }
+
     /// Refuses to make a store where there is none.
     pub fn existing(mut self) -> Self {
         self.existing = true;
@@ -178,9 +186,13 @@ impl OpenOptions {
     /// # Errors
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        if let Some(store) = self.on.clone() {
+            let lock = lock_trusted_side(&self.place.trusted())?;
+            return self.open_on(store, lock, clock).await;
+        }
         self.place.check_sides()?;
         let lock = lock_trusted_side(&self.place.trusted())?;
-        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let bare = open_store(&self.place.store_url(), &clock).await?;
         self.open_on(bare, lock, clock).await
     }
@@ -506,9 +518,7 @@ mod tests {
     use super::*;
 
     async fn open_on(folder: &Path, store: &Arc<Tampering<MemoryStore>>) -> Result<Opened> {
-        let options = OpenOptions::new(Place::local(folder));
-        let lock = lock_trusted_side(&options.place.trusted())?;
-        options.open_on(store.clone(), lock, Arc::new(SystemClock::new())).await
+        OpenOptions::new(Place::local(folder)).on(store.clone()).open().await
     }
 
     /// The commit record was read twice: first to see what the store is, then to verify it. Whoever

@@ -17,7 +17,7 @@ use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
 /// The link to a store and the store's own pace.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// The time of a round trip without load.
     pub round_trip: Duration,
@@ -57,12 +57,12 @@ impl Link {
 pub struct Delay<S> {
     inner: S,
     clock: Arc<dyn Clock>,
-    link: Link,
     lanes: Mutex<Lanes>,
 }
 
 /// What calls share.
 struct Lanes {
+    link: Link,
     randomness: Stream,
     up_free_at: Nanos,
     down_free_at: Nanos,
@@ -71,39 +71,47 @@ struct Lanes {
 impl<S: Store> Delay<S> {
     /// Puts `inner` at the far end of `link`.
     pub fn new(inner: S, clock: Arc<dyn Clock>, link: Link, randomness: Stream) -> Self {
-        let lanes = Mutex::new(Lanes { randomness, up_free_at: 0, down_free_at: 0 });
-        Self { inner, clock, link, lanes }
+        let lanes = Mutex::new(Lanes { link, randomness, up_free_at: 0, down_free_at: 0 });
+        Self { inner, clock, lanes }
+    }
+
+    /// Moves the store to the far end of another link, for calls from now on.
+    pub fn set_link(&self, link: Link) {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).link = link;
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        let service = if call.operation().writes() { self.link.write } else { self.link.read };
-        let (there, way_back) = self.depart(call.bytes_up());
-        self.clock.sleep_until(there + nanos(service)).await;
+        let (there, way_back) = self.depart(&call);
+        self.clock.sleep_until(there).await;
         let reply = call.perform(&self.inner).await;
         let bytes = reply.as_ref().map_or(0, Reply::bytes_down);
         self.clock.sleep_until(self.arrive(bytes) + way_back).await;
         reply
     }
 
-    /// When a request sent now is at the store, and how long the way back will be.
-    fn depart(&self, bytes: u64) -> (Nanos, Nanos) {
+    /// When a request sent now has been served, and how long the way back will be.
+    fn depart(&self, call: &Call<'_>) -> (Nanos, Nanos) {
         let lanes = &mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = occupy(&mut lanes.up_free_at, self.clock.now(), bytes, self.link.up_bytes_per_s);
-        let jitter = match nanos(self.link.jitter) {
+        let link = lanes.link;
+        let (now, bytes) = (self.clock.now(), call.bytes_up());
+        let sent = occupy(&mut lanes.up_free_at, now, bytes, link.up_bytes_per_s);
+        let service = nanos(if call.operation().writes() { link.write } else { link.read });
+        let jitter = match nanos(link.jitter) {
             0 => 0,
             most => lanes.randomness.next_u64() % (most + 1),
         };
-        let lost = self.link.losses_per_thousand > 0
-            && lanes.randomness.next_u64() % 1000 < u64::from(self.link.losses_per_thousand);
+        let lost = link.losses_per_thousand > 0
+            && lanes.randomness.next_u64() % 1000 < u64::from(link.losses_per_thousand);
         let resend = if lost { nanos(Link::RESEND) } else { 0 };
-        let half = nanos(self.link.round_trip) / 2;
-        (sent + half + resend, nanos(self.link.round_trip) - half + jitter)
+        let half = nanos(link.round_trip) / 2;
+        (sent + half + resend + service, nanos(link.round_trip) - half + jitter)
     }
 
     /// When a reply that the store sends now has left its link.
     fn arrive(&self, bytes: u64) -> Nanos {
         let lanes = &mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        occupy(&mut lanes.down_free_at, self.clock.now(), bytes, self.link.down_bytes_per_s)
+        let rate = lanes.link.down_bytes_per_s;
+        occupy(&mut lanes.down_free_at, self.clock.now(), bytes, rate)
     }
 }
 

@@ -30,17 +30,29 @@ impl Keeping {
         vault.ok_or(Error::Stopped)?.close(full).await
     }
 
-    pub(crate) async fn full_is_due(&self) -> Result<bool> {
+    /// Whether the next [`Keeping::commit`] has to be given a full checkpoint: public.
+    ///
+    /// # Errors
+    /// Once the vault is closed.
+    pub async fn full_is_due(&self) -> Result<bool> {
         let vault = self.0.lock().await;
         Ok(vault.as_ref().ok_or(Error::Stopped)?.full_is_due())
     }
 
-    pub(crate) async fn commit(&self, delta: &[Section], full: Option<Sections<'_>>) -> Result<()> {
+    /// As [`Vault::commit_epoch`].
+    ///
+    /// # Errors
+    /// Its errors, as those of an engine.
+    pub async fn commit(&self, delta: &[Section], full: Option<Sections<'_>>) -> Result<()> {
         let mut vault = self.0.lock().await;
         Ok(vault.as_mut().ok_or(Error::Stopped)?.commit_epoch(delta, full).await?)
     }
 
-    pub(crate) async fn collect(&self) -> Result<()> {
+    /// As [`Vault::collect`].
+    ///
+    /// # Errors
+    /// Its errors, as those of an engine.
+    pub async fn collect(&self) -> Result<()> {
         let mut vault = self.0.lock().await;
         Ok(vault.as_mut().ok_or(Error::Stopped)?.collect().await?)
     }

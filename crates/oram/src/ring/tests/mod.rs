@@ -8,6 +8,7 @@ mod lies;
 mod oracle;
 mod recovery;
 mod replay_time;
+mod scan;
 mod trace;
 
 use std::sync::{Arc, Mutex};

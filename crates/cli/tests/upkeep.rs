@@ -1,0 +1,204 @@
+//! What whoever looks after a store does with it: inspect, recover, verify, back up, restore.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use bytesize::ByteSize;
+use fogbank::args::ShapeArgs;
+use fogbank::{Key, OpenOptions, Opened, Place, Result};
+
+fn fogbank(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    command.current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+/// What is said on standard output by a command that is done.
+fn done(folder: &Path, args: &[&str]) -> String {
+    let output = fogbank(folder, args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    String::from_utf8(output.stdout).expect("words")
+}
+
+/// What is said by a command that ends with `code`.
+fn fails(folder: &Path, code: i32, args: &[&str]) -> String {
+    let output = fogbank(folder, args);
+    let said = String::from_utf8(output.stderr).expect("words");
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    said
+}
+
+fn shape() -> ShapeArgs {
+    ShapeArgs {
+        capacity: Some(600),
+        value_size: Some(ByteSize::b(64)),
+        interval_ms: Some(2),
+        ..ShapeArgs::default()
+    }
+}
+
+async fn open(folder: &Path) -> Result<Opened> {
+    OpenOptions::new(Place::local(folder)).open().await
+}
+
+fn key(n: u32) -> Key {
+    Key::new(b"patient", &n.to_le_bytes())
+}
+
+/// From nothing to five blocks.
+fn value(n: u32) -> Vec<u8> {
+    (0..n * 37 % 320).map(|at| (n + at) as u8).collect()
+}
+
+async fn put(opened: &Opened, numbers: std::ops::Range<u32>) -> Result<()> {
+    for n in numbers {
+        let written = opened
+            .proxy()
+            .transact(|txn| async move { txn.put(&key(n), value(n).into(), n.into()).await });
+        written.await?;
+    }
+    Ok(())
+}
+
+async fn holds(opened: &Opened, numbers: std::ops::Range<u32>) -> Result<()> {
+    for n in numbers {
+        let record = opened.proxy().transact(|txn| async move { txn.get(&key(n)).await });
+        let record = record.await?.expect("a record");
+        assert_eq!((&record.value[..], record.attr), (&value(n)[..], n.into()), "{n}");
+    }
+    Ok(())
+}
+
+/// A store with `count` records under `folder/data`, abandoned: nobody closed it.
+async fn abandoned(folder: &Path, count: u32) -> PathBuf {
+    let data = folder.join("data");
+    let opened = OpenOptions::new(Place::local(&data)).shape(shape()).open().await.unwrap();
+    put(&opened, 0..count).await.unwrap();
+    data
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_nobody_closed_holds_what_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 20).await;
+    for round in 1..4 {
+        let opened = open(&data).await.unwrap();
+        assert!(opened.recovered().epochs_replayed > 0, "{:?}", opened.recovered());
+        holds(&opened, 0..20 * round).await.unwrap();
+        put(&opened, 20 * round..20 * (round + 1)).await.unwrap();
+    }
+    let told = done(&data, &["recover", "--data", "."]);
+    assert!(told.contains("closed; everything acknowledged is kept"), "{told}");
+    let opened = open(&data).await.unwrap();
+    assert_eq!(opened.recovered().batches_repeated, 0, "it was closed");
+    holds(&opened, 0..80).await.unwrap();
+    opened.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_store_holds_the_same_and_shares_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    abandoned(folder.path(), 60).await;
+    let folder = folder.path();
+    let told = done(folder, &["backup", "--data", "data", "--to", "backup"]);
+    assert!(told.contains("wrote backup"), "{told}");
+    let said = fails(folder, 64, &["backup", "--data", "data", "--to", "backup"]);
+    assert!(said.contains("exists"), "{said}");
+    let restore = ["restore", "--from", "backup", "--key", "data/proxy/key", "--data", "new"];
+    let told = done(folder, &restore);
+    assert!(told.contains("its key is new"), "{told}");
+    let said = fails(folder, 64, &restore);
+    assert!(said.contains("another --data"), "{said}");
+
+    let opened = open(&folder.join("new")).await.unwrap();
+    holds(&opened, 0..60).await.unwrap();
+    let count = opened.proxy().transact(|txn| async move { txn.count(b"patient").await });
+    assert_eq!(count.await.unwrap(), 60);
+    put(&opened, 60..70).await.unwrap();
+    opened.close().await.unwrap();
+    let keys = ["data", "new"].map(|side| std::fs::read(folder.join(side).join("proxy/key")));
+    let [old, new] = keys.map(|key| key.unwrap());
+    assert_ne!(old, new);
+
+    // By another key it does not open, nor does half of it.
+    std::fs::copy(folder.join("new/proxy/key"), folder.join("other")).unwrap();
+    let by_other = ["restore", "--from", "backup", "--key", "other", "--data", "third"];
+    assert!(fails(folder, 1, &by_other).contains("damaged"));
+    let half = std::fs::read(folder.join("backup")).unwrap();
+    std::fs::write(folder.join("backup"), &half[..half.len() / 2]).unwrap();
+    let cut = ["restore", "--from", "backup", "--key", "data/proxy/key", "--data", "fourth"];
+    assert!(fails(folder, 1, &cut).contains("cut short"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_was_cut_short_is_not_taken_for_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 3).await;
+    std::fs::write(data.join("proxy/restoring"), "").unwrap();
+    let said = open(&data).await.err().expect("refused").to_string();
+    assert!(said.contains("restore again"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_reads_every_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    abandoned(folder.path(), 40).await;
+    let folder = folder.path();
+    let told = done(folder, &["verify", "--data", "data"]);
+    assert!(told.contains("every cell"), "{told}");
+    // The canary: one bit, each time in a copy of the store.
+    let mut found = 0;
+    for part in 1..8 {
+        let copy = folder.join(format!("copy-{part}"));
+        let copied = Command::new("cp").arg("-r").arg(folder.join("data")).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        let cells = copy.join("cloud/arrays/00000/cells");
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(cells).unwrap();
+        let (at, mut byte) = (file.metadata().unwrap().len() / 8 * part, [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        let ended = fogbank(&copy, &["verify", "--data", "."]).status.code();
+        assert!(matches!(ended, Some(0 | 1)), "{ended:?}");
+        found += u32::from(ended == Some(1));
+    }
+    assert!(found >= 2, "{found} of 7: the others are frames that are free");
+    done(folder, &["verify", "--data", "data"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_register_is_said_and_gone_on_from_only_when_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 10).await;
+    std::fs::remove_file(data.join("proxy/register")).unwrap();
+    let said = fails(&data, 74, &["recover", "--data", "."]);
+    assert!(said.contains("--accept-rollback-risk"), "{said}");
+    assert!(open(&data).await.is_err());
+    done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
+    let opened = open(&data).await.unwrap();
+    holds(&opened, 0..10).await.unwrap();
+    opened.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_tells_what_is_there_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 10).await;
+    let before = std::fs::read(data.join("cloud/blobs/commit")).unwrap();
+    let told = done(&data, &["inspect", "--data", "."]);
+    assert!(told.contains("left without being closed") && told.contains("newest state"), "{told}");
+    let told = done(&data, &["inspect", "--data", ".", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&json["verified"], &json["openings"]), (&true.into(), &1.into()));
+    assert_eq!(json["config"]["capacity"], 600);
+    // What anybody sees who has the cloud side only.
+    std::fs::rename(data.join("proxy"), data.join("elsewhere")).unwrap();
+    let told = done(&data, &["inspect", "--data", "."]);
+    assert!(told.contains("what the cloud claims"), "{told}");
+    assert_eq!(std::fs::read(data.join("cloud/blobs/commit")).unwrap(), before);
+    let key = std::fs::read_to_string(data.join("elsewhere/key")).unwrap();
+    assert!(!told.contains(key.split(' ').nth(1).unwrap().trim()));
+    assert!(fails(&data, 64, &["inspect", "--data", "nowhere"]).contains("--data"));
+    let said = fails(&data, 64, &["verify", "--data", "nowhere"]);
+    assert!(said.contains("there is no key") && !data.join("nowhere").exists(), "{said}");
+}

@@ -1,0 +1,94 @@
+//! Reading a store from one end to the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_store::{Lie, LieRule, MemoryStore, Operation, Tampering};
+
+use super::{below, keys, settings, workload};
+use crate::ring::RingEngine;
+use crate::{Address, BatchEngine, Error, Result, Scanned};
+
+const CAPACITY: u32 = 120;
+
+#[derive(Default)]
+struct Found {
+    blocks: BTreeMap<u32, Vec<u8>>,
+    progress: Vec<(u32, u32)>,
+}
+
+impl Scanned for Found {
+    fn block(&mut self, address: Address, value: &[u8]) -> Result<()> {
+        assert_eq!(self.blocks.insert(address.0, value.to_vec()), None, "{address:?} twice");
+        Ok(())
+    }
+
+    fn progress(&mut self, done: u32, of: u32) {
+        self.progress.push((done, of));
+    }
+}
+
+/// An engine after some epochs of reads, writes and removals, and what it should hold.
+async fn used(store: &Arc<Tampering<MemoryStore>>) -> (RingEngine, BTreeMap<u32, Vec<u8>>) {
+    let random = fogbank_env::Randomness::repeatable(3);
+    let settings = settings(CAPACITY, (4, 5, 3));
+    let engine = RingEngine::create(store.clone(), keys(1), settings, &random).await;
+    let (mut engine, mut model, mut stream) = (engine.unwrap(), BTreeMap::new(), workload(4));
+    for epoch in 0..60 {
+        let reads: Vec<Address> =
+            (0..4).map(|i| Address(below(&mut stream, 30) + 30 * i)).collect();
+        engine.read_batch(&reads).await.unwrap();
+        let writes = (0..5).map(|i| {
+            let block = below(&mut stream, 24) + 24 * i;
+            let value = (epoch % 7 != 3).then(|| vec![(block + epoch) as u8; 24]);
+            match &value {
+                Some(value) => model.insert(block, value.clone()),
+                None => model.remove(&block),
+            };
+            (Address(block), value.map(Bytes::from))
+        });
+        let writes = writes.collect();
+        engine.write_batch(writes).await.unwrap();
+        engine.commit().await.unwrap();
+    }
+    (engine, model)
+}
+
+#[tokio::test]
+async fn a_scan_finds_every_block_once_and_changes_nothing() {
+    let store = Arc::new(Tampering::new(MemoryStore::new()));
+    let (mut engine, model) = used(&store).await;
+    for _ in 0..2 {
+        let mut found = Found::default();
+        engine.scan(&mut found).await.unwrap();
+        assert_eq!(found.blocks, model);
+        let (done, of) = *found.progress.last().unwrap();
+        assert!(done == of && of > 10, "{done} of {of}");
+    }
+    let all: Vec<Address> = model.keys().map(|block| Address(*block)).take(8).collect();
+    let values = engine.read_batch(&all).await.unwrap();
+    assert!(all.iter().zip(&values).all(|(a, v)| v.as_deref() == Some(&model[&a.0][..])));
+    let within = engine.scan(&mut Found::default()).await;
+    assert!(matches!(within, Err(Error::Caller(_))), "an epoch is open");
+}
+
+/// Whatever cell differs, be it a dummy or one that nobody reads again.
+#[tokio::test]
+async fn a_scan_notices_any_cell() {
+    let lies = (0..9).map(|cell| Lie::FlipBit(cell)).chain([Lie::Missing, Lie::Short, Lie::Swap]);
+    for lie in lies {
+        let store = Arc::new(Tampering::new(MemoryStore::new()));
+        let (mut engine, _) = used(&store).await;
+        let cell_bits = 8 * engine.geometry().cell_bytes();
+        let lie = match lie {
+            Lie::FlipBit(cell) => Lie::FlipBit(cell * cell_bits + cell_bits / 2),
+            lie => lie,
+        };
+        store.add(LieRule { operation: Operation::ReadChunks, nth: 1, lie, always: false });
+        let scanned = engine.scan(&mut Found::default()).await;
+        assert!(matches!(scanned, Err(Error::CloudLied)), "{lie:?}: {scanned:?}");
+        assert_eq!(store.lies_told(), 1);
+        assert!(engine.read_batch(&[]).await.is_err(), "and the engine has stopped");
+    }
+}
