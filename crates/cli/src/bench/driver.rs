@@ -2,9 +2,10 @@
 //! last written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use fogbank_env::{Clock, Purpose, Randomness, Stream};
+use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream};
 use fogbank_oram::ring::{RingEngine, Stats};
 use fogbank_oram::{Address, BatchEngine};
 use fogbank_store::Store;
@@ -49,6 +50,9 @@ pub struct Measured {
 pub struct Driver {
     engine: RingEngine,
     durable: Option<Durable>,
+    clock: Arc<dyn Clock>,
+    /// Batches begin at multiples of this; at once if it is 0.
+    interval: Nanos,
     read_batches: usize,
     writes: usize,
     generation: Vec<u32>, // how often each address was written
@@ -62,16 +66,30 @@ impl Driver {
         engine: RingEngine,
         durable: Option<Durable>,
         config: &StoreConfig,
-        randomness: &Randomness,
+        (clock, randomness): (&Arc<dyn Clock>, &Randomness),
     ) -> Self {
         Self {
             engine,
             durable,
+            clock: clock.clone(),
+            interval: 0,
             read_batches: config.read_batches,
             writes: config.write_batch,
             generation: vec![0; config.capacity as usize],
             keys: (0..config.capacity).collect(),
             stream: randomness.stream(Purpose::Workload),
+        }
+    }
+
+    /// From now on batches begin at points of a grid of this `interval`.
+    pub fn pace(&mut self, interval: Duration) {
+        self.interval = interval.as_nanos() as Nanos;
+    }
+
+    async fn wait_for_point(&self) {
+        if self.interval > 0 {
+            let point = self.clock.now().next_multiple_of(self.interval);
+            self.clock.arrive_at(point).await;
         }
     }
 
@@ -98,7 +116,8 @@ impl Driver {
     }
 
     /// Epochs for so many seconds.
-    pub async fn measure(&mut self, clock: &Arc<dyn Clock>, seconds: f64) -> Result<Measured> {
+    pub async fn measure(&mut self, seconds: f64) -> Result<Measured> {
+        let clock = self.clock.clone();
         let before = self.engine.stats();
         let (started, mut epochs) = (clock.now(), 0);
         loop {
@@ -116,13 +135,12 @@ impl Driver {
     pub async fn raw_seconds_per_epoch(
         &mut self,
         witness: &raw::Witness<Arc<dyn Store>>,
-        clock: &Arc<dyn Clock>,
     ) -> Result<f64> {
         witness.watch();
         for _ in 0..RAW_EPOCHS {
             self.epoch().await?;
         }
-        raw::seconds_per_epoch(witness, clock, self.engine.geometry().array_shape()).await
+        raw::seconds_per_epoch(witness, &self.clock, self.engine.geometry().array_shape()).await
     }
 
     async fn epoch(&mut self) -> Result<()> {
@@ -132,12 +150,14 @@ impl Driver {
         for batch in 0..self.read_batches {
             let keys = self.keys.iter().skip(batch * shape.read_batch).take(shape.read_batch);
             let addresses: Vec<Address> = keys.map(|key| Address(*key)).collect();
+            self.wait_for_point().await;
             let values = self.engine.read_batch(&addresses).await?;
             self.check(&addresses, &values)?;
         }
         if self.writes > 0 {
             let keys: Vec<u32> = self.keys.iter().copied().take(self.writes).collect();
             let writes = keys.into_iter().map(|key| self.next_value(key)).collect();
+            self.wait_for_point().await;
             self.engine.write_batch(writes).await?;
         }
         self.commit().await

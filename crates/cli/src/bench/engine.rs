@@ -41,14 +41,14 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     // The load needs write batches even where the epochs measured have none.
     settings.shape.write_batch = config.write_batch.max(LOAD_BATCH);
     let engine = RingEngine::create(store, keys()?, settings, &randomness).await?;
-    let mut driver = Driver::new(engine, None, &config, &randomness);
+    let mut driver = Driver::new(engine, None, &config, (&clock, &randomness));
     eprintln!("loading {} records", config.capacity);
     driver.load().await?;
     driver.warm_up().await?;
     eprintln!("measuring for {} s", args.seconds);
-    let mut measured = driver.measure(&clock, args.seconds).await?;
+    let mut measured = driver.measure(args.seconds).await?;
     if !args.store.starts_with("memory:") && !config.xor {
-        measured.raw_s = Some(driver.raw_seconds_per_epoch(&witness, &clock).await?);
+        measured.raw_s = Some(driver.raw_seconds_per_epoch(&witness).await?);
     }
     if let Some(recording) = recording {
         recording.finish()?;

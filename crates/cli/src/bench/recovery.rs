@@ -21,7 +21,7 @@ use serde_json::json;
 use super::driver::{Driver, default_shape};
 use super::durable::Durable;
 use super::engine::keys;
-use fogbank::args::{BenchRecoveryArgs, BenchRegister};
+use fogbank::args::{BenchRecoveryArgs, BenchRegister, ShapeArgs};
 use fogbank::config::StoreConfig;
 use fogbank::{Error, Key, OpenOptions, Opened, Place, Result};
 
@@ -45,6 +45,7 @@ pub async fn run(mut args: BenchRecoveryArgs) -> Result<()> {
     let figures = json!({
         "capacity": config.capacity,
         "rtt_ms": args.rtt_ms,
+        "interval_ms": config.interval_ms,
         "register": format!("{:?}", args.register).to_lowercase(),
         "bump_ms": bump_s * 1e3,
         "full_every_epochs": config.vault_settings()?.full_every,
@@ -137,10 +138,10 @@ async fn throughput(
     let mut settings = config.ring_settings();
     (settings.log_epochs, settings.keep_superseded) = (false, false);
     let engine = RingEngine::create(near.clone(), keys()?, settings, &randomness).await?;
-    let mut alone = Driver::new(engine, None, config, &randomness);
+    let mut alone = Driver::new(engine, None, config, (clock, &randomness));
     let register = register(args, &folder.join("register"))?;
     let (durable, engine) = Durable::create(other.clone(), register, config, &randomness).await?;
-    let mut durable = Driver::new(engine, Some(durable), config, &randomness);
+    let mut durable = Driver::new(engine, Some(durable), config, (clock, &randomness));
     eprintln!("loading {} records twice", config.capacity);
     for driver in [&mut alone, &mut durable] {
         driver.load().await?;
@@ -150,11 +151,14 @@ async fn throughput(
     for store in [&near, &other] {
         store.set_link(Link { round_trip, ..Link::instant() });
     }
+    for driver in [&mut alone, &mut durable] {
+        driver.pace(Duration::from_millis(config.interval_ms));
+    }
     eprintln!("measuring in {} rounds of {} s each", args.rounds, args.seconds);
     let (mut of_alone, mut of_durable) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
         for (driver, figures) in [(&mut alone, &mut of_alone), (&mut durable, &mut of_durable)] {
-            let measured = driver.measure(clock, args.seconds).await?;
+            let measured = driver.measure(args.seconds).await?;
             figures.push(measured.stats.accesses as f64 / measured.wall_s);
         }
     }
@@ -185,12 +189,12 @@ async fn recovery(
     let is_cut = cut.clone();
     breaks.on_call(move |_, _| is_cut.load(Ordering::Relaxed).then_some(Fault::Before));
     let place = Place::local(folder.join("proxy"));
+    let shape = ShapeArgs { interval_ms: Some(0), ..args.shape.clone() };
     let open = |store: Arc<dyn Store>| {
-        let options = OpenOptions::new(place.clone()).shape(args.shape.clone());
+        let options = OpenOptions::new(place.clone()).shape(shape.clone());
         options.clock(clock.clone()).on(store)
     };
     let opened = open(breaks).open().await?;
-    // A slot for each key, one for each 256 bytes of it, and the margin of those that are deleted.
     let keys = config.capacity;
     eprintln!("filling a proxy with {keys} keys");
     fill(&opened, keys, config.write_batch as u32).await?;
