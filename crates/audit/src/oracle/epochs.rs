@@ -426,11 +426,18 @@ impl Epochs {
             (name.array.0, name.chunk, name.version) == (array, *chunk, *version)
         };
         let superseded = &self.reads.superseded;
-        if names.len() == superseded.len() && names.iter().zip(superseded).all(is) {
+        let same = names.iter().zip(superseded).take_while(|pair| is(*pair)).count();
+        if same == names.len() && same == superseded.len() {
             return Ok(());
         }
-        let expected = format!("{} versions as they were retired", superseded.len());
-        fault("superseded-deleted", expected, format!("{names:x?}"))
+        let due = superseded.get(same).map(|(chunk, version)| {
+            format!(
+                "delete bucket {chunk} version {version:#x}, number {same} as they were retired"
+            )
+        });
+        let seen = names.get(same).map(|name| format!("delete {name:x?}"));
+        let ends = || format!("a call that ends after {same} versions");
+        fault("superseded-deleted", due.unwrap_or_else(ends), seen.unwrap_or_else(ends))
     }
 
     /// The engine's last message has ended.

@@ -8,24 +8,15 @@ use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::{Blame, Done, Outcome, Request};
 
-use super::chain::{Looked, Next};
+use super::blob::{JOURNAL, Kept};
+use super::chain::Next;
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply, Waiting};
-use super::vault::{COMMIT, Kept};
-use super::{Oracle, Silence, Stop};
+use super::{Oracle, Stop};
 use crate::{Observation, Observer};
 
 /// Requests.
 impl Oracle {
-    /// A get of the commit record that is not due is a new proxy.
-    pub(super) fn meet_an_opening(&mut self, request: &Request) {
-        let Some(chain) = &self.chain else { return };
-        let looks = matches!(request, Request::BlobGet { name } if name == COMMIT);
-        if looks && !chain.doubts(COMMIT) {
-            self.stop();
-        }
-    }
-
     /// Holds a request against what is due. Returns the reply it has to have.
     pub(super) fn request_journalled(
         &mut self,
@@ -34,6 +25,7 @@ impl Oracle {
         sibling: bool,
         out: &mut dyn Observer,
     ) -> Step<Expected> {
+        self.pass_what_a_lie_left_open(request);
         self.epochs.begin_recorded(out);
         match request {
             Request::ReadCells { reads } => {
@@ -78,6 +70,21 @@ impl Oracle {
                 let seen = format!("{:?}", request.operation());
                 fault("unknown-operation", "an operation of the protocol", seen)
             }
+        }
+    }
+
+    /// A list that cannot be true may have told the proxy to delete something or nothing.
+    fn pass_what_a_lie_left_open(&mut self, request: &Request) {
+        let Some(chain) = &mut self.chain else { return };
+        match (chain.next, request) {
+            (Next::Leftovers, Request::BlobDelete { .. }) => {}
+            (Next::SweepDelete, Request::DeleteChunks { .. }) => {}
+            (Next::Leftovers, _) if chain.may_delete_nothing() => chain.advance(),
+            (Next::SweepDelete, _) if self.epochs.may_delete_nothing() => {
+                chain.advance();
+                self.went_on(Next::SweepDelete);
+            }
+            _ => {}
         }
     }
 
@@ -149,7 +156,7 @@ impl Oracle {
             _ => Expected::Done,
         };
         let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
-            && name.starts_with("journal/"));
+            && name.starts_with(JOURNAL));
         match before {
             Next::Opening => {}
             _ if records => self.epochs.record(at, out)?,
@@ -174,9 +181,9 @@ impl Oracle {
                 let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
                 self.lied(window);
             }
-            (_, Reply::Abandoned) => self.silence = Silence::Failed,
+            (_, Reply::Abandoned) => self.failed(),
             (Some(name), Reply::Failed) if is_absence(&done.outcome) => self.put_ended(name, false),
-            (_, Reply::Failed) => self.silence = Silence::Failed,
+            (_, Reply::Failed) => self.failed(),
             (Some(name), Reply::Put(done)) => self.put_ended(name, done),
             (_, Reply::Looked(seen)) => self.looked_journalled(seen)?,
             (_, reply) if self.waiting.is_empty() => self.call_ended(reply),
@@ -199,28 +206,40 @@ impl Oracle {
         self.oriented = true;
         if chain.is_doubtful() {
             if !chain.rechecked(seen) {
-                self.silence = Silence::Failed;
+                self.failed();
             }
             return Ok(());
         }
-        if let Next::JournalGet(_) = chain.next {
-            if !chain.journal_looked(seen) {
-                self.lied(false);
-            } else if chain.next == Next::Takeover {
-                self.epochs.recover(chain.batches());
-            }
-            return Ok(());
-        }
-        match chain.looked_at(seen) {
-            Looked::Lie => self.lied(false),
-            Looked::There { landed } => {
-                if landed {
-                    self.epochs.landed();
+        match chain.next {
+            Next::JournalGet(_) => self.journal_looked(seen),
+            Next::RecordGet(_) => {
+                if !chain.record_looked(seen) {
+                    self.lied_in_vain();
                 }
-                self.epochs.reopen();
             }
+            _ => self.commit_looked(seen),
         }
         Ok(())
+    }
+
+    fn journal_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.journal_looked(seen);
+        if chain.next == Next::Takeover {
+            self.epochs.recover(chain.batches());
+        }
+        self.take_look(looked);
+    }
+
+    fn commit_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.looked_at(seen);
+        if let Some(landed) = self.take_look(looked) {
+            if landed {
+                self.epochs.landed();
+            }
+            self.epochs.reopen();
+        }
     }
 
     /// A call that is no put and no look has ended well.
@@ -231,11 +250,17 @@ impl Oracle {
             (Next::Batches, _) => return self.batch_message_ended(),
             (_, Reply::Listed(names)) if was == Next::SweepList => {
                 chain.advance();
-                if self.epochs.swept(names) {
-                    chain.advance();
+                match self.epochs.swept(names) {
+                    Some(0) => chain.advance(),
+                    Some(_) => {}
+                    None => self.lied_in_vain(),
                 }
             }
-            (_, Reply::Listed(names)) => chain.list_ended(names),
+            (_, Reply::Listed(names)) => {
+                if !chain.list_ended(names) {
+                    self.lied_in_vain();
+                }
+            }
             _ => chain.advance(),
         }
         self.went_on(was);

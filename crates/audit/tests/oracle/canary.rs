@@ -26,6 +26,7 @@ fn broken((config, events): &Trace) -> &'static str {
         Ok(_) => "none",
         Err(Halt::Breach(breach)) => breach.rule,
         Err(Halt::Unpredictable { .. }) => "unpredictable",
+        Err(Halt::Unfollowing { .. }) => "unfollowing",
     }
 }
 
