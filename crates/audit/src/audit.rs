@@ -195,7 +195,7 @@ impl Auditing {
         self.report.findings.extend(findings);
         self.digests.push(digest.labelled(&run.label));
         self.runs.push(windows);
-        draw(&mut self.report, run, seen)
+        draw(&mut self.report, run, (config.clone(), seen))
     }
 
     /// Compares the runs with each other.
@@ -423,7 +423,11 @@ fn follows(summary: &Summary) -> String {
 }
 
 /// Adds a run to the picture of its label; the first run of a label is drawn, beside its history.
-fn draw(report: &mut Report, run: &Given, seen: Seen) -> Result<(), AuditError> {
+fn draw(
+    report: &mut Report,
+    run: &Given,
+    (config, seen): (PublicConfig, Seen),
+) -> Result<(), AuditError> {
     let asked = match &run.history {
         Some(path) => Some(asked(path, &seen)?),
         None => None,
@@ -434,6 +438,7 @@ fn draw(report: &mut Report, run: &Given, seen: Seen) -> Result<(), AuditError> 
         report.labels.len() - 1
     });
     let label = &mut report.labels[at];
+    label.config.get_or_insert(config);
     if label.seen.is_none() {
         label.asked = asked;
     }
