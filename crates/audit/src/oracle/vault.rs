@@ -246,7 +246,8 @@ impl Vault {
         }
         if !rest.is_empty() || names.len() as u64 != count {
             let seen = format!("{} names, {} at its end", names.len(), words(rest));
-            return fault("blob-order", format!("delete {count} older pieces"), seen);
+            let due = format!("delete {count} older pieces, as many as the list had to spare");
+            return fault("blob-order", due, seen);
         }
         Ok(())
     }

@@ -188,9 +188,13 @@ fn check_pieces(
     match rest.first() {
         Some(first) => differs("nothing more of that kind", Some(first)),
         None => {
-            let words = |count| format!("delete {count} pieces of {prefix}");
             let found = names.len() as u64;
-            if found == count { Ok(()) } else { fault("blob-order", words(count), words(found)) }
+            if found == count {
+                return Ok(());
+            }
+            let due =
+                format!("delete {count} pieces of {prefix}, as many as the list had to spare");
+            fault("blob-order", due, format!("delete {found}"))
         }
     }
 }

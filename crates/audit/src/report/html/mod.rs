@@ -137,7 +137,7 @@ fn configs(report: &Report) -> Markup {
                 p.prose { "The configuration in the head of the traces: what they are held against." }
                 @for label in report.labels.iter().filter(known) {
                     details {
-                        summary { span.name { (label.name) } }
+                        summary { strong { (label.name) } }
                         ul {
                             @for (subject, what) in label.config.iter().flat_map(config::lines) {
                                 li { strong { (subject) } " " (what) }
