@@ -15,18 +15,18 @@ use super::blob::{COMMIT, Kept, epoch_prefix, opening_by_bytes};
 /// The commit records that were put in the traces so far, the last 2^20 of them.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    order: VecDeque<Kept>,
+    order: VecDeque<u64>,
     all: HashSet<u64>,
 }
 
 impl Past {
     pub fn put(&mut self, kept: Kept) {
-        self.order.push_back(kept);
+        self.order.push_back(kept.fingerprint);
         self.all.insert(kept.fingerprint);
         if self.order.len() > PAST_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.all.remove(&oldest.fingerprint);
+            self.all.remove(&oldest);
         }
     }
 

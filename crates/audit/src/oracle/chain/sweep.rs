@@ -14,7 +14,7 @@
 //! cloud has chosen it itself.
 
 use super::blobs::Blobs;
-use crate::oracle::blob::{DELTA, FULL, Kept, opening_of};
+use crate::oracle::blob::{DELTA, FULL, JOURNAL, Kept, opening_of};
 use crate::oracle::fault::{Step, fault};
 
 /// What a sweep has seen so far.
@@ -22,8 +22,10 @@ use crate::oracle::fault::{Step, fault};
 pub(super) struct Sweep {
     /// Records that were listed.
     records: u64,
-    /// Whether those were as many as can be.
+    /// Whether those were as many as can be. If not, the cloud has chosen what is looked at, and it
+    /// is counted only.
     possible: bool,
+    looks: u64,
     looked: Vec<(String, Fate)>,
     /// Pieces of full checkpoints and of deltas that were listed and are left over.
     left: [Option<u64>; 2],
@@ -62,30 +64,39 @@ impl Sweep {
 
     /// Whether all that was listed has been looked at.
     pub fn has_looked(&self) -> bool {
-        self.looked.len() as u64 >= self.records
+        self.looks >= self.records
     }
 
     /// A record is looked at.
     pub fn look(&mut self, name: &str, blobs: &Blobs, prefix: &str) -> Step {
-        if self.possible {
-            let after = self.looked.last().map(|(name, _)| name.as_str());
-            let rest = self.records - self.looked.len() as u64 - 1;
-            let mut due = blobs.under(prefix, after).filter(|(known, blob)| {
-                let fits = blobs.under(prefix, Some(known)).map(|(_, blob)| blob.certain);
-                (blob.certain || *known == name) && is_possible(rest, fits)
-            });
-            let expected = due.next().map_or("the next listed record", |(known, _)| known);
-            if expected != name {
-                return fault("blob-order", format!("get {expected}"), format!("get {name}"));
-            }
+        self.looks += 1;
+        if !self.possible {
+            return Ok(());
         }
+        self.check_look(name, blobs, prefix)?;
         self.looked.push((name.into(), Fate::Open));
         Ok(())
     }
 
-    /// The record that was looked at. Whether it is the one that was put.
+    /// Names come in their order; none that is there for certain is passed over, and as many have to
+    /// come as were listed.
+    fn check_look(&self, name: &str, blobs: &Blobs, prefix: &str) -> Step {
+        let after = self.looked.last().map(|(name, _)| name.as_str());
+        let rest = self.records.saturating_sub(self.looks);
+        let mut due = blobs.under(prefix, after).filter(|(known, blob)| {
+            let fits = blobs.under(prefix, Some(known)).map(|(_, blob)| blob.certain);
+            (blob.certain || *known == name) && is_possible(rest, fits)
+        });
+        let expected = due.next().map_or("the next listed record", |(known, _)| known);
+        if expected == name {
+            return Ok(());
+        }
+        fault("blob-order", format!("get {expected}"), format!("get {name}"))
+    }
+
+    /// The record that was looked at. Whether it is the one that was put, as far as that is known.
     pub fn looked(&mut self, seen: Option<Kept>, blobs: &Blobs) -> bool {
-        let Some((name, fate)) = self.looked.last_mut() else { return false };
+        let Some((name, fate)) = self.looked.last_mut() else { return true };
         let known = blobs.get(name);
         *fate = match (known, seen) {
             (_, None) => Fate::Stays,
@@ -119,14 +130,14 @@ impl Sweep {
     /// Whether nothing is left over.
     pub fn is_clean(&self) -> bool {
         let stays = |(_, fate): &(String, Fate)| *fate == Fate::Stays;
-        self.looked.iter().all(stays) && self.left == [Some(0); 2]
+        self.possible && self.looked.iter().all(stays) && self.left == [Some(0); 2]
     }
 
     /// Whether a lie has left it open if anything is.
     pub fn is_open(&self) -> bool {
         let left_over = |(_, fate): &(String, Fate)| *fate == Fate::LeftOver;
-        let any = self.looked.iter().any(left_over);
-        !any && self.left.iter().all(|left| left.is_none_or(|left| left == 0))
+        !self.looked.iter().any(left_over)
+            && self.left.iter().all(|left| left.is_none_or(|left| left == 0))
     }
 
     /// Whether the cloud has told the truth, so that what it did not show is not there.
@@ -145,6 +156,10 @@ impl Sweep {
                 (Fate::Open, _) => {}
                 (Fate::LeftOver, found) => return differs(name, found.map(|(first, _)| first)),
             }
+        }
+        if !self.possible {
+            let chosen = |name: &&String| name.starts_with(JOURNAL);
+            rest = &rest[rest.iter().take_while(chosen).count()..];
         }
         for (prefix, left) in [FULL, DELTA].into_iter().zip(self.left) {
             let is = |name: &&String| name.starts_with(prefix);
