@@ -77,7 +77,11 @@ impl Stranger {
     /// it goes on as if it had been shown what is there: then it believed a forgery.
     pub fn gap(self, request: &Request, config: &VaultConfig, ended: Ended) -> Option<String> {
         match self {
-            Self::Record => Some("it goes on with journal records that none before has put".into()),
+            Self::Record => Some(
+                "it goes on from a journal record that none before has put; one is missing, or the end \
+                 of the one before"
+                    .into(),
+            ),
             Self::NoCommit => {
                 let new = matches!(
                     request,
@@ -99,7 +103,8 @@ impl Stranger {
                     }
                     _ => ended.closed,
                 };
-                let words = "it begins later in the same opening than the trace before ends";
+                let words = "it begins later in the same opening than the trace before ends, so the \
+                             end of that one is missing";
                 (!same).then(|| words.into())
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum past
 //! the end of the one before, but for the first of a batch, which has its point of the grid, and the
-//! first of an opening and of a closing, which come when somebody wants them.
+//! first of an opening and of a closing, which leave at a multiple that is chosen by whoever wants
+//! them.
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
@@ -158,9 +159,8 @@ impl Oracle {
         let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
             && name.starts_with(JOURNAL));
         match before {
-            Next::Opening => {}
             _ if records => self.epochs.record(at, out)?,
-            Next::Batches => drop(self.epochs.pace.owners(at)?),
+            Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),
         }
         Ok(expected)

@@ -45,6 +45,11 @@ fn openings() {
                 let (at, end) = (find(&lives[1], 0, looks), lives[1].len());
                 again(&mut lives[1], at, end);
             }),
+            ("it is read between two points", "on-grid", |lives| {
+                let at = find(&lives[1], 0, looks);
+                let Event::Sent(sent) = &mut lives[1][at] else { panic!("a get") };
+                sent.at += 1;
+            }),
             ("it is read in spite of a failure", "silence-after-a-failure", |lives| {
                 let at = find(&lives[1], 0, looks);
                 let read = find(&lives[1], at, |r| matches!(r, Request::ReadCells { .. }));
