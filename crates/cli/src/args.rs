@@ -27,6 +27,18 @@ pub struct Cli {
 pub enum Command {
     /// Serve a store to Redis clients.
     Serve(Box<ServeArgs>),
+    /// Tell what is at a store: version, shape, size, last commit. Reads only, shows no secrets.
+    Inspect(InspectArgs),
+    /// Open a store however it was left, say what was recovered, and close it.
+    Recover(RecoverArgs),
+    /// Read a store from one end to the other and check that every byte is what was written.
+    Verify(VerifyArgs),
+    /// Copy everything a store holds into one sealed file.
+    Backup(BackupArgs),
+    /// Make a new store, with a key of its own, of what a backup holds.
+    ///
+    /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
+    Restore(RestoreArgs),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -162,6 +174,80 @@ pub struct ServeArgs {
     /// What to show while it runs.
     #[command(flatten)]
     pub view: ViewArgs,
+}
+
+/// What to look at.
+#[derive(Debug, Clone, Args)]
+pub struct InspectArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where an existing store is.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    /// Directory of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the
+    /// cloud side (in DIR/cloud).
+    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    pub data: PathBuf,
+    /// The cloud side: file://DIR.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+}
+
+/// What to recover.
+#[derive(Debug, Clone, Args)]
+pub struct RecoverArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Go on though the freshness register is lost: whatever the cloud shows is taken for the newest
+    /// state, also if it is an old copy of it. What was answered since then would be gone unnoticed,
+    /// and the cloud could link what is read again to what was read then.
+    #[arg(long)]
+    pub accept_rollback_risk: bool,
+}
+
+/// What to verify.
+#[derive(Debug, Clone, Args)]
+pub struct VerifyArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+}
+
+/// What to back up, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct BackupArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// The file to write, which must be new. It is sealed by the store's key: keep a copy of
+    /// DIR/proxy/key apart from it.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+}
+
+/// What to restore, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct RestoreArgs {
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// The key file of the store that was backed up (its DIR/proxy/key).
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Directory of the new store's trusted side, which must have none yet, and, unless --store says
+    /// otherwise, of its cloud side.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The new cloud side: file://DIR, with no store in it.
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
 }
 
 /// What to show of a running server, and where.

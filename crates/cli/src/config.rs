@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::{BucketShape, Geometry};
 use fogbank_oram::ring::RingSettings;
-use fogbank_oram::{BatchShape, Section};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{ShapeArgs, Xor};
@@ -237,6 +237,9 @@ impl StoreConfig {
         settings.leaf_level = Some(self.leaf_level);
         settings.cache_bytes = self.cache;
         settings.xor = self.xor;
+        // What a recovery needs: the log of every epoch, and the buckets of the epoch before.
+        settings.log_epochs = true;
+        settings.keep_superseded = true;
         settings
     }
 
@@ -309,11 +312,6 @@ fn xor(asked: Option<Xor>, offered: bool) -> Result<bool> {
         Xor::On if offered => Ok(true),
         Xor::On => Err(Error::Usage("--xor on: this store does not combine cells".into())),
     }
-}
-
-/// The engine's sections of a checkpoint, and the transaction layer's.
-pub fn split_sections(sections: Vec<Section>) -> (Vec<Section>, Vec<Section>) {
-    sections.into_iter().partition(|s| s.tag < fogbank_txn::FIRST_SECTION_TAG)
 }
 
 #[cfg(test)]

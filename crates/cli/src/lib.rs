@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod backup;
 pub mod config;
 pub mod dashboard;
 mod error;
@@ -33,4 +34,4 @@ pub mod recording;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};
-pub use open::{OpenOptions, Opened, Place, open_store};
+pub use open::{OpenOptions, Opened, Place, Resting, open_store};

@@ -3,8 +3,10 @@
 mod allocator;
 mod audit;
 mod bench;
+mod inspect;
 mod looks;
 mod serve;
+mod upkeep;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,11 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::run(*args).await,
+            Command::Inspect(args) => inspect::run(args).await,
+            Command::Recover(args) => upkeep::recover(args).await,
+            Command::Verify(args) => upkeep::verify(args).await,
+            Command::Backup(args) => upkeep::backup(args).await,
+            Command::Restore(args) => upkeep::restore(args).await,
             Command::Audit(args) => audit::run(&args),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await

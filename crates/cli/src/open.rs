@@ -4,26 +4,31 @@
 //!    machine do not meet at the store.
 //! 2. The cloud side: the store at the URL, recorded if asked.
 //! 3. What the store claims to be is held against what was asked for, before anything changes.
-//! 4. Key, register and commit record: the vault is created or opened.
-//! 5. Engine and directory are created or restored, and the epochs start; what the engine sends
-//!    leaves at points of a grid (`fogbank_store::Paced`).
+//! 4. Key, register and commit record: the vault is created or taken over, however it was left.
+//! 5. Engine and directory are as the newest checkpoint has them, the epochs committed since are
+//!    replayed, the open one is repeated and ended, and new ones start.
 //!
-//! Closing goes the other way: the epochs end, engine and directory become one checkpoint.
+//! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
+//! that is sent leaves at points of a grid (`fogbank_store::Paced`).
 
 use std::fs::{DirBuilder, File, OpenOptions as FileOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::{FileRegister, MemoryRegister, Register, Section, Suspicion, Vault};
+use fogbank_durable::{
+    FileRegister, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
+};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
-use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
+use fogbank_oram::{Scanned, Section};
+use fogbank_seal::KeyRing;
 use fogbank_store::{Paced, Store, StoreError};
-use fogbank_txn::{Components, Proxy};
+use fogbank_txn::{Closed, Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
 use crate::args::ShapeArgs;
-use crate::config::{StoreConfig, split_sections};
+use crate::backup::MARKER;
+use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::recording::Recording;
@@ -59,6 +64,13 @@ impl Place {
     /// A trusted side whose cloud folder is gone must not get an empty one in its place.
     fn check_sides(&self) -> Result<()> {
         let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
+        if trusted.join(MARKER).exists() {
+            return Err(Error::CannotUse(format!(
+                "a restore into {} has not come to its end; remove both sides of that store and \
+                 restore again",
+                self.data.display()
+            )));
+        }
         let known = ["key", "register"].iter().any(|file| trusted.join(file).exists());
         if self.store.is_some() || !known || cloud.exists() {
             return Ok(());
@@ -90,6 +102,8 @@ pub struct OpenOptions {
     live: Option<Arc<Live>>,
     clock: Option<Arc<dyn Clock>>,
     randomness: Option<Randomness>,
+    accept_rollback_risk: bool,
+    existing: bool,
 }
 
 impl OpenOptions {
@@ -104,6 +118,8 @@ impl OpenOptions {
             live: None,
             clock: None,
             randomness: None,
+            accept_rollback_risk: false,
+            existing: false,
         }
     }
 
@@ -144,6 +160,19 @@ impl OpenOptions {
         self
     }
 
+    /// Goes on though the freshness register is lost: whatever the cloud shows is taken for the newest
+    /// state. Only for an operator who has been told what that means.
+    pub fn accept_rollback_risk(mut self, accept: bool) -> Self {
+        self.accept_rollback_risk = accept;
+        self
+    }
+
+    /// Refuses to make a store where there is none.
+    pub fn existing(mut self) -> Self {
+        self.existing = true;
+        self
+    }
+
     /// Opens the store, creating it if there is none, and starts its epochs.
     ///
     /// # Errors
@@ -165,18 +194,69 @@ impl OpenOptions {
         let claimed = Vault::claimed_config(&*bare).await?;
         let config = match &claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
+            None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => StoreConfig::derive(&self.shape, bare.xor().is_some())?,
         };
         config.agree(&self.shape)?;
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &config, &clock)?;
         let store = self.watched(store, &config);
+        let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
-        let (mut vault, restored) =
+        let (vault, recovered) =
             self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
         check_claim(claimed.as_deref(), &vault)?;
-        let proxy =
-            self.start(store, &mut vault, restored, &config, (clock.clone(), randomness)).await?;
-        Ok(Opened { proxy, vault, config, clock, metrics: self.metrics, recording, _lock: lock })
+        let (keys, keeping) = (vault.keys(), Keeping::new(vault));
+        let engine = engine(store, keys, &config, &randomness, &recovered).await?;
+        let components =
+            Components { clock: clock.clone(), random: randomness, metrics: self.metrics.clone() };
+        let proxy = Proxy::recover(
+            config.proxy_settings(),
+            engine,
+            keeping.clone(),
+            components,
+            &recovered,
+            |done, of| tell(&recovered, done, of),
+        );
+        let proxy = proxy.await?;
+        let recovered = Recovery {
+            epoch: recovered.epoch,
+            epochs_replayed: recovered.deltas.len(),
+            batches_repeated: recovered.journal.len(),
+        };
+        let metrics = self.metrics;
+        Ok(Opened { proxy, keeping, config, clock, metrics, recording, recovered, _lock: lock })
+    }
+
+    /// Where a new store is made of a backup; a marker says that it is not whole yet.
+    pub(crate) async fn ground_for_restore(&self) -> Result<Ground> {
+        let trusted = self.place.trusted();
+        if let Some(file) = ["key", "register"].iter().find(|file| trusted.join(file).exists()) {
+            return Err(Error::Usage(format!(
+                "{} belongs to a store already; choose another --data for the restored one",
+                trusted.join(file).display()
+            )));
+        }
+        let lock = lock_trusted_side(&trusted)?;
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let url = self.place.store_url();
+        let store = open_store(&url, &clock).await?;
+        if Vault::claimed_config(&*store).await?.is_some() {
+            return Err(Error::Usage(format!(
+                "there is a store at {url} already; choose another --store for the restored one"
+            )));
+        }
+        let marker = trusted.join(MARKER);
+        File::create(&marker)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
+        Ok(Ground { store, register: self.register(), clock, trusted, _lock: lock })
+    }
+
+    fn register(&self) -> Arc<dyn Register> {
+        if self.place.in_memory() {
+            return Arc::new(MemoryRegister::default());
+        }
+        Arc::new(FileRegister::new(&self.place.trusted().join("register")))
     }
 
     /// Outside the recorder, so that the trace is what leaves and nothing stands behind it.
@@ -186,7 +266,7 @@ impl OpenOptions {
         Arc::new(Watched::new(store, live.clone()))
     }
 
-    fn randomness(&self) -> Result<Randomness> {
+    pub(crate) fn randomness(&self) -> Result<Randomness> {
         if let Some(given) = &self.randomness {
             return Ok(given.clone());
         }
@@ -201,63 +281,104 @@ impl OpenOptions {
         exists: bool,
         config: &StoreConfig,
         randomness: &Randomness,
-    ) -> Result<(Vault, Vec<Section>)> {
-        let trusted = self.place.trusted();
-        let register: Arc<dyn Register> = if self.place.in_memory() {
-            Arc::new(MemoryRegister::default())
-        } else {
-            Arc::new(FileRegister::new(&trusted.join("register")))
-        };
+    ) -> Result<(Vault, Recovered)> {
+        let (trusted, register) = (self.place.trusted(), self.register());
         let mut stream = randomness.stream(Purpose::MasterKey);
         let may_create = !exists && register.read().await?.is_none();
         let master = fogbank_seal::load_or_create(&trusted.join("key"), &mut stream, may_create)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
-        if exists {
-            let (vault, restored) = Vault::open(store, register, &master, randomness).await?;
-            return Ok((vault, restored));
-        }
-        let vault = Vault::create(store, register, &master, config.encode(), randomness).await?;
-        Ok((vault, Vec::new()))
-    }
-
-    async fn start(
-        &self,
-        store: Arc<dyn Store>,
-        vault: &mut Vault,
-        restored: Vec<Section>,
-        config: &StoreConfig,
-        (clock, random): (Arc<dyn Clock>, Randomness),
-    ) -> Result<Proxy> {
-        let settings = config.ring_settings();
-        let (of_engine, of_proxy) = split_sections(restored);
-        let paced = Paced::new(store, clock.clone(), config.departure_quantum());
-        let store: Arc<dyn Store> = Arc::new(paced);
-        let keys = vault.keys();
-        let engine = if of_engine.is_empty() {
-            RingEngine::create(store, keys, settings, &random).await?
-        } else {
-            RingEngine::restore(store, keys, settings, &random, &of_engine)?
+        let opening = Opening {
+            store,
+            register,
+            master: &master,
+            random: randomness,
+            settings: config.vault_settings()?,
+            accept_rollback_risk: self.accept_rollback_risk,
         };
-        let engine: Box<dyn BatchEngine> = Box::new(engine);
-        vault.run().await?;
-        let components = Components { clock, random, metrics: self.metrics.clone() };
-        let of_proxy = (!of_proxy.is_empty()).then_some(&of_proxy[..]);
-        Ok(Proxy::start(config.proxy_settings(), engine, components, of_proxy).await?)
+        if exists {
+            return Ok(opening.recover().await?);
+        }
+        Ok((opening.create(config.encode()).await?, Recovered::default()))
     }
+}
+
+/// Both sides of a store that is being made of a backup.
+pub(crate) struct Ground {
+    pub store: Arc<dyn Store>,
+    pub register: Arc<dyn Register>,
+    pub clock: Arc<dyn Clock>,
+    pub trusted: PathBuf,
+    _lock: File,
+}
+
+impl Ground {
+    /// Takes the marker away.
+    pub fn is_whole(&self) -> Result<()> {
+        let marker = self.trusted.join(MARKER);
+        std::fs::remove_file(&marker)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))
+    }
+}
+
+/// The engine as the newest full checkpoint has it, or a new one.
+async fn engine(
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
+    config: &StoreConfig,
+    random: &Randomness,
+    recovered: &Recovered,
+) -> Result<RingEngine> {
+    let settings = config.ring_settings();
+    let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
+    let saved: Vec<_> = saved.cloned().collect();
+    if saved.is_empty() {
+        return Ok(RingEngine::create(store, keys, settings, random).await?);
+    }
+    Ok(RingEngine::restore(store, keys, settings, random, &saved)?)
+}
+
+/// Says how far the recovery is; nothing if there is hardly anything to do.
+fn tell(recovered: &Recovered, done: usize, of: usize) {
+    let (epochs, batches) = (recovered.deltas.len(), recovered.journal.len());
+    if done == 0 && batches > 0 {
+        tracing::info!(
+            "the store was not closed: replaying {epochs} epochs, repeating {batches} batches"
+        );
+    }
+    if of > 100 && done > 0 && done.is_multiple_of(of / 10) {
+        tracing::info!("{} % recovered", 100 * done / of);
+    }
+}
+
+/// What an opening found to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    /// Epochs that were committed.
+    pub epoch: u64,
+    /// How many of them came after the last full checkpoint.
+    pub epochs_replayed: usize,
+    /// Batches of the epoch that was open: none if the store was closed.
+    pub batches_repeated: usize,
 }
 
 /// A store with its epochs running.
 pub struct Opened {
     proxy: Proxy,
-    vault: Vault,
+    keeping: Keeping,
     config: StoreConfig,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
     recording: Option<Recording>,
+    recovered: Recovery,
     _lock: File,
 }
 
 impl Opened {
+    /// What there was to recover.
+    pub fn recovered(&self) -> Recovery {
+        self.recovered
+    }
+
     /// Where transactions run.
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
@@ -283,10 +404,54 @@ impl Opened {
     /// # Errors
     /// By blame. After an error the store is not closed and the trusted side says why.
     pub async fn close(self) -> Result<()> {
-        let mut closed = self.proxy.close().await?;
-        let mut sections = closed.engine.save()?;
-        sections.append(&mut closed.sections);
-        self.vault.close(&sections).await?;
+        self.rest().await?.close().await
+    }
+
+    /// Ends the epochs: what is left can be read from one end to the other, and closed.
+    ///
+    /// # Errors
+    /// As [`Opened::close`].
+    pub async fn rest(self) -> Result<Resting> {
+        let Self { proxy, keeping, config, recording, _lock, .. } = self;
+        let closed = proxy.close().await?;
+        Ok(Resting { closed, keeping, config, recording, _lock })
+    }
+}
+
+/// A store whose epochs have ended and that is not closed yet.
+pub struct Resting {
+    closed: Closed,
+    keeping: Keeping,
+    config: StoreConfig,
+    recording: Option<Recording>,
+    _lock: File,
+}
+
+impl Resting {
+    /// The public configuration.
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// Reads and verifies every cell of the store, and hands over every block.
+    ///
+    /// # Errors
+    /// [`Error::CheckFailed`] if anything is missing or does not verify.
+    pub async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
+        Ok(self.closed.engine.scan(into).await?)
+    }
+
+    /// The directory of keys, as sections of a checkpoint.
+    pub fn directory(&self) -> impl Iterator<Item = Section> + Send + use<> {
+        self.closed.directory()
+    }
+
+    /// Closes the store: when this has returned, everything committed is kept.
+    ///
+    /// # Errors
+    /// As [`Opened::close`].
+    pub async fn close(mut self) -> Result<()> {
+        self.keeping.close(self.closed.save()?).await?;
         if let Some(recording) = self.recording {
             recording.finish()?;
         }

@@ -1,13 +1,12 @@
-//! What the head of a trace says of a store: its public configuration, with every size that follows
-//! from it, so that the auditor has to know neither an engine nor a checkpoint.
+//! What a store's public configuration leads to: the sizes of its objects, how often it writes full
+//! checkpoints, and what the head of a trace says of it all.
 
-use fogbank_durable::{Pieces, commit_bytes};
-use fogbank_oram::geometry::Geometry;
-use fogbank_oram::ring::WINDOW_BYTES;
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
+use fogbank_durable::{Pieces, VaultSettings, full_every};
+use fogbank_oram::ring::{Pace, record_bytes};
+use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 
 use crate::config::StoreConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 impl StoreConfig {
     /// The public configuration for the head of a trace whose times are by `clock`.
@@ -15,53 +14,47 @@ impl StoreConfig {
     /// # Errors
     /// [`crate::error::Error::Usage`] if the shape is out of the engine's limits.
     pub fn public(&self, clock: TraceClock) -> Result<PublicConfig> {
-        let geometry = self.geometry()?;
-        Ok(PublicConfig { clock, engine: EngineConfig::Ring(self.public_ring(&geometry)) })
+        let proxy = self.proxy_settings();
+        let pace = Pace {
+            interval: proxy.interval,
+            slack: proxy.slack,
+            quantum: self.departure_quantum(),
+        };
+        let (full, delta) = (self.full_pieces()?, self.delta_pieces()?);
+        let vault = self.vault_settings()?.public(self.encode().len(), full, delta);
+        let ring = self.ring_settings().public(pace, Some(vault)).map_err(usage)?;
+        Ok(PublicConfig { clock, engine: EngineConfig::Ring(ring) })
     }
 
-    fn public_ring(&self, geometry: &Geometry) -> RingConfig {
-        let (engine, proxy) = (self.ring_settings(), self.proxy_settings());
-        let window = |bytes: usize| (WINDOW_BYTES / bytes).max(1) as u32;
-        RingConfig {
-            capacity: self.capacity,
-            value_bytes: self.value_size as u64,
-            read_batches: self.read_batches as u32,
-            read_batch: self.batch as u32,
-            write_batch: self.write_batch as u32,
-            interval_ns: proxy.interval.as_nanos() as u64,
-            slack_ns: proxy.slack.as_nanos() as u64,
-            quantum_ns: self.departure_quantum().as_nanos() as u64,
-            reals: geometry.bucket.reals,
-            dummies: geometry.bucket.dummies,
-            evict_every: geometry.bucket.evict_every,
-            leaf_level: geometry.leaf_level(),
-            cached_levels: geometry.cached_levels,
-            array: engine.array.into(),
-            cell_bytes: geometry.cell_bytes() as u32,
-            window_cells: window(geometry.cell_bytes()),
-            window_chunks: window(geometry.chunk_bytes()),
-            epoch_buffer: engine.epoch_buffer,
-            prefetch: engine.prefetch,
-            xor: engine.xor,
-            keep_superseded: engine.keep_superseded,
-            vault: Some(self.public_vault(geometry)),
-        }
+    /// What the vault is opened with.
+    ///
+    /// # Errors
+    /// As [`StoreConfig::public`].
+    pub fn vault_settings(&self) -> Result<VaultSettings> {
+        let epoch_bytes = self.cells_per_epoch() * self.cell_bytes() as f64;
+        let accesses = self.read_batches * self.batch + self.write_batch;
+        let full_bytes = self.full_pieces()?.total_bytes();
+        Ok(VaultSettings {
+            record_bytes: record_bytes(self.batch),
+            full_every: full_every(full_bytes, epoch_bytes as u64, accesses as u64),
+        })
     }
 
-    fn public_vault(&self, geometry: &Geometry) -> VaultConfig {
-        let of_engine = fogbank_oram::ring::checkpoint_lengths(geometry);
+    fn full_pieces(&self) -> Result<Pieces> {
+        let of_engine = fogbank_oram::ring::checkpoint_lengths(&self.geometry()?);
         let shape = self.ring_settings().shape;
         let of_proxy = fogbank_txn::checkpoint_lengths(&shape, self.key_budget);
-        let pieces = Pieces::of(of_engine.into_iter().chain(of_proxy));
-        let config_bytes = self.encode().len();
-        let [first, second] = [1, 2].map(|openings| commit_bytes(config_bytes, openings));
-        VaultConfig {
-            commit_bytes: first,
-            commit_bytes_an_opening: second - first,
-            piece_bytes: pieces.bytes,
-            pieces: pieces.count,
-            last_piece_bytes: pieces.last_bytes,
-            journal: None,
-        }
+        Ok(Pieces::of(of_engine.into_iter().chain(of_proxy)))
     }
+
+    fn delta_pieces(&self) -> Result<Pieces> {
+        let settings = self.ring_settings();
+        let of_engine = fogbank_oram::ring::delta_lengths(&settings).map_err(usage)?;
+        let of_proxy = fogbank_txn::delta_length(&settings.shape);
+        Ok(Pieces::of_delta(of_engine.into_iter().chain([of_proxy])))
+    }
+}
+
+fn usage(error: fogbank_oram::Error) -> Error {
+    Error::Usage(error.to_string())
 }

@@ -162,6 +162,8 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
     println!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
     looks.greeting().iter().for_each(|line| println!("  {line}"));
-    println!("  stop          Ctrl-C or SIGTERM: keeps everything (do not kill -9: see README.md)");
+    println!(
+        "  stop          Ctrl-C or SIGTERM; after a crash, start it again: nothing acknowledged is lost"
+    );
     println!("listening on {address}");
 }

@@ -30,7 +30,7 @@ const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 
 /// What the last proxy said of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// A proxy has claimed a store whose arrays nobody used since it was closed or created.
     Claimed = 1,
     /// Its arrays are in use: what was read since the last commit stands in the journal.

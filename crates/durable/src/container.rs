@@ -8,6 +8,7 @@
 //! The stream's length, so the number and size of pieces, follows from public configuration.
 
 use bytes::Bytes;
+use fogbank_env::compute;
 use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, TAG_BYTES, digest};
 use fogbank_store::{PutCondition, Store};
 
@@ -15,7 +16,7 @@ use crate::error::Suspicion;
 use crate::link::LINK_BYTES;
 use crate::put::put;
 use crate::section::SectionReader;
-use crate::{Error, Result, Section};
+use crate::{Error, Result, Section, Sections};
 
 const PIECE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
@@ -109,6 +110,11 @@ impl Pieces {
         Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
     }
 
+    /// Bytes of all of them.
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.count.saturating_sub(1)) * self.bytes + self.last_bytes
+    }
+
     /// Those of an epoch's delta whose sections have these padded lengths.
     pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
         Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
@@ -116,17 +122,17 @@ impl Pieces {
 }
 
 /// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
-/// once it is durable.
+/// once it is durable. No more than one section and one piece of it are in memory.
 pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
-    sections: &[Section],
+    mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
     let mut writer = PieceWriter { store, keys, name, buffer: Vec::new(), tags: Vec::new() };
-    for section in sections {
+    while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
             Error::Bug(format!("section {tag} has {data} bytes, its public length is {bound}"))
@@ -188,7 +194,6 @@ impl PieceWriter<'_> {
         if !self.buffer.is_empty() {
             self.put().await?;
         }
-        self.store.barrier().await?;
         let (pieces, digest) = (self.tags.len() as u32, digest(&[self.tags.as_flattened()]));
         Ok(ContainerName { pieces, digest, ..self.name })
     }

@@ -85,10 +85,7 @@ impl Writer<'_> {
         let name = record_name(self.epoch, end.place);
         match put(self.store, &name, sealed, PutCondition::IfAbsent).await? {
             Put::Theirs(_) => Ok(None),
-            Put::Ours(_) => {
-                self.store.barrier().await?;
-                Ok(Some(LogEnd { place: end.place + 1, digest }))
-            }
+            Put::Ours(_) => Ok(Some(LogEnd { place: end.place + 1, digest })),
         }
     }
 

@@ -25,14 +25,17 @@
 //! and salts of openings, claimed, running or closed), how many epochs and batches there were, and
 //! constant-size sealed blobs.
 
+mod backup;
 mod commit;
 mod container;
 mod error;
 mod freshness;
+mod inspect;
 mod journal;
 mod link;
 mod opening;
 mod peer;
+mod public;
 mod put;
 mod quorum;
 mod register;
@@ -43,9 +46,11 @@ mod sweep;
 mod unjournalled;
 mod vault;
 
-pub use commit::commit_bytes;
+pub use backup::{BackupError, BackupReader, BackupWriter};
+pub use commit::{State, commit_bytes};
 pub use container::Pieces;
 pub use error::{Error, Suspicion};
+pub use inspect::{Inspected, Standing, inspect};
 pub use journal::journal_bytes;
 pub use opening::{Opening, Recovered};
 pub use peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
@@ -53,7 +58,7 @@ pub use quorum::QuorumRegister;
 pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
-pub use section::{Section, SectionReader, SectionWriter, take};
+pub use section::{Section, SectionReader, SectionWriter, Sections, take};
 pub use vault::{Vault, VaultSettings};
 
 /// The result of a call of this crate.

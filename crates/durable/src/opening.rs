@@ -51,7 +51,7 @@ pub struct Opening<'a> {
 }
 
 /// What a store held. Everything in it has been verified.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The sections of the newest full checkpoint; none if there never was one.
     pub full: Vec<Section>,
@@ -160,7 +160,6 @@ impl Opening<'_> {
             Put::Ours(tag) => tag,
             Put::Theirs(there) => return self.overtaken(there, &record, end).map(|()| None),
         };
-        self.store.barrier().await?;
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
         let mut takeovers = log.takeovers();
@@ -352,7 +351,6 @@ pub(crate) async fn create_at(
     let (bytes, digest) = record.seal(&keys);
     let put = put(&*store, COMMIT_BLOB, Bytes::from(bytes), PutCondition::IfAbsent).await?;
     let Put::Ours(tag) = put else { return Err(Error::Exists) };
-    store.barrier().await?;
     let log = record.log_end(digest);
     let value = register_value(&record, digest, log);
     register.write(known, value).await?;

@@ -40,7 +40,11 @@ pub(crate) async fn put(
         (there, _) => there.is_none(),
     };
     match (there, failure) {
-        (Some((bytes, tag)), _) if bytes == data => Ok(Put::Ours(tag)),
+        (Some((bytes, tag)), _) if bytes == data => {
+            // A put is durable when it returns; one that did not return may not be yet.
+            store.barrier().await?;
+            Ok(Put::Ours(tag))
+        }
         (_, Some(failure)) if untouched || condition == PutCondition::Always => Err(failure.into()),
         (there, _) => Ok(Put::Theirs(there.map(|(bytes, _)| bytes))),
     }

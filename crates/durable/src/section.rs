@@ -15,6 +15,17 @@ pub struct Section {
     pub data: Vec<u8>,
 }
 
+/// Sections in their order, each made when it is asked for: a full checkpoint as a whole would double
+/// what the proxy keeps in memory.
+pub type Sections<'a> = Box<dyn Iterator<Item = Result<Section>> + Send + 'a>;
+
+impl Section {
+    /// Sections that are in memory already, for whoever takes them one by one.
+    pub fn each(sections: Vec<Section>) -> Sections<'static> {
+        Box::new(sections.into_iter().map(Ok))
+    }
+}
+
 /// The section with `tag`, which a checkpoint of ours must hold.
 ///
 /// # Errors

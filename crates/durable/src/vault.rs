@@ -24,7 +24,7 @@ use crate::journal::{Entry, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
 use crate::sweep::delete;
-use crate::{Error, Register, RegisterValue, Result, Section};
+use crate::{Error, Register, RegisterValue, Result, Section, Sections};
 
 /// Public numbers of a store that follow from its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Vault {
     pub async fn commit_epoch(
         &mut self,
         delta: &[Section],
-        full: Option<&[Section]>,
+        full: Option<Sections<'_>>,
     ) -> Result<()> {
         self.begin()?;
         let committed = match full {
@@ -163,7 +163,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`Error::Fenced`] if another proxy has opened the store since: then nothing of ours counts.
-    pub async fn close(mut self, sections: &[Section]) -> Result<()> {
+    pub async fn close(mut self, sections: Sections<'_>) -> Result<()> {
         self.begin()?;
         self.commit_full(sections, State::Closed).await?;
         if self.journalled {
@@ -211,7 +211,7 @@ impl Vault {
         Writer { store: &*self.store, keys: &self.keys, epoch, record_bytes }
     }
 
-    async fn commit_full(&mut self, sections: &[Section], state: State) -> Result<()> {
+    async fn commit_full(&mut self, sections: Sections<'_>, state: State) -> Result<()> {
         let mut record = self.record.next_epoch(self.digest);
         let number = (Kind::Full, record.public.sequence);
         let full = container::write(&*self.store, &self.keys, number, sections).await?;
@@ -229,10 +229,10 @@ impl Vault {
             return Err(Error::Bug(format!("section {LINK_TAG} is the link's")));
         }
         let mut record = self.record.next_epoch(self.digest);
-        let linked: Vec<Section> =
-            std::iter::once(link::encode(self.record.delta)).chain(delta.iter().cloned()).collect();
+        let link = std::iter::once(link::encode(self.record.delta));
+        let linked = Box::new(link.chain(delta.iter().cloned()).map(Ok));
         let number = (Kind::Delta, record.epoch);
-        let name = container::write(&*self.store, &self.keys, number, &linked).await?;
+        let name = container::write(&*self.store, &self.keys, number, linked).await?;
         record.delta = Some(name);
         record.public.state = State::Running;
         self.commit(record).await?;
@@ -257,7 +257,6 @@ impl Vault {
         let condition = PutCondition::IfUnchanged(self.tag.clone());
         let put = put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await?;
         let Put::Ours(tag) = put else { return Err(Error::Fenced) };
-        self.store.barrier().await?;
         let value = register_value(&record, digest, record.log_end(digest));
         self.bump(value).await?;
         (self.record, self.digest, self.tag) = (record, digest, tag);

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fogbank_durable::{
-    Error, MemoryRegister, Opening, Recovered, Register, RegisterValue, Result, Suspicion, Vault,
-    VaultSettings,
+    Error, MemoryRegister, Opening, Recovered, Register, RegisterValue, Result, Section, Suspicion,
+    Vault, VaultSettings,
 };
 use fogbank_env::Randomness;
 use fogbank_seal::MasterKey;
@@ -343,13 +343,13 @@ async fn after_a_failure_nothing_more_is_sent() {
     let (world, mut promised) = (World::default(), Promised::default());
     let store = world.healthy();
     let mut vault = promised.open(&world, store.clone()).await.unwrap();
-    store.add(FaultRule::nth(Some(Operation::Barrier), 1, Fault::Before));
+    store.add(FaultRule::nth(Some(Operation::BlobPut), 1, Fault::Before));
     assert!(matches!(vault.append(b"a").await, Err(Error::Absent(_))));
     let calls = store.calls();
     assert!(matches!(vault.append(b"a").await, Err(Error::Stopped)));
     assert!(matches!(vault.commit_epoch(&[], None).await, Err(Error::Stopped)));
     assert!(matches!(vault.collect().await, Err(Error::Stopped)));
-    assert!(matches!(vault.close(&[]).await, Err(Error::Stopped)));
+    assert!(matches!(vault.close(Section::each(Vec::new())).await, Err(Error::Stopped)));
     assert_eq!(store.calls(), calls);
 }
 
@@ -361,7 +361,7 @@ async fn what_does_not_fit_its_public_length_is_our_fault() {
     let long = vec![0; SETTINGS.record_bytes + 1];
     assert!(matches!(vault.append(&long).await, Err(Error::Bug(_))));
     let (mut vault, _) = world.open(world.healthy()).await.unwrap();
-    let undue = vault.commit_epoch(&[], Some(&[])).await;
+    let undue = vault.commit_epoch(&[], Some(Section::each(Vec::new()))).await;
     assert!(matches!(undue, Err(Error::Bug(_))));
     assert_eq!(world.names().await.len(), before.len() + 1, "a takeover record");
 }

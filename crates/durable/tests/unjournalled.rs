@@ -53,7 +53,7 @@ impl World {
     /// A store that was created and closed with `sections(filled)`.
     async fn closed(filled: u8) -> Self {
         let world = Self::new();
-        world.create().await.unwrap().close(&sections(filled)).await.unwrap();
+        world.create().await.unwrap().close(Section::each(sections(filled))).await.unwrap();
         world
     }
 
@@ -79,7 +79,7 @@ async fn what_was_closed_is_there_when_opened_again() {
         assert_eq!(restored, sections(round - 1));
         assert_eq!((vault.openings(), vault.config()), (u32::from(round), &b"config"[..]));
         assert_eq!(vault.keys().salts().count(), usize::from(round));
-        vault.close(&sections(round)).await.unwrap();
+        vault.close(Section::each(sections(round))).await.unwrap();
     }
 }
 
@@ -91,7 +91,7 @@ async fn every_checkpoint_has_one_size_and_only_the_last_is_kept() {
     };
     let before = sizes(&world.blobs().await);
     let (vault, _) = world.open().await.unwrap();
-    vault.close(&sections(60)).await.unwrap();
+    vault.close(Section::each(sections(60))).await.unwrap();
     assert_eq!(sizes(&world.blobs().await), before);
 }
 
@@ -135,7 +135,7 @@ async fn an_older_state_of_the_cloud_is_refused() {
     let world = World::closed(1).await;
     let old = world.blobs().await;
     let (vault, _) = world.open().await.unwrap();
-    vault.close(&sections(2)).await.unwrap();
+    vault.close(Section::each(sections(2))).await.unwrap();
     let new = world.blobs().await;
     for (name, data) in &old {
         world.put(name, data.clone()).await;
@@ -206,7 +206,7 @@ async fn a_proxy_that_was_overtaken_cannot_close() {
     let (vault, _) = world.open().await.unwrap();
     world.put("commit", &b"somebody else's"[..]).await;
     let before = world.register.read().await.unwrap();
-    assert!(matches!(vault.close(&sections(2)).await, Err(Error::Fenced)));
+    assert!(matches!(vault.close(Section::each(sections(2))).await, Err(Error::Fenced)));
     assert_eq!(world.register.read().await.unwrap(), before);
 }
 
@@ -283,7 +283,7 @@ async fn a_stop_between_the_record_and_the_register_of_a_close_loses_nothing() {
         Vault::create(cloud.clone(), register.clone(), &master(), Vec::new(), &random).await;
     let vault = vault.unwrap();
     register.broken.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(matches!(vault.close(&sections(5)).await, Err(Error::Register { .. })));
+    assert!(matches!(vault.close(Section::each(sections(5))).await, Err(Error::Register { .. })));
     register.broken.store(false, std::sync::atomic::Ordering::Relaxed);
     let random = Randomness::repeatable(2);
     let (_, restored) = Vault::open(cloud, register, &master(), &random).await.unwrap();
@@ -295,7 +295,7 @@ async fn a_section_above_its_public_length_is_our_fault_and_closes_nothing() {
     let world = World::new();
     let vault = world.create().await.unwrap();
     let long = vec![Section { tag: 1, padded_len: 3, data: vec![0; 4] }];
-    assert!(matches!(vault.close(&long).await, Err(Error::Bug(_))));
+    assert!(matches!(vault.close(Section::each(long)).await, Err(Error::Bug(_))));
     assert_eq!(world.open().await.unwrap().1, []);
 }
 
@@ -308,8 +308,8 @@ async fn a_store_that_was_only_claimed_opens_again_and_fences_the_claimer() {
     assert_eq!(restored, sections(1));
     assert!(matches!(first.run().await, Err(Error::Fenced)));
     second.run().await.unwrap();
-    assert!(matches!(first.close(&sections(9)).await, Err(Error::Fenced)));
-    second.close(&sections(2)).await.unwrap();
+    assert!(matches!(first.close(Section::each(sections(9))).await, Err(Error::Fenced)));
+    second.close(Section::each(sections(2))).await.unwrap();
     assert_eq!(world.open().await.unwrap().1, sections(2));
 }
 
@@ -320,13 +320,13 @@ async fn no_opening_has_the_salt_of_another() {
     let random = Randomness::repeatable(1);
     let (store, register) = (world.cloud.clone(), world.register.clone());
     let vault = Vault::create(store, register, &master(), Vec::new(), &random).await.unwrap();
-    vault.close(&[]).await.unwrap();
+    vault.close(Section::each(Vec::new())).await.unwrap();
     for _ in 0..3 {
         let (store, register) = (world.cloud.clone(), world.register.clone());
         let (vault, _) = Vault::open(store, register, &master(), &random).await.unwrap();
         let mut salts: Vec<[u8; 16]> = vault.keys().salts().map(|salt| salt.0).collect();
         salts.sort_unstable();
         assert!(salts.windows(2).all(|pair| pair[0] != pair[1]));
-        vault.close(&[]).await.unwrap();
+        vault.close(Section::each(Vec::new())).await.unwrap();
     }
 }

@@ -30,7 +30,7 @@ pub mod tree;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use fogbank_durable::Section;
+pub use fogbank_durable::{Section, Sections};
 
 /// A logical address: which block, from 0 to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +82,18 @@ impl From<fogbank_durable::Error> for Error {
     }
 }
 
+/// Takes what a scan finds.
+pub trait Scanned: Send {
+    /// A block and its value. Every block that holds one comes once, in no order.
+    ///
+    /// # Errors
+    /// Whatever ends the scan.
+    fn block(&mut self, address: Address, value: &[u8]) -> Result<()>;
+
+    /// So much of so much that is stored has been read and verified.
+    fn progress(&mut self, done: u32, of: u32);
+}
+
 /// The result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -114,6 +126,16 @@ pub trait BatchEngine: Send {
         Ok(())
     }
 
-    /// The engine's trusted state between epochs, for a checkpoint.
-    fn save(&mut self) -> Result<Vec<Section>>;
+    /// Reads and verifies everything that is stored, between epochs, and hands over every block.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if anything is missing or does not verify; whatever `into` returns.
+    async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
+        let _ = into;
+        Err(Error::Caller("this engine cannot be scanned".into()))
+    }
+
+    /// The engine's trusted state between epochs, for a checkpoint: every section is made when it is
+    /// asked for.
+    fn save(&mut self) -> Result<Sections<'_>>;
 }

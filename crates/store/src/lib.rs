@@ -207,7 +207,8 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// What the cloud can do. Every call is one batch; one round trip where the back end can.
 ///
 /// Implementers owe: replies complete and in the order asked; a chunk version readable by the
-/// caller after `write_chunks` returns, durable after `barrier` returns; atomic conditional puts.
+/// caller after `write_chunks` returns, durable after `barrier` returns; a blob durable when its put
+/// returns; atomic conditional puts.
 /// `conformance::run` is the suite that every back end passes.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -236,7 +237,7 @@ pub trait Store: Send + Sync {
     /// Reads a blob with its tag; `None` where there is none.
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>>;
 
-    /// Puts a blob if `condition` holds.
+    /// Puts a blob if `condition` holds. It is durable when this returns.
     async fn blob_put(
         &self,
         name: &str,
@@ -250,7 +251,7 @@ pub trait Store: Send + Sync {
     /// The names of all blobs that start with `prefix`, in order.
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>>;
 
-    /// Returns once everything written before is durable.
+    /// Returns once everything written or deleted before is durable.
     async fn barrier(&self) -> Result<()>;
 
     /// The store's offer to combine cells for us, if it has one.

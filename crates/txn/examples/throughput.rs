@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
-use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section};
+use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section, Sections};
 use fogbank_txn::{Components, Key, Proxy, Settings, View};
 use rand_core::Rng;
 
@@ -40,8 +40,8 @@ impl BatchEngine for Array {
         Ok(Vec::new())
     }
 
-    fn save(&mut self) -> Result<Vec<Section>> {
-        Ok(Vec::new())
+    fn save(&mut self) -> Result<Sections<'_>> {
+        Ok(Box::new(std::iter::empty()))
     }
 }
 

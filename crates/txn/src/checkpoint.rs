@@ -13,9 +13,9 @@
 //! What the cloud sees: as many pieces as the bound asks for, each padded to its length.
 
 use bytes::Buf;
-use fogbank_oram::{Address, BatchShape, Section};
+use fogbank_oram::{Address, BatchEngine, BatchShape, Section, Sections};
 
-use crate::directory::{Blocks, Directory};
+use crate::directory::{Blocks, Directory, Entry};
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::record::Stat;
@@ -36,22 +36,24 @@ pub(crate) fn is_piece(section: &Section) -> bool {
     usize::from(section.tag).checked_sub(usize::from(FIRST_TAG)).is_some_and(|n| n < PIECES_MAX)
 }
 
-/// The directory in pieces of public lengths.
-pub(crate) fn save(directory: &Directory, shape: &BatchShape, key_budget: usize) -> Vec<Section> {
-    let (bound, piece_bytes) = bound(shape, key_budget);
-    let mut pieces = Pieces::new(piece_bytes);
-    pieces.append(&(directory.len() as u64).to_le_bytes());
-    for (key, entry) in directory.iter() {
-        let stat = entry.stat();
-        pieces.append(&(key.encoded_len() as u16).to_le_bytes());
-        pieces.append(key.encoded());
-        pieces.append(&stat.attr.to_le_bytes());
-        pieces.append(&stat.len.to_le_bytes());
-        for address in directory.blocks(entry) {
-            pieces.append(&address.0.to_le_bytes());
-        }
-    }
-    pieces.into_sections(bound)
+/// Engine and directory as one full checkpoint. `piece` makes the next piece of the directory, which
+/// does not change until the last one is made.
+pub(crate) fn save<'a>(
+    engine: &'a mut dyn BatchEngine,
+    key_budget: usize,
+    mut piece: impl FnMut(&mut Pieces) -> Option<Section> + Send + 'a,
+) -> fogbank_oram::Result<Sections<'a>> {
+    let mut pieces = Pieces::new(&engine.shape(), key_budget);
+    let of_directory = std::iter::from_fn(move || piece(&mut pieces).map(Ok));
+    Ok(Box::new(engine.save()?.chain(of_directory)))
+}
+
+/// Whether `sections` are a directory that a proxy over an engine of this shape can start with.
+///
+/// # Errors
+/// [`Error::BadCheckpoint`] if not.
+pub fn check_directory(sections: &[Section], shape: &BatchShape) -> Result<()> {
+    restore(sections, shape).map(drop)
 }
 
 /// The padded lengths of the sections of a directory's checkpoint, in bytes, in their order.
@@ -70,46 +72,61 @@ fn lengths(bound: usize, piece_bytes: usize) -> impl Iterator<Item = usize> {
     (0..bound.div_ceil(piece_bytes)).map(move |index| piece_bytes.min(bound - index * piece_bytes))
 }
 
-/// A stream in pieces of equal length: never in memory twice.
-struct Pieces {
+/// The directory, piece by piece: no more than one is in memory, and the directory is free between two.
+pub(crate) struct Pieces {
+    bound: usize,
     piece_bytes: usize,
-    full: Vec<Vec<u8>>,
-    last: Vec<u8>,
+    /// Pieces made.
+    made: usize,
+    /// The next key, if there is one.
+    next: Option<Key>,
+    /// The beginning of the next piece: what of an entry the last one had no room for.
+    begun: Vec<u8>,
 }
 
 impl Pieces {
-    fn new(piece_bytes: usize) -> Self {
-        Self { piece_bytes, full: Vec::new(), last: Vec::new() }
+    pub(crate) fn new(shape: &BatchShape, key_budget: usize) -> Self {
+        let (bound, piece_bytes) = bound(shape, key_budget);
+        Self { bound, piece_bytes, made: 0, next: None, begun: Vec::new() }
     }
 
-    fn append(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let room = self.piece_bytes - self.last.len();
-            let (head, tail) = bytes.split_at(bytes.len().min(room));
-            self.last.extend_from_slice(head);
-            bytes = tail;
-            if self.last.len() == self.piece_bytes {
-                self.full.push(std::mem::take(&mut self.last));
-            }
+    /// The next piece of `directory`, `None` after the last. Those behind the end of the stream are
+    /// empty: there are as many as the bound asks for.
+    pub(crate) fn next(&mut self, directory: &Directory) -> Option<Section> {
+        let padded_len = lengths(self.bound, self.piece_bytes).nth(self.made)?;
+        let mut data = Vec::with_capacity(self.piece_bytes + self.begun.len());
+        data.append(&mut self.begun);
+        if self.made == 0 {
+            data.extend_from_slice(&(directory.len() as u64).to_le_bytes());
+            self.next = directory.iter().next().map(|(key, _)| key.clone());
         }
-    }
-
-    /// As many sections as a stream of `bound` bytes has; those behind the last piece are empty.
-    fn into_sections(mut self, bound: usize) -> Vec<Section> {
-        self.full.push(self.last);
-        let mut pieces = self.full.into_iter();
-        lengths(bound, self.piece_bytes)
-            .zip(FIRST_TAG..)
-            .map(|(padded_len, tag)| Section {
-                tag,
-                padded_len,
-                data: pieces.next().unwrap_or_default(),
-            })
-            .collect()
+        if let Some(next) = self.next.take() {
+            let mut entries = directory.from(&next);
+            while data.len() < self.piece_bytes {
+                let Some((key, entry)) = entries.next() else { break };
+                append(&mut data, directory, key, entry);
+            }
+            self.next = entries.next().map(|(key, _)| key.clone());
+        }
+        self.begun = data.split_off(data.len().min(self.piece_bytes));
+        let tag = FIRST_TAG + self.made as u16;
+        self.made += 1;
+        Some(Section { tag, padded_len, data })
     }
 }
 
-/// The directory that [`save`] wrote, checked against the engine's shape.
+fn append(data: &mut Vec<u8>, directory: &Directory, key: &Key, entry: &Entry) {
+    let stat = entry.stat();
+    data.extend_from_slice(&(key.encoded_len() as u16).to_le_bytes());
+    data.extend_from_slice(key.encoded());
+    data.extend_from_slice(&stat.attr.to_le_bytes());
+    data.extend_from_slice(&stat.len.to_le_bytes());
+    for address in directory.blocks(entry) {
+        data.extend_from_slice(&address.0.to_le_bytes());
+    }
+}
+
+/// The directory that [`Pieces`] wrote, checked against the engine's shape.
 pub(crate) fn restore(sections: &[Section], shape: &BatchShape) -> Result<Directory> {
     let mut pieces: Vec<_> = sections.iter().filter(|section| is_piece(section)).collect();
     pieces.sort_by_key(|section| section.tag);

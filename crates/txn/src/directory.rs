@@ -110,6 +110,11 @@ impl Directory {
         self.entries.iter()
     }
 
+    /// Every entry from `key` on, in key order.
+    pub(crate) fn from(&self, key: &Key) -> Range<'_, Key, Entry> {
+        self.entries.range::<Key, _>(key..)
+    }
+
     /// Members of the group that `group` (its first key) names.
     pub(crate) fn count(&self, group: &Key) -> u64 {
         self.crowds.get(group).copied().unwrap_or_else(|| u64::from(self.any_in(group)))

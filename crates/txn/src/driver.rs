@@ -16,11 +16,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::{Gauge, Metrics, Nanos, Visibility, compute};
-use fogbank_oram::{Address, BatchEngine, Section};
+use fogbank_env::{Gauge, Metrics, Nanos, Visibility};
+use fogbank_oram::{Address, BatchEngine, Sections};
 
 use crate::checkpoint;
-use crate::core::{Closing, Core};
+use crate::core::Closing;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
 use crate::grid::{Grid, Point};
@@ -154,31 +154,27 @@ impl Driver {
         self.engine.write_batch(writes).await?;
         let mut delta = self.engine.commit().await?;
         let Some(vault) = self.vault.clone() else { return Ok(()) };
+        delta.push(directory.into_section(&self.engine.shape()));
         let full = match vault.full_is_due().await? {
             true => Some(self.full()?),
             false => None,
         };
-        delta.push(directory.into_section(&self.engine.shape()));
-        vault.commit(&delta, full.as_deref()).await
+        vault.commit(&delta, full).await
     }
 
     /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed: the
     /// next one changes it only when it closes.
-    fn full(&mut self) -> fogbank_oram::Result<Vec<Section>> {
-        compute(|| {
-            let mut sections = self.engine.save()?;
-            let shape = self.engine.shape();
-            let save = |core: &mut Core| checkpoint::save(&core.directory, &shape, self.key_budget);
-            sections.append(&mut self.shared.with(save));
-            Ok(sections)
+    fn full(&mut self) -> fogbank_oram::Result<Sections<'_>> {
+        let shared = self.shared.clone();
+        checkpoint::save(&mut *self.engine, self.key_budget, move |pieces| {
+            shared.with(|core| pieces.next(&core.directory))
         })
     }
 
     /// Lets go of what the epoch superseded.
     async fn collect(&mut self) -> fogbank_oram::Result<()> {
         let Some(vault) = &self.vault else { return Ok(()) };
-        self.engine.collect().await?;
-        vault.collect().await
+        tokio::try_join!(biased; self.engine.collect(), vault.collect()).map(drop)
     }
 
     /// Sleeps until the next point of the grid.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_durable::{Error, Vault};
-use fogbank_oram::Section;
 use fogbank_oram::ring::ReadJournal;
+use fogbank_oram::{Section, Sections};
 use tokio::sync::Mutex;
 
 /// A vault that several hold; clones are the same one.
@@ -25,7 +25,7 @@ impl Keeping {
     ///
     /// # Errors
     /// Those of [`Vault::close`].
-    pub async fn close(&self, full: &[Section]) -> std::result::Result<(), Error> {
+    pub async fn close(&self, full: Sections<'_>) -> std::result::Result<(), Error> {
         let vault = self.0.lock().await.take();
         vault.ok_or(Error::Stopped)?.close(full).await
     }
@@ -35,7 +35,7 @@ impl Keeping {
         Ok(vault.as_ref().ok_or(Error::Stopped)?.full_is_due())
     }
 
-    pub(crate) async fn commit(&self, delta: &[Section], full: Option<&[Section]>) -> Result<()> {
+    pub(crate) async fn commit(&self, delta: &[Section], full: Option<Sections<'_>>) -> Result<()> {
         let mut vault = self.0.lock().await;
         Ok(vault.as_mut().ok_or(Error::Stopped)?.commit_epoch(delta, full).await?)
     }

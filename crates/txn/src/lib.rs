@@ -60,7 +60,7 @@ mod version;
 mod view;
 mod watch;
 
-pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
+pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, check_directory, checkpoint_lengths};
 pub use delta::delta_length;
 pub use error::{Error, Pause, Result};
 pub use keeping::Keeping;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fogbank_oram::{BatchEngine, Section};
+use fogbank_oram::{BatchEngine, Section, Sections};
 use tokio::task::JoinHandle;
 
 use crate::checkpoint;
@@ -45,8 +45,28 @@ impl Drop for Life {
 pub struct Closed {
     /// The engine, between two epochs.
     pub engine: Box<dyn BatchEngine>,
-    /// The directory, for the checkpoint.
-    pub sections: Vec<Section>,
+    shared: Arc<Shared>,
+    key_budget: usize,
+}
+
+impl Closed {
+    /// The directory alone, as in [`Closed::save`].
+    pub fn directory(&self) -> impl Iterator<Item = Section> + Send + use<> {
+        let mut pieces = checkpoint::Pieces::new(&self.engine.shape(), self.key_budget);
+        let shared = self.shared.clone();
+        std::iter::from_fn(move || shared.with(|core| pieces.next(&core.directory)))
+    }
+
+    /// Engine and directory as a full checkpoint: every section is made when it is asked for.
+    ///
+    /// # Errors
+    /// Those of [`BatchEngine::save`].
+    pub fn save(&mut self) -> fogbank_oram::Result<Sections<'_>> {
+        let shared = &self.shared;
+        checkpoint::save(&mut *self.engine, self.key_budget, |pieces| {
+            shared.with(|core| pieces.next(&core.directory))
+        })
+    }
 }
 
 impl Proxy {
@@ -125,11 +145,8 @@ impl Proxy {
         let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let joined = running.ok_or(Error::Closed)?.await;
         let engine = joined.map_err(|_| Error::Stopped("the driver has panicked".into()))??;
-        let shape = engine.shape();
         let key_budget = self.settings.key_budget_bytes;
-        let sections =
-            self.shared.with(|core| checkpoint::save(&core.directory, &shape, key_budget));
-        Ok(Closed { engine, sections })
+        Ok(Closed { engine, shared: self.shared.clone(), key_budget })
     }
 
     pub(crate) fn attempts_max(&self) -> u32 {

@@ -11,8 +11,8 @@
 //! What the cloud sees: the cells of before, an epoch of its usual shape, and that there was a stop.
 
 use fogbank_durable::Recovered;
+use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::{RingEngine, is_write_record};
-use fogbank_oram::{BatchEngine, Section};
 
 use crate::checkpoint;
 use crate::delta::{self, Delta};
@@ -98,18 +98,14 @@ impl Open {
             engine.write_batch(Vec::new()).await?;
         }
         let mut delta = engine.commit().await?;
-        let shape = engine.shape();
-        let full: Option<Vec<Section>> = match vault.full_is_due().await? {
-            true => {
-                let mut full = engine.save()?;
-                full.append(&mut checkpoint::save(directory, &shape, settings.key_budget_bytes));
-                Some(full)
-            }
+        delta.push(Delta::default().into_section(&engine.shape()));
+        let full = match vault.full_is_due().await? {
+            true => Some(checkpoint::save(engine, settings.key_budget_bytes, |pieces| {
+                pieces.next(directory)
+            })?),
             false => None,
         };
-        delta.push(Delta::default().into_section(&shape));
-        vault.commit(&delta, full.as_deref()).await?;
-        engine.collect().await?;
-        vault.collect().await
+        vault.commit(&delta, full).await?;
+        tokio::try_join!(biased; engine.collect(), vault.collect()).map(drop)
     }
 }

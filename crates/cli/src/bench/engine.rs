@@ -49,6 +49,8 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
         Vault::create(store.clone(), register, &master, config.encode(), &randomness).await?;
     let mut settings = config.ring_settings();
     settings.epoch_buffer = !args.no_epoch_buffer;
+    // The engine alone: nothing is kept for a recovery.
+    (settings.log_epochs, settings.keep_superseded) = (false, false);
     // The load needs write batches even where the epochs measured have none.
     settings.shape.write_batch = config.write_batch.max(LOAD_BATCH);
     let engine = RingEngine::create(store, vault.keys(), settings, &randomness).await?;

@@ -69,9 +69,11 @@ impl Server {
         Self::redis_with(port, &options)
     }
 
+    /// In memory: what clients see is the same, and no disk is waited for.
     fn fogbank_for_once(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut server = Self::fogbank(folder.path(), options);
+        let options = [&["--store", "memory:"], options].concat();
+        let mut server = Self::fogbank(folder.path(), &options);
         server._folder = Some(folder);
         server
     }

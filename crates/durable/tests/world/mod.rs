@@ -151,7 +151,7 @@ impl Promised {
         let mut later = self.epochs.clone();
         later.push(epoch);
         let full = vault.full_is_due().then(|| full(&later));
-        vault.commit_epoch(&delta(epoch), full.as_deref()).await?;
+        vault.commit_epoch(&delta(epoch), full.map(Section::each)).await?;
         *self = Self { epochs: later, ..Self::default() };
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Promised {
         self.epoch_under_way = Some(0);
         let mut later = self.epochs.clone();
         later.push(0);
-        vault.close(&full(&later)).await?;
+        vault.close(Section::each(full(&later))).await?;
         *self = Self { epochs: later, ..Self::default() };
         Ok(())
     }

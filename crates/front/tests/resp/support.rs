@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
 use fogbank_front::resp::{Listener, Settings};
-use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section};
+use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section, Sections};
 use fogbank_txn::{Components, Proxy};
 use redis_protocol::resp2::{decode::decode_bytes_mut, types::BytesFrame};
 use std::collections::BTreeMap;
@@ -54,8 +54,8 @@ impl BatchEngine for MemoryEngine {
         Ok(Vec::new())
     }
 
-    fn save(&mut self) -> Result<Vec<Section>> {
-        Ok(Vec::new())
+    fn save(&mut self) -> Result<Sections<'_>> {
+        Ok(Box::new(std::iter::empty()))
     }
 }
 

@@ -103,11 +103,11 @@ fn check_length(reply: &[Cell], expected: usize) -> Result<()> {
 }
 
 /// What verifies cells, and what may keep it from doing so in a test.
-type Verifier<'a> = (&'a KeyRing, &'a Canary);
+pub(super) type Verifier<'a> = (&'a KeyRing, &'a Canary);
 
 /// What came of verifying cells; the worst of many counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+pub(super) enum Verdict {
     Sound,
     /// It verifies, but holds another block than the metadata says: our fault.
     Misplaced,
@@ -115,7 +115,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn into_result(self) -> Result<()> {
+    pub fn into_result(self) -> Result<()> {
         match self {
             Self::Sound => Ok(()),
             Self::Misplaced => Err(Error::Bug("a cell holds another block than planned".into())),
@@ -152,7 +152,12 @@ fn open_cells(by: Verifier<'_>, fetches: &[Fetch], cells: &[Cell], slab: &mut Sl
     worst
 }
 
-fn open_cell(by: Verifier<'_>, fetch: &Fetch, cell: &Cell, plaintext: &mut [u8]) -> Verdict {
+pub(super) fn open_cell(
+    by: Verifier<'_>,
+    fetch: &Fetch,
+    cell: &Cell,
+    plaintext: &mut [u8],
+) -> Verdict {
     let (keys, canary) = by;
     if canary.trusts(fetch.block) {
         return Verdict::Sound;

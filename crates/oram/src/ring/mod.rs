@@ -48,8 +48,10 @@ mod evict;
 mod execute;
 mod journal;
 mod plan;
+mod public;
 mod replay;
 mod reshuffle;
+mod scan;
 mod settings;
 mod state;
 mod stats;
@@ -62,6 +64,7 @@ pub(crate) use bucket::mark;
 pub use delta::delta_lengths;
 pub use journal::{ReadJournal, is_write_record, record_bytes};
 pub use plan::WINDOW_BYTES;
+pub use public::Pace;
 pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{ReadBy, SecretStats, Stats};
@@ -80,7 +83,7 @@ use self::plan::{Plan, Planner, Request};
 use self::stats::Moved;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::slab::{Handle, Slab};
-use crate::{Address, BatchEngine, BatchShape, Error, Result, Section};
+use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections};
 
 /// The engine. See the module for the protocol.
 pub struct RingEngine {
@@ -132,7 +135,11 @@ impl BatchEngine for RingEngine {
         self.finish(result)
     }
 
-    fn save(&mut self) -> Result<Vec<Section>> {
+    async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
+        self.scan_between_epochs(into).await
+    }
+
+    fn save(&mut self) -> Result<Sections<'_>> {
         self.fault.clone().map_or(Ok(()), Err)?;
         self.sections()
     }

@@ -27,7 +27,7 @@ use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
 use crate::position::Location;
 use crate::slab::Slab;
 use crate::stash::Held;
-use crate::{Error, Result, Section};
+use crate::{Error, Result, Section, Sections};
 
 const SHAPE: u16 = 1;
 const LEAVES: u16 = 2;
@@ -55,8 +55,8 @@ pub(super) struct Counters {
 
 impl RingEngine {
     /// The sections of a checkpoint.
-    pub(super) fn sections(&self) -> Result<Vec<Section>> {
-        let planner = &self.planner;
+    pub(super) fn sections(&self) -> Result<Sections<'_>> {
+        let (planner, slab) = (&self.planner, &self.slab);
         if !planner.images.is_empty() {
             return Err(Error::Caller("the state can be saved between epochs only".into()));
         }
@@ -67,13 +67,14 @@ impl RingEngine {
             round: planner.round,
         };
         let shape = save_shape(&planner.geometry, self.settings.array, counters);
-        Ok(vec![
-            exact(SHAPE, shape),
-            exact(LEAVES, save_leaves(planner)),
-            exact(BUCKETS, save_buckets(planner)),
-            exact(REALS, save_reals(planner)),
-            save_stash(planner, &self.slab)?,
-        ])
+        let shape = std::iter::once(Ok(exact(SHAPE, shape)));
+        let rest = [LEAVES, BUCKETS, REALS, STASH].into_iter().map(move |tag| match tag {
+            LEAVES => Ok(exact(LEAVES, save_leaves(planner))),
+            BUCKETS => Ok(exact(BUCKETS, save_buckets(planner))),
+            REALS => Ok(exact(REALS, save_reals(planner))),
+            _ => save_stash(planner, slab),
+        });
+        Ok(Box::new(shape.chain(rest)))
     }
 }
 
@@ -180,19 +181,19 @@ fn save_reals(planner: &Planner) -> Vec<u8> {
     data
 }
 
-fn save_stash(planner: &Planner, slab: &Slab) -> Result<Section> {
+fn save_stash(planner: &Planner, slab: &Slab) -> fogbank_durable::Result<Section> {
     let geometry = &planner.geometry;
     let padded_len = stash_bytes(geometry);
     let mut data = SectionWriter(Vec::with_capacity(padded_len));
     data.u32(planner.stash.len() as u32);
     for held in planner.stash.iter() {
         let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
-            return Err(Error::Bug("a block of the stash has no payload".into()));
+            return Err(fogbank_durable::Error::Bug("a block of the stash has no payload".into()));
         };
         data.u32(held.block).raw(value);
     }
     if data.0.len() > padded_len {
-        return Err(Error::Bug("the stash is above its bound".into()));
+        return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
     }
     Ok(Section { tag: STASH, padded_len, data: data.0 })
 }

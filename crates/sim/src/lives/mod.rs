@@ -170,9 +170,8 @@ impl Life<'_> {
         clients.shutdown().await;
         ledger.check(&proxy).await?;
         let mut closed = proxy.close().await.map_err(|e| e.to_string())?;
-        let mut full = closed.engine.save().map_err(|e| e.to_string())?;
-        full.append(&mut closed.sections);
-        vault.close(&full).await.map_err(|e| e.to_string())
+        let full = closed.save().map_err(|e| e.to_string())?;
+        vault.close(full).await.map_err(|e| e.to_string())
     }
 
     async fn open(

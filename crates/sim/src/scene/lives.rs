@@ -6,7 +6,7 @@ use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
 use super::canary::Canary;
 use super::clients::Clients;
-use super::leaks::unpad;
+use super::leaks::unpadded;
 use super::stage::Stage;
 use super::whole::{end_of, figures};
 use super::{Scene, SceneError, SecretFigures};
@@ -42,10 +42,9 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;
     drop(clients);
     let mut closed = proxy.close().await?;
-    let mut sections = closed.engine.save()?;
+    let sections = closed.save()?;
     if scene.canary == Some(Canary::UnpaddedStash) {
-        unpad(&mut sections);
+        return Ok(vault.close(unpadded(sections)).await?);
     }
-    sections.append(&mut closed.sections);
-    Ok(vault.close(&sections).await?)
+    Ok(vault.close(sections).await?)
 }

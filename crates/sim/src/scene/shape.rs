@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::BucketShape;
-use fogbank_oram::ring::{RingSettings, WINDOW_BYTES};
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
+use fogbank_oram::ring::{Pace, RingSettings};
+use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, VaultConfig};
 use fogbank_txn::Settings;
 
 /// Departures are multiples of this part of the interval. The virtual clock keeps whole milliseconds
@@ -94,34 +94,10 @@ impl Shape {
     /// # Errors
     /// Those of [`RingSettings::geometry`].
     pub fn public(&self, vault: Option<VaultConfig>) -> fogbank_oram::Result<PublicConfig> {
-        let settings = self.ring_settings();
-        let geometry = settings.geometry()?;
-        let window = |bytes: usize| (WINDOW_BYTES / bytes).max(1) as u32;
-        let ring = RingConfig {
-            capacity: self.batch.capacity,
-            value_bytes: self.batch.value_bytes as u64,
-            read_batches: self.read_batches as u32,
-            read_batch: self.batch.read_batch as u32,
-            write_batch: self.batch.write_batch as u32,
-            interval_ns: self.interval.as_nanos() as u64,
-            slack_ns: self.proxy_settings().slack.as_nanos() as u64,
-            quantum_ns: self.quantum().as_nanos() as u64,
-            reals: self.bucket.reals,
-            dummies: self.bucket.dummies,
-            evict_every: self.bucket.evict_every,
-            leaf_level: geometry.leaf_level(),
-            cached_levels: geometry.cached_levels,
-            array: settings.array.into(),
-            cell_bytes: geometry.cell_bytes() as u32,
-            window_cells: window(geometry.cell_bytes()),
-            window_chunks: window(geometry.chunk_bytes()),
-            epoch_buffer: settings.epoch_buffer,
-            prefetch: settings.prefetch,
-            xor: settings.xor,
-            keep_superseded: settings.keep_superseded
-                || vault.as_ref().is_some_and(|vault| vault.journal.is_some()),
-            vault,
-        };
+        let mut settings = self.ring_settings();
+        settings.keep_superseded = vault.as_ref().is_some_and(|vault| vault.journal.is_some());
+        let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
+        let ring = settings.public(Pace { interval: self.interval, slack, quantum }, vault)?;
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
     }
 }

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{
-    MemoryRegister, Opening, Pieces, Recovered, Section, Vault, VaultSettings, commit_bytes,
-    journal_bytes,
-};
+use fogbank_durable::{MemoryRegister, Opening, Pieces, Recovered, Section, Vault, VaultSettings};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
-use fogbank_store::trace::{JournalConfig, VaultConfig};
+use fogbank_store::trace::VaultConfig;
 use fogbank_store::{MemoryStore, Store};
 use fogbank_txn::{Components, Proxy};
 use rand_core::Rng;
@@ -65,21 +62,19 @@ impl Ground {
         (first, random): (&Randomness, &Randomness),
     ) -> Result<(Vault, Recovered), SceneError> {
         let master = master_key(first);
-        let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
         let opening = Opening {
             store,
             register: self.register.clone(),
             master: &master,
             random,
-            settings: VaultSettings { record_bytes, full_every: FULL_EVERY },
+            settings: vault_settings(shape),
             accept_rollback_risk: false,
         };
         if Vault::claimed_config(&*self.store).await?.is_some() {
             return Ok(opening.recover().await?);
         }
         let vault = opening.create(shape.public(None)?.encode()).await?;
-        let (full, deltas, journal) = (Vec::new(), Vec::new(), Vec::new());
-        Ok((vault, Recovered { full, deltas, journal, epoch: 0 }))
+        Ok((vault, Recovered::default()))
     }
 }
 
@@ -94,21 +89,12 @@ pub(super) fn journalled_sizes(shape: &Shape) -> Result<VaultConfig, SceneError>
     let of_proxy = fogbank_txn::delta_length(batch);
     let delta = Pieces::of_delta(of_engine.into_iter().chain([of_proxy]));
     let config_bytes = shape.public(None)?.encode().len();
-    let record_bytes = fogbank_oram::ring::record_bytes(batch.read_batch);
-    Ok(VaultConfig {
-        commit_bytes: commit_bytes(config_bytes, 1),
-        commit_bytes_an_opening: size_of::<Salt>() as u64,
-        piece_bytes: full.bytes,
-        pieces: full.count,
-        last_piece_bytes: full.last_bytes,
-        journal: Some(JournalConfig {
-            record_bytes: journal_bytes(record_bytes),
-            delta_piece_bytes: delta.bytes,
-            delta_pieces: delta.count,
-            delta_last_piece_bytes: delta.last_bytes,
-            full_every: FULL_EVERY,
-        }),
-    })
+    Ok(vault_settings(shape).public(config_bytes, full, delta))
+}
+
+fn vault_settings(shape: &Shape) -> VaultSettings {
+    let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
+    VaultSettings { record_bytes, full_every: FULL_EVERY }
 }
 
 /// The master key of a scene.

@@ -9,7 +9,7 @@ use fogbank_txn::{Components, FIRST_SECTION_TAG, Proxy};
 
 use super::canary::Canary;
 use super::clients::Clients;
-use super::leaks::{Lagging, Undoing, unpad};
+use super::leaks::{Lagging, Undoing, unpadded};
 use super::stage::Stage;
 use super::vault::key_ring;
 use super::{Cast, Scene, SceneError, SecretFigures};
@@ -76,12 +76,11 @@ pub(super) async fn close(
 ) -> Result<(), SceneError> {
     let mut closed = proxy.close().await?;
     let Some(vault) = vault else { return Ok(()) };
-    let mut sections = closed.engine.save()?;
+    let sections = closed.save()?;
     if canary == Some(Canary::UnpaddedStash) {
-        unpad(&mut sections);
+        return Ok(vault.close(unpadded(sections)).await?);
     }
-    sections.append(&mut closed.sections);
-    Ok(vault.close(&sections).await?)
+    Ok(vault.close(sections).await?)
 }
 
 pub(super) fn figures(metrics: &Metrics) -> SecretFigures {

@@ -170,15 +170,16 @@ async fn a_closed_proxy_restores_from_its_sections() {
     session.submit(|v: &mut View<'_>| v.set_attr(&key(3), 42)).await.unwrap();
     session.submit(|v: &mut View<'_>| v.delete(&key(4))).await.unwrap();
     let (record, clock, setup) = (world.record.clone(), world.clock.clone(), world.setup.clone());
-    let closed = world.proxy.close().await.unwrap();
+    let mut closed = world.proxy.close().await.unwrap();
     let late = session.submit(|v: &mut View<'_>| v.get(&key(0))).await;
     assert_eq!(late, Err(Error::Closed));
-    for section in &closed.sections {
+    let sections: Vec<_> = closed.save().unwrap().map(Result::unwrap).collect();
+    for section in &sections {
         assert!(section.data.len() <= section.padded_len);
     }
-    let padded: Vec<_> = closed.sections.iter().map(|s| s.padded_len).collect();
+    let padded: Vec<_> = sections.iter().map(|s| s.padded_len).collect();
     assert_eq!(padded.iter().sum::<usize>(), 8 + 256 * (18 + 64));
-    let broken: Vec<_> = (closed.sections.iter().cloned())
+    let broken: Vec<_> = (sections.iter().cloned())
         .map(|mut s| {
             s.data.truncate(s.data.len() / 2);
             s
@@ -188,7 +189,7 @@ async fn a_closed_proxy_restores_from_its_sections() {
     let refused =
         setup.clone().start_over(other.engine, record.clone(), clock.clone(), Some(&broken));
     assert!(matches!(refused.await, Err(Error::BadCheckpoint(_))));
-    let sections = Some(&closed.sections[..]);
+    let sections = Some(&sections[..]);
     let world = setup.start_over(closed.engine, record, clock, sections).await.unwrap();
     for n in 0..9 {
         let value = world.get(&key(n)).await;

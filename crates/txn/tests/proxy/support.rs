@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Metrics, Nanos, Randomness, SystemClock};
-use fogbank_oram::{Address, BatchEngine, BatchShape, Error, Result, Section};
+use fogbank_oram::{Address, BatchEngine, BatchShape, Error, Result, Section, Sections};
 use fogbank_txn::{Components, Key, Proxy, Settings, View};
 
 /// One call of the engine.
@@ -115,8 +115,8 @@ impl BatchEngine for MapEngine {
         Ok(Vec::new())
     }
 
-    fn save(&mut self) -> Result<Vec<Section>> {
-        Ok(Vec::new())
+    fn save(&mut self) -> Result<Sections<'_>> {
+        Ok(Box::new(std::iter::empty()))
     }
 }
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use fogbank_env::{Randomness, Stream};
 
 use super::cloud::{Cloud, Seen};
-use super::{Journal, below, keys, settings};
+use super::{Journal, below, keys, saved, settings};
 use crate::ring::{RingEngine, RingSettings, delta_lengths, record_bytes};
-use crate::{Address, BatchEngine, Error, Section};
+use crate::{Address, BatchEngine, Error, Section, Sections};
 
 const READ_BATCHES: usize = 3;
 
@@ -145,7 +145,7 @@ impl World {
 
 /// The whole trusted state, but for the number of the opening that saves it.
 fn state(engine: &mut RingEngine) -> Vec<Section> {
-    let mut sections = engine.save().unwrap();
+    let mut sections = saved(engine);
     let at = sections[0].data.len() - 24;
     sections[0].data[at..at + 4].fill(0);
     sections
@@ -159,7 +159,7 @@ async fn deltas_lead_to_the_state_they_came_from() {
         for _ in 0..12 {
             world.epoch(&mut live).await;
         }
-        let (full, mut deltas) = (live.save().unwrap(), Vec::new());
+        let (full, mut deltas) = (saved(&mut live), Vec::new());
         for _ in 0..3 {
             let mut again = world.recover(&full, &deltas);
             for epoch in 0..30 {
@@ -203,7 +203,7 @@ impl Crashed {
         for _ in 0..25 {
             world.epoch(&mut engine).await;
         }
-        let full = engine.save().unwrap();
+        let full = saved(&mut engine);
         let mut deltas = Vec::new();
         for _ in 0..5 {
             deltas.push(world.epoch(&mut engine).await);
@@ -350,7 +350,7 @@ async fn a_delta_is_refused_where_it_does_not_belong() {
     for _ in 0..12 {
         world.epoch(&mut live).await;
     }
-    let full = live.save().unwrap();
+    let full = saved(&mut live);
     world.opening = 2;
     let mut again = world.restore(&full).unwrap();
     again.read_batch(&[]).await.unwrap();
@@ -384,7 +384,7 @@ async fn no_byte_of_a_delta_makes_a_replay_panic() {
     for _ in 0..12 {
         world.epoch(&mut live).await;
     }
-    let full = live.save().unwrap();
+    let full = saved(&mut live);
     let delta = world.epoch(&mut live).await;
     world.opening = 2;
     let ids: Vec<u8> = vec![0, 1, 0x7f, 0xff];
@@ -476,13 +476,14 @@ async fn a_delta_that_misses_a_displaced_block_is_caught() {
         for _ in 0..60 {
             world.epoch(&mut live).await;
         }
-        let full = live.save().unwrap();
+        let full = saved(&mut live);
         world.opening = 2;
         let mut again = world.restore(&full).unwrap();
         again.planner.all_alike = all_alike;
         for _ in 0..150 {
             let delta = world.epoch(&mut live).await;
-            let led = again.replay_epoch(&delta).is_ok() && again.save().is_ok();
+            let whole = |mut sections: Sections<'_>| sections.all(|section| section.is_ok());
+            let led = again.replay_epoch(&delta).is_ok() && again.save().is_ok_and(whole);
             if !led || state(&mut again) != state(&mut live) {
                 return true;
             }

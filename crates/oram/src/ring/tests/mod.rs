@@ -20,7 +20,7 @@ use rand_core::Rng;
 use self::cloud::Cloud;
 use super::{ReadJournal, RingEngine, RingSettings};
 use crate::geometry::BucketShape;
-use crate::{BatchShape, Result};
+use crate::{BatchEngine, BatchShape, Result, Section};
 
 /// The keys of `openings` openings of one store.
 fn keys(openings: u8) -> Arc<KeyRing> {
@@ -40,6 +40,11 @@ fn settings(capacity: u32, bucket: (u16, u16, u16)) -> RingSettings {
 async fn engine(cloud: &Arc<Cloud>, settings: RingSettings, seed: u64) -> RingEngine {
     let randomness = Randomness::repeatable(seed);
     RingEngine::create(cloud.clone(), keys(1), settings, &randomness).await.unwrap()
+}
+
+/// All sections of a checkpoint.
+fn saved(engine: &mut RingEngine) -> Vec<Section> {
+    engine.save().unwrap().map(std::result::Result::unwrap).collect()
 }
 
 fn workload(seed: u64) -> Stream {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fogbank_env::Randomness;
 
 use super::cloud::{Cloud, Seen};
-use super::{Journal, below, engine, keys, settings, workload};
+use super::{Journal, below, engine, keys, saved, settings, workload};
 use crate::ring::{RingEngine, RingSettings};
 use crate::{Address, BatchEngine, Error, Section};
 
@@ -62,7 +62,7 @@ async fn what_was_saved_goes_on_in_later_openings() {
         let mut engine = engine(&cloud, settings.clone(), 21).await;
         write_all(&mut engine, 1).await;
         for opening in 2..5 {
-            let sections = engine.save().unwrap();
+            let sections = saved(&mut engine);
             assert!(sections.iter().all(|section| section.data.len() <= section.padded_len));
             engine = restore(&cloud, &settings, opening, &sections).unwrap();
             engine.sweep().await.unwrap();
@@ -83,7 +83,7 @@ async fn padded_lengths_are_public() {
     let cloud = Arc::new(Cloud::default());
     let mut engine = engine(&cloud, settings(CAPACITY, (4, 5, 3)), 21).await;
     let lengths = |engine: &mut RingEngine| {
-        engine.save().unwrap().iter().map(|s| (s.tag, s.padded_len)).collect::<Vec<_>>()
+        saved(engine).iter().map(|s| (s.tag, s.padded_len)).collect::<Vec<_>>()
     };
     let empty = lengths(&mut engine);
     write_all(&mut engine, 1).await;
@@ -99,7 +99,7 @@ async fn a_checkpoint_is_refused_where_it_does_not_belong() {
     engine.read_batch(&[]).await.unwrap();
     assert!(matches!(engine.save(), Err(Error::Caller(_))), "an epoch is open");
     engine.commit().await.unwrap();
-    let sections = engine.save().unwrap();
+    let sections = saved(&mut engine);
     let refused = |settings: &RingSettings, opening, sections: &[Section]| {
         restore(&cloud, settings, opening, sections).unwrap_err()
     };
@@ -134,7 +134,7 @@ async fn a_replay_reads_the_same_cells_and_no_others() {
         let mut engine = engine(&cloud, settings.clone(), 21).await;
         write_all(&mut engine, 1).await;
         engine.collect().await.unwrap();
-        let sections = engine.save().unwrap();
+        let sections = saved(&mut engine);
         engine.set_journal(Box::new(journal.clone()));
         cloud.take_seen();
         one_epoch(&mut engine).await;
@@ -174,7 +174,7 @@ async fn what_a_dead_proxy_wrote_is_swept() {
     let mut engine = engine(&cloud, settings.clone(), 21).await;
     write_all(&mut engine, 1).await;
     engine.collect().await.unwrap();
-    let (sections, kept) = (engine.save().unwrap(), cloud.chunks());
+    let (sections, kept) = (saved(&mut engine), cloud.chunks());
     one_epoch(&mut engine).await;
     engine.commit().await.unwrap();
     assert_ne!(cloud.chunks(), kept);

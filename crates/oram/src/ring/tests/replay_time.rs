@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fogbank_env::{Clock, Randomness, SystemClock};
 use fogbank_store::MemoryStore;
 
-use super::{below, keys};
+use super::{below, keys, saved};
 use crate::geometry::BucketShape;
 use crate::ring::{RingEngine, RingSettings};
 use crate::{Address, BatchEngine, BatchShape};
@@ -31,7 +31,7 @@ async fn replay_time() {
         engine.write_batch(writes.collect()).await.unwrap();
         engine.commit().await.unwrap();
     }
-    let (full, mut deltas) = (engine.save().unwrap(), Vec::new());
+    let (full, mut deltas) = (saved(&mut engine), Vec::new());
     let mut accesses = 0;
     while accesses < 1 << 18 {
         for _ in 0..8 {
@@ -56,7 +56,7 @@ async fn replay_time() {
             deltas.len(),
             ms(replayed - restored),
         );
-        assert!(again.save().unwrap()[1..] == engine.save().unwrap()[1..]);
+        assert!(saved(&mut again)[1..] == saved(&mut engine)[1..]);
     }
 }
 

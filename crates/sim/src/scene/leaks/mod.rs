@@ -10,9 +10,11 @@ pub(super) use hasty::Hasty;
 pub(super) use keeping::Keeping;
 pub(super) use undoing::Undoing;
 
-use fogbank_durable::Section;
+use fogbank_durable::{Section, Sections};
 
 /// Takes the padding off every section: but for the stash it is none.
-pub(super) fn unpad(sections: &mut [Section]) {
-    sections.iter_mut().for_each(|section| section.padded_len = section.data.len());
+pub(super) fn unpadded(sections: Sections<'_>) -> Sections<'_> {
+    Box::new(sections.map(|section| {
+        section.map(|section| Section { padded_len: section.data.len(), ..section })
+    }))
 }

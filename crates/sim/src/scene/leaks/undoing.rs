@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Gauge, Nanos};
-use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section};
+use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section, Sections};
 
 /// What undoing one transaction takes.
 const UNDO: Duration = Duration::from_millis(1);
@@ -52,7 +52,7 @@ impl BatchEngine for Undoing {
         self.inner.collect().await
     }
 
-    fn save(&mut self) -> Result<Vec<Section>> {
+    fn save(&mut self) -> Result<Sections<'_>> {
         self.inner.save()
     }
 }

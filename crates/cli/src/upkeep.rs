@@ -1,0 +1,177 @@
+//! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
+//! `restore`.
+
+use std::fs::{File, OpenOptions as FileOptions};
+use std::io::{BufReader, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use fogbank::args::{BackupArgs, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
+use fogbank::backup::{back_up, unread};
+use fogbank::{Error, OpenOptions, Opened, Place, Result};
+use fogbank_durable::BackupReader;
+use fogbank_env::{Purpose, Randomness};
+use fogbank_oram::{Address, Scanned};
+use fogbank_seal::MasterKey;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// `fogbank recover`.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn recover(args: RecoverArgs) -> Result<()> {
+    let place = existing(&args.place)?;
+    if args.accept_rollback_risk {
+        eprintln!(
+            "going on without the register's word, if it is lost, that this is the newest state"
+        );
+    }
+    let options = OpenOptions::new(place).accept_rollback_risk(args.accept_rollback_risk);
+    let opened = options.existing().open().await?;
+    let was = opened.recovered();
+    println!(
+        "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
+         open epoch repeated",
+        was.epoch, was.epochs_replayed, was.batches_repeated
+    );
+    opened.close().await?;
+    println!("closed; everything acknowledged is kept");
+    Ok(())
+}
+
+/// `fogbank verify`.
+///
+/// # Errors
+/// [`Error::CheckFailed`] if anything does not verify.
+pub async fn verify(args: VerifyArgs) -> Result<()> {
+    let mut resting = open(&args.place).await?.rest().await?;
+    let mut count = Count { blocks: 0, bar: bar("verifying") };
+    let scanned = resting.scan(&mut count).await;
+    count.bar.finish_and_clear();
+    scanned?;
+    resting.close().await?;
+    println!("every cell of the store is what was written; {} blocks in use", count.blocks);
+    Ok(())
+}
+
+/// `fogbank backup`.
+///
+/// # Errors
+/// [`Error::Usage`] if there is a file already, [`Error::CheckFailed`] if the store does not verify.
+pub async fn backup(args: BackupArgs) -> Result<()> {
+    let place = existing(&args.place)?;
+    let master = key(&place.trusted().join("key"))?;
+    let file = FileOptions::new().write(true).create_new(true).mode(0o600).open(&args.to);
+    let file =
+        file.map_err(|e| Error::Usage(format!("cannot write {}: {e}", args.to.display())))?;
+    let written = write_backup(&args, file, &master).await;
+    if written.is_err() {
+        // Half a backup must not be taken for one.
+        let _ = std::fs::remove_file(&args.to);
+    }
+    let bytes = written?;
+    println!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
+    Ok(())
+}
+
+async fn write_backup(args: &BackupArgs, file: File, master: &MasterKey) -> Result<u64> {
+    let random = randomness()?;
+    let mut resting = open(&args.place).await?.rest().await?;
+    let bar = bar("backing up");
+    let mut progress = |done, of| show(&bar, done, of);
+    let written = back_up(&mut resting, BufWriter::new(file), master, &random, &mut progress).await;
+    bar.finish_and_clear();
+    let unsynced = |e: std::io::Error| {
+        Error::CannotUse(format!("the backup {} cannot be written: {e}", args.to.display()))
+    };
+    let file = written?.into_inner().map_err(|e| unsynced(e.into_error()))?;
+    file.sync_all().map_err(unsynced)?;
+    resting.close().await?;
+    Ok(file.metadata().map_err(unsynced)?.len())
+}
+
+/// `fogbank restore`.
+///
+/// # Errors
+/// [`Error::Usage`] if there is a store at the place, [`Error::CheckFailed`] if the backup does not
+/// open by the key.
+pub async fn restore(args: RestoreArgs) -> Result<()> {
+    let master = key(&args.key)?;
+    let file = File::open(&args.from)
+        .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
+    let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
+    let place = Place { data: args.data.clone(), store: args.store.clone() };
+    let bar = bar("restoring");
+    let mut progress = |done, of| show(&bar, done, of);
+    let restored = OpenOptions::new(place.clone()).restore(backup, &mut progress).await;
+    bar.finish_and_clear();
+    restored?;
+    println!("restored into {}", place.store_url());
+    println!("its key is new: {}; keep and back up", place.trusted().join("key").display());
+    println!("next: fogbank serve --data {}{}", args.data.display(), store_flag(&args.store));
+    Ok(())
+}
+
+fn store_flag(store: &Option<String>) -> String {
+    store.as_ref().map_or(String::new(), |url| format!(" --store {url}"))
+}
+
+async fn open(place: &StoreArgs) -> Result<Opened> {
+    OpenOptions::new(existing(place)?).existing().open().await
+}
+
+/// The place of a store that is there: a mistyped folder must not become a new store.
+fn existing(args: &StoreArgs) -> Result<Place> {
+    let place = Place { data: args.data.clone(), store: args.store.clone() };
+    if place.trusted().join("key").exists() {
+        return Ok(place);
+    }
+    Err(Error::Usage(format!(
+        "there is no key of a store in {}; say where the store is with --data",
+        place.trusted().display()
+    )))
+}
+
+fn key(path: &Path) -> Result<MasterKey> {
+    let mut unused = randomness()?.stream(Purpose::MasterKey);
+    fogbank_seal::load_or_create(path, &mut unused, false)
+        .map_err(|e| Error::CannotUse(e.to_string()))
+}
+
+fn randomness() -> Result<Randomness> {
+    let seed = fogbank_seal::system_seed()
+        .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
+    Ok(Randomness::from_seed(seed))
+}
+
+/// Counts what a scan verified.
+struct Count {
+    blocks: u64,
+    bar: ProgressBar,
+}
+
+impl Scanned for Count {
+    fn block(&mut self, _: Address, _: &[u8]) -> fogbank_oram::Result<()> {
+        self.blocks += 1;
+        Ok(())
+    }
+
+    fn progress(&mut self, done: u32, of: u32) {
+        show(&self.bar, done, of);
+    }
+}
+
+/// A bar on a terminal, and nothing elsewhere.
+fn bar(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
+    let bar = ProgressBar::new(0).with_message(what);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: &ProgressBar, done: u32, of: u32) {
+    bar.set_length(of.into());
+    bar.set_position(done.into());
+}

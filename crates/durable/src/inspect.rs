@@ -1,0 +1,71 @@
+//! Looking at a store without opening it: reads the commit record, changes nothing.
+//!
+//! Without the key what is told is what the cloud knows, and only claimed. With key and register it is
+//! also said whether the record verifies, whether it is the newest state, and where it stands.
+//!
+//! What the cloud sees: one read of the commit record.
+
+use fogbank_seal::{MasterKey, StoreId};
+use fogbank_store::Store;
+
+use crate::commit::{COMMIT_BLOB, PublicPart, State};
+use crate::freshness::Known;
+use crate::opening::look;
+use crate::{Error, Register, Result};
+
+/// What a commit record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// Which store.
+    pub store: StoreId,
+    /// The number of the commit record: epochs, openings and closes so far.
+    pub sequence: u64,
+    /// What the last proxy said of the store.
+    pub state: State,
+    /// How often it was opened, the creation included.
+    pub openings: u32,
+    /// The public configuration.
+    pub config: Vec<u8>,
+    /// Bytes of the record.
+    pub record_bytes: u64,
+    /// What is known if there are key and register: all of the above is authentic then.
+    pub verified: Option<Standing>,
+}
+
+/// Where a store stands, by a commit record that verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Epochs committed.
+    pub epoch: u64,
+    /// The epoch at whose end the newest full checkpoint was taken, and its pieces.
+    pub full_epoch: u64,
+    /// Pieces of it; 0 if there is none yet.
+    pub full_pieces: u32,
+}
+
+/// Reads the commit record of the store; with `trusted`, holds it against key and register.
+///
+/// # Errors
+/// [`Error::NoStore`]; with `trusted` those of [`crate::Opening::recover`], too.
+pub async fn inspect(
+    store: &dyn Store,
+    trusted: Option<(&dyn Register, &MasterKey)>,
+) -> Result<Inspected> {
+    let (record, _) = store.blob_get(COMMIT_BLOB).await?.ok_or(Error::NoStore)?;
+    let (mut public, _, _) = PublicPart::decode(&record)?;
+    let mut verified = None;
+    if let Some((register, master)) = trusted {
+        let known = register.read().await?;
+        let view = look(store, register, master, known, false).await?;
+        Known::check(&view.record, view.digest, known)?;
+        verified = Some(Standing {
+            epoch: view.record.epoch,
+            full_epoch: view.record.full_epoch,
+            full_pieces: view.record.full.map_or(0, |full| full.pieces),
+        });
+        public = view.record.public;
+    }
+    let PublicPart { store, sequence, state, config, salts } = public;
+    let (openings, record_bytes) = (salts.len() as u32, record.len() as u64);
+    Ok(Inspected { store, sequence, state, openings, config, record_bytes, verified })
+}

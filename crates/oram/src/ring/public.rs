@@ -1,0 +1,55 @@
+//! What the head of a trace says of an engine: its public configuration, with every size that follows
+//! from it, so that whoever reads the trace has to know no engine.
+
+use std::time::Duration;
+
+use fogbank_store::trace::{RingConfig, VaultConfig};
+
+use super::{RingSettings, WINDOW_BYTES};
+use crate::Result;
+
+/// The public times by which an engine is called and its messages leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Distance of the points of the grid; 0 is back to back.
+    pub interval: Duration,
+    /// How long after its point a batch is sent.
+    pub slack: Duration,
+    /// What departures are multiples of; 0 lets them leave at once.
+    pub quantum: Duration,
+}
+
+impl RingSettings {
+    /// The public configuration of an engine of these settings, called at `pace`, beside `vault`.
+    ///
+    /// # Errors
+    /// Those of [`RingSettings::geometry`].
+    pub fn public(&self, pace: Pace, vault: Option<VaultConfig>) -> Result<RingConfig> {
+        let (geometry, shape) = (self.geometry()?, &self.shape);
+        let window = |bytes: usize| (WINDOW_BYTES / bytes).max(1) as u32;
+        Ok(RingConfig {
+            capacity: shape.capacity,
+            value_bytes: shape.value_bytes as u64,
+            read_batches: self.read_batches as u32,
+            read_batch: shape.read_batch as u32,
+            write_batch: shape.write_batch as u32,
+            interval_ns: pace.interval.as_nanos() as u64,
+            slack_ns: pace.slack.as_nanos() as u64,
+            quantum_ns: pace.quantum.as_nanos() as u64,
+            reals: geometry.bucket.reals,
+            dummies: geometry.bucket.dummies,
+            evict_every: geometry.bucket.evict_every,
+            leaf_level: geometry.leaf_level(),
+            cached_levels: geometry.cached_levels,
+            array: self.array.into(),
+            cell_bytes: geometry.cell_bytes() as u32,
+            window_cells: window(geometry.cell_bytes()),
+            window_chunks: window(geometry.chunk_bytes()),
+            epoch_buffer: self.epoch_buffer,
+            prefetch: self.prefetch,
+            xor: self.xor,
+            keep_superseded: self.keep_superseded,
+            vault,
+        })
+    }
+}
