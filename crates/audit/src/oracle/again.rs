@@ -245,8 +245,7 @@ impl Epochs {
     }
 
     /// What the commit replaced is deleted.
-    pub fn collect(&mut self, names: &[ChunkName], at: Nanos) -> Step {
-        self.pace.further(at)?;
+    pub fn collect(&mut self, names: &[ChunkName]) -> Step {
         self.check_superseded(names)?;
         self.again.deleting = std::mem::take(&mut self.reads.superseded);
         self.again.orphans.extend(&self.again.deleting);

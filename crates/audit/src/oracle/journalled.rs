@@ -10,7 +10,7 @@ use fogbank_store::ChunkName;
 use fogbank_store::trace::{Blame, Done, Outcome, Request};
 
 use super::blob::{JOURNAL, Kept};
-use super::chain::Next;
+use super::chain::{Collect, Next};
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply, Waiting};
 use super::{Oracle, Stop};
@@ -26,6 +26,7 @@ impl Oracle {
         sibling: bool,
         out: &mut dyn Observer,
     ) -> Step<Expected> {
+        self.check_settled(request)?;
         self.pass_what_a_lie_left_open(request);
         self.epochs.begin_recorded(out);
         match request {
@@ -74,6 +75,41 @@ impl Oracle {
         }
     }
 
+    /// After a put whose outcome had to be looked for, nothing but a barrier.
+    fn check_settled(&self, request: &Request) -> Step {
+        match &self.chain {
+            Some(chain) if chain.is_unsettled() && *request != Request::Barrier => {
+                let seen = format!("{:?}", request.operation());
+                fault(chain.next.rule(), "a barrier, after a put that was looked for", seen)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request is the second of the two deletions after a commit, which leave at once.
+    pub(super) fn is_second_deletion(&mut self, request: &Request) -> bool {
+        let Some(chain) = &mut self.chain else { return false };
+        let collects = chain.next == Next::Collect;
+        let Collect { chunks, blobs } = *chain.to_collect();
+        let fits = match request {
+            Request::DeleteChunks { .. } => chunks && !blobs,
+            Request::BlobDelete { .. } => blobs && !chunks,
+            _ => false,
+        };
+        collects && fits && self.collects_at.is_some()
+    }
+
+    /// The time of a deletion after a commit: two that leave at once have one.
+    fn hold_deletion(&mut self, at: Nanos) -> Step {
+        match self.collects_at {
+            Some(first) => self.epochs.pace.together(at, first),
+            None => {
+                self.collects_at = Some(at);
+                self.epochs.pace.further(at).map(drop)
+            }
+        }
+    }
+
     /// A list that cannot be true may have told the proxy to delete something or nothing.
     fn pass_what_a_lie_left_open(&mut self, request: &Request) {
         let Some(chain) = &mut self.chain else { return };
@@ -104,22 +140,27 @@ impl Oracle {
 
     fn delete_chunks(&mut self, chunks: &[ChunkName], at: Nanos) -> Step<Expected> {
         match self.chain.as_ref().map(|chain| chain.next) {
-            Some(Next::CollectChunks) => self.epochs.collect(chunks, at)?,
+            Some(Next::Collect) => {
+                let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
+                if !std::mem::take(&mut chain.to_collect().chunks) {
+                    return chain.out_of_order("a second deletion of chunks");
+                }
+                self.hold_deletion(at)?;
+                self.epochs.collect(chunks)?;
+            }
             Some(Next::SweepDelete) => self.epochs.sweep(chunks, at)?,
             Some(Next::Batches) => {
                 return fault("commit-order", "the commit before", "a deletion of chunks");
             }
-            _ => self.check_due(Next::CollectChunks, "a deletion of chunks")?,
+            _ => self.check_due(Next::Collect, "a deletion of chunks")?,
         }
         Ok(Expected::Done)
     }
 
     fn barrier_journalled(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
         match &self.chain {
-            Some(chain) if chain.next != Next::Batches => {
-                chain.barrier()?;
-                self.epochs.pace.further(at)?;
-            }
+            Some(chain) if chain.is_unsettled() => drop(self.epochs.pace.further(at)?),
+            Some(chain) if chain.next != Next::Batches => return chain.out_of_order("barrier"),
             _ => self.epochs.barrier(at, out)?,
         }
         Ok(Expected::Done)
@@ -159,6 +200,7 @@ impl Oracle {
         let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
             && name.starts_with(JOURNAL));
         match before {
+            Next::Collect => self.hold_deletion(at)?,
             _ if records => self.epochs.record(at, out)?,
             Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),
@@ -193,8 +235,19 @@ impl Oracle {
     }
 
     fn put_ended(&mut self, name: &str, done: bool) {
-        if let Some(chain) = &mut self.chain {
-            chain.put_ended(name, done);
+        let Some(chain) = &mut self.chain else { return };
+        let was = chain.next;
+        chain.put_ended(name, done);
+        if done {
+            self.put_settled(was);
+        }
+    }
+
+    /// What was put when `was` was due is durable.
+    fn put_settled(&mut self, was: Next) {
+        match was {
+            Next::Batches => self.epochs.again.recorded = true,
+            _ => self.went_on(was),
         }
     }
 
@@ -246,6 +299,10 @@ impl Oracle {
     fn call_ended(&mut self, reply: Reply) {
         let Some(chain) = &mut self.chain else { return };
         let was = chain.next;
+        if chain.is_unsettled() {
+            chain.put_settled();
+            return self.put_settled(was);
+        }
         match (was, reply) {
             (Next::Batches, _) => return self.batch_message_ended(),
             (_, Reply::Listed(names)) if was == Next::SweepList => {
@@ -278,20 +335,21 @@ impl Oracle {
     fn went_on(&mut self, was: Next) {
         let Some(chain) = &mut self.chain else { return };
         match was {
-            Next::ClaimBarrier => {
+            Next::Opening | Next::Claim => {
                 self.summary.openings += 1;
                 self.epochs.claimed(chain.opening());
             }
-            Next::RecordBarrier => self.epochs.again.recorded = true,
-            Next::CommittedBarrier => {
+            Next::CommitPut => {
                 self.epochs.landed();
-                if self.epochs.reads.superseded.is_empty() {
-                    chain.advance();
-                }
+                self.collects_at = None;
+                chain.to_collect().chunks = !self.epochs.reads.superseded.is_empty();
             }
-            Next::CollectChunks | Next::SweepDelete => self.epochs.collected(),
-            Next::CollectBlobs => self.epochs.pace.epoch_done(),
-            Next::ClosedBarrier => self.summary.closings += 1,
+            Next::SweepDelete => self.epochs.collected(),
+            Next::Collect if chain.next != Next::Collect => {
+                self.epochs.collected();
+                self.epochs.pace.epoch_done();
+            }
+            Next::ClosePut => self.summary.closings += 1,
             _ => {}
         }
         let swept = matches!(was, Next::SweepList | Next::SweepDelete);

@@ -109,6 +109,8 @@ pub struct Oracle {
     waiting: Vec<Waiting>,
     spare: Vec<Vec<u64>>,
     silence: Silence,
+    /// When the first of the deletions after a commit left.
+    collects_at: Option<Nanos>,
     events: u64,
     summary: Summary,
 }
@@ -146,6 +148,7 @@ impl Oracle {
             waiting: Vec::new(),
             spare: Vec::new(),
             silence: Silence::No,
+            collects_at: None,
             events: 0,
             summary: Summary::default(),
         })
@@ -277,7 +280,7 @@ impl Oracle {
         if self.silence != Silence::No && !sibling {
             self.hold_silence(request)?;
         }
-        if !self.waiting.is_empty() && !sibling {
+        if !self.waiting.is_empty() && !sibling && !self.is_second_deletion(request) {
             let seen = format!("{:?}", request.operation());
             fault("waits-for-all", "the end of the request before", seen)?;
         }

@@ -11,7 +11,7 @@ use fogbank_store::trace::Request;
 use super::blob::{COMMIT, Kept};
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply, Waiting};
-use super::vault::Next;
+use super::vault::{Next, Put};
 use super::{MIDST, Oracle, Stop};
 use crate::{Observation, Observer};
 
@@ -204,11 +204,18 @@ impl Oracle {
             }
             _ => vault.advance(),
         }
-        match (was, vault.next) {
-            (Next::Opening | Next::Claim, Next::ClaimBarrier) => self.summary.openings += 1,
-            (Next::RunBarrier, Next::Epochs) => self.epochs.start(vault.opening()),
-            (Next::ClosePut, Next::ClosedBarrier) => self.summary.closings += 1,
-            _ => {}
+        let put = match was {
+            Next::Opening | Next::Claim => Some(Put::Claim),
+            Next::RunPut => Some(Put::Run),
+            Next::ClosePut => Some(Put::Close),
+            Next::Settle(put) => Some(put),
+            _ => None,
+        };
+        match put.filter(|_| !matches!(vault.next, Next::Recheck(_))) {
+            Some(Put::Claim) => self.summary.openings += 1,
+            Some(Put::Run) => self.epochs.start(vault.opening()),
+            Some(Put::Close) => self.summary.closings += 1,
+            None => {}
         }
     }
 }

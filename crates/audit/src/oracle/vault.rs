@@ -2,9 +2,11 @@
 //!
 //! | | calls |
 //! |---|---|
-//! | create | put `commit` if absent, barrier, create array, put `commit`, barrier |
-//! | open | get `commit` once, put `commit` if unchanged, barrier, get every piece of the checkpoint (none was written: create array), put `commit`, barrier |
-//! | close | put every piece, barrier, put `commit`, barrier, list pieces, delete all others; nothing after it |
+//! | create | put `commit` if absent, create array, put `commit` |
+//! | open | get `commit` once, put `commit` if unchanged, get every piece of the checkpoint (none was written: create array), put `commit` |
+//! | close | put every piece, put `commit`, list pieces, delete all others; nothing after it |
+//!
+//! A commit record whose put was refused is looked at; if it is ours, a barrier follows.
 //!
 //! Each call waits for the end of the one before. A commit record has a sequence number, which counts
 //! puts, and an opening, which counts claims; sizes follow from the configuration and the opening. A
@@ -46,21 +48,19 @@ pub(super) enum Next {
     /// Nothing: it found no store, or has closed it.
     Nothing,
     Claim,
-    ClaimBarrier,
     Piece(u32),
     Array,
     RunPut,
-    RunBarrier,
     /// The engine's calls; between two epochs also the first of the closing.
     Epochs,
     PiecePut(u32),
-    CloseBarrier,
     ClosePut,
-    ClosedBarrier,
     List,
     Delete,
     /// A put was refused: whose record is there?
     Recheck(Put),
+    /// It is ours: it has to be durable.
+    Settle(Put),
 }
 
 /// Which commit record is put.
@@ -210,9 +210,7 @@ impl Vault {
     /// A barrier.
     pub fn barrier(&mut self) -> Step {
         match self.next {
-            Next::ClaimBarrier | Next::RunBarrier | Next::CloseBarrier | Next::ClosedBarrier => {
-                Ok(())
-            }
+            Next::Settle(_) => Ok(()),
             next => fault("blob-order", next.words(), "barrier"),
         }
     }
@@ -260,19 +258,15 @@ impl Vault {
     /// The call that was due has ended well.
     pub fn advance(&mut self) {
         self.next = match self.next {
-            Next::Opening | Next::Claim => Next::ClaimBarrier,
-            Next::Recheck(put) => put.barrier(),
-            Next::ClaimBarrier if self.checkpoint() == (0, 0) => Next::Array,
-            Next::ClaimBarrier => Next::Piece(0),
+            Next::Opening | Next::Claim => self.after(Put::Claim),
+            Next::Recheck(put) | Next::Settle(put) => self.after(put),
             Next::Piece(piece) if piece + 1 < self.config.pieces => Next::Piece(piece + 1),
             Next::Piece(_) | Next::Array => Next::RunPut,
-            Next::RunPut => Next::RunBarrier,
-            Next::RunBarrier | Next::Epochs => Next::Epochs,
+            Next::RunPut => self.after(Put::Run),
+            Next::Epochs => Next::Epochs,
             Next::PiecePut(piece) if piece + 1 < self.config.pieces => Next::PiecePut(piece + 1),
-            Next::PiecePut(_) => Next::CloseBarrier,
-            Next::CloseBarrier => Next::ClosePut,
-            Next::ClosePut => Next::ClosedBarrier,
-            Next::ClosedBarrier => Next::List,
+            Next::PiecePut(_) => Next::ClosePut,
+            Next::ClosePut => self.after(Put::Close),
             Next::List => Next::Delete,
             Next::Delete => {
                 let kept = self.kept_names();
@@ -283,12 +277,21 @@ impl Vault {
         };
     }
 
+    fn after(&self, put: Put) -> Next {
+        match put {
+            Put::Claim if self.checkpoint() == (0, 0) => Next::Array,
+            Put::Claim => Next::Piece(0),
+            Put::Run => Next::Epochs,
+            Put::Close => Next::List,
+        }
+    }
+
     /// The end of a put of the commit record. Whether the proxy goes on.
     pub fn put_ended(&mut self, done: bool) {
         let Some((put, record)) = self.putting.take() else { return };
         if done {
             self.record = Some(record);
-            self.next = put.barrier();
+            self.next = self.after(put);
         } else {
             self.putting = Some((put, record));
             self.next = Next::Recheck(put);
@@ -327,19 +330,9 @@ impl Vault {
         let ours = seen == Some(record.kept);
         if ours {
             self.record = Some(record);
-            self.next = put.barrier();
+            self.next = Next::Settle(put);
         }
         ours
-    }
-}
-
-impl Put {
-    fn barrier(self) -> Next {
-        match self {
-            Put::Claim => Next::ClaimBarrier,
-            Put::Run => Next::RunBarrier,
-            Put::Close => Next::ClosedBarrier,
-        }
     }
 }
 

@@ -19,12 +19,7 @@ fn journals_and_commits() {
         &[
             ("a batch is not recorded", "journal-before-read", |lives| {
                 let at = record_before_reads(&lives[0]);
-                cut(&mut lives[0], at, 2);
-            }),
-            ("a record is not yet durable", "journal-before-read", |lives| {
-                let at = record_before_reads(&lives[0]);
-                let barrier = find(&lives[0], at, |r| *r == Request::Barrier);
-                cut(&mut lives[0], barrier, 1);
+                cut(&mut lives[0], at, 1);
             }),
             ("a record is longer", "journal-size", |lives| {
                 let at = record_before_reads(&lives[0]);
@@ -40,12 +35,7 @@ fn journals_and_commits() {
             }),
             ("no delta is put", "commit-order", |lives| {
                 let at = find(&lives[0], 0, |r| is_put(r, "delta/"));
-                cut(&mut lives[0], at, 2);
-            }),
-            ("a delta is not yet durable", "commit-order", |lives| {
-                let at = find(&lives[0], 0, |r| is_put(r, "delta/"));
-                let barrier = find(&lives[0], at, |r| *r == Request::Barrier);
-                cut(&mut lives[0], barrier, 1);
+                cut(&mut lives[0], at, 1);
             }),
             ("images are not yet written", "commit-order", |lives| {
                 let at = find(&lives[0], 0, |r| matches!(r, Request::WriteChunks { .. }));
@@ -57,7 +47,21 @@ fn journals_and_commits() {
                 let is_delta = |r: &Request| is_put(r, "delta/");
                 let put =
                     (0..deleted).rev().find(|at| request(&lives[0][*at]).is_some_and(is_delta));
-                cut(&mut lives[0], put.unwrap(), 4);
+                cut(&mut lives[0], put.unwrap(), 2);
+            }),
+            ("chunks are deleted twice", "waits-for-all", |lives| {
+                let delete = |r: &Request| matches!(r, Request::DeleteChunks { .. });
+                let at = find(&lives[0], 0, delete);
+                let mut again = lives[0][at].clone();
+                let Event::Sent(sent) = &mut again else { panic!("a deletion") };
+                sent.id = 1 << 40;
+                lives[0].insert(at + 1, again);
+            }),
+            ("a deletion leaves before the other", "on-grid", |lives| {
+                let delete = |r: &Request| matches!(r, Request::BlobDelete { .. });
+                let at = find(&lives[0], 0, delete);
+                let Event::Sent(sent) = &mut lives[0][at] else { panic!("a deletion") };
+                sent.at += 1;
             }),
             ("the journal is kept", "commit-order", |lives| {
                 let delete = |r: &Request| matches!(r, Request::BlobDelete { .. });
@@ -71,7 +75,7 @@ fn journals_and_commits() {
 /// The first read of the second life, which comes again.
 fn again(lives: &[Life]) -> usize {
     let at = find(&lives[1], 0, is_read);
-    let record = find(&lives[1], 0, |r| *r == Request::Barrier);
+    let record = find(&lives[1], 0, |r| is_put(r, "journal/"));
     assert!(record < at, "it opens first");
     let before = lives[0].iter().any(|event| request(event) == request(&lives[1][at]));
     assert!(before, "the first life has read it");

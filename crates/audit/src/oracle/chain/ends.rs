@@ -1,6 +1,6 @@
 //! Ends of the vault's requests: what is there then, and which call is due next.
 
-use super::{Chain, DELTA, FULL, JOURNAL, Kept, Next, Put, Record, epoch_prefix};
+use super::{Chain, Collect, DELTA, FULL, JOURNAL, Kept, Next, Put, Record, epoch_prefix};
 use super::{piece_name, record_name};
 use crate::oracle::blob::COMMIT;
 use crate::oracle::joint::{Looked, Stranger};
@@ -9,10 +9,8 @@ impl Chain {
     /// The call that was due has ended well.
     pub fn advance(&mut self) {
         self.next = match self.next {
-            Next::Takeover => Next::TakeoverBarrier,
-            Next::TakeoverBarrier => self.durable(Next::Claim),
-            Next::Claim | Next::Opening => Next::ClaimBarrier,
-            Next::ClaimBarrier => {
+            Next::Takeover => Next::Claim,
+            Next::Claim | Next::Opening => {
                 self.settle();
                 self.after_claim()
             }
@@ -30,20 +28,18 @@ impl Chain {
             Next::Leftovers => self.after_sweep(),
             Next::Array => self.after_array(),
             // The record of a batch.
-            Next::Batches => Next::RecordBarrier,
-            Next::RecordBarrier => self.durable(Next::Batches),
+            Next::Batches => Next::Batches,
             Next::CommitPiece(piece) if piece + 1 < self.pieces(self.full_is_due()) => {
                 Next::CommitPiece(piece + 1)
             }
-            Next::CommitPiece(_) => Next::CommitBarrier,
-            Next::CommitBarrier => self.durable(Next::CommitPut),
-            Next::CommitPut => Next::CommittedBarrier,
-            Next::CommittedBarrier => {
+            Next::CommitPiece(_) => Next::CommitPut,
+            Next::CommitPut => {
                 self.settle();
-                Next::CollectChunks
+                self.collect = Collect { chunks: true, blobs: true };
+                Next::Collect
             }
-            Next::CollectChunks => Next::CollectBlobs,
-            Next::CollectBlobs => {
+            Next::Collect if self.collect != Collect::default() => Next::Collect,
+            Next::Collect => {
                 self.forget_superseded();
                 self.after_epoch()
             }
@@ -52,10 +48,8 @@ impl Chain {
             Next::ClosePiece(piece) if piece + 1 < self.config.pieces => {
                 Next::ClosePiece(piece + 1)
             }
-            Next::ClosePiece(_) => Next::CloseBarrier,
-            Next::CloseBarrier => self.durable(Next::ClosePut),
-            Next::ClosePut => Next::ClosedBarrier,
-            Next::ClosedBarrier => {
+            Next::ClosePiece(_) => Next::ClosePut,
+            Next::ClosePut => {
                 self.settle();
                 self.up = false;
                 if self.superseded.is_empty() { Next::Nothing } else { Next::CloseDelete }
@@ -109,13 +103,7 @@ impl Chain {
         }
     }
 
-    /// What this process has put is durable.
-    fn durable(&mut self, next: Next) -> Next {
-        self.blobs.durable();
-        next
-    }
-
-    /// The record that was put is durable: what it superseded is known. Takeover records stay, or a
+    /// The record that was put is there: what it superseded is known. Takeover records stay, or a
     /// proxy that was held for epochs would find its next place free.
     fn settle(&mut self) {
         let Some(record) = self.putting.take() else { return };
@@ -157,9 +145,16 @@ impl Chain {
     /// The end of a put. Whether it was done; otherwise the proxy looks whose bytes are there.
     pub fn put_ended(&mut self, name: &str, done: bool) {
         match done {
-            true => self.advance(),
+            true => self.put_settled(),
             false => self.doubted = Some(name.into()),
         }
+    }
+
+    /// What was put is durable.
+    pub fn put_settled(&mut self) {
+        self.unsettled = false;
+        self.blobs.durable();
+        self.advance();
     }
 
     /// The look after a put of unknown outcome. Whether the proxy goes on.
@@ -169,11 +164,8 @@ impl Chain {
             COMMIT => self.putting.as_ref().map(|record| record.kept),
             name => self.blobs.get(name).map(|blob| blob.kept),
         };
-        let goes_on = ours.is_some() && ours == seen;
-        if goes_on {
-            self.advance();
-        }
-        goes_on
+        self.unsettled = ours.is_some() && ours == seen;
+        self.unsettled
     }
 
     /// The end of a list; whether it can be true.

@@ -3,21 +3,23 @@
 //!
 //! | | calls |
 //! |---|---|
-//! | create | put `commit` if absent, barrier |
-//! | open | get `commit` once, get journal records from place 0 until one is absent, put a takeover record there, barrier, put `commit` if unchanged, barrier, get the full checkpoint and the deltas, newest first |
+//! | create | put `commit` if absent |
+//! | open | get `commit` once, get journal records from place 0 until one is absent, put a takeover record there, put `commit` if unchanged, get the full checkpoint and the deltas, newest first |
 //! | sweep | list the journal records of the last committed epoch, get each, list checkpoints, list deltas, delete what is left over, takeover records never |
 //! | then | create array while no full checkpoint is there; the open epoch to its end; list chunks, delete those left over |
-//! | batch | put the record at the next place if absent, barrier |
-//! | commit | put the delta, or the full checkpoint that is due, barrier, put `commit` if unchanged, barrier; when the engine has deleted its part: delete what the commit superseded, batch records of the epoch first |
+//! | batch | put the record at the next place if absent |
+//! | commit | put the delta, or the full checkpoint that is due, put `commit` if unchanged; delete what the commit superseded, batch records of the epoch first, while the engine deletes its part |
 //! | close | the same with a full checkpoint, between two epochs; nothing after it |
+//!
+//! A put is durable when it ends. One whose outcome nobody knows is followed by a get of the same blob,
+//! and by a barrier if that shows our bytes.
 //!
 //! A process opens a store once, and has a trace of its own: a get of the commit record anywhere but
 //! at the beginning of a trace is due only after a put whose outcome nobody knows.
 //!
 //! # What a stop leaves
 //!
-//! A put that did not end, or that no barrier followed, may be there or not; so may a blob whose
-//! deletion did not end. The next opening sees which: it gets the commit record and the journal by
+//! A put that did not end may be there or not; so may a blob whose deletion did not end. The next opening sees which: it gets the commit record and the journal by
 //! name and lists the rest ([`sweep`]).
 
 mod blobs;
@@ -39,6 +41,13 @@ use super::blob::{
 use super::fault::{Step, fault};
 use super::joint::{Ended, Past};
 
+/// Which deletions after a commit are still to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Collect {
+    pub chunks: bool,
+    pub blobs: bool,
+}
+
 /// The vault of one store with a journal.
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -57,6 +66,10 @@ pub(super) struct Chain {
     sweep: Sweep,
     /// The put that failed or was refused: whose bytes are there?
     doubted: Option<String>,
+    /// Whether such a put turned out to be done, and has to be made durable.
+    unsettled: bool,
+    /// Which deletions after a commit were not sent yet.
+    collect: Collect,
     /// Whether this process has claimed the store, or begun to, and not closed it.
     pub up: bool,
     /// Whether the open epoch is that of a process before.
@@ -77,6 +90,8 @@ impl Chain {
             superseded: Vec::new(),
             sweep: Sweep::default(),
             doubted: None,
+            unsettled: false,
+            collect: Collect::default(),
             up: false,
             recovers: false,
         }
@@ -85,6 +100,7 @@ impl Chain {
     /// The process has stopped; what comes next is the beginning of another.
     pub fn stop(&mut self) {
         (self.next, self.up, self.recovers, self.doubted) = (Next::Opening, false, false, None);
+        self.unsettled = false;
         self.superseded.clear();
         self.blobs.stop();
     }
@@ -252,18 +268,14 @@ impl Chain {
         Ok(())
     }
 
-    /// A barrier of the vault's.
-    pub fn barrier(&self) -> Step {
-        match self.next {
-            Next::TakeoverBarrier
-            | Next::ClaimBarrier
-            | Next::RecordBarrier
-            | Next::CommitBarrier
-            | Next::CommittedBarrier
-            | Next::CloseBarrier
-            | Next::ClosedBarrier => Ok(()),
-            _ => self.out_of_order("barrier"),
-        }
+    /// Whether a barrier of the vault's is due.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// Which deletions after a commit are still to be sent.
+    pub fn to_collect(&mut self) -> &mut Collect {
+        &mut self.collect
     }
 
     /// A list of blobs.
@@ -284,8 +296,10 @@ impl Chain {
     pub fn delete(&mut self, names: &[String]) -> Step {
         match self.next {
             Next::Leftovers => self.sweep.check(names, (&self.blobs, &self.counting()))?,
-            Next::CollectBlobs | Next::CloseDelete => {
+            Next::Collect if !self.collect.blobs => return self.out_of_order("a second deletion"),
+            Next::Collect | Next::CloseDelete => {
                 check_names(self.next.rule(), &self.superseded, names)?;
+                self.collect.blobs = false;
             }
             _ => {
                 let first = names.first().map_or("nothing", String::as_str);

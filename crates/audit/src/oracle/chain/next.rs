@@ -9,9 +9,7 @@ pub(in crate::oracle) enum Next {
     Nothing,
     JournalGet(u32),
     Takeover,
-    TakeoverBarrier,
     Claim,
-    ClaimBarrier,
     FullGet(u32),
     /// Of the so-manieth delta from the newest.
     DeltaGet(usize, u32),
@@ -25,19 +23,14 @@ pub(in crate::oracle) enum Next {
     Array,
     /// The engine's calls, and the journal record of the next batch.
     Batches,
-    RecordBarrier,
     CommitPiece(u32),
-    CommitBarrier,
     CommitPut,
-    CommittedBarrier,
-    CollectChunks,
-    CollectBlobs,
+    /// The deletions of what a commit superseded, chunks and blobs, which leave at once.
+    Collect,
     SweepList,
     SweepDelete,
     ClosePiece(u32),
-    CloseBarrier,
     ClosePut,
-    ClosedBarrier,
     CloseDelete,
 }
 
@@ -45,13 +38,7 @@ impl Next {
     /// The rule that another call than this one breaks.
     pub fn rule(self) -> &'static str {
         match self {
-            Self::RecordBarrier => "journal-before-read",
-            Self::CommitPiece(_)
-            | Self::CommitBarrier
-            | Self::CommitPut
-            | Self::CommittedBarrier
-            | Self::CollectChunks
-            | Self::CollectBlobs => "commit-order",
+            Self::CommitPiece(_) | Self::CommitPut | Self::Collect => "commit-order",
             _ => "blob-order",
         }
     }
@@ -74,12 +61,11 @@ impl Next {
             Self::CommitPiece(piece) => format!("put of piece {piece} of what the epoch changed"),
             Self::ClosePiece(piece) => format!("put of piece {piece}"),
             Self::Claim | Self::CommitPut | Self::ClosePut => "put commit".into(),
-            Self::CollectChunks | Self::SweepDelete => "the deletion of old bucket versions".into(),
+            Self::SweepDelete => "the deletion of old bucket versions".into(),
             Self::SweepList => "list chunks".into(),
-            Self::CollectBlobs | Self::CloseDelete => {
+            Self::Collect | Self::CloseDelete => {
                 "the deletion of what the commit superseded".into()
             }
-            _ => "barrier".into(),
         }
     }
 }
