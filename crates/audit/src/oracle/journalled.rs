@@ -87,10 +87,10 @@ impl Oracle {
     }
 
     /// Whether a request is the second of the two deletions after a commit, which leave at once.
-    pub(super) fn is_second_deletion(&mut self, request: &Request) -> bool {
-        let Some(chain) = &mut self.chain else { return false };
+    pub(super) fn is_second_deletion(&self, request: &Request) -> bool {
+        let Some(chain) = &self.chain else { return false };
         let collects = chain.next == Next::Collect;
-        let Collect { chunks, blobs } = *chain.to_collect();
+        let Collect { chunks, blobs } = chain.collect;
         let fits = match request {
             Request::DeleteChunks { .. } => chunks && !blobs,
             Request::BlobDelete { .. } => blobs && !chunks,
@@ -142,7 +142,7 @@ impl Oracle {
         match self.chain.as_ref().map(|chain| chain.next) {
             Some(Next::Collect) => {
                 let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
-                if !std::mem::take(&mut chain.to_collect().chunks) {
+                if !std::mem::take(&mut chain.collect.chunks) {
                     return chain.out_of_order("a second deletion of chunks");
                 }
                 self.hold_deletion(at)?;
@@ -342,7 +342,7 @@ impl Oracle {
             Next::CommitPut => {
                 self.epochs.landed();
                 self.collects_at = None;
-                chain.to_collect().chunks = !self.epochs.reads.superseded.is_empty();
+                chain.collect.chunks = !self.epochs.reads.superseded.is_empty();
             }
             Next::SweepDelete => self.epochs.collected(),
             Next::Collect if chain.next != Next::Collect => {

@@ -69,7 +69,7 @@ pub(super) struct Chain {
     /// Whether such a put turned out to be done, and has to be made durable.
     unsettled: bool,
     /// Which deletions after a commit were not sent yet.
-    collect: Collect,
+    pub collect: Collect,
     /// Whether this process has claimed the store, or begun to, and not closed it.
     pub up: bool,
     /// Whether the open epoch is that of a process before.
@@ -271,11 +271,6 @@ impl Chain {
     /// Whether a barrier of the vault's is due.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
-    }
-
-    /// Which deletions after a commit are still to be sent.
-    pub fn to_collect(&mut self) -> &mut Collect {
-        &mut self.collect
     }
 
     /// A list of blobs.
