@@ -23,7 +23,7 @@ use crate::distinguish::{self, Extractor, Run};
 use crate::oracle::{Halt, Oracle, Refused, Summary};
 use crate::report::{Broken, HistoryError, HistoryReader, Keys, Label, Report, Seen};
 use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
-use crate::{Finding, Verdict, whole};
+use crate::{Breach, Finding, Verdict, whole};
 
 /// One run to audit.
 #[derive(Debug, Clone)]
@@ -78,6 +78,19 @@ pub enum AuditError {
         first: PathBuf,
         /// The one that is the same.
         second: PathBuf,
+    },
+    /// Of the traces of a run one is missing, or they are not in their order.
+    #[error(
+        "{path} does not follow {before}: {reason}; give every trace of the store, in the order in \
+         which they were recorded. If none is missing, the proxy has believed a forgery"
+    )]
+    Unfollowing {
+        /// Which trace.
+        path: PathBuf,
+        /// The one given before it.
+        before: PathBuf,
+        /// What tells.
+        reason: String,
     },
     /// A run without a trace, or none at all.
     #[error("there is no trace to audit")]
@@ -182,7 +195,7 @@ impl Auditing {
         self.report.findings.extend(findings);
         self.digests.push(digest.labelled(&run.label));
         self.runs.push(windows);
-        draw(&mut self.report, run, seen)
+        draw(&mut self.report, run, (config.clone(), seen))
     }
 
     /// Compares the runs with each other.
@@ -229,7 +242,8 @@ struct Heard {
 /// How the replay of a run ended.
 enum Replay {
     Whole(Summary),
-    Halted(Halt),
+    Unpredictable(u64, &'static str),
+    Broken(Breach),
 }
 
 /// Reads a run: this thread reads and cuts windows, another one draws, replays and counts; that is
@@ -243,6 +257,7 @@ fn hear(
     let mut replaying = Replaying {
         oracle: Oracle::new(config)?.seeded(number),
         battery: Battery::new(config, subject),
+        trace: 0,
         halted: None,
         seen: Seen::new(&config.encode()),
     };
@@ -255,8 +270,17 @@ fn hear(
         gather(&run.traces, &Replayer { to, used }, |event| windows.event(event))
     });
     let cut = gathered?;
-    let Replaying { oracle, battery, halted, seen } = replaying;
-    let replay = halted.map_or_else(|| Replay::Whole(oracle.summary()), Replay::Halted);
+    let Replaying { oracle, battery, halted, seen, .. } = replaying;
+    let replay = match halted {
+        None => Replay::Whole(oracle.summary()),
+        Some((_, Halt::Breach(breach))) => Replay::Broken(breach),
+        Some((_, Halt::Unpredictable { event, reason })) => Replay::Unpredictable(event, reason),
+        Some((trace, Halt::Unfollowing { reason, .. })) => {
+            let path = |number: usize| run.traces.get(number).cloned().unwrap_or_default();
+            let (path, before) = (path(trace), path(trace.saturating_sub(1)));
+            return Err(AuditError::Unfollowing { path, before, reason });
+        }
+    };
     Ok(Heard { battery, replay, windows: windows.finish(&run.label), seen, cut })
 }
 
@@ -270,7 +294,10 @@ enum Part {
 struct Replaying {
     oracle: Oracle,
     battery: Battery,
-    halted: Option<Halt>,
+    /// Which trace of the run it is, from 0.
+    trace: usize,
+    /// Where the replay ended early, and why.
+    halted: Option<(usize, Halt)>,
     seen: Seen,
 }
 
@@ -278,7 +305,10 @@ impl Replaying {
     fn run(&mut self, parts: Receiver<Part>, back: &SyncSender<Vec<Event>>) {
         for part in parts {
             match part {
-                Part::NextTrace => self.oracle.next_trace(),
+                Part::NextTrace => {
+                    self.trace += 1;
+                    self.oracle.next_trace();
+                }
                 Part::Events(events) => {
                     self.events(&events);
                     let _ = back.try_send(events); // what cannot go back is freed here
@@ -291,7 +321,8 @@ impl Replaying {
         for event in events {
             self.seen.event(event);
             if self.halted.is_none() {
-                self.halted = self.oracle.event(event, &mut self.battery).err();
+                let taken = self.oracle.event(event, &mut self.battery);
+                self.halted = taken.err().map(|halt| (self.trace, halt));
             }
         }
     }
@@ -366,7 +397,7 @@ impl Replay {
                 "The trace has no whole epoch: record for longer.".into(),
             ),
             Self::Whole(summary) => finding(Verdict::Passed, summary.events, follows(&summary)),
-            Self::Halted(Halt::Unpredictable { event, reason }) => finding(
+            Self::Unpredictable(event, reason) => finding(
                 Verdict::TooFew,
                 event,
                 format!(
@@ -374,7 +405,7 @@ impl Replay {
                      traces too: --trace LABEL=FIRST,SECOND."
                 ),
             ),
-            Self::Halted(Halt::Breach(breach)) => {
+            Self::Broken(breach) => {
                 let finding = finding(Verdict::Failed, breach.event, breach.to_string());
                 report.breaches.push(Broken { subject: subject.into(), breach });
                 finding
@@ -392,7 +423,11 @@ fn follows(summary: &Summary) -> String {
 }
 
 /// Adds a run to the picture of its label; the first run of a label is drawn, beside its history.
-fn draw(report: &mut Report, run: &Given, seen: Seen) -> Result<(), AuditError> {
+fn draw(
+    report: &mut Report,
+    run: &Given,
+    (config, seen): (PublicConfig, Seen),
+) -> Result<(), AuditError> {
     let asked = match &run.history {
         Some(path) => Some(asked(path, &seen)?),
         None => None,
@@ -403,6 +438,7 @@ fn draw(report: &mut Report, run: &Given, seen: Seen) -> Result<(), AuditError> 
         report.labels.len() - 1
     });
     let label = &mut report.labels[at];
+    label.config.get_or_insert(config);
     if label.seen.is_none() {
         label.asked = asked;
     }

@@ -122,6 +122,7 @@ fn blame(error: AuditError) -> Error {
         AuditError::Config { .. }
         | AuditError::OtherConfig { .. }
         | AuditError::Same { .. }
+        | AuditError::Unfollowing { .. }
         | AuditError::Refused(_)
         | AuditError::Nothing => Error::Usage(words),
     }

@@ -245,8 +245,7 @@ impl Epochs {
     }
 
     /// What the commit replaced is deleted.
-    pub fn collect(&mut self, names: &[ChunkName], at: Nanos) -> Step {
-        self.pace.further(at)?;
+    pub fn collect(&mut self, names: &[ChunkName]) -> Step {
         self.check_superseded(names)?;
         self.again.deleting = std::mem::take(&mut self.reads.superseded);
         self.again.orphans.extend(&self.again.deleting);
@@ -260,14 +259,20 @@ impl Epochs {
         }
     }
 
-    /// Whether nothing is left for a sweep that has listed so many versions.
-    pub fn swept(&mut self, listed: u64) -> bool {
+    /// How many versions are left for a sweep that has listed so many; `None` if the cloud listed what
+    /// cannot be.
+    pub fn swept(&mut self, listed: u64) -> Option<u64> {
         self.again.listed = listed;
-        let clean = self.orphans_listed() == Some(0);
-        if clean {
+        let left = self.orphans_listed();
+        if left == Some(0) {
             self.again.orphans.clear();
         }
-        clean
+        left
+    }
+
+    /// Whether only a lie of the cloud can have told the sweep to delete anything.
+    pub fn may_delete_nothing(&self) -> bool {
+        self.orphans_listed().is_none()
     }
 
     /// How many orphans were listed; `None` if the cloud listed what cannot be.
@@ -276,27 +281,46 @@ impl Epochs {
         (count <= self.again.orphans.len() as u64).then_some(count)
     }
 
-    /// A sweep deletes.
+    /// A sweep deletes: all that was listed and nothing refers to. If the list cannot be true the cloud
+    /// has chosen the names, but none that counts.
     pub fn sweep(&mut self, names: &[ChunkName], at: Nanos) -> Step {
         self.pace.further(at)?;
-        let array = self.config.array;
-        let known = |name: &ChunkName| {
-            name.array.0 == array && self.again.orphans.contains(&(name.chunk, name.version))
-        };
-        if let Some(count) = self.orphans_listed() {
-            let ordered = names.is_sorted_by(|a, b| a < b);
-            if names.len() as u64 != count || !ordered || !names.iter().all(known) {
-                let expected = format!("{count} versions that nothing refers to");
-                return fault("superseded-deleted", expected, format!("{names:x?}"));
+        let Some(count) = self.orphans_listed() else {
+            if let Some(name) = names.iter().find(|name| self.counts(name)) {
+                let seen = format!("delete {name:x?}");
+                return fault("superseded-deleted", "nothing that counts", seen);
             }
+            self.again.deleting = names.iter().map(|name| (name.chunk, name.version)).collect();
+            return Ok(());
+        };
+        let known = |name: &ChunkName| {
+            let orphan = self.again.orphans.contains(&(name.chunk, name.version));
+            name.array.0 == self.config.array && orphan
+        };
+        let expected =
+            || format!("a deletion of {count} versions that nothing refers to, in order");
+        if let Some(name) = names.iter().find(|name| !known(name)) {
+            return fault("superseded-deleted", expected(), format!("delete {name:x?}"));
+        }
+        if names.len() as u64 != count || !names.is_sorted_by(|a, b| a < b) {
+            let seen = format!("{} versions, {names:x?}", names.len());
+            return fault("superseded-deleted", expected(), shortened(seen));
         }
         self.again.deleting = self.again.orphans.iter().copied().collect();
         Ok(())
     }
+
+    fn counts(&self, name: &ChunkName) -> bool {
+        let bucket = self.reads.buckets.get(name.chunk);
+        name.array.0 == self.config.array && bucket.is_some_and(|b| b.version == name.version)
+    }
 }
 
 fn words(request: &Request) -> String {
-    let mut words = format!("{request:x?}");
+    shortened(format!("{request:x?}"))
+}
+
+fn shortened(mut words: String) -> String {
     words.truncate(WORDS_MAX);
     words
 }

@@ -38,6 +38,17 @@ pub enum Halt {
         /// What is missing.
         reason: &'static str,
     },
+    /// The trace is not the next one of its store: one is missing before it, or its end.
+    #[error(
+        "event {event}: this trace does not follow the one before it: {reason}; if none is missing, \
+         the proxy has believed a forgery"
+    )]
+    Unfollowing {
+        /// The number of the event, from 0.
+        event: u64,
+        /// What tells.
+        reason: String,
+    },
 }
 
 /// A configuration that the oracle does not follow.

@@ -2,30 +2,22 @@
 //!
 //! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum past
 //! the end of the one before, but for the first of a batch, which has its point of the grid, and the
-//! first of an opening and of a closing, which come when somebody wants them.
+//! first of an opening and of a closing, which leave at a multiple that is chosen by whoever wants
+//! them.
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::{Blame, Done, Outcome, Request};
 
-use super::chain::{Looked, Next};
+use super::blob::{JOURNAL, Kept};
+use super::chain::{Collect, Next};
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply, Waiting};
-use super::vault::{COMMIT, Kept};
-use super::{Oracle, Silence, Stop};
+use super::{Oracle, Stop};
 use crate::{Observation, Observer};
 
 /// Requests.
 impl Oracle {
-    /// A get of the commit record that is not due is a new proxy.
-    pub(super) fn meet_an_opening(&mut self, request: &Request) {
-        let Some(chain) = &self.chain else { return };
-        let looks = matches!(request, Request::BlobGet { name } if name == COMMIT);
-        if looks && !chain.doubts(COMMIT) {
-            self.stop();
-        }
-    }
-
     /// Holds a request against what is due. Returns the reply it has to have.
     pub(super) fn request_journalled(
         &mut self,
@@ -34,6 +26,8 @@ impl Oracle {
         sibling: bool,
         out: &mut dyn Observer,
     ) -> Step<Expected> {
+        self.check_settled(request)?;
+        self.pass_what_a_lie_left_open(request);
         self.epochs.begin_recorded(out);
         match request {
             Request::ReadCells { reads } => {
@@ -81,6 +75,56 @@ impl Oracle {
         }
     }
 
+    /// After a put whose outcome had to be looked for, nothing but a barrier.
+    fn check_settled(&self, request: &Request) -> Step {
+        match &self.chain {
+            Some(chain) if chain.is_unsettled() && *request != Request::Barrier => {
+                let seen = format!("{:?}", request.operation());
+                fault(chain.next.rule(), "a barrier, after a put that was looked for", seen)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request is the second of the two deletions after a commit, which leave at once.
+    pub(super) fn is_second_deletion(&self, request: &Request) -> bool {
+        let Some(chain) = &self.chain else { return false };
+        let collects = chain.next == Next::Collect;
+        let Collect { chunks, blobs } = chain.collect;
+        let fits = match request {
+            Request::DeleteChunks { .. } => chunks && !blobs,
+            Request::BlobDelete { .. } => blobs && !chunks,
+            _ => false,
+        };
+        collects && fits && self.collects_at.is_some()
+    }
+
+    /// The time of a deletion after a commit: two that leave at once have one.
+    fn hold_deletion(&mut self, at: Nanos) -> Step {
+        match self.collects_at {
+            Some(first) => self.epochs.pace.together(at, first),
+            None => {
+                self.collects_at = Some(at);
+                self.epochs.pace.further(at).map(drop)
+            }
+        }
+    }
+
+    /// A list that cannot be true may have told the proxy to delete something or nothing.
+    fn pass_what_a_lie_left_open(&mut self, request: &Request) {
+        let Some(chain) = &mut self.chain else { return };
+        match (chain.next, request) {
+            (Next::Leftovers, Request::BlobDelete { .. }) => {}
+            (Next::SweepDelete, Request::DeleteChunks { .. }) => {}
+            (Next::Leftovers, _) if chain.may_delete_nothing() => chain.advance(),
+            (Next::SweepDelete, _) if self.epochs.may_delete_nothing() => {
+                chain.advance();
+                self.went_on(Next::SweepDelete);
+            }
+            _ => {}
+        }
+    }
+
     fn check_due(&self, next: Next, seen: &str) -> Step {
         match &self.chain {
             Some(chain) if chain.next == next => Ok(()),
@@ -96,22 +140,27 @@ impl Oracle {
 
     fn delete_chunks(&mut self, chunks: &[ChunkName], at: Nanos) -> Step<Expected> {
         match self.chain.as_ref().map(|chain| chain.next) {
-            Some(Next::CollectChunks) => self.epochs.collect(chunks, at)?,
+            Some(Next::Collect) => {
+                let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
+                if !std::mem::take(&mut chain.collect.chunks) {
+                    return chain.out_of_order("a second deletion of chunks");
+                }
+                self.hold_deletion(at)?;
+                self.epochs.collect(chunks)?;
+            }
             Some(Next::SweepDelete) => self.epochs.sweep(chunks, at)?,
             Some(Next::Batches) => {
                 return fault("commit-order", "the commit before", "a deletion of chunks");
             }
-            _ => self.check_due(Next::CollectChunks, "a deletion of chunks")?,
+            _ => self.check_due(Next::Collect, "a deletion of chunks")?,
         }
         Ok(Expected::Done)
     }
 
     fn barrier_journalled(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
         match &self.chain {
-            Some(chain) if chain.next != Next::Batches => {
-                chain.barrier()?;
-                self.epochs.pace.further(at)?;
-            }
+            Some(chain) if chain.is_unsettled() => drop(self.epochs.pace.further(at)?),
+            Some(chain) if chain.next != Next::Batches => return chain.out_of_order("barrier"),
             _ => self.epochs.barrier(at, out)?,
         }
         Ok(Expected::Done)
@@ -149,11 +198,11 @@ impl Oracle {
             _ => Expected::Done,
         };
         let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
-            && name.starts_with("journal/"));
+            && name.starts_with(JOURNAL));
         match before {
-            Next::Opening => {}
+            Next::Collect => self.hold_deletion(at)?,
             _ if records => self.epochs.record(at, out)?,
-            Next::Batches => drop(self.epochs.pace.owners(at)?),
+            Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),
         }
         Ok(expected)
@@ -174,9 +223,9 @@ impl Oracle {
                 let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
                 self.lied(window);
             }
-            (_, Reply::Abandoned) => self.silence = Silence::Failed,
+            (_, Reply::Abandoned) => self.failed(),
             (Some(name), Reply::Failed) if is_absence(&done.outcome) => self.put_ended(name, false),
-            (_, Reply::Failed) => self.silence = Silence::Failed,
+            (_, Reply::Failed) => self.failed(),
             (Some(name), Reply::Put(done)) => self.put_ended(name, done),
             (_, Reply::Looked(seen)) => self.looked_journalled(seen)?,
             (_, reply) if self.waiting.is_empty() => self.call_ended(reply),
@@ -186,8 +235,19 @@ impl Oracle {
     }
 
     fn put_ended(&mut self, name: &str, done: bool) {
-        if let Some(chain) = &mut self.chain {
-            chain.put_ended(name, done);
+        let Some(chain) = &mut self.chain else { return };
+        let was = chain.next;
+        chain.put_ended(name, done);
+        if done {
+            self.put_settled(was);
+        }
+    }
+
+    /// What was put when `was` was due is durable.
+    fn put_settled(&mut self, was: Next) {
+        match was {
+            Next::Batches => self.epochs.again.recorded = true,
+            _ => self.went_on(was),
         }
     }
 
@@ -199,43 +259,65 @@ impl Oracle {
         self.oriented = true;
         if chain.is_doubtful() {
             if !chain.rechecked(seen) {
-                self.silence = Silence::Failed;
+                self.failed();
             }
             return Ok(());
         }
-        if let Next::JournalGet(_) = chain.next {
-            if !chain.journal_looked(seen) {
-                self.lied(false);
-            } else if chain.next == Next::Takeover {
-                self.epochs.recover(chain.batches());
-            }
-            return Ok(());
-        }
-        match chain.looked_at(seen) {
-            Looked::Lie => self.lied(false),
-            Looked::There { landed } => {
-                if landed {
-                    self.epochs.landed();
+        match chain.next {
+            Next::JournalGet(_) => self.journal_looked(seen),
+            Next::RecordGet(_) => {
+                if !chain.record_looked(seen) {
+                    self.lied_in_vain();
                 }
-                self.epochs.reopen();
             }
+            _ => self.commit_looked(seen),
         }
         Ok(())
+    }
+
+    fn journal_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.journal_looked(seen);
+        if chain.next == Next::Takeover {
+            self.epochs.recover(chain.batches());
+        }
+        self.take_look(looked);
+    }
+
+    fn commit_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.looked_at(seen);
+        if let Some(landed) = self.take_look(looked) {
+            if landed {
+                self.epochs.landed();
+            }
+            self.epochs.reopen();
+        }
     }
 
     /// A call that is no put and no look has ended well.
     fn call_ended(&mut self, reply: Reply) {
         let Some(chain) = &mut self.chain else { return };
         let was = chain.next;
+        if chain.is_unsettled() {
+            chain.put_settled();
+            return self.put_settled(was);
+        }
         match (was, reply) {
             (Next::Batches, _) => return self.batch_message_ended(),
             (_, Reply::Listed(names)) if was == Next::SweepList => {
                 chain.advance();
-                if self.epochs.swept(names) {
-                    chain.advance();
+                match self.epochs.swept(names) {
+                    Some(0) => chain.advance(),
+                    Some(_) => {}
+                    None => self.lied_in_vain(),
                 }
             }
-            (_, Reply::Listed(names)) => chain.list_ended(names),
+            (_, Reply::Listed(names)) => {
+                if !chain.list_ended(names) {
+                    self.lied_in_vain();
+                }
+            }
             _ => chain.advance(),
         }
         self.went_on(was);
@@ -253,20 +335,21 @@ impl Oracle {
     fn went_on(&mut self, was: Next) {
         let Some(chain) = &mut self.chain else { return };
         match was {
-            Next::ClaimBarrier => {
+            Next::Opening | Next::Claim => {
                 self.summary.openings += 1;
                 self.epochs.claimed(chain.opening());
             }
-            Next::RecordBarrier => self.epochs.again.recorded = true,
-            Next::CommittedBarrier => {
+            Next::CommitPut => {
                 self.epochs.landed();
-                if self.epochs.reads.superseded.is_empty() {
-                    chain.advance();
-                }
+                self.collects_at = None;
+                chain.collect.chunks = !self.epochs.reads.superseded.is_empty();
             }
-            Next::CollectChunks | Next::SweepDelete => self.epochs.collected(),
-            Next::CollectBlobs => self.epochs.pace.epoch_done(),
-            Next::ClosedBarrier => self.summary.closings += 1,
+            Next::SweepDelete => self.epochs.collected(),
+            Next::Collect if chain.next != Next::Collect => {
+                self.epochs.collected();
+                self.epochs.pace.epoch_done();
+            }
+            Next::ClosePut => self.summary.closings += 1,
             _ => {}
         }
         let swept = matches!(was, Next::SweepList | Next::SweepDelete);

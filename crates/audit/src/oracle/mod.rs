@@ -47,20 +47,29 @@
 //! # What is outside
 //!
 //! Marks are never an input, with one exception: a store that lies in a test may say `lie` where the
-//! fingerprints of a reply cannot tell. A get of the commit record where no call of a running proxy
-//! is due is what the cloud sees of a new proxy; whether there was one its owner knows, so
-//! [`Summary::openings`] and [`Summary::crashes`] are to be held against that.
+//! fingerprints of a reply cannot tell. A trace is that of one process, which opens its store once, at
+//! the beginning. How many processes there were its owner knows, so [`Summary::openings`] and
+//! [`Summary::crashes`] are to be held against that; a trace that is missing among those given is no
+//! breach but [`Halt::Unfollowing`], as far as the traces tell.
+//!
+//! Tags of conditional puts are not compared with those that the store gave out: replies in a trace have
+//! none. A store refuses a wrong one, and then the put of a refused record shows.
 
 mod again;
+mod blob;
 mod buckets;
 mod chain;
+mod config;
 mod epochs;
 mod fault;
+mod joint;
 mod journalled;
 mod pace;
 mod reads;
 mod replay;
 mod replies;
+mod silence;
+mod unjournalled;
 mod vault;
 mod xor;
 
@@ -70,18 +79,19 @@ pub use replay::{ReplayError, replay};
 use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;
 use fogbank_store::trace::{
-    ChunkCells, Condition, Done, EngineConfig, Event, Outcome, PublicConfig, Request, RingConfig,
-    Sent,
+    ChunkCells, Condition, Done, EngineConfig, Event, PublicConfig, Request, RingConfig, Sent,
 };
 
-use self::buckets::{Buckets, Shape};
+use self::buckets::Shape;
 use self::chain::Chain;
+use self::config::check;
 use self::epochs::Epochs;
 use self::fault::{Fault, Step, fault};
 use self::pace::Pace;
-use self::replies::{Expected, Reply, Waiting};
-use self::vault::{COMMIT, Kept, Next, Vault};
-use crate::{Breach, Observation, Observer};
+use self::replies::Waiting;
+use self::silence::Silence;
+use self::vault::Vault;
+use crate::{Breach, Observer};
 
 /// Replays the traces of one store.
 pub struct Oracle {
@@ -98,28 +108,18 @@ pub struct Oracle {
     oriented: bool,
     waiting: Vec<Waiting>,
     spare: Vec<Vec<u64>>,
-    /// Requests of a proxy that has stopped.
-    orphans: Vec<u64>,
     silence: Silence,
+    /// When the first of the deletions after a commit left.
+    collects_at: Option<Nanos>,
     events: u64,
     summary: Summary,
-}
-
-/// Why nothing more may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
-    No,
-    /// A reply was a lie; `window` if the next window of the message leaves all the same.
-    Lied {
-        window: bool,
-    },
-    Failed,
 }
 
 /// An end of the replay, with or without a place in the trace.
 enum Stop {
     Fault(Box<Fault>),
     Unpredictable(&'static str),
+    Unfollowing(String),
 }
 
 impl From<Box<Fault>> for Stop {
@@ -147,8 +147,8 @@ impl Oracle {
             oriented: false,
             waiting: Vec::new(),
             spare: Vec::new(),
-            orphans: Vec::new(),
             silence: Silence::No,
+            collects_at: None,
             events: 0,
             summary: Summary::default(),
         })
@@ -180,6 +180,7 @@ impl Oracle {
         self.events += 1;
         taken.map_err(|stop| match stop {
             Stop::Unpredictable(reason) => Halt::Unpredictable { event: number, reason },
+            Stop::Unfollowing(reason) => Halt::Unfollowing { event: number, reason },
             Stop::Fault(fault) => {
                 let Fault { rule, expected, seen } = *fault;
                 Halt::Breach(Breach { rule, event: number, at, expected, seen })
@@ -189,9 +190,17 @@ impl Oracle {
 
     /// What follows is a further trace of the same store, by a later process with its own clock.
     pub fn next_trace(&mut self) {
-        self.orphans.clear();
-        self.stop();
-        self.orphans.clear();
+        self.waiting.clear();
+        if let Some(vault) = &mut self.vault {
+            self.summary.crashes += u32::from(vault.is_up());
+            vault.stop();
+        }
+        if let Some(chain) = &mut self.chain {
+            self.summary.crashes += u32::from(chain.up);
+            chain.stop();
+        }
+        self.epochs.pace.restart();
+        self.silence = Silence::No;
     }
 
     /// What was seen so far.
@@ -208,28 +217,6 @@ impl Oracle {
             ..self.epochs.reads.tally
         }
     }
-
-    /// The proxy that ran has stopped.
-    fn stop(&mut self) {
-        self.orphans.extend(self.waiting.drain(..).map(|waiting| waiting.id));
-        if let Some(vault) = &mut self.vault {
-            self.summary.crashes += u32::from(vault.is_up());
-            vault.stop();
-        }
-        if let Some(chain) = &mut self.chain {
-            self.summary.crashes += u32::from(chain.up);
-            chain.stop();
-        }
-        self.epochs.pace.restart();
-        self.silence = Silence::No;
-    }
-
-    fn lied(&mut self, window: bool) {
-        self.summary.lies += 1;
-        if self.silence == Silence::No {
-            self.silence = Silence::Lied { window };
-        }
-    }
 }
 
 /// The vault of a store with a journal, if it is one.
@@ -237,57 +224,6 @@ fn chain(config: &RingConfig) -> Option<Chain> {
     let vault = config.vault.clone()?;
     let journal = vault.journal.clone()?;
     Some(Chain::new(vault, journal))
-}
-
-/// Checks a configuration; every derived number then fits its type.
-fn check(config: &RingConfig) -> Result<Shape, Refused> {
-    let refuse = |reason| Err(Refused(reason));
-    if !config.epoch_buffer {
-        return refuse("rewritten buckets are written through");
-    }
-    if config.reals < 2 {
-        return refuse("Z is below 2: a path read cannot be told from one that retires a bucket");
-    }
-    let sound = config.leaf_level <= 28
-        && config.cached_levels <= config.leaf_level
-        && (1..=4096).contains(&config.reals)
-        && (1..=4096).contains(&config.dummies)
-        && config.evict_every > 0
-        && config.read_batches > 0
-        && config.read_batch > 0
-        && config.read_batches <= READ_BATCHES_MAX
-        && accesses(config).is_some_and(|accesses| accesses <= EPOCH_ACCESSES_MAX)
-        && config.window_cells > 0
-        && config.window_chunks > 0;
-    let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
-    let few = |pieces: u32| (1..=PIECES_MAX).contains(&pieces);
-    let pieces = config.vault.as_ref().is_none_or(|vault| {
-        let journal = vault.journal.as_ref();
-        few(vault.pieces) && journal.is_none_or(|journal| few(journal.delta_pieces))
-    });
-    let journalled = config.vault.as_ref().is_some_and(|vault| vault.journal.is_some());
-    if journalled && !config.keep_superseded {
-        return refuse("a store with a journal keeps what an epoch supersedes until its commit");
-    }
-    if !sound || !pieces || times.iter().any(|time| *time > TIME_MAX) {
-        return refuse("a number is out of its limits");
-    }
-    let shape = Shape {
-        leaf_level: config.leaf_level,
-        cached_levels: config.cached_levels,
-        reals: config.reals,
-        dummies: config.dummies,
-    };
-    if Buckets::bytes(shape) > MEMORY_MAX {
-        return refuse("the state of its buckets would not fit the memory");
-    }
-    Ok(shape)
-}
-
-/// Accesses of an epoch.
-fn accesses(config: &RingConfig) -> Option<u64> {
-    let reads = u64::from(config.read_batches).checked_mul(config.read_batch.into())?;
-    reads.checked_add(config.write_batch.into())
 }
 
 /// Requests.
@@ -299,10 +235,11 @@ impl Oracle {
             let seen = format!("cloud {} connection {}", sent.cloud, sent.connection);
             fault("unknown-operation", "one cloud and one connection", seen)?;
         }
-        self.meet_a_new_proxy(&sent.request);
-        self.meet_an_opening(&sent.request);
         let sibling = self.may_be_sent(&sent.request, sent.at)?;
-        let (expected, paced) = self.request(&sent.request, sent.at, sibling, out)?;
+        let (expected, paced) = match self.chain {
+            Some(_) => (self.request_journalled(&sent.request, sent.at, sibling, out)?, true),
+            None => self.request_unjournalled(&sent.request, sent.at, sibling, out)?,
+        };
         let mut prints = self.spare.pop().unwrap_or_default();
         prints.clear();
         self.note_reads(&sent.request, sibling, &mut prints);
@@ -330,20 +267,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// A get of the commit record that is not due is a new proxy.
-    fn meet_a_new_proxy(&mut self, request: &Request) {
-        let Some(vault) = &self.vault else { return };
-        let looks = matches!(request, Request::BlobGet { name } if name == COMMIT);
-        if looks && !matches!(vault.next, Next::Recheck(_)) {
-            let looking = self.waiting.iter().any(|waiting| waiting.expected == Expected::Commit);
-            if !looking {
-                self.stop();
-            }
-        }
-    }
-
     /// Whether a request may leave now; and if so, whether together with the one before.
-    fn may_be_sent(&mut self, request: &Request, at: Nanos) -> Step<bool> {
+    fn may_be_sent(&mut self, request: &Request, at: Nanos) -> Result<bool, Stop> {
         let sibling = match request {
             Request::ReadCells { .. } | Request::ReadXor { .. } => {
                 let xors = matches!(request, Request::ReadXor { .. });
@@ -355,89 +280,14 @@ impl Oracle {
         if self.silence != Silence::No && !sibling {
             self.hold_silence(request)?;
         }
-        if !self.waiting.is_empty() && !sibling {
+        if !self.waiting.is_empty() && !sibling && !self.is_second_deletion(request) {
             let seen = format!("{:?}", request.operation());
-            return fault("waits-for-all", "the end of the request before", seen);
+            fault("waits-for-all", "the end of the request before", seen)?;
         }
         Ok(sibling)
     }
 
-    fn hold_silence(&mut self, request: &Request) -> Step {
-        let seen = format!("{:?}", request.operation());
-        match (&mut self.silence, request) {
-            (Silence::Lied { window }, Request::ReadCells { .. }) if *window => {
-                *window = false;
-                Ok(())
-            }
-            (Silence::Failed, _) => fault("silence-after-a-failure", "nothing more", seen),
-            _ => fault("silence-after-a-lie", "nothing more", seen),
-        }
-    }
-
-    /// Holds a request against what is due. Returns the reply it has to have, and whether it is the
-    /// engine's.
-    fn request(
-        &mut self,
-        request: &Request,
-        at: Nanos,
-        sibling: bool,
-        out: &mut dyn Observer,
-    ) -> Step<(Expected, bool)> {
-        if self.chain.is_some() {
-            return Ok((self.request_journalled(request, at, sibling, out)?, true));
-        }
-        match request {
-            Request::CreateArray { array, shape } => {
-                self.create_array(array.0, *shape, at)?;
-                Ok((Expected::Done, true))
-            }
-            Request::ReadCells { reads } => {
-                self.check_running("read cells")?;
-                self.epochs.read(reads, at, sibling, out)?;
-                Ok((Expected::Cells, true))
-            }
-            Request::ReadXor { reads, groups } => {
-                self.check_running("read XOR")?;
-                self.epochs.read_paths(reads, groups, at, sibling, out)?;
-                Ok((Expected::Combined(groups.len()), true))
-            }
-            Request::WriteChunks { writes } => {
-                self.check_running("write chunks")?;
-                self.epochs.write(writes, at, out)?;
-                Ok((Expected::Done, true))
-            }
-            Request::DeleteChunks { chunks } => {
-                self.check_running("delete chunks")?;
-                self.epochs.delete(chunks, at, out)?;
-                Ok((Expected::Done, true))
-            }
-            Request::Barrier => self.barrier(at, out),
-            Request::BlobGet { .. }
-            | Request::BlobPut { .. }
-            | Request::BlobDelete { .. }
-            | Request::BlobList { .. } => Ok((self.blob(request, at, out)?, false)),
-            _ => {
-                let seen = format!("{:?}", request.operation());
-                fault("unknown-operation", "an operation of the protocol", seen)
-            }
-        }
-    }
-
-    fn create_array(&mut self, array: u16, shape: ArrayShape, at: Nanos) -> Step {
-        let due = match &self.vault {
-            Some(vault) if vault.next == Next::Array => Ok(()),
-            None if !self.made => Ok(()),
-            Some(vault) => Err(vault.next.words()),
-            None => Err(self.epochs.due().1.into()),
-        };
-        if let Err(due) = due {
-            return fault("blob-order", due, "create array");
-        }
-        self.check_array(array, shape)?;
-        let pace = &mut self.epochs.pace;
-        if self.vault.is_some() { pace.further(at) } else { pace.owners(at) }.map(drop)
-    }
-
+    /// Holds the making of an array against the tree.
     fn check_array(&self, array: u16, shape: ArrayShape) -> Step {
         let (chunks, cells_per_chunk) = (self.shape.buckets(), self.shape.slots());
         let cell_bytes = self.config.cell_bytes;
@@ -446,68 +296,6 @@ impl Oracle {
             return fault("array-shape", format!("{expected:?}"), format!("{array}: {shape:?}"));
         }
         Ok(())
-    }
-
-    fn check_running(&self, seen: &str) -> Step {
-        match &self.vault {
-            Some(vault) if vault.next != Next::Epochs => {
-                fault("blob-order", vault.next.words(), seen)
-            }
-            None if !self.made => fault("blob-order", "create array", seen),
-            _ => Ok(()),
-        }
-    }
-
-    fn barrier(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<(Expected, bool)> {
-        match &mut self.vault {
-            Some(vault) if vault.next != Next::Epochs => {
-                vault.barrier()?;
-                self.epochs.pace.unpaced(at)?;
-                Ok((Expected::Done, false))
-            }
-            _ => {
-                self.check_running("barrier")?;
-                self.epochs.barrier(at, out)?;
-                Ok((Expected::Done, true))
-            }
-        }
-    }
-
-    fn blob(&mut self, request: &Request, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
-        let Some(vault) = &mut self.vault else {
-            return fault("unknown-operation", "no blobs without a vault", "a blob");
-        };
-        if vault.next == Next::Epochs && !self.epochs.is_between() {
-            let (rule, words) = self.epochs.due();
-            return fault(rule, words, format!("{:?}", request.operation()));
-        }
-        let free = matches!(vault.next, Next::Opening | Next::Epochs);
-        let expected = match request {
-            Request::BlobGet { name } => match vault.get(name)? {
-                None => Expected::Commit,
-                Some(piece) => Expected::Piece(Some(piece)),
-            },
-            Request::BlobPut { name, bytes, condition, fingerprint } => {
-                vault.put(name, Kept { bytes: *bytes, fingerprint: *fingerprint }, condition)?;
-                let kind = name.split('/').next().unwrap_or_default();
-                let (bytes, fingerprint) = (*bytes, *fingerprint);
-                out.observe(&Observation::Blob { kind, bytes, fingerprint });
-                if name == COMMIT { Expected::CommitPut } else { Expected::PiecePut }
-            }
-            Request::BlobDelete { names } => {
-                vault.delete(names)?;
-                Expected::Done
-            }
-            Request::BlobList { prefix } => {
-                vault.list(prefix)?;
-                Expected::List
-            }
-            _ => Expected::Done,
-        };
-        if !free {
-            self.epochs.pace.unpaced(at)?;
-        }
-        Ok(expected)
     }
 
     /// Notes the fingerprints that the cells of the reply have to have; with a journal also what was
@@ -541,90 +329,18 @@ impl Oracle {
 impl Oracle {
     fn done(&mut self, done: &Done) -> Result<(), Stop> {
         let Some(at) = self.waiting.iter().position(|waiting| waiting.id == done.id) else {
-            return Ok(self.done_after_stop(done)?);
+            let seen = format!("request {}", done.id);
+            return Ok(fault("reply-fits", "the end of a request", seen)?);
         };
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at, waiting.paced);
-        if self.chain.is_some() {
-            self.done_journalled(&waiting, done, reply)?;
-            self.spare.push(waiting.prints);
-            return Ok(());
-        }
-        match reply {
-            Reply::Failed | Reply::Abandoned => self.silence = Silence::Failed,
-            Reply::Lie => {
-                let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
-                self.lied(window);
-            }
-            Reply::Looked(seen) => self.looked(seen)?,
-            _ if waiting.paced => self.engine_message_ended(),
-            _ => self.vault_message_ended(reply),
+        match self.chain {
+            Some(_) => self.done_journalled(&waiting, done, reply)?,
+            None => self.done_unjournalled(&waiting, reply)?,
         }
         self.spare.push(waiting.prints);
         Ok(())
-    }
-
-    /// A proxy that has stopped gets no reply.
-    fn done_after_stop(&mut self, done: &Done) -> Step {
-        let known = self.orphans.contains(&done.id);
-        match (known, &done.outcome) {
-            (true, Outcome::Abandoned) => Ok(()),
-            (true, _) => fault("waits-for-all", "the end of a request before a new proxy", "later"),
-            (false, _) => {
-                fault("reply-fits", "the end of a request", format!("request {}", done.id))
-            }
-        }
-    }
-
-    fn looked(&mut self, seen: Option<Kept>) -> Result<(), Stop> {
-        let Some(vault) = &mut self.vault else { return Ok(()) };
-        if !self.oriented && seen.is_some() {
-            return Err(Stop::Unpredictable(MIDST));
-        }
-        self.oriented = true;
-        match vault.next {
-            Next::Recheck(_) => {
-                if !vault.rechecked(seen) {
-                    self.silence = Silence::Failed;
-                }
-            }
-            _ => {
-                if !vault.looked_at(seen) {
-                    self.lied(false);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn engine_message_ended(&mut self) {
-        match &mut self.vault {
-            Some(vault) if vault.next == Next::Array => vault.advance(),
-            None if !self.made => {
-                self.made = true;
-                self.summary.openings = 1;
-                self.epochs.start(1);
-            }
-            _ if self.waiting.is_empty() => self.epochs.message_ended(),
-            _ => {}
-        }
-    }
-
-    fn vault_message_ended(&mut self, reply: Reply) {
-        let Some(vault) = &mut self.vault else { return };
-        let was = vault.next;
-        match reply {
-            Reply::Put(done) => vault.put_ended(done),
-            Reply::Listed(names) => vault.list_ended(names),
-            _ => vault.advance(),
-        }
-        match (was, vault.next) {
-            (Next::Opening, Next::ClaimBarrier) => self.summary.openings += 1,
-            (Next::RunBarrier, Next::Epochs) => self.epochs.start(vault.opening()),
-            (Next::ClosePut, Next::ClosedBarrier) => self.summary.closings += 1,
-            _ => {}
-        }
     }
 }
 
@@ -632,11 +348,3 @@ impl Oracle {
 const LIE: &str = "lie";
 /// Why a trace cannot be followed.
 const MIDST: &str = "the trace begins after the store was made, and nothing before it was given";
-/// Batches and accesses of an epoch, and pieces of a checkpoint: a hostile head must not buy hours.
-const READ_BATCHES_MAX: u32 = 10_000;
-const EPOCH_ACCESSES_MAX: u64 = 1 << 24;
-const PIECES_MAX: u32 = 1 << 20;
-/// Longer times are a mistake.
-const TIME_MAX: Nanos = 1 << 50;
-/// Larger states are refused.
-const MEMORY_MAX: u64 = 4 << 30;

@@ -159,6 +159,14 @@ impl Pace {
         self.hold(at, self.departure(self.ready), self.since_skip < CATCHING_UP)
     }
 
+    /// A message that leaves together with one that left at `first`.
+    pub fn together(&self, at: Nanos, first: Nanos) -> Step {
+        if at == first || (at > first && !self.exact) {
+            return Ok(());
+        }
+        fault("on-grid", format!("{first} ns, with the other one"), format!("{at} ns"))
+    }
+
     /// Whether a message that follows from the end before it comes before that, and not because
     /// missed ones are caught up with.
     pub fn is_early(&self, at: Nanos) -> bool {

@@ -6,8 +6,8 @@
 
 use fogbank_store::trace::{ChunkSeen, Outcome};
 
+use super::blob::Kept;
 use super::fault::{Step, fault};
-use super::vault::Kept;
 
 /// What kind of reply a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,20 +2,26 @@
 //!
 //! | | calls |
 //! |---|---|
-//! | create | get `commit` (or not), put `commit` if absent, barrier, create array, put `commit`, barrier |
-//! | open | get `commit` once or twice, put `commit` if unchanged, barrier, get every piece of the checkpoint (none was written: create array), put `commit`, barrier |
-//! | close | put every piece, barrier, put `commit`, barrier, list pieces, delete all others |
+//! | create | put `commit` if absent, create array, put `commit` |
+//! | open | get `commit` once, put `commit` if unchanged, get every piece of the checkpoint (none was written: create array), put `commit` |
+//! | close | put every piece, put `commit`, list pieces, delete all others; nothing after it |
+//!
+//! A commit record whose put was refused is looked at; if it is ours, a barrier follows.
 //!
 //! Each call waits for the end of the one before. A commit record has a sequence number, which counts
 //! puts, and an opening, which counts claims; sizes follow from the configuration and the opening. A
-//! get of `commit` where no other call is due is a new proxy: whoever ran before has stopped. It may
-//! claim the store only if the record does not say that somebody runs.
+//! process opens a store once, and has a trace of its own. It may claim the store only if the record
+//! does not say that somebody runs.
 
 use std::collections::BTreeMap;
 
 use fogbank_store::trace::{Condition, VaultConfig};
 
+use super::blob::{
+    COMMIT, FULL, Kept, check_put, check_replaces, check_size, commit_bytes, piece_name,
+};
 use super::fault::{Step, fault};
+use super::joint::{Ended, Looked, Past};
 
 /// What a commit record says, as far as it is public.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +30,7 @@ pub(super) struct Record {
     sequence: u64,
     state: State,
     checkpoint: Option<(u32, u64)>,
-    bytes: u64,
-    pub fingerprint: u64,
+    kept: Kept,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,23 +43,24 @@ enum State {
 /// The call that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// No proxy runs.
+    /// This process has done nothing yet.
     Opening,
-    ClaimBarrier,
+    /// Nothing: it found no store, or has closed it.
+    Nothing,
+    Claim,
     Piece(u32),
     Array,
     RunPut,
-    RunBarrier,
     /// The engine's calls; between two epochs also the first of the closing.
     Epochs,
     PiecePut(u32),
-    CloseBarrier,
     ClosePut,
-    ClosedBarrier,
     List,
     Delete,
     /// A put was refused: whose record is there?
     Recheck(Put),
+    /// It is ours: it has to be durable.
+    Settle(Put),
 }
 
 /// Which commit record is put.
@@ -63,13 +69,6 @@ pub(super) enum Put {
     Claim,
     Run,
     Close,
-}
-
-/// What a reply to a get has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub bytes: u64,
-    pub fingerprint: u64,
 }
 
 /// The vault of one store.
@@ -83,12 +82,11 @@ pub(super) struct Vault {
     pub doubt: Option<Record>,
     /// The one that is being put, or of a put that was refused.
     pub putting: Option<(Put, Record)>,
-    /// Whether this proxy has seen the record.
-    pub looked: bool,
+    past: Past,
     /// Pieces of checkpoints; those that may be gone already have no certainty.
     pieces: BTreeMap<String, (Kept, bool)>,
-    /// How many of them the last list had.
-    listed: Option<u64>,
+    /// How many of them the last list had beside those that count, if that can be true.
+    others: Option<u64>,
 }
 
 impl Vault {
@@ -99,15 +97,15 @@ impl Vault {
             record: None,
             doubt: None,
             putting: None,
-            looked: false,
+            past: Past::default(),
             pieces: BTreeMap::new(),
-            listed: None,
+            others: None,
         }
     }
 
     /// Whether a proxy has begun to claim the store and not closed it.
     pub fn is_up(&self) -> bool {
-        self.next != Next::Opening || self.putting.is_some()
+        !matches!(self.next, Next::Opening | Next::Nothing) || self.putting.is_some()
     }
 
     /// The proxy has stopped; a put under way may have been done.
@@ -121,12 +119,17 @@ impl Vault {
             others.for_each(|(_, (_, certain))| *certain = false);
         }
         self.next = Next::Opening;
-        self.looked = false;
     }
 
     /// The opening that runs or ran last, from 1.
     pub fn opening(&self) -> u32 {
         self.record.as_ref().map_or(0, |record| record.opening)
+    }
+
+    /// How far the store came, as far as the traces show.
+    pub fn ended(&self) -> Ended {
+        let closed = self.record.as_ref().is_some_and(|record| record.state == State::Closed);
+        Ended { opening: self.opening(), epoch: None, closed }
     }
 
     /// A get of a blob. Returns the piece it has to return, if it is one.
@@ -135,7 +138,7 @@ impl Vault {
             Next::Opening | Next::Recheck(_) if name == COMMIT => Ok(None),
             Next::Piece(piece) => {
                 let (opening, sequence) = self.checkpoint();
-                let expected = piece_name(opening, sequence, piece);
+                let expected = piece_name(FULL, (opening, sequence), piece);
                 if name != expected {
                     return fault("blob-order", format!("get {expected}"), format!("get {name}"));
                 }
@@ -152,7 +155,10 @@ impl Vault {
     /// A put of a blob.
     pub fn put(&mut self, name: &str, kept: Kept, condition: &Condition) -> Step {
         match self.next {
-            Next::Opening if name == COMMIT => self.put_claim(kept, condition),
+            Next::Opening if name == COMMIT && self.record.is_none() => {
+                self.put_record(Put::Claim, kept, condition)
+            }
+            Next::Claim if name == COMMIT => self.put_claim(kept, condition),
             Next::RunPut if name == COMMIT => self.put_record(Put::Run, kept, condition),
             Next::ClosePut if name == COMMIT => self.put_record(Put::Close, kept, condition),
             Next::Epochs => self.put_piece(0, name, kept, condition),
@@ -162,28 +168,18 @@ impl Vault {
     }
 
     fn put_claim(&mut self, kept: Kept, condition: &Condition) -> Step {
-        match &self.record {
-            None => self.put_record(Put::Claim, kept, condition),
-            Some(_) if !self.looked => fault("blob-order", "get commit", "put commit"),
-            Some(record) if record.state == State::Running => {
-                fault("blob-order", "no claim of a store that was not closed", "put commit")
-            }
-            Some(_) => self.put_record(Put::Claim, kept, condition),
+        if self.record.as_ref().is_some_and(|record| record.state == State::Running) {
+            return fault("blob-order", "no claim of a store that was not closed", "put commit");
         }
+        self.put_record(Put::Claim, kept, condition)
     }
 
     fn put_record(&mut self, put: Put, kept: Kept, condition: &Condition) -> Step {
-        let fits = match (&self.record, condition) {
-            (None, Condition::IfAbsent) | (Some(_), Condition::IfUnchanged(_)) => true,
-            (None | Some(_), _) => false,
-        };
-        if !fits {
-            return fault("blob-order", "a conditional put of commit", format!("{condition:?}"));
-        }
+        check_replaces(self.record.is_some(), condition)?;
         let record = self.following(put, kept);
-        let grown = self.config.commit_bytes_an_opening * u64::from(record.opening - 1);
-        check_size(self.config.commit_bytes + grown, kept.bytes)?;
+        check_size("blob-size", commit_bytes(&self.config, record.opening), kept.bytes)?;
         self.putting = Some((put, record));
+        self.past.put(kept);
         Ok(())
     }
 
@@ -196,21 +192,16 @@ impl Vault {
             Put::Run => (State::Running, last.and_then(|r| r.checkpoint)),
             Put::Close => (State::Closed, Some((opening, sequence))),
         };
-        let Kept { bytes, fingerprint } = kept;
-        Record { opening, sequence, state, checkpoint, bytes, fingerprint }
+        Record { opening, sequence, state, checkpoint, kept }
     }
 
     fn put_piece(&mut self, piece: u32, name: &str, kept: Kept, condition: &Condition) -> Step {
         let sequence = self.record.as_ref().map_or(0, |r| r.sequence) + 1;
-        let expected = piece_name(self.opening(), sequence, piece);
-        if name != expected || *condition != Condition::Always {
-            return fault("blob-order", format!("put {expected}"), format!("put {name}"));
-        }
+        let expected = piece_name(FULL, (self.opening(), sequence), piece);
+        check_put((&expected, &Condition::Always), (name, condition), "blob-order")?;
         let last = piece + 1 == self.config.pieces;
-        check_size(
-            if last { self.config.last_piece_bytes } else { self.config.piece_bytes },
-            kept.bytes,
-        )?;
+        let bytes = if last { self.config.last_piece_bytes } else { self.config.piece_bytes };
+        check_size("blob-size", bytes, kept.bytes)?;
         self.pieces.insert(expected, (kept, true));
         self.next = Next::PiecePut(piece);
         Ok(())
@@ -219,9 +210,7 @@ impl Vault {
     /// A barrier.
     pub fn barrier(&mut self) -> Step {
         match self.next {
-            Next::ClaimBarrier | Next::RunBarrier | Next::CloseBarrier | Next::ClosedBarrier => {
-                Ok(())
-            }
+            Next::Settle(_) => Ok(()),
             next => fault("blob-order", next.words(), "barrier"),
         }
     }
@@ -229,65 +218,71 @@ impl Vault {
     /// A list of blobs.
     pub fn list(&self, prefix: &str) -> Step {
         match self.next {
-            Next::List if prefix == PREFIX => Ok(()),
+            Next::List if prefix == FULL => Ok(()),
             next => fault("blob-order", next.words(), format!("list {prefix}")),
         }
     }
 
-    /// A deletion of blobs: all that were listed but for the newest checkpoint.
+    /// A deletion of blobs: all that were listed but for the newest checkpoint. If the list cannot be
+    /// true, the cloud has chosen itself what is deleted, but nothing that counts may be.
     pub fn delete(&mut self, names: &[String]) -> Step {
         if self.next != Next::Delete {
             return fault("blob-order", self.next.words(), "delete blobs");
         }
         let kept = self.kept_names();
-        let others = self.pieces.iter().filter(|(name, _)| !kept.contains(name));
-        let missing = others.clone().any(|(name, (_, certain))| *certain && !names.contains(name));
-        let known = |name: &String| self.pieces.contains_key(name) && !kept.contains(name);
-        let honest = self.listed == Some((names.len() + kept.len()) as u64);
-        let sound =
-            honest && !missing && names.is_sorted_by(|a, b| a < b) && names.iter().all(known);
-        if sound {
-            return Ok(());
+        if let Some(name) = names.iter().find(|name| kept.contains(name)) {
+            return fault("blob-order", "nothing that counts", format!("delete {name}"));
         }
-        // A cloud that lists other names than it was given decides itself what is deleted.
-        let expected = others.count() + kept.len();
-        if self.listed != Some(expected as u64) && self.pieces.values().all(|(_, certain)| *certain)
-        {
-            return Ok(());
+        let Some(count) = self.others else { return Ok(()) };
+        let mut rest = names;
+        for (name, (_, certain)) in self.pieces.iter().filter(|(name, _)| !kept.contains(name)) {
+            match rest.split_first() {
+                Some((first, further)) if first == name => rest = further,
+                _ if *certain => return fault("blob-order", format!("delete {name}"), words(rest)),
+                _ => {}
+            }
         }
-        fault("blob-order", "a deletion of every older piece", format!("delete {names:?}"))
+        if !rest.is_empty() || names.len() as u64 != count {
+            let seen = format!("{} names, {} at its end", names.len(), words(rest));
+            let due = format!("delete {count} older pieces, as many as the list had to spare");
+            return fault("blob-order", due, seen);
+        }
+        Ok(())
     }
 
     fn kept_names(&self) -> Vec<String> {
-        let (opening, sequence) = self.checkpoint();
-        (0..self.config.pieces).map(|piece| piece_name(opening, sequence, piece)).collect()
+        let checkpoint = self.checkpoint();
+        (0..self.config.pieces).map(|piece| piece_name(FULL, checkpoint, piece)).collect()
     }
 
     /// The call that was due has ended well.
     pub fn advance(&mut self) {
         self.next = match self.next {
-            Next::Opening => Next::ClaimBarrier,
-            Next::Recheck(put) => put.barrier(),
-            Next::ClaimBarrier if self.checkpoint() == (0, 0) => Next::Array,
-            Next::ClaimBarrier => Next::Piece(0),
+            Next::Opening | Next::Claim => self.after(Put::Claim),
+            Next::Recheck(put) | Next::Settle(put) => self.after(put),
             Next::Piece(piece) if piece + 1 < self.config.pieces => Next::Piece(piece + 1),
             Next::Piece(_) | Next::Array => Next::RunPut,
-            Next::RunPut => Next::RunBarrier,
-            Next::RunBarrier | Next::Epochs => Next::Epochs,
+            Next::RunPut => self.after(Put::Run),
+            Next::Epochs => Next::Epochs,
             Next::PiecePut(piece) if piece + 1 < self.config.pieces => Next::PiecePut(piece + 1),
-            Next::PiecePut(_) => Next::CloseBarrier,
-            Next::CloseBarrier => Next::ClosePut,
-            Next::ClosePut => Next::ClosedBarrier,
-            Next::ClosedBarrier => Next::List,
+            Next::PiecePut(_) => Next::ClosePut,
+            Next::ClosePut => self.after(Put::Close),
             Next::List => Next::Delete,
             Next::Delete => {
                 let kept = self.kept_names();
                 self.pieces.retain(|name, _| kept.contains(name));
-                Next::Opening
+                Next::Nothing
             }
+            Next::Nothing => Next::Nothing,
         };
-        if self.next == Next::Opening {
-            self.looked = false;
+    }
+
+    fn after(&self, put: Put) -> Next {
+        match put {
+            Put::Claim if self.checkpoint() == (0, 0) => Next::Array,
+            Put::Claim => Next::Piece(0),
+            Put::Run => Next::Epochs,
+            Put::Close => Next::List,
         }
     }
 
@@ -296,51 +291,48 @@ impl Vault {
         let Some((put, record)) = self.putting.take() else { return };
         if done {
             self.record = Some(record);
-            self.next = put.barrier();
+            self.next = self.after(put);
         } else {
             self.putting = Some((put, record));
             self.next = Next::Recheck(put);
         }
     }
 
-    /// The end of a list.
-    pub fn list_ended(&mut self, names: u64) {
-        self.listed = Some(names);
+    /// The end of a list; whether it can be true.
+    pub fn list_ended(&mut self, names: u64) -> bool {
+        let kept = self.kept_names();
+        let others = self.pieces.iter().filter(|(name, _)| !kept.contains(name));
+        let least = others.clone().filter(|(_, (_, certain))| *certain).count() as u64;
+        let possible = least..=others.count() as u64;
+        let count = names.checked_sub(kept.len() as u64);
+        self.others = count.filter(|count| possible.contains(count));
         self.advance();
+        self.others.is_some()
     }
 
-    /// The reply to a get of the commit record; whether it is what is there.
-    pub fn looked_at(&mut self, seen: Option<Kept>) -> bool {
-        let is = |record: &Record| {
-            seen == Some(Kept { bytes: record.bytes, fingerprint: record.fingerprint })
-        };
+    /// The reply to the get of the commit record with which a process begins.
+    pub fn looked_at(&mut self, seen: Option<Kept>) -> Looked {
+        let is = |record: &Record| seen == Some(record.kept);
         if self.doubt.as_ref().is_some_and(is) {
             self.record = self.doubt.take();
         }
         self.doubt = None;
-        self.looked = true;
-        self.record.as_ref().map_or(seen.is_none(), is)
+        if !self.record.as_ref().map_or(seen.is_none(), is) {
+            return self.past.meet(seen);
+        }
+        self.next = if self.record.is_some() { Next::Claim } else { Next::Nothing };
+        Looked::True { landed: false }
     }
 
     /// The reply to a look after a put was refused. Whether the proxy goes on.
     pub fn rechecked(&mut self, seen: Option<Kept>) -> bool {
         let Some((put, record)) = self.putting.take() else { return false };
-        let ours = seen == Some(Kept { bytes: record.bytes, fingerprint: record.fingerprint });
+        let ours = seen == Some(record.kept);
         if ours {
             self.record = Some(record);
-            self.next = put.barrier();
+            self.next = Next::Settle(put);
         }
         ours
-    }
-}
-
-impl Put {
-    fn barrier(self) -> Next {
-        match self {
-            Put::Claim => Next::ClaimBarrier,
-            Put::Run => Next::RunBarrier,
-            Put::Close => Next::ClosedBarrier,
-        }
     }
 }
 
@@ -351,7 +343,8 @@ impl Next {
             Next::Piece(piece) => format!("get of piece {piece}"),
             Next::PiecePut(piece) => format!("put of piece {piece}"),
             Next::Array => "create array".into(),
-            Next::RunPut | Next::ClosePut => "put commit".into(),
+            Next::Nothing => "nothing more from this process".into(),
+            Next::Claim | Next::RunPut | Next::ClosePut => "put commit".into(),
             Next::Epochs => "the next message of an epoch".into(),
             Next::List => "list checkpoint/".into(),
             Next::Delete => "delete blobs".into(),
@@ -361,16 +354,7 @@ impl Next {
     }
 }
 
-fn check_size(expected: u64, bytes: u64) -> Step {
-    if expected == bytes {
-        return Ok(());
-    }
-    fault("blob-size", format!("{expected} bytes"), format!("{bytes} bytes"))
+/// The first of the names that are left of a deletion.
+fn words(rest: &[String]) -> String {
+    rest.first().map_or("the end of the call".into(), |name| format!("delete {name}"))
 }
-
-fn piece_name(opening: u32, sequence: u64, piece: u32) -> String {
-    format!("{PREFIX}{opening:08x}-{sequence:016x}/{piece:06}")
-}
-
-const PREFIX: &str = "checkpoint/";
-pub(super) const COMMIT: &str = "commit";

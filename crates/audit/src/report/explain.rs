@@ -104,7 +104,8 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         &["gap", "tim", "depart", "delay", "late"],
         "Compares the time of each message with the public cause before it: the wait must not \
          depend on what clients do.",
-        "The cloud can tell by its clock how busy the proxy is.",
+        "The cloud can tell by its clock how busy the proxy is, or the machine had another load in \
+         the meantime: repeat on a quiet machine; if it persists it is the proxy.",
     ),
 ];
 

@@ -13,10 +13,12 @@ struct Whole<'a> {
     findings: Vec<&'a Finding>,
     breaches: &'a [Broken],
     labels: Vec<Value>,
+    caveats: Vec<&'static str>,
     sizes: Sizes,
 }
 
-/// One object: `verdict`, `words`, `findings`, `breaches`, `labels`, `sizes`. Nothing of a history is
+/// One object: `verdict`, `words`, `findings`, `breaches`, `labels` (each with its `config`, as in the
+/// head of a trace), `caveats`, `sizes`. Nothing of a history is
 /// in it.
 pub fn json(report: &Report) -> Value {
     let whole = Whole {
@@ -25,11 +27,13 @@ pub fn json(report: &Report) -> Value {
         findings: report.sorted(),
         breaches: &report.breaches,
         labels: report.labels.iter().map(label).collect(),
+        caveats: report.caveats(),
         sizes: report.sizes(),
     };
     serde_json::to_value(whole).unwrap_or_default()
 }
 
 fn label(label: &Label) -> Value {
-    json!({ "label": label.name, "runs": label.runs, "sizes": label.sizes })
+    let Label { name, runs, config, sizes, .. } = label;
+    json!({ "label": name, "runs": runs, "config": config, "sizes": sizes })
 }

@@ -8,6 +8,7 @@
 //!
 //! Memory is a few hundred kilobytes a label, whatever the length of its traces.
 
+mod config;
 mod explain;
 mod heat;
 pub mod history;
@@ -23,6 +24,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use fogbank_store::trace::PublicConfig;
 use serde::Serialize;
 
 use crate::{Breach, Finding, Verdict};
@@ -62,6 +64,8 @@ pub struct Label {
     pub name: String,
     /// How many runs it has.
     pub runs: u32,
+    /// Their public configuration, which is that of all runs that are compared.
+    pub config: Option<PublicConfig>,
     /// How much went by in all of them.
     pub sizes: Sizes,
     /// The first run, which is the one that is drawn.
@@ -73,7 +77,8 @@ pub struct Label {
 impl Label {
     /// A label without runs.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), runs: 0, sizes: Sizes::default(), seen: None, asked: None }
+        let (name, sizes) = (name.into(), Sizes::default());
+        Self { name, runs: 0, config: None, sizes, seen: None, asked: None }
     }
 
     /// Adds a run; the first one is drawn.
@@ -101,6 +106,14 @@ impl Report {
     /// Whether it says what was asked: then it must not leave the trusted side.
     pub fn is_secret(&self) -> bool {
         self.labels.iter().any(|label| label.asked.is_some())
+    }
+
+    /// What the configurations give away themselves, each once.
+    pub fn caveats(&self) -> Vec<&'static str> {
+        let configs = self.labels.iter().filter_map(|label| label.config.as_ref());
+        let mut caveats: Vec<_> = configs.filter_map(config::caveat).collect();
+        caveats.dedup();
+        caveats
     }
 
     /// The findings, failures first, then what had too little data, then by check and subject.

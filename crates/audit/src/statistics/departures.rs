@@ -26,9 +26,16 @@ const MISSED_MAX: f64 = 0.01;
 /// The kinds of messages.
 const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
 
+/// What a difference in time comes to: halves of a run, and runs, have the machine in common with
+/// whatever else it did meanwhile.
+pub(super) const FAILURE: &str = "a leak, or another load on the machine in the meantime, which shows the same way: \
+                       repeat on a quiet machine; if it persists it is the proxy";
+
 /// Lateness of messages and its change from one to the next, by kind of message.
 #[derive(Debug, Clone)]
 pub(super) struct Departures {
+    /// Whether messages have points to leave at; if not, their times are those of the work.
+    timed: bool,
     read_batches: u32,
     late: [Thinned; 3],
     change: [Thinned; 3],
@@ -67,8 +74,9 @@ impl Thinned {
 }
 
 impl Departures {
-    pub(super) fn new(read_batches: u32) -> Self {
+    pub(super) fn new(read_batches: u32, timed: bool) -> Self {
         Self {
+            timed,
             read_batches,
             late: Default::default(),
             change: Default::default(),
@@ -97,17 +105,16 @@ impl Departures {
         let between = "between the halves of the run";
         let pairs = self.late.each_ref().map(Thinned::halves);
         let missed = self.missed.each_ref().map(Thinned::halves);
-        with_missed(
-            compared("departures", between, &pairs, Some(&missed), subject, levels),
-            &missed,
-        )
+        let found = || compared("departures", between, &pairs, Some(&missed), subject, levels);
+        self.if_timed("departures", subject, || with_missed(found(), &missed))
     }
 
     /// The change of lateness from one message to the next of its kind, between halves: the part of
     /// a gap that its causes do not explain. Smallest leak as for [`Departures::halves`].
     pub(super) fn gaps(&self, subject: &str, levels: &Levels) -> Finding {
         let pairs = self.change.each_ref().map(Thinned::halves);
-        compared("gaps", "between the halves of the run", &pairs, None, subject, levels)
+        let between = "between the halves of the run";
+        self.if_timed("gaps", subject, || compared("gaps", between, &pairs, None, subject, levels))
     }
 
     /// Lateness in one run against that in another.
@@ -115,7 +122,27 @@ impl Departures {
         let pairs = both(&self.late, &other.late);
         let missed = both(&self.missed, &other.missed);
         let (check, between) = ("departures-between-runs", "between the runs");
-        with_missed(compared(check, between, &pairs, Some(&missed), subject, levels), &missed)
+        let found = || compared(check, between, &pairs, Some(&missed), subject, levels);
+        self.if_timed(check, subject, || with_missed(found(), &missed))
+    }
+
+    /// The finding; without points to leave at there is nothing to hold times against.
+    fn if_timed(&self, check: &str, subject: &str, found: impl FnOnce() -> Finding) -> Finding {
+        if self.timed {
+            return found();
+        }
+        Finding {
+            check: check.into(),
+            subject: subject.into(),
+            verdict: Verdict::TooFew,
+            figure: 0.0,
+            threshold: 0.0,
+            samples: 0,
+            smallest_leak: Some(1.0),
+            words: "does not apply: without an interval and a quantum, times of departures follow \
+                    the work, which depends on what clients do"
+                .into(),
+        }
     }
 }
 
@@ -171,7 +198,8 @@ fn compared(
     let smallest = (point + 0.5 * normal_point_above(1.0 - levels.power)) / least.sqrt();
     let samples = pairs.iter().map(|(a, b)| (a.len() + b.len()) as u64).sum();
     let head = Head::new(check, subject, samples).leak(smallest);
-    tests.finding(Head { leak_max: Some(levels.smallest_timing_leak), ..head }, levels)
+    let leak_max = Some(levels.smallest_timing_leak);
+    tests.finding(Head { leak_max, failure: FAILURE, ..head }, levels)
 }
 
 /// The shares of messages that missed their point against one another.
@@ -306,7 +334,7 @@ mod tests {
     /// Of 4000 messages of each kind those whose point is missed, half by half, of 1000.
     fn run(missed: [u64; 2], commits: u64) -> Finding {
         let mut random = Randomness::repeatable(2).stream(Purpose::Workload);
-        let mut departures = Departures::new(1);
+        let mut departures = Departures::new(1, true);
         for number in 0..4000 {
             let each = missed[usize::from(number >= 2000)];
             for kind in (0..3).filter(|kind| *kind < 2 || number < commits) {
@@ -343,5 +371,25 @@ mod tests {
         let held: Vec<_> = (0..10_000).map(|i| fast[i / 20]).collect();
         assert!(dependence(&fast) < 2.0);
         assert!(dependence(&held) > 10.0);
+    }
+
+    #[test]
+    fn without_points_to_leave_at_no_timing_check_passes_or_fails() {
+        let mut departures = Departures::new(1, false);
+        (0..4000).for_each(|number| departures.departed(number * number, 0, 0, 0));
+        let levels = Levels { smallest_timing_leak: 1.0, ..Levels::default() };
+        let other = departures.clone();
+        for finding in [
+            departures.halves("a run", &levels),
+            departures.gaps("a run", &levels),
+            departures.between(&other, "two runs", &levels),
+        ] {
+            assert_eq!(finding.verdict, Verdict::TooFew, "{finding:?}");
+            assert!(finding.words.contains("does not apply"), "{finding:?}");
+        }
+        // The canary: with points, these halves differ, and the words say what else it may be.
+        let timed = Departures { timed: true, ..departures }.halves("a run", &levels);
+        assert_eq!(timed.verdict, Verdict::Failed);
+        assert!(timed.words.contains("repeat on a quiet machine"), "{timed:?}");
     }
 }

@@ -106,7 +106,7 @@ impl Tests {
             _ => Verdict::Passed,
         };
         let end = match verdict {
-            Verdict::Failed => "a leak",
+            Verdict::Failed => head.failure,
             _ if overall < levels.warn => "unusual, though within the level: run it again",
             Verdict::TooFew => "too few samples to say",
             Verdict::Passed => "as chance would have it",
@@ -135,11 +135,14 @@ pub(super) struct Head<'a> {
     pub(super) leak_max: Option<f64>,
     /// By how much the level is looser than `fail`: 1, but for fingerprints.
     pub(super) looser: f64,
+    /// What a failure comes to, in words.
+    pub(super) failure: &'a str,
 }
 
 impl<'a> Head<'a> {
     pub(super) fn new(check: &'a str, subject: &'a str, samples: u64) -> Self {
-        Self { check, subject, samples, smallest_leak: Some(1.0), leak_max: None, looser: 1.0 }
+        let (smallest_leak, leak_max, looser) = (Some(1.0), None, 1.0);
+        Self { check, subject, samples, smallest_leak, leak_max, looser, failure: "a leak" }
     }
 
     pub(super) fn leak(self, smallest: f64) -> Self {

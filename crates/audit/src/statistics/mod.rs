@@ -82,7 +82,7 @@ impl Battery {
             versions: Versions::new(buckets(ring), cells, ring.dummies.min(cells)),
             ciphertexts: Ciphertexts::new(),
             sizes: Sizes::new(ring.vault.clone()),
-            departures: real.then(|| Departures::new(ring.read_batches)),
+            departures: real.then(|| Departures::new(ring.read_batches, is_timed(ring))),
             digest: RunDigest::new(subject, levels),
         }
     }
@@ -170,6 +170,11 @@ impl Observer for Battery {
 fn cells(ring: &RingConfig) -> u16 {
     let cells = ring.reals.saturating_add(ring.dummies);
     if cells <= CELLS_MAX { cells } else { 0 }
+}
+
+/// Whether messages have points to leave at.
+fn is_timed(ring: &RingConfig) -> bool {
+    ring.interval_ns > 0 && ring.quantum_ns > 0
 }
 
 fn buckets(ring: &RingConfig) -> u64 {

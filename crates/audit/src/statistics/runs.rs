@@ -5,7 +5,7 @@
 //! very same ciphertexts. Each run leaves a digest of bounded size; samples are chosen by what is
 //! sampled, so that two runs choose alike.
 
-use super::departures::Departures;
+use super::departures::{Departures, FAILURE};
 use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::{poisson_at_least, poisson_both};
 use crate::{Finding, Verdict};
@@ -187,12 +187,13 @@ fn departures_between(runs: &[RunDigest], pairs: &[RunPair<'_>], levels: &Levels
         (false, true) if !alike => Some("differs, but runs of one label say too little to compare"),
         (false, true) => None,
     };
+    let failure = format!(": {FAILURE}");
     for (_, finding) in &mut found {
         if let Some(why) = why
             && (unlike || finding.verdict == Verdict::Failed)
         {
             finding.verdict = Verdict::TooFew;
-            finding.words = format!("{}: {why}", finding.words.replacen(": a leak", "", 1));
+            finding.words = format!("{}: {why}", finding.words.replacen(&failure, "", 1));
         }
     }
     found.into_iter().map(|(_, finding)| finding).collect()

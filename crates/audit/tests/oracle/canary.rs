@@ -5,19 +5,13 @@ use fogbank_audit::oracle::{Halt, Oracle};
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
 use fogbank_store::trace::{
-    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, PublicConfig, Request, RingConfig, Sent,
-    VaultConfig,
+    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, Request, RingConfig, Sent, VaultConfig,
 };
 
-use crate::drive::{Workload, events, nobody, record, record_on_beat, replay, settings};
-
-type Trace = (PublicConfig, Vec<Event>);
+use crate::drive::{Trace, Workload, nobody, recorded, recorded_on_beat, replay, settings};
 
 async fn honest(settings: &RingSettings) -> Trace {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace");
-    record(settings, Workload::Uniform, 60, &path).await;
-    events(&path)
+    recorded(settings, Workload::Uniform, 60).await
 }
 
 /// The rule that the trace breaks.
@@ -26,6 +20,7 @@ fn broken((config, events): &Trace) -> &'static str {
         Ok(_) => "none",
         Err(Halt::Breach(breach)) => breach.rule,
         Err(Halt::Unpredictable { .. }) => "unpredictable",
+        Err(Halt::Unfollowing { .. }) => "unfollowing",
     }
 }
 
@@ -456,12 +451,9 @@ async fn a_trace_without_its_beginning_is_no_breach() {
 
 /// A trace by the beat, with a reply so late now and then that points have to be skipped.
 async fn by_the_beat() -> Trace {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace");
     let millis = std::time::Duration::from_millis;
     let link = Link { round_trip: millis(20), jitter: millis(60), ..Link::instant() };
-    record_on_beat(&settings(200, (4, 5, 3)), (50, 2, 10), link, 80, &path).await;
-    events(&path)
+    recorded_on_beat(&settings(200, (4, 5, 3)), link, 80).await
 }
 
 fn at_mut(event: &mut Event) -> &mut u64 {

@@ -48,10 +48,10 @@ pub fn settings(capacity: u32, (reals, dummies, evict_every): (u16, u16, u16)) -
 }
 
 /// Interval, slack and quantum, in milliseconds.
-pub type Beat = (u64, u64, u64);
+type Beat = (u64, u64, u64);
 
 /// The public configuration of an engine alone.
-pub fn public(
+fn public(
     settings: &RingSettings,
     clock: TraceClock,
     (interval, slack, quantum): Beat,
@@ -85,9 +85,20 @@ pub fn public(
     PublicConfig { clock, engine: EngineConfig::Ring(ring) }
 }
 
-pub fn keys() -> Arc<KeyRing> {
+fn keys() -> Arc<KeyRing> {
     let master = MasterKey::from_bytes(&mut [7; 32]);
     Arc::new(KeyRing::derive(&master, StoreId([3; 16]), &[Salt([1; 16])]).unwrap())
+}
+
+/// The configuration and the events of a trace.
+pub type Trace = (PublicConfig, Vec<Event>);
+
+/// The trace of epochs of `workload`.
+pub async fn recorded(settings: &RingSettings, workload: Workload, epochs: u32) -> Trace {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    record(settings, workload, epochs, &path).await;
+    events(&path)
 }
 
 /// Runs epochs of `workload` and leaves the trace at `path`.
@@ -117,14 +128,15 @@ async fn run(store: Arc<dyn Store>, settings: &RingSettings, workload: Workload,
     }
 }
 
-/// The same by a beat in virtual time, over a link that takes its time.
-pub async fn record_on_beat(
+/// A trace of epochs by a beat of 50, 2 and 10 milliseconds in virtual time, over a link that takes its
+/// time.
+pub async fn recorded_on_beat(
     settings: &RingSettings,
-    beat: Beat,
     link: fogbank_store::Link,
     epochs: u32,
-    path: &Path,
-) {
+) -> Trace {
+    let (folder, beat) = (tempfile::tempdir().unwrap(), (50, 2, 10));
+    let path = &folder.path().join("trace");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(0));
     let config = public(settings, TraceClock::Virtual, beat).encode();
     let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default()).unwrap();
@@ -149,6 +161,7 @@ pub async fn record_on_beat(
     clock.sleep_until(clock.now() + points * beat.0 * 1_000_000).await;
     proxy.close().await.unwrap();
     trace.finish().unwrap();
+    events(path)
 }
 
 fn below(stream: &mut Stream, bound: u32) -> u32 {
@@ -193,8 +206,7 @@ fn writes_of(
     }
 }
 
-/// The configuration and the events of a trace.
-pub fn events(path: &Path) -> (PublicConfig, Vec<Event>) {
+fn events(path: &Path) -> Trace {
     let reader = TraceReader::open(path).unwrap();
     let config = PublicConfig::decode(reader.config()).unwrap();
     (config, reader.map(Result::unwrap).collect())

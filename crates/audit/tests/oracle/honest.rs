@@ -3,14 +3,11 @@
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
 
-use crate::drive::{ALL, events, nobody, record, record_on_beat, replay, settings};
+use crate::drive::{ALL, nobody, recorded, recorded_on_beat, replay, settings};
 
 async fn passes(settings: RingSettings, epochs: u32) {
     for workload in ALL {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace");
-        record(&settings, workload, epochs, &path).await;
-        let (config, events) = events(&path);
+        let (config, events) = recorded(&settings, workload, epochs).await;
         let summary = replay(&config, &events, &mut nobody());
         let summary = summary.unwrap_or_else(|halt| panic!("{workload:?} {settings:?}: {halt}"));
         assert_eq!((summary.epochs, summary.openings), (epochs.into(), 1));
@@ -68,10 +65,7 @@ async fn on_the_beat() {
         for option in 0..4 {
             let (prefetch, xor) = (option & 1 == 1, option & 2 == 2);
             let settings = RingSettings { prefetch, xor, ..settings(200, (4, 5, 3)) };
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("trace");
-            record_on_beat(&settings, (50, 2, 10), link.clone(), 60, &path).await;
-            let (config, events) = events(&path);
+            let (config, events) = recorded_on_beat(&settings, link.clone(), 60).await;
             let summary = replay(&config, &events, &mut nobody());
             let summary = summary.unwrap_or_else(|halt| panic!("link {at} {settings:?}: {halt}"));
             assert!(summary.epochs >= 10, "{summary:?}");

@@ -1,6 +1,7 @@
 //! The report: what the page shows, that it loads nothing, that it believes no label, and that a
 //! history stays out of everything but its picture.
 
+mod configuration;
 mod history;
 mod sample;
 

@@ -103,7 +103,7 @@ pub fn config(leaf_level: u8) -> PublicConfig {
         write_batch: 8,
         interval_ns: 1_000_000,
         slack_ns: 0,
-        quantum_ns: 0,
+        quantum_ns: 250_000,
         reals: 4,
         dummies: 6,
         evict_every: 3,

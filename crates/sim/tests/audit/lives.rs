@@ -41,7 +41,6 @@ fn predicted(scene: &Scene, deaths: &[Option<Death>]) -> Summary {
 }
 
 #[test]
-#[ignore = "the oracle does not follow the sweep of an opening that reads journal records yet"]
 fn every_workload_and_shape() {
     let idle = predicted(&journalled(Workload::Idle, 1), &[None, None]);
     assert_eq!((idle.openings, idle.closings, idle.crashes), (2, 2, 0));
@@ -63,7 +62,6 @@ fn every_workload_and_shape() {
 }
 
 #[test]
-#[ignore = "the oracle does not follow the sweep of an opening that reads journal records yet"]
 fn deaths_at_every_call() {
     assert!(die(1..100) > 60);
 }

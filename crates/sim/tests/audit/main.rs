@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod canaries;
+mod change;
 mod exact;
 mod histories;
+mod joints;
 mod lives;
 mod spoiled;
+mod sweeps;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, audit};

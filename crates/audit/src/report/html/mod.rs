@@ -4,14 +4,15 @@
 //! 2. What was asked beside what the cloud saw.
 //! 3. Where a trace differs from its prediction, if it does.
 //! 4. The checks: figure, bound, power, and what each is for.
-//! 5. What none of this proves.
+//! 5. The public configuration, which all of this is held against.
+//! 6. What none of this proves.
 
 mod checks;
 mod pictures;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
-use super::{Broken, Report, words};
+use super::{Broken, Label, Report, config, words};
 use crate::Verdict;
 
 /// The whole page.
@@ -35,6 +36,7 @@ pub fn html(report: &Report) -> String {
                     (pictures::section(report))
                     @if !report.breaches.is_empty() { (breaches(&report.breaches)) }
                     (checks::section(report))
+                    (configs(report))
                     (limits())
                 }
                 footer { "Written by fogbank " (env!("CARGO_PKG_VERSION")) " from traces alone." }
@@ -87,6 +89,7 @@ fn verdict(report: &Report) -> Markup {
             p.kicker { "Fogbank audit: can the cloud tell what you do?" }
             h1 { (sign(report.verdict())) span { (words::headline(report)) "." } }
             p.lead { (words::verdict(report)) }
+            @for caveat in report.caveats() { p.lead.caveat { strong { "Caveat: " } (caveat) "." } }
         }
         dl.facts {
             (fact("Runs", &words::count(runs.into())))
@@ -117,6 +120,29 @@ fn breaches(breaches: &[Broken]) -> Markup {
                     dl.differs {
                         dt { "Predicted" } dd { code { (breach.expected) } }
                         dt { "Seen" } dd { code { (breach.seen) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The public configuration of every label.
+fn configs(report: &Report) -> Markup {
+    let known = |label: &&Label| label.config.is_some();
+    markup! {
+        @if report.labels.iter().any(|label| known(&label)) {
+            section.limits {
+                h2 { "What is public" }
+                p.prose { "The configuration in the head of the traces: what they are held against." }
+                @for label in report.labels.iter().filter(known) {
+                    details {
+                        summary { strong { (label.name) } }
+                        ul {
+                            @for (subject, what) in label.config.iter().flat_map(config::lines) {
+                                li { strong { (subject) } " " (what) }
+                            }
+                        }
                     }
                 }
             }

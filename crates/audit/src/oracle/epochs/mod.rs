@@ -5,10 +5,15 @@
 //! eviction that falls due only there: the number of accesses is exact at every eviction that shows
 //! anything and at the commit, in between it is a lower bound. What is not shown changes nothing.
 
+mod commit;
+mod further;
+
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{ChunkCells, ChunkSeen, RingConfig};
+use fogbank_store::trace::{ChunkCells, RingConfig};
 
+pub(super) use self::commit::Commit;
+use self::further::Further;
 use super::again::Again;
 use super::buckets::{Buckets, Shape};
 use super::fault::{Step, fault};
@@ -46,17 +51,6 @@ pub(super) struct Epochs {
     journalled: bool,
     pub again: Again,
     latest_ns: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Commit {
-    Images,
-    Barrier,
-    /// With a journal: the vault's turn.
-    Durable,
-    Delete,
-    /// Deletion between two epochs.
-    Collect,
 }
 
 impl Epochs {
@@ -340,262 +334,7 @@ impl Epochs {
     }
 }
 
-/// The commit.
-impl Epochs {
-    /// Images are written.
-    pub fn write(
-        &mut self,
-        writes: &[(ChunkName, ChunkSeen)],
-        at: Nanos,
-        out: &mut dyn Observer,
-    ) -> Step {
-        self.reach_commit(at, out)?;
-        let left = self.reads.images.len() - self.written;
-        let count = left.min(self.config.window_chunks as usize);
-        if self.commit != Commit::Images || count != writes.len() || count == 0 {
-            let expected = format!("{}, {count} of them", self.commit.words());
-            return fault("images-written", expected, format!("{} images", writes.len()));
-        }
-        for (name, seen) in writes {
-            self.write_image(*name, seen, out)?;
-        }
-        Ok(())
-    }
-
-    fn write_image(&mut self, name: ChunkName, seen: &ChunkSeen, out: &mut dyn Observer) -> Step {
-        let version = self.version();
-        let chunk = self.reads.images[self.written];
-        if (name.array.0, name.chunk, name.version) != (self.config.array, chunk, version) {
-            let expected = format!("bucket {chunk} version {version:#x}");
-            return fault("images-written", expected, format!("{name:x?}"));
-        }
-        let slots = u64::from(self.reads.buckets.shape.slots());
-        let bytes = slots * u64::from(self.config.cell_bytes);
-        if seen.bytes != bytes {
-            return fault("cell-size", format!("{bytes} bytes"), format!("{} bytes", seen.bytes));
-        }
-        // Without them replies could not be compared with what was written. Traces may leave out
-        // those of replies only; one of a later opening may not know how long a cell is.
-        let told = seen.fingerprints.len() as u64;
-        if told != slots && (told != 1 || self.opening <= 1) {
-            return fault("cell-size", format!("{slots} cells"), format!("{told} fingerprints"));
-        }
-        self.reads.buckets.write(chunk, version, &seen.fingerprints);
-        self.reads.tally.images += 1;
-        self.written += 1;
-        let fingerprints = &seen.fingerprints[..];
-        out.observe(&Observation::Image { chunk, version, fingerprints });
-        Ok(())
-    }
-
-    /// The version that images are written under.
-    pub(super) fn version(&self) -> u64 {
-        (u64::from(self.opening) << TICK_BITS) | self.tick
-    }
-
-    /// A barrier.
-    pub fn barrier(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
-        self.reach_commit(at, out)?;
-        if self.commit != Commit::Images || self.written < self.reads.images.len() {
-            return fault(self.commit.rule(), self.commit.words(), "a barrier");
-        }
-        self.commit = Commit::Barrier;
-        Ok(())
-    }
-
-    /// Superseded versions are deleted.
-    pub fn delete(&mut self, names: &[ChunkName], at: Nanos, out: &mut dyn Observer) -> Step {
-        let collects = self.config.keep_superseded && self.is_between();
-        if self.commit != Commit::Delete && !collects {
-            return fault("superseded-deleted", self.due().1, "a deletion");
-        }
-        let cause = if collects { self.pace.owners(at)? } else { self.pace.further(at)? };
-        self.check_superseded(names)?;
-        self.reads.superseded.clear();
-        if collects {
-            self.commit = Commit::Collect;
-            return Ok(());
-        }
-        self.departed(at, cause, out)
-    }
-
-    /// Whether `names` are what the images replace, in the order in which it was retired.
-    pub(super) fn check_superseded(&self, names: &[ChunkName]) -> Step {
-        let array = self.config.array;
-        let is = |(name, (chunk, version)): (&ChunkName, &(u32, u64))| {
-            (name.array.0, name.chunk, name.version) == (array, *chunk, *version)
-        };
-        let superseded = &self.reads.superseded;
-        if names.len() == superseded.len() && names.iter().zip(superseded).all(is) {
-            return Ok(());
-        }
-        let expected = format!("{} versions as they were retired", superseded.len());
-        fault("superseded-deleted", expected, format!("{names:x?}"))
-    }
-
-    /// The engine's last message has ended.
-    pub fn message_ended(&mut self) {
-        match self.commit {
-            Commit::Barrier if self.journalled => self.commit = Commit::Durable,
-            Commit::Barrier
-                if !self.config.keep_superseded && !self.reads.superseded.is_empty() =>
-            {
-                self.commit = Commit::Delete;
-            }
-            Commit::Barrier => self.epoch_done(),
-            Commit::Delete if self.reads.superseded.is_empty() => self.epoch_done(),
-            Commit::Collect => self.commit = Commit::Images,
-            Commit::Delete | Commit::Images | Commit::Durable => {}
-        }
-    }
-
-    pub(super) fn epoch_done(&mut self) {
-        self.epoch += 1;
-        self.pace.epoch_done();
-        self.batch = 0;
-        self.written = 0;
-        self.committing = false;
-        self.reads.images.clear();
-        self.commit = Commit::Images;
-    }
-
-    /// A message of the commit leaves; what was not seen of the batches before shows nothing.
-    fn reach_commit(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
-        if self.open {
-            self.end_batch(out)?;
-        }
-        if self.journalled {
-            self.check_complete()?;
-        }
-        while self.batch <= self.config.read_batches {
-            self.pass_batch(out)?;
-        }
-        let first = !std::mem::replace(&mut self.committing, true);
-        if first {
-            self.begin_commit();
-        }
-        let free = first && self.config.interval_ns == 0;
-        if first && !free && self.pace.is_early(at) {
-            let seen = format!("it at {at} ns");
-            return fault("images-written", "nothing of the commit before its time", seen);
-        }
-        let cause = if free { self.pace.owners(at)? } else { self.pace.further(at)? };
-        self.departed(at, cause, out)
-    }
-
-    fn begin_commit(&mut self) {
-        self.reads.images.sort_unstable();
-        self.tick += u64::from(!self.reads.images.is_empty());
-    }
-
-    /// What has to come next, as rule and words, if the epoch is not over.
-    pub fn due(&self) -> (&'static str, &'static str) {
-        match self.batch > self.config.read_batches {
-            true => (self.commit.rule(), self.commit.words()),
-            false => ("blob-order", "the rest of the epoch"),
-        }
-    }
-}
-
-impl Commit {
-    fn rule(self) -> &'static str {
-        match self {
-            Commit::Images => "images-written",
-            Commit::Durable => "commit-order",
-            Commit::Barrier | Commit::Delete | Commit::Collect => "superseded-deleted",
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Commit::Images => "the images of the epoch",
-            Commit::Durable => "the delta or the checkpoint of the epoch",
-            Commit::Barrier | Commit::Delete | Commit::Collect => {
-                "the deletion of what they replace"
-            }
-        }
-    }
-}
-
-/// What may be reached from a batch that shows an eviction which does not fall due in it.
-struct Further {
-    batches: u32,
-    accesses: u64,
-    writes: u64,
-    prefetch: bool,
-    /// Whether the batch may turn out to be a later one.
-    movable: bool,
-    /// Whether the message may turn out to be of the next batch.
-    splittable: bool,
-    epoch: u64,
-    batch: u32,
-    fetched: bool,
-    /// Whether there are paths that were not taken yet.
-    paths: bool,
-}
-
-impl Further {
-    fn of(config: &RingConfig, pace: &Pace, first_window: bool) -> Self {
-        let unsaid = !pace.tells_batches() && !is_journalled(config);
-        Self {
-            batches: config.read_batches,
-            accesses: config.read_batch.into(),
-            writes: config.write_batch.into(),
-            prefetch: config.prefetch,
-            movable: first_window && unsaid,
-            splittable: !first_window && unsaid,
-            epoch: 0,
-            batch: 0,
-            fetched: false,
-            paths: false,
-        }
-    }
-
-    fn at(&mut self, epoch: u64, batch: u32, fetched: bool, paths: bool) {
-        (self.epoch, self.batch, self.fetched, self.paths) = (epoch, batch, fetched, paths);
-    }
-
-    fn reach(&mut self, reads: &mut Reads, out: &mut dyn Observer) -> Step<bool> {
-        if self.batch >= self.batches {
-            return Ok(false);
-        }
-        if self.batch + 1 < self.batches {
-            if self.movable {
-                reads.shift(self.accesses, self.accesses)?;
-                self.batch += 1;
-                let batch = self.epoch * u64::from(self.batches) + u64::from(self.batch);
-                reads.place = Where { epoch: self.epoch, batch };
-            }
-            if self.splittable {
-                reads.split(self.accesses)?;
-                self.batch += 1;
-                (self.movable, self.splittable) = (true, false);
-                return Ok(true);
-            }
-            return Ok(self.movable);
-        }
-        if self.prefetch && !self.fetched {
-            reads.exhaust(out)?;
-            reads.fetch_ahead(self.writes);
-            self.fetched = true;
-            return Ok(reads.anything_due());
-        }
-        let of_writes = (self.movable && reads.shown() == 0)
-            || (self.splittable && reads.shown_by_message() == 0);
-        if of_writes && !self.paths {
-            reads.exhaust(out)?;
-            self.batch = self.batches;
-            reads.begin_writes(self.writes, out);
-            return Ok(reads.anything_due());
-        }
-        Ok(false)
-    }
-}
-
 /// Whether records say where batches begin.
 fn is_journalled(config: &RingConfig) -> bool {
     config.vault.as_ref().is_some_and(|vault| vault.journal.is_some())
 }
-
-/// Versions are (opening, tick).
-const TICK_BITS: u32 = 40;

@@ -1,0 +1,86 @@
+//! Why nothing more may be sent: after a lie, after a failure, and where traces do not join.
+
+use fogbank_store::trace::Request;
+
+use super::fault::{Step, fault};
+use super::joint::{Looked, Stranger};
+use super::{Oracle, Stop};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    No,
+    /// A reply was a lie; `window` if the next window of the message leaves all the same.
+    Lied {
+        window: bool,
+    },
+    Failed,
+    /// A reply was either a lie, or what a process has put whose trace was not given.
+    Strange(Stranger),
+}
+
+impl Oracle {
+    /// A reply was a lie; `window` if the next window of the message leaves all the same.
+    pub(super) fn lied(&mut self, window: bool) {
+        self.summary.lies += 1;
+        if self.silence == Silence::No {
+            self.silence = Silence::Lied { window };
+        }
+    }
+
+    /// A reply was a lie that the proxy does not look for, as it does no harm.
+    pub(super) fn lied_in_vain(&mut self) {
+        self.summary.lies += 1;
+    }
+
+    /// A request has failed.
+    pub(super) fn failed(&mut self) {
+        self.silence = Silence::Failed;
+    }
+
+    /// What a look at the commit record or the journal came to. Whether an epoch has landed, if it is
+    /// what is there.
+    pub(super) fn take_look(&mut self, looked: Looked) -> Option<bool> {
+        match looked {
+            Looked::True { landed } => return Some(landed),
+            Looked::Lie => self.lied(false),
+            Looked::Strange(stranger) => {
+                self.summary.lies += 1;
+                self.silence = Silence::Strange(stranger);
+            }
+        }
+        None
+    }
+
+    /// Holds a request against the silence that is due.
+    pub(super) fn hold_silence(&mut self, request: &Request) -> Result<(), Stop> {
+        let seen = format!("{:?}", request.operation());
+        match (&mut self.silence, request) {
+            (Silence::Lied { window }, Request::ReadCells { .. }) if *window => {
+                *window = false;
+                return Ok(());
+            }
+            (Silence::Failed, _) => fault("silence-after-a-failure", "nothing more", seen)?,
+            (Silence::Strange(stranger), _) => {
+                let stranger = *stranger;
+                if let Some(gap) = self.gap(stranger, request) {
+                    return Err(Stop::Unfollowing(gap));
+                }
+                after_a_lie(seen)?;
+            }
+            _ => after_a_lie(seen)?,
+        }
+        Ok(())
+    }
+
+    /// Why this trace does not follow the one before.
+    fn gap(&self, stranger: Stranger, request: &Request) -> Option<String> {
+        let config = self.config.vault.as_ref()?;
+        let chain = self.chain.as_ref().map(|chain| chain.ended());
+        let ended = chain.or_else(|| self.vault.as_ref().map(|vault| vault.ended()))?;
+        stranger.gap(request, config, ended)
+    }
+}
+
+fn after_a_lie(seen: String) -> Step {
+    fault("silence-after-a-lie", "nothing more", seen)
+}
