@@ -233,6 +233,30 @@ fn a_cut_tail_is_reported_and_any_flipped_bit_is_an_error() {
     assert!(error.contains("has trace format 2; this build reads format 1"), "{error}");
 }
 
+/// Differing tails have differing fingerprints, whatever little differs; nothing else of a cell counts.
+#[test]
+fn a_tail_is_told_by_any_bit_of_it_and_by_no_other() {
+    let cell: Vec<u8> = (0..40).collect();
+    let mut seen = std::collections::HashSet::from([Fingerprints::Tail.of(&cell)]);
+    for bit in 0..8 * cell.len() {
+        let mut other = cell.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        let is_new = seen.insert(Fingerprints::Tail.of(&other));
+        assert_eq!(is_new, bit >= 8 * 24, "bit {bit}");
+    }
+    let counted = |number: u64| {
+        let mut cell = vec![0; 40];
+        cell[24..32].copy_from_slice(&number.to_le_bytes());
+        Fingerprints::Tail.of(&cell)
+    };
+    let both_ends: Vec<u64> = (0..10_000).map(counted).collect();
+    let mut high: Vec<u64> = both_ends.iter().map(|print| print >> 40).collect();
+    high.sort_unstable();
+    high.dedup();
+    assert!(high.len() > 9_900, "the high bits are spread too: {}", high.len());
+    assert_eq!(Fingerprints::Tail.of(b"short"), Fingerprints::Whole.of(b"short"));
+}
+
 /// A million events pass through a reader that holds one block at a time.
 #[test]
 fn a_million_events_in_flat_memory() {

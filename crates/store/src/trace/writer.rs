@@ -21,13 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
 use fogbank_env::Clock;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
     Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED, kind,
     put_call, put_reply,
 };
+use super::fingerprint::Fingerprints;
 use super::wire::{put_bytes, put_varint};
 use crate::{ArrayId, Call, ChunkName, PlaceMap, Reply, Result, StoreError};
 
@@ -52,28 +52,6 @@ impl Default for TraceOptions {
             block_bytes: 64 << 10,
             fingerprints: Fingerprints::Whole,
             reply_fingerprints: true,
-        }
-    }
-}
-
-/// What of a cell is fingerprinted. It should be told in the public configuration, for whoever
-/// compares fingerprints of two traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fingerprints {
-    /// All of it: any two cells that differ look different.
-    #[default]
-    Whole,
-    /// The last 16 bytes, where a sealed cell has its tag: enough to tell sealed cells apart, at a cost
-    /// that does not grow with them. A forgery that leaves the tag as it was does not show.
-    Tail,
-}
-
-impl Fingerprints {
-    /// The fingerprint of `cell`.
-    pub fn of(self, cell: &[u8]) -> u64 {
-        match cell.last_chunk::<TAIL_BYTES>() {
-            Some(tail) if self == Fingerprints::Tail => xxh3_64(tail),
-            _ => xxh3_64(cell),
         }
     }
 }
@@ -417,8 +395,8 @@ impl Cells for Shapes<'_> {
         self.all.get(&(self.cloud, array)).copied()
     }
 
-    fn fingerprint(&self, cell: &[u8]) -> u64 {
-        self.kind.of(cell)
+    fn fingerprints(&self) -> Fingerprints {
+        self.kind
     }
 }
 
@@ -552,4 +530,3 @@ fn left_over_part(path: &Path) -> Option<PathBuf> {
 /// Full blocks on their way to the disk, and memory kept for more.
 const BLOCKS_WAITING_MAX: usize = 64;
 const SCRATCH_KEPT_MAX: usize = 64;
-const TAIL_BYTES: usize = 16;
