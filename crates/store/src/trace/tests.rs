@@ -336,6 +336,59 @@ fn a_few_bytes_cannot_claim_many_cells() {
     assert!(!decode(&reply(1), false));
 }
 
+/// An empty name takes one byte of a block and 24 of memory, and a label may be as long as its block.
+#[test]
+fn names_labels_and_texts_count_like_cells() {
+    use super::decode::Position;
+    use super::encode::{KIND_DONE, KIND_MARK, OUTCOME_CHUNKS};
+    use super::spare::{BLOCK_CELLS_MAX, EVENT_CELLS_MAX, Spare, TEXT_BYTES_A_CELL};
+    let list = |head: &[u8], count: usize, item: &[u8], tail: &[u8]| {
+        let mut bytes = head.to_vec();
+        super::wire::put_varint(&mut bytes, count as u64);
+        bytes.extend(item.repeat(count));
+        bytes.extend(tail);
+        bytes
+    };
+    // A block that may hold so many cells more.
+    let decode = |left: usize, bytes: &[u8]| {
+        let mut spare = Spare::default();
+        spare.begin_block();
+        for claimed in [EVENT_CELLS_MAX, BLOCK_CELLS_MAX - EVENT_CELLS_MAX - left] {
+            spare.begin_event();
+            spare.claim(claimed).unwrap();
+        }
+        let mut position = Position { at: 0, next_id: 1 };
+        super::wire::Bytes(bytes).event(&mut position, &mut spare).is_some()
+    };
+    let lists: [(&str, usize, &[u8], &[u8]); 7] = [
+        ("blobs deleted, each a name and its text", 2, &[9, 0, 0, 0], &[0]),
+        ("chunks deleted", 1, &[5, 0, 0, 0], &[0; 3]),
+        ("chunks read", 1, &[3, 0, 0, 0], &[0; 3]),
+        ("chunks written", 1, &[4, 0, 0, 0], &[0; 5]),
+        ("reads of no cell", 1, &[2, 0, 0, 0], &[0; 4]),
+        ("groups of paths", 1, &[12, 0, 0, 0, 0], &[0]),
+        ("chunks in a reply", 1, &[KIND_DONE, 0, 1, OUTCOME_CHUNKS], &[0]),
+    ];
+    for (what, cost, head, item) in lists {
+        let bytes = list(head, 50, item, &[]);
+        assert!(decode(50 * cost, &bytes), "{what}");
+        assert!(!decode(50 * cost - 1, &bytes), "{what}");
+    }
+    let put = [&[8, 0, 0, 0][..], &[0; 10], &[2]].concat(); // a blob without a name
+    let texts: [(&str, usize, &[u8], &[u8]); 5] = [
+        ("label", 0, &[KIND_MARK, 0, 0], &[]),
+        ("blob got", 0, &[7, 0, 0, 0], &[]),
+        ("blobs listed", 0, &[10, 0, 0, 0], &[]),
+        ("blob put", 0, &[8, 0, 0, 0], &[0; 10]),
+        ("tag beside the name", 1, &put, &[]),
+    ];
+    for (what, before, head, tail) in texts {
+        let bytes = list(head, 50 * TEXT_BYTES_A_CELL, b"a", tail);
+        assert!(decode(before + 51, &bytes), "{what}");
+        assert!(!decode(before + 50, &bytes), "{what}");
+    }
+}
+
 #[test]
 fn a_part_of_another_configuration_is_damage() {
     let folder = tempfile::tempdir().unwrap();
