@@ -18,6 +18,7 @@ use rand_core::Rng;
 use serde_json::json;
 
 use super::{bound, raw};
+use fogbank::apart::check_apart;
 use fogbank::args::{BenchEngineArgs, Engine};
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
@@ -35,6 +36,7 @@ const LOAD_BATCH: usize = 500;
 /// [`Error::CheckFailed`] if a value read is not the one written.
 pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     let Engine::Ring = args.engine;
+    check_apart("--record", args.record.as_deref(), &args.store)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     default_shape(&mut args);
     let bare = open_store(&args.store, &clock).await?;
