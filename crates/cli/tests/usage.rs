@@ -60,7 +60,7 @@ fn what_is_written_for_the_owner_stays_out_of_the_folder_of_the_cloud() {
 }
 
 #[test]
-fn traces_of_other_fingerprints_or_another_format_are_not_compared() {
+fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let ring = RingConfig {
@@ -95,7 +95,15 @@ fn traces_of_other_fingerprints_or_another_format_are_not_compared() {
     let words = refused(folder, &["audit", "--trace", "a=whole", "--trace", "b=tags"]);
     assert!(words.contains("whole has fingerprints of whole cells"), "{words}");
     assert!(words.contains("tags has fingerprints of the tags of cells"), "{words}");
+    let said = || {
+        let output = fogbank(folder, &["audit", "--trace", "a=whole"]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!said().contains("whole has no end"));
     let mut bytes = std::fs::read(folder.join("whole")).unwrap();
+    std::fs::write(folder.join("whole"), &bytes[..bytes.len() - 44]).unwrap();
+    assert!(said().contains("whole has no end"), "{}", said());
     bytes[8] = 1;
     std::fs::write(folder.join("old"), bytes).unwrap();
     let output = fogbank(folder, &["audit", "--trace", "a=old"]);
