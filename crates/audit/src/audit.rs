@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader, Truncation};
+use fogbank_store::trace::{
+    Event, Fingerprinting, PublicConfig, TraceError, TraceReader, Truncation,
+};
 
 use crate::distinguish::{self, Extractor, Run};
 use crate::oracle::{Halt, Oracle, Refused, Summary};
@@ -67,6 +69,21 @@ pub enum AuditError {
         path: PathBuf,
         /// The first one.
         first: PathBuf,
+    },
+    /// Fingerprints of traces are held against each other, which were not taken in the same way.
+    #[error(
+        "{path} and {first} cannot be audited together: {first} has {expected}, {path} has {found}; \
+         record both with the same build"
+    )]
+    OtherFingerprints {
+        /// Which trace.
+        path: PathBuf,
+        /// The first one.
+        first: PathBuf,
+        /// How fingerprints were taken in the first.
+        expected: Fingerprinting,
+        /// How in this one.
+        found: Fingerprinting,
     },
     /// The oracle does not follow this configuration.
     #[error(transparent)]
@@ -159,8 +176,8 @@ fn alike(first: &Path, second: &Path) -> std::io::Result<bool> {
 pub struct Auditing {
     options: Options,
     levels: Levels,
-    /// That of the first trace, and which that was.
-    config: Option<(PublicConfig, PathBuf)>,
+    /// Those of the first trace, and which that was.
+    config: Option<(PublicConfig, Fingerprinting, PathBuf)>,
     report: Report,
     runs: Vec<Run>,
     digests: Vec<RunDigest>,
@@ -185,7 +202,7 @@ impl Auditing {
     /// [`AuditError`]; what a trace shows is never an error.
     pub fn hear(&mut self, run: &Given, subject: &str) -> Result<(), AuditError> {
         self.check_heads(run)?;
-        let Some((config, _)) = &self.config else { return Err(AuditError::Nothing) };
+        let Some((config, ..)) = &self.config else { return Err(AuditError::Nothing) };
         let number = self.runs.len() as u64;
         let Heard { battery, replay, windows, seen, cut } =
             hear(run, (number, subject), config, &self.options)?;
@@ -208,7 +225,7 @@ impl Auditing {
         self.report
     }
 
-    /// All traces have to be of one configuration.
+    /// All traces have to be of one configuration, and their fingerprints of one kind.
     fn check_heads(&mut self, run: &Given) -> Result<(), AuditError> {
         if run.traces.is_empty() {
             return Err(AuditError::Nothing);
@@ -217,13 +234,18 @@ impl Auditing {
             let reader = TraceReader::open(path)?;
             let config = PublicConfig::decode(reader.config())
                 .map_err(|reason| AuditError::Config { path: path.clone(), reason })?;
-            match &self.config {
-                None => self.config = Some((config, path.clone())),
-                Some((common, _)) if *common == config => {}
-                Some((_, first)) => {
-                    let first = first.clone();
-                    return Err(AuditError::OtherConfig { path: path.clone(), first });
-                }
+            let found = reader.fingerprinting();
+            let Some((common, expected, first)) = &self.config else {
+                self.config = Some((config, found, path.clone()));
+                continue;
+            };
+            let (path, first) = (path.clone(), first.clone());
+            if *common != config {
+                return Err(AuditError::OtherConfig { path, first });
+            }
+            if *expected != found {
+                let expected = *expected;
+                return Err(AuditError::OtherFingerprints { path, first, expected, found });
             }
         }
         Ok(())

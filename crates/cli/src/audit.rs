@@ -121,6 +121,7 @@ fn blame(error: AuditError) -> Error {
         AuditError::Trace(_) | AuditError::History(_) => Error::CannotUse(words),
         AuditError::Config { .. }
         | AuditError::OtherConfig { .. }
+        | AuditError::OtherFingerprints { .. }
         | AuditError::Same { .. }
         | AuditError::Unfollowing { .. }
         | AuditError::Refused(_)

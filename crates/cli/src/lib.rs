@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apart;
 pub mod args;
 pub mod backup;
 pub mod config;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::looks::Looks;
 use bytesize::ByteSize;
+use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{Metrics, Nanos};
@@ -25,8 +26,10 @@ const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 /// By blame, see [`Error`].
 pub async fn run(args: ServeArgs) -> Result<()> {
     log_to_standard_error();
-    let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
     let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
+    check_apart("--record", args.record.as_deref(), &place.store_url())?;
+    check_apart("--history", args.history.as_deref(), &place.store_url())?;
+    let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let looks = Looks::start(&args, &metrics)?;

@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use fogbank_env::SystemClock;
-use fogbank_store::trace::{TraceOptions, TraceWriter};
+use fogbank_store::trace::{
+    EngineConfig, Fingerprints, PublicConfig, RingConfig, TraceClock, TraceOptions, TraceWriter,
+};
 
 fn fogbank(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
@@ -36,6 +38,78 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8(help.stdout).unwrap().contains("Exit codes"));
     assert_eq!(fogbank(folder, &["--version"]).status.code(), Some(0));
+}
+
+/// The address would be refused too, but later: no server is left running if the folder is not.
+#[test]
+fn what_is_written_for_the_owner_stays_out_of_the_folder_of_the_cloud() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let is_refused = |args: &[&str]| {
+        let words = refused(folder, args);
+        assert!(words.contains("the folder of the cloud"), "{args:?}: {words}");
+        assert!(std::fs::read_dir(folder).unwrap().next().is_none(), "{args:?} left something");
+    };
+    for flag in ["--record", "--history"] {
+        is_refused(&["serve", "--listen", "nowhere", "--data", "d", flag, "d/cloud/new"]);
+        let store = ["--store", "file://c", flag, "c/new"];
+        is_refused(&[&["serve", "--listen", "nowhere"][..], &store].concat());
+    }
+    let bench = ["bench", "engine", "--store", "file://c", "--capacity", "10", "--seconds", "0"];
+    is_refused(&[&bench[..], &["--record", "x/../c/trace"]].concat());
+}
+
+#[test]
+fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let ring = RingConfig {
+        capacity: 8,
+        value_bytes: 16,
+        read_batches: 1,
+        read_batch: 1,
+        write_batch: 1,
+        interval_ns: 0,
+        slack_ns: 0,
+        quantum_ns: 0,
+        reals: 4,
+        dummies: 6,
+        evict_every: 3,
+        leaf_level: 1,
+        cached_levels: 0,
+        array: 0,
+        cell_bytes: 40,
+        window_cells: 100,
+        window_chunks: 10,
+        epoch_buffer: true,
+        prefetch: true,
+        xor: false,
+        keep_superseded: false,
+        vault: None,
+    };
+    let head = PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) }.encode();
+    trace(folder, "whole", &head);
+    let options = TraceOptions { fingerprints: Fingerprints::Tail, ..TraceOptions::default() };
+    let clock = Arc::new(SystemClock::new());
+    drop(TraceWriter::create(folder.join("tags"), &head, clock, options).unwrap());
+    let words = refused(folder, &["audit", "--trace", "a=whole", "--trace", "b=tags"]);
+    assert!(words.contains("whole has fingerprints of whole cells"), "{words}");
+    assert!(words.contains("tags has fingerprints of the tags of cells"), "{words}");
+    let said = || {
+        let output = fogbank(folder, &["audit", "--trace", "a=whole"]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!said().contains("whole has no end"));
+    let mut bytes = std::fs::read(folder.join("whole")).unwrap();
+    std::fs::write(folder.join("whole"), &bytes[..bytes.len() - 44]).unwrap();
+    assert!(said().contains("whole has no end"), "{}", said());
+    bytes[8] = 1;
+    std::fs::write(folder.join("old"), bytes).unwrap();
+    let output = fogbank(folder, &["audit", "--trace", "a=old"]);
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(74), "{words}");
+    assert!(words.contains("old has trace format 1; this build reads format 2"), "{words}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod decode;
 mod encode;
 mod event;
 mod exchange;
+mod fingerprint;
 mod public;
 mod reader;
 mod spare;
@@ -24,9 +25,10 @@ pub use event::{
     Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
 };
 pub use exchange::{Exchange, Exchanges};
+pub use fingerprint::{Fingerprinting, Fingerprints};
 pub use public::{EngineConfig, JournalConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
 pub use reader::{TraceError, TraceReader, Truncation};
-pub use writer::{Fingerprints, TraceOptions, TraceSummary, TraceWriter};
+pub use writer::{TraceOptions, TraceSummary, TraceWriter};
 
 /// The fingerprint of a blob in a trace, and of a cell that is fingerprinted whole: xxh3, 64 bits.
 ///

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::driver::{Driver, LOAD_BATCH, Measured, default_shape};
 use super::{bound, raw};
+use fogbank::apart::check_apart;
 use fogbank::args::{BenchEngineArgs, Engine};
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
@@ -26,6 +27,7 @@ use fogbank::{Error, Result, open_store};
 /// [`Error::CheckFailed`] if a value read is not the one written.
 pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     let Engine::Ring = args.engine;
+    check_apart("--record", args.record.as_deref(), &args.store)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     default_shape(&mut args.shape);
     let bare = open_store(&args.store, &clock).await?;

@@ -1,12 +1,13 @@
 //! Bytes of a trace as events: the mirror of `encode.rs`.
 //!
-//! Any byte may be wrong: `None` says so, and memory is reserved only for what is really there.
+//! Any byte may be wrong: `None` says so. Memory is reserved only for what is really there, and for
+//! no more than an event may hold (`spare.rs`).
 
 use super::encode::*;
 use super::event::{
     Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
 };
-use super::spare::Spare;
+use super::spare::{Spare, TEXT_BYTES_A_CELL};
 use super::wire::{Bytes, NO_NAME};
 use crate::{ArrayId, ArrayShape, ChunkName};
 
@@ -28,7 +29,7 @@ impl Bytes<'_> {
                 let id = position.next_id.checked_sub(self.varint()?)?;
                 Event::Done(Done { id, at, outcome: self.outcome(spare)? })
             }
-            KIND_MARK => Event::Mark(Mark { at, number: self.varint()?, label: self.text()? }),
+            KIND_MARK => Event::Mark(Mark { at, number: self.varint()?, label: self.text(spare)? }),
             KIND_CLIENT_REQUEST => Event::ClientRequest(self.client(at)?),
             KIND_CLIENT_REPLY => Event::ClientReply(self.client(at)?),
             operation => {
@@ -59,38 +60,51 @@ impl Bytes<'_> {
             },
             1 => Request::DropArray { array: self.array()? },
             2 => Request::ReadCells { reads: self.reads(spare)? },
-            3 => Request::ReadChunks { chunks: self.names()? },
+            3 => Request::ReadChunks { chunks: self.names(spare)? },
             4 => Request::WriteChunks { writes: self.writes(spare)? },
-            5 => Request::DeleteChunks { chunks: self.names()? },
+            5 => Request::DeleteChunks { chunks: self.names(spare)? },
             6 => Request::ListChunks { array: self.array()? },
-            7 => Request::BlobGet { name: self.text()? },
+            7 => Request::BlobGet { name: self.text(spare)? },
             8 => Request::BlobPut {
-                name: self.text()?,
+                name: self.text(spare)?,
                 bytes: self.varint()?,
                 fingerprint: self.u64()?,
                 condition: match self.byte()? {
                     0 => Condition::Always,
                     1 => Condition::IfAbsent,
-                    2 => Condition::IfUnchanged(self.text()?),
+                    2 => Condition::IfUnchanged(self.text(spare)?),
                     _ => return None,
                 },
             },
             9 => {
-                let count = self.count(1)?;
+                let count = self.claimed(1, spare)?;
                 Request::BlobDelete {
-                    names: (0..count).map(|_| self.text()).collect::<Option<_>>()?,
+                    names: (0..count).map(|_| self.text(spare)).collect::<Option<_>>()?,
                 }
             }
-            10 => Request::BlobList { prefix: self.text()? },
+            10 => Request::BlobList { prefix: self.text(spare)? },
             11 => Request::Barrier,
             12 => {
                 let reads = self.reads(spare)?;
-                let count = self.count(1)?;
+                let count = self.claimed(1, spare)?;
                 let end = |_| self.varint()?.try_into().ok();
                 Request::ReadXor { reads, groups: (0..count).map(end).collect::<Option<_>>()? }
             }
             _ => return None,
         })
+    }
+
+    /// A number of items, which the event may still hold.
+    fn claimed(&mut self, item_bytes: usize, spare: &mut Spare) -> Option<usize> {
+        let count = self.count(item_bytes)?;
+        spare.claim(count)?;
+        Some(count)
+    }
+
+    fn text(&mut self, spare: &mut Spare) -> Option<String> {
+        let length = self.count(1)?;
+        spare.claim(1 + length / TEXT_BYTES_A_CELL)?;
+        String::from_utf8(self.take(length)?.to_vec()).ok()
     }
 
     fn array(&mut self) -> Option<ArrayId> {
@@ -102,20 +116,21 @@ impl Bytes<'_> {
         let mut reads = spare.reads.pop().unwrap_or_default();
         for _ in 0..count {
             let chunk = self.name(&mut last)?;
-            let cells = self.cells(spare.cells.pop().unwrap_or_default())?;
-            spare.claim(cells.len())?;
+            let most = spare.left();
+            let cells = self.cells(spare.cells.pop().unwrap_or_default(), most)?;
+            spare.claim(cells.len().max(1))?;
             reads.push(ChunkCells { chunk, cells });
         }
         Some(reads)
     }
 
-    fn names(&mut self) -> Option<Vec<ChunkName>> {
-        let (count, mut last) = (self.count(3)?, NO_NAME);
+    fn names(&mut self, spare: &mut Spare) -> Option<Vec<ChunkName>> {
+        let (count, mut last) = (self.claimed(3, spare)?, NO_NAME);
         (0..count).map(|_| self.name(&mut last)).collect()
     }
 
     fn writes(&mut self, spare: &mut Spare) -> Option<Vec<(ChunkName, ChunkSeen)>> {
-        let (count, mut last) = (self.count(5)?, NO_NAME);
+        let (count, mut last) = (self.claimed(5, spare)?, NO_NAME);
         let mut writes = spare.writes.pop().unwrap_or_default();
         for _ in 0..count {
             writes.push((self.name(&mut last)?, self.seen(spare)?));
@@ -143,7 +158,7 @@ impl Bytes<'_> {
             OUTCOME_CELLS => Outcome::Cells(self.cells_seen(false, spare)?),
             OUTCOME_CELLS_ALIKE => Outcome::Cells(self.cells_seen(true, spare)?),
             OUTCOME_CHUNKS => {
-                let count = self.count(1)?;
+                let count = self.claimed(1, spare)?;
                 let mut chunks = Vec::with_capacity(count);
                 for _ in 0..count {
                     chunks.push(match self.byte()? {

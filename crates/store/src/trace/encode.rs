@@ -5,6 +5,7 @@
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::fingerprint::Fingerprints;
 use super::wire::{NO_NAME, put_bytes, put_cells, put_name, put_varint};
 use crate::{
     ArrayId, Call, Cell, CellReads, ChunkName, Operation, PutCondition, PutOutcome, Reply,
@@ -15,8 +16,8 @@ use crate::{
 pub(super) trait Cells: Sync {
     /// Bytes of a cell, if it saw the array made.
     fn cell_bytes(&self, array: ArrayId) -> Option<usize>;
-    /// The fingerprint of a cell.
-    fn fingerprint(&self, cell: &[u8]) -> u64;
+    /// What of a cell is fingerprinted.
+    fn fingerprints(&self) -> Fingerprints;
 }
 
 /// The arguments of `call`.
@@ -85,13 +86,20 @@ fn put_seen(out: &mut Vec<u8>, data: &[u8], cell_bytes: Option<usize>, shapes: &
     put_varint(out, data.len() as u64);
     let known = cell_bytes.filter(|&cell| !data.is_empty() && data.len().is_multiple_of(cell));
     let cell_bytes = known.unwrap_or(data.len()).max(1);
-    put_varint(out, (data.len() / cell_bytes).max(1) as u64);
+    let count = (data.len() / cell_bytes).max(1);
+    put_varint(out, count as u64);
+    let room = put_room(out, count);
     if data.is_empty() {
-        out.extend_from_slice(&shapes.fingerprint(data).to_le_bytes());
+        room.copy_from_slice(&shapes.fingerprints().of(data).to_le_bytes());
     }
-    for cell in data.chunks_exact(cell_bytes) {
-        out.extend_from_slice(&shapes.fingerprint(cell).to_le_bytes());
-    }
+    shapes.fingerprints().write(data.chunks_exact(cell_bytes), room);
+}
+
+/// Room at the end of `out` for so many fingerprints.
+fn put_room(out: &mut Vec<u8>, count: usize) -> &mut [u8] {
+    let start = out.len();
+    out.resize(start + count * 8, 0);
+    &mut out[start..]
 }
 
 /// What came back from a call, which asked for `chunks` if it was a read of whole chunks.
@@ -148,27 +156,45 @@ pub(super) fn put_reply(
 
 /// Cells are the many: a length once if all are alike, else one each.
 fn put_cells_seen(out: &mut Vec<u8>, cells: &[Cell], shapes: Option<&impl Cells>) {
-    let length = |cell: &Cell| match cell {
-        Cell::Bytes(bytes) => Some(bytes.len()),
-        Cell::NotWritten => None,
-    };
+    let length = |cell: &Cell| bytes_of(cell).map(<[u8]>::len);
     let common = cells.first().and_then(length);
     let alike = common.is_some() && cells.iter().all(|cell| length(cell) == common);
     out.push(if alike { OUTCOME_CELLS_ALIKE } else { OUTCOME_CELLS });
     out.push(u8::from(shapes.is_some()));
     put_varint(out, cells.len() as u64);
+    let fingerprints = shapes.map(Cells::fingerprints);
     if alike {
-        put_varint(out, common.unwrap_or_default() as u64);
+        let common = common.unwrap_or_default();
+        put_varint(out, common as u64);
+        if let Some(fingerprints) = fingerprints {
+            write_each(put_room(out, cells.len()), cells, common * cells.len(), fingerprints);
+        }
+        return;
     }
-    let bytes = shapes.map_or(0, |_| cells.iter().filter_map(length).sum());
-    put_each(out, cells, bytes, |out, _, cell| {
-        if !alike {
-            put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
+    for cell in cells {
+        put_varint(out, length(cell).map_or(0, |bytes| bytes as u64 + 1));
+        if let (Some(bytes), Some(fingerprints)) = (bytes_of(cell), fingerprints) {
+            out.extend_from_slice(&fingerprints.of(bytes).to_le_bytes());
         }
-        if let (Cell::Bytes(bytes), Some(shapes)) = (cell, shapes) {
-            out.extend_from_slice(&shapes.fingerprint(bytes).to_le_bytes());
-        }
-    });
+    }
+}
+
+fn bytes_of(cell: &Cell) -> Option<&[u8]> {
+    match cell {
+        Cell::Bytes(bytes) => Some(bytes),
+        Cell::NotWritten => None,
+    }
+}
+
+/// Writes the fingerprints of `cells`, all of which are there and of `bytes` in all, to `room`; on all
+/// cores where these are many.
+fn write_each(room: &mut [u8], cells: &[Cell], bytes: usize, fingerprints: Fingerprints) {
+    if bytes < PARALLEL_BYTES_MIN {
+        fingerprints.write(cells.iter().filter_map(bytes_of), room);
+        return;
+    }
+    let runs = cells.par_chunks(RUN_CELLS).zip(room.par_chunks_mut(RUN_CELLS * 8));
+    runs.for_each(|(cells, room)| fingerprints.write(cells.iter().filter_map(bytes_of), room));
 }
 
 /// Appends every item; on all cores where there are many bytes to fingerprint. The result is the
@@ -200,6 +226,8 @@ fn put_each<T: Sync>(
 
 /// Fingerprinting less than this is done before another thread has woken.
 const PARALLEL_BYTES_MIN: usize = 1 << 20;
+/// Cells that a thread fingerprints at once.
+const RUN_CELLS: usize = 256;
 
 /// The kind of the event of a request.
 pub(super) fn kind(operation: Operation) -> u8 {

@@ -1,7 +1,8 @@
 //! Reading a trace: one block in memory at a time, through all its files.
 //!
-//! A tail cut short is what a crash leaves: the events before it are handed out and the cut is
-//! reported. Anything else that is not as it was written is an error, and ends the reading.
+//! A trace cut short is what a crash leaves: within a block, or between two and then without its end.
+//! The events before are handed out and the cut is reported. Anything else that is not as it was
+//! written is an error, and ends the reading.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FORMAT, FileHead, HeadError};
 use super::decode::Position;
 use super::event::Event;
+use super::fingerprint::{Fingerprinting, Fingerprints};
 use super::spare::Spare;
 use super::wire::Bytes;
 use super::writer::part_path;
@@ -28,9 +30,12 @@ pub enum TraceError {
     /// The file is no trace.
     #[error("{0} is no trace")]
     NotATrace(PathBuf),
-    /// A later build wrote it.
-    #[error("{path} has trace format {found}; this build reads format {FORMAT}")]
-    Newer {
+    /// Another build wrote it.
+    #[error(
+        "{path} has trace format {found}; this build reads format {FORMAT}: record again, or read it \
+         with the build that wrote it"
+    )]
+    OtherFormat {
         /// Which file.
         path: PathBuf,
         /// Its format.
@@ -55,7 +60,8 @@ pub struct Truncation {
     pub path: PathBuf,
     /// How many bytes of it are whole.
     pub offset: u64,
-    /// How many bytes of a block cut short follow.
+    /// How many bytes of a block cut short follow; 0 if it was cut between two blocks, so that only
+    /// its end is missing, or whole blocks and their files too.
     pub bytes: u64,
 }
 
@@ -63,6 +69,7 @@ pub struct Truncation {
 #[derive(Debug)]
 pub struct TraceReader {
     path: PathBuf,
+    fingerprinting: Fingerprinting,
     config: Vec<u8>,
     part: u32,
     file: Option<BufReader<File>>,
@@ -84,6 +91,7 @@ impl TraceReader {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let mut reader = Self {
             path: path.as_ref().to_owned(),
+            fingerprinting: Fingerprinting { cells: Fingerprints::Whole, replies: true },
             config: Vec::new(),
             part: 0,
             file: None,
@@ -106,6 +114,11 @@ impl TraceReader {
     /// The public configuration that the trace was written under.
     pub fn config(&self) -> &[u8] {
         &self.config
+    }
+
+    /// Which fingerprints of cells are in the trace.
+    pub fn fingerprinting(&self) -> Fingerprinting {
+        self.fingerprinting
     }
 
     /// Where the trace was cut short, if it was; known once the last event is read.
@@ -150,7 +163,9 @@ impl TraceReader {
             if got == 0 {
                 match self.next_file()? {
                     true => continue,
-                    false => return Ok(false),
+                    // The head of the next file may have been cut.
+                    false if self.truncated.is_some() => return Ok(false),
+                    false => return self.cut(0),
                 }
             }
             if got < head.len() {
@@ -172,6 +187,9 @@ impl TraceReader {
             if head_read.number != self.next_block || head_read.first_id != self.position.next_id {
                 return Err(self.corrupt("a block is missing before this one"));
             }
+            if head_read.is_end {
+                return self.end(file);
+            }
             self.file = Some(file);
             self.offset += BLOCK_HEAD_BYTES as u64 + wanted;
             self.next_block += 1;
@@ -181,6 +199,15 @@ impl TraceReader {
             self.read = 0;
             return Ok(true);
         }
+    }
+
+    /// The end was read: nothing may follow it.
+    fn end(&mut self, mut file: BufReader<File>) -> Result<bool, TraceError> {
+        let followed = fill(&mut file, &mut [0]).map_err(|error| self.io(error))? > 0;
+        if followed || part_path(&self.path, self.part + 1).exists() {
+            return Err(self.corrupt("the trace goes on after its end"));
+        }
+        Ok(false)
     }
 
     /// Goes on to the next file, if there is one.
@@ -217,10 +244,18 @@ impl TraceReader {
             Ok(decoded) if self.part > 0 && decoded.config != self.config => {
                 return Err(self.corrupt("the file has another configuration than the first"));
             }
-            Ok(decoded) => self.config = decoded.config,
+            Ok(decoded) if self.part > 0 && decoded.fingerprinting != self.fingerprinting => {
+                return Err(self.corrupt("the file has other fingerprints than the first"));
+            }
+            Ok(decoded) => {
+                self.fingerprinting = decoded.fingerprinting;
+                self.config = decoded.config;
+            }
             Err(HeadError::Short) => return self.cut(head.len() as u64),
             Err(HeadError::NotATrace) => return Err(TraceError::NotATrace(path)),
-            Err(HeadError::Newer(found)) => return Err(TraceError::Newer { path, found }),
+            Err(HeadError::OtherFormat(found)) => {
+                return Err(TraceError::OtherFormat { path, found });
+            }
             Err(HeadError::Corrupt) => return Err(self.corrupt("the check of the head fails")),
         }
         self.offset = head.len() as u64;
@@ -228,7 +263,7 @@ impl TraceReader {
         Ok(true)
     }
 
-    /// Notes that the trace ends within a block, which only its last file may.
+    /// Notes that the trace ends without its end, which only its last file may.
     fn cut(&mut self, bytes: u64) -> Result<bool, TraceError> {
         if part_path(&self.path, self.part + 1).exists() {
             return Err(self.corrupt("the file ends within a block, and another follows"));

@@ -15,8 +15,9 @@ pub(super) struct Spare {
     budget: Budget,
 }
 
-/// Cells that may still be decoded. Some take no byte of their own: without a bound a few damaged or
-/// hostile bytes would fill the memory.
+/// What may still be decoded, counted in cells: any item of a list is one, and so is a text and every
+/// 32 bytes of it. Some cells take no byte of their own, and an empty name takes one and becomes 24:
+/// without a bound a few damaged or hostile bytes would fill the memory.
 #[derive(Debug, Default)]
 struct Budget {
     event: usize,
@@ -39,6 +40,11 @@ impl Spare {
         self.budget.event = self.budget.event.checked_sub(cells)?;
         self.budget.block = self.budget.block.checked_sub(cells)?;
         Some(())
+    }
+
+    /// How many cells the event may still hold.
+    pub fn left(&self) -> usize {
+        self.budget.event.min(self.budget.block)
     }
 
     /// Takes the lists of `event`.
@@ -87,3 +93,5 @@ const KEPT_MAX: usize = 1 << 13;
 pub(super) const EVENT_CELLS_MAX: usize = 1 << 22;
 /// Cells of a block. Honest ones have at most 16 a byte, and a block little more than 2^16 bytes.
 pub(super) const BLOCK_CELLS_MAX: usize = 1 << 23;
+/// Bytes of a text that count as one cell.
+pub(super) const TEXT_BYTES_A_CELL: usize = 32;

@@ -178,8 +178,12 @@ async fn goes_on_in_further_files_and_misses_none() {
     let again = TraceWriter::create(&path, b"", clock(), TraceOptions::default());
     assert!(again.is_err(), "an older trace is never overwritten");
     std::fs::remove_file(folder.path().join("trace.3")).unwrap();
-    let (read, end) = numbers(&path); // the gap looks like the end: nothing after it is believed
+    let (read, end) = numbers(&path); // nothing after the gap is believed
     assert!(read.len() < 500 && end.is_none());
+    let mut reader = TraceReader::open(&path).unwrap();
+    reader.by_ref().for_each(drop);
+    let cut = reader.truncated().unwrap();
+    assert_eq!((&cut.path, cut.bytes), (&folder.path().join("trace.2"), 0));
     std::fs::rename(folder.path().join("trace.4"), folder.path().join("trace.3")).unwrap();
     assert!(matches!(numbers(&path).1, Some(TraceError::Corrupt { .. })));
 }
@@ -195,24 +199,27 @@ fn a_cut_tail_is_reported_and_any_flipped_bit_is_an_error() {
     drop(trace);
     let whole = std::fs::read(&path).unwrap();
     let damaged = folder.path().join("damaged");
-    let mut cuts = 0;
+    let (mut cuts, mut between_blocks) = (0, 0);
     for length in 0..whole.len() {
         std::fs::write(&damaged, &whole[..length]).unwrap();
         match TraceReader::open(&damaged) {
             Ok(mut reader) => {
                 let read: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
-                assert!(read.len() < 30);
-                if let Some(cut) = reader.truncated() {
-                    assert_eq!(cut.offset + cut.bytes, length as u64);
-                    cuts += 1;
-                }
+                assert!(read.len() < 30 || whole.len() - length <= END_BYTES);
+                let cut = reader.truncated().unwrap_or_else(|| panic!("cut at {length} unnoticed"));
+                assert_eq!(cut.offset + cut.bytes, length as u64);
+                cuts += 1;
+                between_blocks += u32::from(cut.bytes == 0);
             }
             Err(error) => {
                 assert!(matches!(error, TraceError::Corrupt { .. } | TraceError::NotATrace(_)))
             }
         }
     }
-    assert!(cuts > whole.len() / 2);
+    assert!(cuts > whole.len() / 2 && between_blocks > 3);
+    std::fs::write(&damaged, &whole).unwrap();
+    let mut reader = TraceReader::open(&damaged).unwrap();
+    assert_eq!((reader.by_ref().count(), reader.truncated()), (30, None));
     for at in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
@@ -226,11 +233,89 @@ fn a_cut_tail_is_reported_and_any_flipped_bit_is_an_error() {
         };
         assert!(failed, "the flipped bit at byte {at} went unnoticed");
     }
-    let mut newer = whole;
-    newer[8] = 2;
-    std::fs::write(&damaged, &newer).unwrap();
-    let error = TraceReader::open(&damaged).unwrap_err().to_string();
-    assert!(error.contains("has trace format 2; this build reads format 1"), "{error}");
+    for other in [1, 3] {
+        let mut bytes = whole.clone();
+        bytes[8] = other;
+        std::fs::write(&damaged, &bytes).unwrap();
+        let error = TraceReader::open(&damaged).unwrap_err().to_string();
+        let words = format!("has trace format {other}; this build reads format 2: record again");
+        assert!(error.contains(&words), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_recorded_after_the_end_nor_believed_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions::default());
+    trace.mark("mark", 0).unwrap();
+    let summary = trace.finish().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    assert_eq!(summary.bytes, whole.len() as u64);
+    let refused = trace.mark("mark", 1).unwrap_err().to_string();
+    assert!(refused.contains("the trace was ended"), "{refused}");
+    assert_eq!(trace.finish().unwrap(), summary, "there is one end");
+    drop(trace);
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    let (head, end) = whole.split_at(whole.len() - END_BYTES);
+    let (_, block) = head.split_at(head.len() - END_BYTES - "..............mark".len());
+    for more in [&[0][..], block, end] {
+        std::fs::write(&path, [&whole, more].concat()).unwrap();
+        let (read, error) = numbers(&path);
+        assert!(matches!(error, Some(TraceError::Corrupt { .. })), "{error:?}");
+        assert_eq!(read, [0]);
+    }
+    std::fs::write(&path, &whole).unwrap();
+    std::fs::write(folder.path().join("trace.1"), "more").unwrap();
+    assert!(matches!(numbers(&path).1, Some(TraceError::Corrupt { .. })));
+}
+
+#[test]
+fn the_head_says_which_fingerprints_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = [Fingerprints::Whole, Fingerprints::Tail];
+    let all = kinds.into_iter().flat_map(|cells| [true, false].map(|replies| (cells, replies)));
+    for (number, (cells, replies)) in all.enumerate() {
+        let path = folder.path().join(number.to_string());
+        let options = TraceOptions {
+            fingerprints: cells,
+            reply_fingerprints: replies,
+            file_bytes: 1,
+            block_bytes: 1,
+        };
+        let trace = begun(&path, options);
+        (0..3).for_each(|number| trace.mark("m", number).unwrap());
+        drop(trace);
+        let reader = TraceReader::open(&path).unwrap();
+        assert_eq!(reader.fingerprinting(), Fingerprinting { cells, replies });
+    }
+    std::fs::copy(folder.path().join("3.1"), folder.path().join("0.1")).unwrap();
+    let (_, error) = numbers(&folder.path().join("0"));
+    assert!(matches!(error, Some(TraceError::Corrupt { .. })), "{error:?}");
+}
+
+/// Differing tails have differing fingerprints, whatever little differs; nothing else of a cell counts.
+#[test]
+fn a_tail_is_told_by_any_bit_of_it_and_by_no_other() {
+    let cell: Vec<u8> = (0..40).collect();
+    let mut seen = std::collections::HashSet::from([Fingerprints::Tail.of(&cell)]);
+    for bit in 0..8 * cell.len() {
+        let mut other = cell.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        let is_new = seen.insert(Fingerprints::Tail.of(&other));
+        assert_eq!(is_new, bit >= 8 * 24, "bit {bit}");
+    }
+    let counted = |number: u64| {
+        let mut cell = vec![0; 40];
+        cell[24..32].copy_from_slice(&number.to_le_bytes());
+        Fingerprints::Tail.of(&cell)
+    };
+    let both_ends: Vec<u64> = (0..10_000).map(counted).collect();
+    let mut high: Vec<u64> = both_ends.iter().map(|print| print >> 40).collect();
+    high.sort_unstable();
+    high.dedup();
+    assert!(high.len() > 9_900, "the high bits are spread too: {}", high.len());
+    assert_eq!(Fingerprints::Tail.of(b"short"), Fingerprints::Whole.of(b"short"));
 }
 
 /// A million events pass through a reader that holds one block at a time.
@@ -310,6 +395,59 @@ fn a_few_bytes_cannot_claim_many_cells() {
         assert!(decode(&reply(EVENT_CELLS_MAX), false));
     }
     assert!(!decode(&reply(1), false));
+}
+
+/// An empty name takes one byte of a block and 24 of memory, and a label may be as long as its block.
+#[test]
+fn names_labels_and_texts_count_like_cells() {
+    use super::decode::Position;
+    use super::encode::{KIND_DONE, KIND_MARK, OUTCOME_CHUNKS};
+    use super::spare::{BLOCK_CELLS_MAX, EVENT_CELLS_MAX, Spare, TEXT_BYTES_A_CELL};
+    let list = |head: &[u8], count: usize, item: &[u8], tail: &[u8]| {
+        let mut bytes = head.to_vec();
+        super::wire::put_varint(&mut bytes, count as u64);
+        bytes.extend(item.repeat(count));
+        bytes.extend(tail);
+        bytes
+    };
+    // A block that may hold so many cells more.
+    let decode = |left: usize, bytes: &[u8]| {
+        let mut spare = Spare::default();
+        spare.begin_block();
+        for claimed in [EVENT_CELLS_MAX, BLOCK_CELLS_MAX - EVENT_CELLS_MAX - left] {
+            spare.begin_event();
+            spare.claim(claimed).unwrap();
+        }
+        let mut position = Position { at: 0, next_id: 1 };
+        super::wire::Bytes(bytes).event(&mut position, &mut spare).is_some()
+    };
+    let lists: [(&str, usize, &[u8], &[u8]); 7] = [
+        ("blobs deleted, each a name and its text", 2, &[9, 0, 0, 0], &[0]),
+        ("chunks deleted", 1, &[5, 0, 0, 0], &[0; 3]),
+        ("chunks read", 1, &[3, 0, 0, 0], &[0; 3]),
+        ("chunks written", 1, &[4, 0, 0, 0], &[0; 5]),
+        ("reads of no cell", 1, &[2, 0, 0, 0], &[0; 4]),
+        ("groups of paths", 1, &[12, 0, 0, 0, 0], &[0]),
+        ("chunks in a reply", 1, &[KIND_DONE, 0, 1, OUTCOME_CHUNKS], &[0]),
+    ];
+    for (what, cost, head, item) in lists {
+        let bytes = list(head, 50, item, &[]);
+        assert!(decode(50 * cost, &bytes), "{what}");
+        assert!(!decode(50 * cost - 1, &bytes), "{what}");
+    }
+    let put = [&[8, 0, 0, 0][..], &[0; 10], &[2]].concat(); // a blob without a name
+    let texts: [(&str, usize, &[u8], &[u8]); 5] = [
+        ("label", 0, &[KIND_MARK, 0, 0], &[]),
+        ("blob got", 0, &[7, 0, 0, 0], &[]),
+        ("blobs listed", 0, &[10, 0, 0, 0], &[]),
+        ("blob put", 0, &[8, 0, 0, 0], &[0; 10]),
+        ("tag beside the name", 1, &put, &[]),
+    ];
+    for (what, before, head, tail) in texts {
+        let bytes = list(head, 50 * TEXT_BYTES_A_CELL, b"a", tail);
+        assert!(decode(before + 51, &bytes), "{what}");
+        assert!(!decode(before + 50, &bytes), "{what}");
+    }
 }
 
 #[test]
@@ -480,6 +618,9 @@ fn any_call() -> impl Strategy<Value = AnyCall> {
         prop::collection::vec(".{0,20}", 0..5).prop_map(AnyCall::Blobs),
     ]
 }
+
+/// The block that ends a trace.
+const END_BYTES: usize = super::block::BLOCK_HEAD_BYTES;
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())

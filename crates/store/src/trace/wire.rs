@@ -110,11 +110,6 @@ impl<'a> Bytes<'a> {
         (count.checked_mul(item_bytes)? <= self.0.len()).then_some(count)
     }
 
-    pub(super) fn text(&mut self) -> Option<String> {
-        let length = self.count(1)?;
-        String::from_utf8(self.take(length)?.to_vec()).ok()
-    }
-
     pub(super) fn name(&mut self, last: &mut ChunkName) -> Option<ChunkName> {
         let array = i64::from(last.array.0).checked_add(unzigzag(self.varint()?))?;
         let chunk = i64::from(last.chunk).checked_add(unzigzag(self.varint()?))?;
@@ -124,12 +119,11 @@ impl<'a> Bytes<'a> {
         Some(*last)
     }
 
-    /// Cells of one chunk, into `cells`, which is empty.
-    pub(super) fn cells(&mut self, mut cells: Vec<u16>) -> Option<Vec<u16>> {
+    /// Cells of one chunk, `most` at most, into `cells`, which is empty.
+    pub(super) fn cells(&mut self, mut cells: Vec<u16>, most: usize) -> Option<Vec<u16>> {
         let head = self.varint()?;
-        let count = usize::try_from(head / 4)
-            .ok()
-            .filter(|&count| count <= self.0.len() * 8 + (1 << 16))?;
+        let fits = |count: &usize| *count <= most.min(self.0.len() * 8 + (1 << 16));
+        let count = usize::try_from(head / 4).ok().filter(fits)?;
         if count == 0 {
             return (head == 0).then_some(cells);
         }

@@ -8,6 +8,9 @@
 //!    and a recorder that falls behind is said aloud and counted ([`TraceSummary::waits`]).
 //! 4. The thread seals the block, begins a new file when the last is full, and writes.
 //!
+//! 5. The end is a block of its own. After it nothing is recorded, and without it a reader knows that
+//!    something is missing.
+//!
 //! An error of the disk is kept: from then on nothing is recorded, so nothing is forwarded either.
 
 use std::fs::{File, OpenOptions};
@@ -21,13 +24,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
 use fogbank_env::Clock;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
     Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED, kind,
     put_call, put_reply,
 };
+use super::fingerprint::{Fingerprinting, Fingerprints};
 use super::wire::{put_bytes, put_varint};
 use crate::{ArrayId, Call, ChunkName, PlaceMap, Reply, Result, StoreError};
 
@@ -56,28 +59,6 @@ impl Default for TraceOptions {
     }
 }
 
-/// What of a cell is fingerprinted. It should be told in the public configuration, for whoever
-/// compares fingerprints of two traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fingerprints {
-    /// All of it: any two cells that differ look different.
-    #[default]
-    Whole,
-    /// The last 16 bytes, where a sealed cell has its tag: enough to tell sealed cells apart, at a cost
-    /// that does not grow with them. A forgery that leaves the tag as it was does not show.
-    Tail,
-}
-
-impl Fingerprints {
-    /// The fingerprint of `cell`.
-    pub fn of(self, cell: &[u8]) -> u64 {
-        match cell.last_chunk::<TAIL_BYTES>() {
-            Some(tail) if self == Fingerprints::Tail => xxh3_64(tail),
-            _ => xxh3_64(cell),
-        }
-    }
-}
-
 /// What became of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSummary {
@@ -91,8 +72,8 @@ pub struct TraceSummary {
     pub waits: u64,
 }
 
-/// A trace being written; clones write to the same one. What is left is written, and the thread
-/// ends, when the last clone is dropped.
+/// A trace being written; clones write to the same one. What is left is written, with the end of the
+/// trace, and the thread ends, when the last clone is dropped.
 #[derive(Clone)]
 pub struct TraceWriter(Arc<Shared>);
 
@@ -117,6 +98,8 @@ struct OpenBlock {
     next_id: u64,
     base: u64,
     last: u64,
+    /// Whether the end of the trace was written.
+    ended: bool,
     /// `None` once the writer is being dropped.
     thread: Option<SyncSender<Message>>,
 }
@@ -167,6 +150,10 @@ impl TraceWriter {
         let counts = Arc::new(Counts::default());
         let mut files = Files {
             path: path.as_ref().to_owned(),
+            fingerprinting: Fingerprinting {
+                cells: options.fingerprints,
+                replies: options.reply_fingerprints,
+            },
             config: config.to_owned(),
             part: 0,
             file: None,
@@ -187,6 +174,7 @@ impl TraceWriter {
             next_id: 0,
             base: now,
             last: now,
+            ended: false,
             thread: Some(sender),
         };
         Ok(Self(Arc::new(Shared {
@@ -231,7 +219,8 @@ impl TraceWriter {
         self.wait_for_thread(false)
     }
 
-    /// Waits until everything recorded before is on the disk, and says how much that is.
+    /// Ends the trace: nothing can be recorded any more. Waits until it is on the disk, and says how
+    /// much it is.
     pub fn finish(&self) -> Result<TraceSummary> {
         self.wait_for_thread(true)?;
         let counts = &self.0.counts;
@@ -304,6 +293,9 @@ impl TraceWriter {
         self.check()?;
         let shared = &*self.0;
         let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.ended {
+            return Err(StoreError::Caller("the trace was ended".into()));
+        }
         let now = shared.clock.now().max(open.last);
         let id = open.next_id;
         let mut bytes = std::mem::take(&mut open.bytes);
@@ -326,7 +318,7 @@ impl TraceWriter {
         let next = next.get_or_insert_with(Vec::new);
         next.clear();
         next.resize(BLOCK_HEAD_BYTES, 0);
-        let message = open.take_block(std::mem::take(next));
+        let message = open.take_block(std::mem::take(next), false);
         self.send(open, message)
     }
 
@@ -347,13 +339,17 @@ impl TraceWriter {
         sent.map_err(|()| StoreError::Caller("the trace's thread has ended".into()))
     }
 
-    fn wait_for_thread(&self, durable: bool) -> Result<()> {
+    fn wait_for_thread(&self, to_end: bool) -> Result<()> {
         let (done, wait) = sync_channel(1);
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.events > 0 {
             self.close_block(&mut open)?;
         }
-        self.send(&open, Message::Flush { durable, done })?;
+        if to_end && !open.ended {
+            let end = open.take_block(Vec::new(), true);
+            self.send(&open, end)?;
+        }
+        self.send(&open, Message::Flush { durable: to_end, done })?;
         drop(open);
         let _ = wait.recv(); // a thread that ended left its failure behind
         self.check()
@@ -388,10 +384,13 @@ impl TraceWriter {
 }
 
 impl OpenBlock {
-    /// The events gathered, as a message; `next` is where the following ones go.
-    fn take_block(&mut self, next: Vec<u8>) -> Message {
+    /// The events gathered, as a message; `next` is where the following ones go. The end of the trace
+    /// is a block without events.
+    fn take_block(&mut self, next: Vec<u8>, is_end: bool) -> Message {
         let bytes = std::mem::replace(&mut self.bytes, next);
+        self.ended = is_end;
         let head = BlockHead {
+            is_end,
             body_bytes: (bytes.len() - BLOCK_HEAD_BYTES) as u32,
             events: self.events,
             number: self.number,
@@ -417,8 +416,8 @@ impl Cells for Shapes<'_> {
         self.all.get(&(self.cloud, array)).copied()
     }
 
-    fn fingerprint(&self, cell: &[u8]) -> u64 {
-        self.kind.of(cell)
+    fn fingerprints(&self) -> Fingerprints {
+        self.kind
     }
 }
 
@@ -426,9 +425,13 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = open.thread.take()
-            && open.events > 0
+            && !open.ended
         {
-            let _ = thread.send(open.take_block(Vec::new())); // fails only if the thread has ended
+            let room = || vec![0; BLOCK_HEAD_BYTES];
+            if open.events > 0 {
+                let _ = thread.send(open.take_block(room(), false)); // it may have ended
+            }
+            let _ = thread.send(open.take_block(room(), true));
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -439,6 +442,7 @@ impl Drop for Shared {
 /// The files of a trace, owned by the thread.
 struct Files {
     path: PathBuf,
+    fingerprinting: Fingerprinting,
     config: Vec<u8>,
     part: u32,
     file: Option<File>,
@@ -479,7 +483,7 @@ impl Files {
         if self.counts.failed.load(Ordering::Acquire) {
             return Ok(()); // after a gap nothing more is worth writing
         }
-        if self.bytes > self.bytes_max {
+        if self.bytes > self.bytes_max && !head.is_end {
             self.part += 1;
             self.begin(head.number)?;
         }
@@ -494,7 +498,13 @@ impl Files {
 
     /// Begins the file of this part.
     fn begin(&mut self, first_block: u64) -> io::Result<()> {
-        let head = FileHead { part: self.part, first_block, config: self.config.clone() }.encode();
+        let head = FileHead {
+            part: self.part,
+            first_block,
+            fingerprinting: self.fingerprinting,
+            config: self.config.clone(),
+        };
+        let head = head.encode();
         let path = part_path(&self.path, self.part);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(&head)?;
@@ -552,4 +562,3 @@ fn left_over_part(path: &Path) -> Option<PathBuf> {
 /// Full blocks on their way to the disk, and memory kept for more.
 const BLOCKS_WAITING_MAX: usize = 64;
 const SCRATCH_KEPT_MAX: usize = 64;
-const TAIL_BYTES: usize = 16;
