@@ -19,13 +19,15 @@ use std::sync::Arc;
 use fogbank_durable::{
     FileRegister, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
 };
-use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{Scanned, Section};
 use fogbank_seal::KeyRing;
+use fogbank_store::trace::TraceClock;
 use fogbank_store::{Paced, Store, StoreError};
 use fogbank_txn::{Closed, Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
+use crate::apart::check_apart;
 use crate::args::ShapeArgs;
 use crate::backup::MARKER;
 use crate::config::StoreConfig;
@@ -188,11 +190,12 @@ impl OpenOptions {
     pub async fn open(self) -> Result<Opened> {
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         if let Some(store) = self.on.clone() {
-            let lock = lock_trusted_side(&self.place.trusted())?;
+            let lock = self.lock(&clock).await?;
             return self.open_on(store, lock, clock).await;
         }
         self.place.check_sides()?;
-        let lock = lock_trusted_side(&self.place.trusted())?;
+        check_apart("record", self.record.as_deref(), &self.place.store_url())?;
+        let lock = self.lock(&clock).await?;
         let bare = open_store(&self.place.store_url(), &clock).await?;
         self.open_on(bare, lock, clock).await
     }
@@ -200,7 +203,7 @@ impl OpenOptions {
     async fn open_on(
         self,
         bare: Arc<dyn Store>,
-        lock: File,
+        lock: Arc<File>,
         clock: Arc<dyn Clock>,
     ) -> Result<Opened> {
         let claimed = Vault::claimed_config(&*bare).await?;
@@ -210,12 +213,13 @@ impl OpenOptions {
             None => StoreConfig::derive(&self.shape, bare.xor().is_some())?,
         };
         config.agree(&self.shape)?;
-        let (store, recording) = Recording::start(self.record.as_deref(), bare, &config, &clock)?;
+        let head = config.public(TraceClock::Real)?;
+        let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
         let (vault, recovered) =
-            self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
+            self.vault((store.clone(), &lock), claimed.is_some(), &config, &randomness).await?;
         check_claim(claimed.as_deref(), &vault)?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let engine = engine(store, keys, &config, &randomness, &recovered).await?;
@@ -248,8 +252,8 @@ impl OpenOptions {
                 trusted.join(file).display()
             )));
         }
-        let lock = lock_trusted_side(&trusted)?;
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let lock = self.lock(&clock).await?;
         let url = self.place.store_url();
         let store = open_store(&url, &clock).await?;
         if Vault::claimed_config(&*store).await?.is_some() {
@@ -261,14 +265,34 @@ impl OpenOptions {
         File::create(&marker)
             .and_then(|file| file.sync_all())
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
-        Ok(Ground { store, register: self.register(), clock, trusted, _lock: lock })
+        Ok(Ground { store, register: self.register(&lock), clock, trusted, _lock: lock })
     }
 
-    fn register(&self) -> Arc<dyn Register> {
+    fn register(&self, lock: &Arc<File>) -> Arc<dyn Register> {
         if self.place.in_memory() {
             return Arc::new(MemoryRegister::default());
         }
-        Arc::new(FileRegister::new(&self.place.trusted().join("register")))
+        let file = FileRegister::new(&self.place.trusted().join("register"));
+        Arc::new(file.holding(lock.clone()))
+    }
+
+    /// Takes the lock of the trusted side. Whoever dropped a store without closing it still ends an
+    /// epoch or two: a moment's patience.
+    async fn lock(&self, clock: &Arc<dyn Clock>) -> Result<Arc<File>> {
+        let until = clock.now() + LOCK_PATIENCE_NANOS;
+        loop {
+            match lock_trusted_side(&self.place.trusted())? {
+                Some(lock) => return Ok(Arc::new(lock)),
+                None if clock.now() >= until => {
+                    return Err(Error::CannotUse(format!(
+                        "another fogbank process is using {}; stop it first, or choose another \
+                         --data",
+                        self.place.trusted().display()
+                    )));
+                }
+                None => clock.sleep_until(clock.now() + LOCK_LOOK_NANOS).await,
+            }
+        }
     }
 
     /// Outside the recorder, so that the trace is what leaves and nothing stands behind it.
@@ -289,12 +313,12 @@ impl OpenOptions {
 
     async fn vault(
         &self,
-        store: Arc<dyn Store>,
+        (store, lock): (Arc<dyn Store>, &Arc<File>),
         exists: bool,
         config: &StoreConfig,
         randomness: &Randomness,
     ) -> Result<(Vault, Recovered)> {
-        let (trusted, register) = (self.place.trusted(), self.register());
+        let (trusted, register) = (self.place.trusted(), self.register(lock));
         let mut stream = randomness.stream(Purpose::MasterKey);
         let may_create = !exists && register.read().await?.is_none();
         let master = fogbank_seal::load_or_create(&trusted.join("key"), &mut stream, may_create)
@@ -320,7 +344,7 @@ pub(crate) struct Ground {
     pub register: Arc<dyn Register>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 impl Ground {
@@ -382,7 +406,7 @@ pub struct Opened {
     metrics: Metrics,
     recording: Option<Recording>,
     recovered: Recovery,
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 impl Opened {
@@ -436,7 +460,7 @@ pub struct Resting {
     keeping: Keeping,
     config: StoreConfig,
     recording: Option<Recording>,
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 impl Resting {
@@ -493,8 +517,13 @@ fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
     Err(fogbank_durable::Error::CloudLied(Suspicion::Config).into())
 }
 
-/// Makes the folder of the trusted side and takes its lock for as long as the file is held.
-fn lock_trusted_side(folder: &Path) -> Result<File> {
+/// How long an opening waits for the lock of the trusted side, and how often it looks.
+const LOCK_PATIENCE_NANOS: Nanos = 2_000_000_000;
+const LOCK_LOOK_NANOS: Nanos = 20_000_000;
+
+/// Makes the folder of the trusted side and takes its lock for as long as the file is held; `None` if
+/// somebody else has it.
+fn lock_trusted_side(folder: &Path) -> Result<Option<File>> {
     let fault = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", folder.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fault)?;
     let mut options = FileOptions::new();
@@ -502,11 +531,8 @@ fn lock_trusted_side(folder: &Path) -> Result<File> {
     let file =
         options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(fault)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::CannotUse(format!(
-            "another fogbank process is using {}; stop it first, or choose another --data",
-            folder.display()
-        ))),
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(e)) => Err(fault(e)),
     }
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::trace::{Fingerprints, TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::trace::{EngineConfig, Fingerprints, PublicConfig, TraceOptions, TraceWriter};
 use fogbank_store::{ArrayId, Recorded, Store};
 
-use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 
 /// A trace being written.
@@ -21,22 +20,27 @@ pub struct Recording {
 
 impl Recording {
     /// Wraps `store` so that everything it sees goes to the trace at `path`, if one is asked for.
+    /// `head` is its public configuration.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is a file at `path` already, or none can be made.
     pub fn start(
         path: Option<&Path>,
         store: Arc<dyn Store>,
-        config: &StoreConfig,
+        head: &PublicConfig,
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<dyn Store>, Option<Self>)> {
         let Some(path) = path else { return Ok((store, None)) };
-        let head = config.public(TraceClock::Real)?.encode();
-        let options = TraceOptions { fingerprints: Fingerprints::Tail, ..TraceOptions::default() };
-        let writer = TraceWriter::create(path, &head, clock.clone(), options)
+        let EngineConfig::Ring(ring) = &head.engine;
+        let options = TraceOptions {
+            fingerprints: Fingerprints::Tail,
+            // On a grid there is time for it; back to back it would cost throughput.
+            flush_requests: ring.interval_ns > 0,
+            ..TraceOptions::default()
+        };
+        let writer = TraceWriter::create(path, &head.encode(), clock.clone(), options)
             .map_err(|e| cannot_record(path, &e))?;
-        let array = ArrayId(config.ring_settings().array.into());
-        writer.knows_array(0, array, config.cell_bytes());
+        writer.knows_array(0, ArrayId(ring.array), ring.cell_bytes as usize);
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
         Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
     }

@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use fogbank_env::compute;
@@ -25,6 +25,8 @@ use crate::{Error, Register, RegisterValue, Result};
 pub struct FileRegister {
     path: PathBuf,
     open: Mutex<Option<Open>>,
+    /// Held for as long as anybody may write: a vault outlives the handle that opened it.
+    _lock: Option<Arc<File>>,
 }
 
 /// The file, kept open, and what it holds.
@@ -42,7 +44,12 @@ const HEAD_BYTES: usize = 8 + 8;
 impl FileRegister {
     /// The register kept in the file at `path`, which need not exist yet.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), open: Mutex::default() }
+        Self { path: path.to_owned(), open: Mutex::default(), _lock: None }
+    }
+
+    /// Keeps `lock`, which keeps other processes away, until nobody uses the register any more.
+    pub fn holding(self, lock: Arc<File>) -> Self {
+        Self { _lock: Some(lock), ..self }
     }
 
     fn fault(&self, reason: impl ToString) -> Error {

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use fogbank_env::{Clock, Randomness, SystemClock};
-use fogbank_oram::ring::RingEngine;
+use fogbank_oram::ring::{Pace, RingEngine};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::Store;
+use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 use serde_json::json;
 
 use super::driver::{Driver, LOAD_BATCH, Measured, default_shape};
@@ -32,9 +33,6 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     default_shape(&mut args.shape);
     let bare = open_store(&args.store, &clock).await?;
     let config = StoreConfig::derive(&args.shape, bare.xor().is_some())?;
-    let (store, recording) = Recording::start(args.record.as_deref(), bare, &config, &clock)?;
-    let witness = Arc::new(raw::Witness::new(store));
-    let store: Arc<dyn Store> = witness.clone();
     let randomness = Randomness::repeatable(args.seed);
     let mut settings = config.ring_settings();
     settings.epoch_buffer = !args.no_epoch_buffer;
@@ -42,6 +40,12 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     (settings.log_epochs, settings.keep_superseded) = (false, false);
     // The load needs write batches even where the epochs measured have none.
     settings.shape.write_batch = config.write_batch.max(LOAD_BATCH);
+    let (interval, slack, quantum) = Default::default();
+    let ring = settings.public(Pace { interval, slack, quantum }, None)?;
+    let head = PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) };
+    let (store, recording) = Recording::start(args.record.as_deref(), bare, &head, &clock)?;
+    let witness = Arc::new(raw::Witness::new(store));
+    let store: Arc<dyn Store> = witness.clone();
     let engine = RingEngine::create(store, keys()?, settings, &randomness).await?;
     let mut driver = Driver::new(engine, None, &config, (&clock, &randomness));
     eprintln!("loading {} records", config.capacity);

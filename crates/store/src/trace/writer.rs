@@ -46,6 +46,9 @@ pub struct TraceOptions {
     pub fingerprints: Fingerprints,
     /// Whether cells in replies are fingerprinted too. Those written always are.
     pub reply_fingerprints: bool,
+    /// Whether every request is with the operating system before it is forwarded: then the trace of a
+    /// process that was killed lacks nothing that the cloud was asked.
+    pub flush_requests: bool,
 }
 
 impl Default for TraceOptions {
@@ -55,6 +58,7 @@ impl Default for TraceOptions {
             block_bytes: 64 << 10,
             fingerprints: Fingerprints::Whole,
             reply_fingerprints: true,
+            flush_requests: false,
         }
     }
 }
@@ -246,6 +250,9 @@ impl TraceWriter {
             open.next_id += 1;
         });
         self.give_back(body);
+        if self.0.options.flush_requests {
+            self.flush()?;
+        }
         id
     }
 
