@@ -8,13 +8,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use fogbank_durable::{FileRegister, MemoryRegister, Register, RegisterValue};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
-use fogbank_store::{Delay, Fault, Faulty, Link, MemoryStore, Store};
+use fogbank_store::{Call, Delay, Fault, Faulty, Link, MemoryStore, Store};
 use fogbank_txn::View;
 use serde_json::json;
 
@@ -27,6 +27,8 @@ use fogbank::{Error, Key, OpenOptions, Opened, Place, Result};
 
 /// Bumps that are timed.
 const BUMPS: u32 = 50;
+/// Batches that the epoch journals before it is cut off.
+const CUT_BATCH: u32 = 4;
 /// Programs that fill the store submit so many records at once.
 const FILL: u32 = 50;
 
@@ -184,10 +186,17 @@ async fn recovery(
     folder: &Path,
 ) -> Result<Recovered> {
     let cloud = Arc::new(MemoryStore::new());
-    let cut = Arc::new(AtomicBool::new(false));
     let breaks = Arc::new(Faulty::new(cloud.clone()));
-    let is_cut = cut.clone();
-    breaks.on_call(move |_, _| is_cut.load(Ordering::Relaxed).then_some(Fault::Before));
+    let (armed, appended) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
+    let is_armed = armed.clone();
+    breaks.on_call(move |call, _| {
+        if !is_armed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let appends = matches!(call, Call::BlobPut(name, ..) if name.starts_with("journal/"));
+        let appended = appended.fetch_add(appends.into(), Ordering::Relaxed);
+        (appended >= CUT_BATCH).then_some(Fault::Before)
+    });
     let place = Place::local(folder.join("proxy"));
     let shape = ShapeArgs { interval_ms: Some(0), ..args.shape.clone() };
     let open = |store: Arc<dyn Store>| {
@@ -198,11 +207,12 @@ async fn recovery(
     let keys = config.capacity;
     eprintln!("filling a proxy with {keys} keys");
     fill(&opened, keys, config.write_batch as u32).await?;
+    // The last epoch before a full checkpoint.
     let every = config.vault_settings()?.full_every;
-    while (opened.proxy().epoch() + 2) % every != 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    while opened.proxy().epoch() % every != every - 1 {
+        tokio::task::yield_now().await;
     }
-    cut.store(true, Ordering::Relaxed);
+    armed.store(true, Ordering::Relaxed);
     opened.proxy().stopped().await;
     drop(opened);
     let started = clock.now();

@@ -79,8 +79,8 @@ impl RingEngine {
         self.check_room(requests.is_some())?;
         self.begin()?;
         let result = match requests {
-            Some(requests) => self.read_paths_of(&requests, 0).await.map(drop),
-            None => self.write_slots(Vec::new()).await,
+            Some(requests) => self.read_paths_of(&requests, 0, None).await.map(drop),
+            None => self.write_slots(Vec::new(), None).await,
         };
         self.finish(result)
     }

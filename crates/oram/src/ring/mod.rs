@@ -151,17 +151,16 @@ impl RingEngine {
         // 1. Pad to the fixed size; a random order.
         let blocks: Vec<u32> = addresses.iter().map(|address| address.0).collect();
         let requests = self.planner.pad_and_shuffle(&blocks, self.settings.shape.read_batch);
-        // 2. What is about to be read is journalled before it is read.
-        if let Some(journal) = &mut self.journal {
-            journal.append(&journal::read_record(&requests)).await?;
-        }
-        self.read_paths_of(&requests, addresses.len()).await
+        // 2. What is about to be read is journalled before it is read, and while it is planned.
+        let record = self.journal.is_some().then(|| journal::read_record(&requests));
+        self.read_paths_of(&requests, addresses.len(), record).await
     }
 
     async fn read_paths_of(
         &mut self,
         requests: &[Request],
         replies: usize,
+        mut record: Option<Vec<u8>>,
     ) -> Result<Vec<Option<Bytes>>> {
         let mut values = vec![None; replies];
         let mut found = Vec::with_capacity(replies);
@@ -173,7 +172,8 @@ impl RingEngine {
             log.begin_reads(requests.len());
         }
         while !rest.is_empty() {
-            let planned = compute(|| self.plan_until_rewrite(rest, &mut found));
+            let plan = |engine: &mut Self| engine.plan_until_rewrite(rest, &mut found);
+            let planned = self.journalled(record.take(), plan).await?;
             rest = &rest[planned..];
             // 4. One message; every cell of the reply verifies before anything is used.
             self.fetch().await?;
@@ -184,19 +184,62 @@ impl RingEngine {
     }
 
     async fn write_padded(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
-        if let Some(journal) = &mut self.journal {
-            journal.append(&journal::write_record(self.settings.shape.read_batch)).await?;
-        }
-        self.write_slots(writes).await
+        let record = || journal::write_record(self.settings.shape.read_batch);
+        let record = self.journal.is_some().then(record);
+        self.write_slots(writes, record).await
     }
 
-    async fn write_slots(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
+    async fn write_slots(
+        &mut self,
+        writes: Vec<(Address, Option<Bytes>)>,
+        mut record: Option<Vec<u8>>,
+    ) -> Result<()> {
         let mut writes = writes.into_iter();
-        let slots = self.settings.shape.write_batch;
+        let mut left = self.settings.shape.write_batch;
         if let Some(log) = &mut self.log {
-            log.begin_writes(slots);
+            log.begin_writes(left);
         }
-        for _ in 0..self.planner.canary.write_slots(slots, writes.len()) {
+        left = self.planner.canary.write_slots(left, writes.len());
+        loop {
+            let plan = |engine: &mut Self| engine.plan_writes_until_rewrite(left, &mut writes);
+            left -= self.journalled(record.take(), plan).await?;
+            // 3. One message for all evictions of the batch.
+            self.fetch().await?;
+            self.write_through().await?;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Plans while the record is on its way to the journal, if there is one. What was planned leaves
+    /// only when both are done.
+    async fn journalled<T>(
+        &mut self,
+        record: Option<Vec<u8>>,
+        plan: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T> {
+        let Some(record) = record else { return Ok(compute(|| plan(self))) };
+        let mut journal = self.journal.take();
+        let append = async {
+            match &mut journal {
+                Some(journal) => journal.append(&record).await,
+                None => Ok(()),
+            }
+        };
+        let (appended, planned) = tokio::join!(biased; append, async { compute(|| plan(self)) });
+        self.journal = journal;
+        appended.map(|()| planned)
+    }
+
+    /// Plans at most `most` write slots: all of them, or without the epoch's buffer up to the first
+    /// rewrite. Returns how many.
+    fn plan_writes_until_rewrite(
+        &mut self,
+        most: usize,
+        writes: &mut impl Iterator<Item = (Address, Option<Bytes>)>,
+    ) -> usize {
+        for slot in 0..most {
             // 1. A block goes to the stash under a fresh leaf; its old copy is stale.
             let write = writes.next();
             let block = write.as_ref().map_or(mark::DUMMY, |(address, _)| address.0);
@@ -212,12 +255,10 @@ impl RingEngine {
             // 2. Real or padding, it counts; the eviction may fall due.
             self.planner.count_access();
             if !self.settings.epoch_buffer && !self.planner.images.is_empty() {
-                self.fetch().await?;
-                self.write_through().await?;
+                return slot + 1;
             }
         }
-        // 3. One message for all evictions of the batch.
-        self.fetch().await
+        most
     }
 
     /// Plans requests in turn: all of them, or without the epoch's buffer up to the first rewrite.
