@@ -27,6 +27,7 @@ audit: setup ## can any two workloads be told apart? 15 minutes, or ARGS="ACCESS
 
 bench: setup ## the engine's figures on this machine
 	./scripts/bench-engine.sh
+	./scripts/bench-recovery.sh
 
 fuzz: setup ## fuzz for FOGBANK_FUZZ_SECONDS (default 600) a target
 	FOGBANK_FUZZ_SECONDS=$${FOGBANK_FUZZ_SECONDS:-600} $(CARGO) test -p fogbank-sim --release --test fuzz

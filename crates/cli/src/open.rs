@@ -376,7 +376,7 @@ async fn engine(
 /// Says how far the recovery is; nothing if there is hardly anything to do.
 fn tell(recovered: &Recovered, done: usize, of: usize) {
     let (epochs, batches) = (recovered.deltas.len(), recovered.journal.len());
-    if done == 0 && batches > 0 {
+    if done == 0 && batches + epochs > 0 {
         tracing::info!(
             "the store was not closed: replaying {epochs} epochs, repeating {batches} batches"
         );

@@ -3,6 +3,7 @@
 //! The port is bound before the store is opened, so a port that is taken changes nothing; the store
 //! is closed after the last answer has left, so what was acknowledged is kept.
 
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
 
 fn log_to_standard_error() {
     let level = tracing_subscriber::filter::LevelFilter::INFO;
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
+    log.with_ansi(std::io::stderr().is_terminal()).init();
 }
 
 fn listen_settings(args: &ServeArgs) -> Result<Settings> {
@@ -159,6 +161,13 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
             "  traffic       back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
             config.cells_per_epoch() * config.cell_bytes() as f64 / 1e6
         ),
+    }
+    if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
+        println!(
+            "  warning       other machines can reach {address}{}: give --password-file, --tls-cert \
+             and --tls-key, or listen on 127.0.0.1",
+            if args.password_file.is_none() { " without a password" } else { " in clear" }
+        );
     }
     let (host, port) = (address.ip(), address.port());
     let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
