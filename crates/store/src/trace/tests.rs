@@ -282,6 +282,7 @@ fn the_head_says_which_fingerprints_there_are() {
             reply_fingerprints: replies,
             file_bytes: 1,
             block_bytes: 1,
+            flush_requests: false,
         };
         let trace = begun(&path, options);
         (0..3).for_each(|number| trace.mark("m", number).unwrap());
@@ -641,4 +642,25 @@ fn numbers(path: &Path) -> (Vec<u64>, Option<TraceError>) {
         }
     }
     (numbers, None)
+}
+
+/// Whoever is killed in the middle of a call leaves a trace in which the call stands.
+#[tokio::test]
+async fn a_request_is_in_the_file_before_it_is_forwarded() {
+    let folder = tempfile::tempdir().unwrap();
+    for (flush_requests, expected) in [(true, 2), (false, 0)] {
+        let path = folder.path().join(flush_requests.to_string());
+        let trace = begun(&path, TraceOptions { flush_requests, ..TraceOptions::default() });
+        let (seen, file) = (Arc::new(std::sync::Mutex::new(0)), path.clone());
+        let (watch, store) = (seen.clone(), crate::Faulty::new(MemoryStore::new()));
+        store.on_call(move |_, _| {
+            let events = TraceReader::open(&file).unwrap().map_while(Result::ok);
+            *watch.lock().unwrap() = events.filter(|event| matches!(event, Event::Sent(_))).count();
+            None
+        });
+        let store = Recorded::new(store, trace.clone());
+        store.barrier().await.unwrap();
+        store.barrier().await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), expected, "{flush_requests}");
+    }
 }
