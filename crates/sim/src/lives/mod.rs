@@ -10,9 +10,13 @@
 //! commit, as far as that got.
 
 mod bank;
+mod meeting;
+mod pausing;
 mod stopping;
 mod world;
 
+pub use meeting::{Ground, Meeting, Met, meet};
+pub use pausing::Hold;
 pub use stopping::{How, Stop};
 
 use std::fmt;
