@@ -13,11 +13,15 @@ mod bank;
 mod meeting;
 mod pausing;
 mod stopping;
+mod tampering;
+mod volume;
 mod world;
 
 pub use meeting::{Ground, Meeting, Met, meet};
 pub use pausing::Hold;
 pub use stopping::{How, Stop};
+pub use tampering::{Broken, Lie, Outcome, Tally};
+pub use volume::{End, Object, Volume};
 
 use std::fmt;
 use std::sync::Arc;
