@@ -13,6 +13,7 @@ mod bank;
 mod meeting;
 mod pausing;
 mod stopping;
+mod story;
 mod tampering;
 mod volume;
 mod world;
@@ -20,6 +21,7 @@ mod world;
 pub use meeting::{Ground, Meeting, Met, meet};
 pub use pausing::Hold;
 pub use stopping::{How, Stop};
+pub use story::{Count, Story};
 pub use tampering::{Broken, Lie, Outcome, Tally};
 pub use volume::{End, Object, Volume};
 

@@ -1,6 +1,7 @@
 //! Stops at every call of the proxy to the cloud, and of the recoveries after them.
 
 mod meeting;
+mod stories;
 mod tampering;
 
 use fogbank_sim::lives::{How, Lives, Stop, Told, play, play_with_a_transfer_that_never_was};
