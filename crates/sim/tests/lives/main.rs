@@ -1,4 +1,7 @@
-//! Stops at every call of the proxy to the cloud, and of the recoveries after them.
+//! Stops at every call of the proxy to the cloud, and of the recoveries after them; a proxy that is
+//! held there; a cloud that lies.
+//!
+//! `FOGBANK_SIM_SCALE` says of how many seeds.
 
 mod meeting;
 mod stories;
@@ -6,6 +9,10 @@ mod tampering;
 
 use fogbank_sim::lives::{How, Lives, Stop, Told, play, play_with_a_transfer_that_never_was};
 use fogbank_sim::scene::{Intensity, Shape, Workload};
+
+fn scale() -> u64 {
+    std::env::var("FOGBANK_SIM_SCALE").map_or(1, |text| text.parse().expect("a number"))
+}
 
 fn lives(seed: u64, stops: &[Stop]) -> Lives {
     Lives {
@@ -31,11 +38,15 @@ fn calls_of_first_life(seed: u64) -> u64 {
 
 #[test]
 fn nothing_is_lost_whichever_call_is_the_last() {
-    let all = calls_of_first_life(1);
+    (1..=scale()).for_each(stop_at_every_call);
+}
+
+fn stop_at_every_call(seed: u64) {
+    let all = calls_of_first_life(seed);
     let (mut acknowledged, mut repeated) = (0, 0);
     for call in 1..=all {
         for how in How::ALL {
-            let told = told(&lives(1, &[Stop { call, how }]));
+            let told = told(&lives(seed, &[Stop { call, how }]));
             acknowledged += told.acknowledged;
             repeated += told.repeated;
         }
@@ -47,7 +58,11 @@ fn nothing_is_lost_whichever_call_is_the_last() {
 /// The second life ends too, mostly within its recovery.
 #[test]
 fn nor_if_the_recovery_stops_as_well() {
-    let all = calls_of_first_life(2);
+    (2..2 + scale()).for_each(stop_the_recovery_as_well);
+}
+
+fn stop_the_recovery_as_well(seed: u64) {
+    let all = calls_of_first_life(seed);
     let (mut stories, mut acknowledged, mut repeated) = (0, 0, 0);
     for first in (1..=all).step_by(2) {
         for second in 1..=36 {
@@ -56,7 +71,7 @@ fn nor_if_the_recovery_stops_as_well() {
                 Stop { call: first, how: how(first / 2 + second) },
                 Stop { call: second, how: how(first + second / 3) },
             ];
-            let told = told(&lives(2, &stops));
+            let told = told(&lives(seed, &stops));
             stories += 1;
             acknowledged += told.acknowledged;
             repeated += told.repeated;

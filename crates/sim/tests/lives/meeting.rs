@@ -3,6 +3,8 @@
 use fogbank_sim::lives::{Ground, Hold, Meeting, Met, meet};
 use fogbank_sim::scene::Shape;
 
+use super::scale;
+
 /// How the meetings ended, at every call until the first proxy is through with its epochs.
 #[derive(Debug, Default)]
 struct Counts {
@@ -38,17 +40,21 @@ fn at_every_call(seed: u64, ground: Ground) -> Counts {
 
 #[test]
 fn a_proxy_that_was_held_while_another_took_over_is_fenced() {
-    let counts = at_every_call(1, Ground::Shared);
-    assert!(counts.fenced > 40, "{counts:?}");
-    assert_eq!((counts.refused, counts.second_refused), (0, 0));
+    for seed in 1..=scale() {
+        let counts = at_every_call(seed, Ground::Shared);
+        assert!(counts.fenced > 40, "{counts:?}");
+        assert_eq!((counts.refused, counts.second_refused), (0, 0));
+    }
 }
 
 /// Whoever has a register of its own that is too old is refused. If it is not, the first is stopped,
 /// but only a register that they shared could say whether by another proxy or by a lie.
 #[test]
 fn of_two_copies_of_the_trusted_side_one_goes_on() {
-    let counts = at_every_call(2, Ground::Copied);
-    assert!(counts.second_refused > 30 && counts.fenced + counts.refused > 0, "{counts:?}");
+    for seed in 1..=scale() {
+        let counts = at_every_call(seed, Ground::Copied);
+        assert!(counts.second_refused > 30 && counts.fenced + counts.refused > 0, "{counts:?}");
+    }
 }
 
 /// The canary: nothing stops a proxy that nobody has overtaken, and every check says so.

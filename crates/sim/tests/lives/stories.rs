@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use fogbank_sim::lives::{Count, Ground, Story};
 
+use super::scale;
+
 #[test]
 fn drawn_stories_end_well() {
     let mut count = Count::default();
-    for seed in 1..=60 {
+    for seed in 1..=60 * scale() {
         let story = Story::of(seed);
         count += story.play().unwrap_or_else(|what| panic!("{what}"));
     }
