@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DATA ?= fogbank-data
 
-.PHONY: run test test-long check audit bench fuzz setup setup-tests
+.PHONY: run test test-long check audit bench fuzz sim setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
@@ -14,7 +14,8 @@ test: setup setup-tests check ## everything CI runs
 	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --locked
 
 test-long: test ## what takes too long for every change; run before an issue is closed
-	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 $(CARGO) test --workspace --locked --release
+	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 $(CARGO) test --workspace --locked --release
+	FOGBANK_SIM_SCALE=10 $(CARGO) test -p fogbank-sim --features canaries --test lives --locked --release
 
 check: setup ## format, lints, crate edges
 	$(CARGO) fmt --check
@@ -31,6 +32,10 @@ bench: setup ## the engine's figures on this machine
 
 fuzz: setup ## fuzz for FOGBANK_FUZZ_SECONDS (default 600) a target
 	FOGBANK_FUZZ_SECONDS=$${FOGBANK_FUZZ_SECONDS:-600} $(CARGO) test -p fogbank-sim --release --test fuzz
+
+sim: setup ## crash, tamper and overtake until Ctrl-C; FOGBANK_SIM_SEED=N plays one story again
+	@$(CARGO) build --release --locked -p fogbank-sim --features canaries --example crashes
+	@exec ./target/release/examples/crashes
 
 setup:
 	@./scripts/setup.sh

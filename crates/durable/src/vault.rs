@@ -172,6 +172,12 @@ impl Vault {
         self.delete_other_checkpoints().await
     }
 
+    /// Whether the register says that another proxy has opened the store since. Asks the trusted side
+    /// only, also after a failure: it tells a cloud that lied from one that another proxy has changed.
+    pub async fn is_overtaken(&self) -> bool {
+        self.register.read().await.is_ok_and(|held| held != Some(self.known))
+    }
+
     /// Refuses if an earlier call failed or was abandoned; until [`Vault::end`] this one counts as
     /// such.
     pub(crate) fn begin(&mut self) -> Result<()> {

@@ -54,7 +54,7 @@ async fn every_death_leaves_exactly_what_was_promised() {
             }
             dies += 1;
         }
-        assert!(dies > 35, "{dies} calls are no life");
+        assert!(dies > 20, "{dies} calls are no life");
     }
 }
 
@@ -84,7 +84,7 @@ async fn deaths_of_the_recovering_proxy_change_nothing() {
         }
         dies += 3;
     }
-    assert!(nested > 1_000, "{nested}");
+    assert!(nested > 800, "{nested}");
 }
 
 #[tokio::test]

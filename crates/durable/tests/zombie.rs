@@ -146,7 +146,7 @@ async fn a_proxy_that_was_held_while_another_opened_is_fenced_and_keeps_nothing_
             drop(vault);
             new.live(&there, there.healthy(), 1).await.unwrap();
         }
-        assert!(held_at > 35 && fenced > if apart { 3 } else { 30 }, "{fenced} of {held_at}");
+        assert!(held_at > 30 && fenced > if apart { 2 } else { 20 }, "{fenced} of {held_at}");
     }
 }
 

@@ -117,7 +117,8 @@ impl Driver {
         let addresses = self.shared.with(|core| core.freeze());
         self.figures.reads.add(addresses.len() as u64);
         self.wait_to_send(point).await;
-        let values = self.engine.read_batch(&addresses).await?;
+        let read = self.engine.read_batch(&addresses).await;
+        let values = blamed(self.vault.as_ref(), read).await?;
         self.check_count(&addresses, &values)?;
         self.shared.with(|core| core.deliver(values))?;
         self.shared.beat();
@@ -128,7 +129,7 @@ impl Driver {
         self.figures.writes.add(closing.writes.len() as u64);
         self.wait_to_send(point).await;
         let made = self.commit(closing.writes, closing.delta).await;
-        let outcome = made.map_err(Error::from);
+        let outcome = blamed(self.vault.as_ref(), made).await;
         if outcome.is_ok() {
             self.shared.with(|core| core.committed());
         }
@@ -232,5 +233,13 @@ impl Driver {
             return Ok(());
         }
         Err(Error::Stopped("the engine returned another number of values than asked for".into()))
+    }
+}
+
+/// What the engine says, an error blamed on whom it is to be blamed on.
+async fn blamed<T>(vault: Option<&Keeping>, result: fogbank_oram::Result<T>) -> Result<T> {
+    match (result, vault) {
+        (Err(error), Some(vault)) => Err(vault.blame(error).await.into()),
+        (result, _) => Ok(result?),
     }
 }

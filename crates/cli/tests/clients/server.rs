@@ -1,5 +1,7 @@
 //! Starting the servers under test: a real Redis, and the binary of this workspace.
 
+#![allow(dead_code)] // each program of tests uses its part
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -86,11 +88,24 @@ impl Server {
 
     /// The same on a given port; on failure, what it printed.
     pub fn try_fogbank(data: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
-        command.arg("serve").arg("--data").arg(data);
-        command.arg("--listen").arg(format!("127.0.0.1:{port}"));
-        command.args(SHAPE.split_whitespace()).args(options);
+        let command = serve(SHAPE, data, port, options);
         Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+    }
+
+    /// `fogbank serve` of another shape; on failure, what it printed.
+    pub fn try_fogbank_of(shape: &str, data: &Path, options: &[&str]) -> Result<Self, String> {
+        let port = free_port();
+        let command = serve(shape, data, port, options);
+        Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+    }
+
+    /// The same, killed so long after its process began, wherever it is then.
+    pub fn fogbank_killed(shape: &str, data: &Path, options: &[&str], after: Duration) {
+        let mut command = serve(shape, data, free_port(), options);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("fogbank is started");
+        std::thread::sleep(after);
+        drop(Self { child, port: 0, _folder: None });
     }
 
     fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
@@ -122,13 +137,18 @@ impl Server {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
         assert!(sent.success(), "the server had ended before it was asked to");
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
         for _ in 0..PATIENCE.as_millis() / 20 {
             if let Some(status) = self.child.try_wait().expect("the child can be waited for") {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("the server did not end within {PATIENCE:?} of being asked to");
+        panic!("the server did not end within {PATIENCE:?}");
     }
 }
 
@@ -137,6 +157,14 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+fn serve(shape: &str, data: &Path, port: u16, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    command.arg("serve").arg("--data").arg(data);
+    command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+    command.args(shape.split_whitespace()).args(options);
+    command
 }
 
 fn subject_is_redis() -> bool {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use fogbank_env::Stream;
+use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_txn::{Error, Key, Proxy, Transaction};
 use rand_core::Rng;
 
@@ -23,14 +23,26 @@ struct Told {
 }
 
 impl Ledger {
-    fn begin(&self) -> u64 {
+    /// The number of a transfer that is about to be tried.
+    pub fn begin(&self) -> u64 {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.begun += 1;
         told.begun
     }
 
-    fn acknowledge(&self, number: u64) {
+    /// It was said to be done.
+    pub fn acknowledge(&self, number: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).acknowledged.push(number);
+    }
+
+    /// Clients that transfer until the proxy stops, without end; each draws from its own stream.
+    pub fn clients<'a>(
+        &'a self,
+        proxy: &'a Proxy,
+        random: &'a Randomness,
+    ) -> impl Iterator<Item = impl Future<Output = ()> + Send + use<>> + 'a {
+        let streams = (0..).map(|client| random.split(client).stream(Purpose::Workload));
+        streams.map(|stream| self.clone().transfer(proxy.clone(), stream))
     }
 
     /// How many were acknowledged.
@@ -39,7 +51,7 @@ impl Ledger {
     }
 
     /// Transfers until the proxy stops.
-    pub async fn transfer(self, proxy: Proxy, mut random: Stream) {
+    async fn transfer(self, proxy: Proxy, mut random: Stream) {
         loop {
             let (from, to) = (random.next_u64() % ACCOUNTS, random.next_u64() % ACCOUNTS);
             let amount = (random.next_u64() % 9) as i64 + 1;
@@ -63,8 +75,8 @@ impl Ledger {
             (told.begun, told.acknowledged.clone())
         };
         let mut expected = vec![OPENING_BALANCE; ACCOUNTS as usize];
-        for number in 1..=begun {
-            let receipt = read(proxy, receipt_key(number)).await?;
+        let keys: Vec<Key> = (1..=begun).map(receipt_key).collect();
+        for (number, receipt) in (1..).zip(read(proxy, &keys).await?) {
             if receipt.is_none() && acknowledged.contains(&number) {
                 return Err(format!("transfer {number} was acknowledged and is lost"));
             }
@@ -73,9 +85,9 @@ impl Ledger {
             expected[from as usize] -= amount;
             expected[to as usize] += amount;
         }
-        for (account, expected) in (0..ACCOUNTS).zip(expected) {
-            let found = read(proxy, account_key(account)).await?;
-            let found = found.map_or(OPENING_BALANCE, |balance| balance[0]);
+        let keys: Vec<Key> = (0..ACCOUNTS).map(account_key).collect();
+        for (account, found) in (0..).zip(read(proxy, &keys).await?) {
+            let (found, expected) = (found.map_or(OPENING_BALANCE, |b| b[0]), expected[account]);
             if found != expected {
                 return Err(format!("account {account} has {found}, its receipts say {expected}"));
             }
@@ -102,13 +114,15 @@ async fn move_money(
     txn.put(&receipt_key(number), receipt, 0).await
 }
 
-async fn read(proxy: &Proxy, key: Key) -> Result<Option<Vec<i64>>, String> {
-    let record = proxy.transact(|txn| {
-        let key = key.clone();
-        async move { txn.get(&key).await }
-    });
-    let record = record.await.map_err(|e| format!("cannot read: {e}"))?;
-    Ok(record.map(|record| parse(&record.value)))
+/// Reads keys, as many at once as one transaction may.
+async fn read(proxy: &Proxy, keys: &[Key]) -> Result<Vec<Option<Vec<i64>>>, String> {
+    let mut found = Vec::new();
+    for keys in keys.chunks(proxy.limits().records_read_max) {
+        let records = proxy.transact(|txn| async move { txn.get_many(keys).await }).await;
+        let records = records.map_err(|e| format!("cannot read: {e}"))?;
+        found.extend(records.into_iter().map(|record| record.map(|r| parse(&r.value))));
+    }
+    Ok(found)
 }
 
 fn parse(value: &[u8]) -> Vec<i64> {

@@ -10,24 +10,32 @@
 //! commit, as far as that got.
 
 mod bank;
+mod meeting;
+mod pausing;
 mod stopping;
+mod story;
+mod tampering;
+mod volume;
+mod world;
 
+pub use meeting::{Ground, Meeting, Met, meet};
+pub use pausing::Hold;
 pub use stopping::{How, Stop};
+pub use story::{Count, Story};
+pub use tampering::{Broken, Lie, Outcome, Tally};
+pub use volume::{End, Object, Volume};
 
 use std::fmt;
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault, VaultSettings};
-use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
-use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
-use fogbank_seal::MasterKey;
-use fogbank_store::{MemoryStore, Paced, Store};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
-use rand_core::Rng;
+use fogbank_store::Store;
+use fogbank_txn::Proxy;
+use tokio::task::JoinSet;
 
 use self::bank::Ledger;
 use self::stopping::{CellName, Stopping, Watched};
-use crate::scene::Shape;
+use self::world::World;
+use crate::scene::{Clients, Intensity, Scene, SceneError, Shape, Workload};
 
 /// A story: how long each life but the last is.
 #[derive(Debug, Clone)]
@@ -38,8 +46,14 @@ pub struct Lives {
     pub shape: Shape,
     /// From one full checkpoint to the next.
     pub full_every: u64,
-    /// Clients at once.
+    /// Clients that transfer money, at once.
     pub clients: u32,
+    /// What others do meanwhile.
+    pub workload: Workload,
+    /// And how much of it.
+    pub intensity: Intensity,
+    /// How many epochs a life goes on that nothing cuts short.
+    pub epochs: u32,
     /// Where each life but the last ends.
     pub stops: Vec<Stop>,
 }
@@ -58,17 +72,10 @@ pub struct Told {
 impl fmt::Display for Lives {
     /// The line that tells the story again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {} full_every {} stops {:?}", self.seed, self.full_every, self.stops)
+        let Self { seed, full_every, stops, workload, intensity, epochs, .. } = self;
+        write!(f, "lives of seed {seed}: {workload:?} {intensity:?}, {epochs} epochs, ")?;
+        write!(f, "full_every {full_every}, stops {stops:?}")
     }
-}
-
-/// What outlasts a life.
-struct World {
-    cloud: Arc<MemoryStore>,
-    register: Arc<MemoryRegister>,
-    master: MasterKey,
-    random: Randomness,
-    clock: Arc<dyn Clock>,
 }
 
 /// Plays a story.
@@ -76,23 +83,32 @@ struct World {
 /// # Errors
 /// What is not as it has to be, in words, with the line that tells the story again.
 pub fn play(lives: &Lives) -> Result<Told, String> {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().map_err(|e| e.to_string())?;
-    runtime.block_on(live_all(lives)).map_err(|what| format!("{what} ({lives})"))
+    play_told(lives, Ledger::default())
 }
 
-async fn live_all(lives: &Lives) -> Result<Told, String> {
-    let random = Randomness::repeatable(lives.seed);
-    let mut key = [0; 32];
-    random.stream(Purpose::MasterKey).fill_bytes(&mut key);
-    let world = World {
-        cloud: Arc::default(),
-        register: Arc::default(),
-        master: MasterKey::from_bytes(&mut key),
-        random,
-        clock: Arc::new(SystemClock::starting_at(0)),
-    };
-    let (ledger, mut told, mut before) = (Ledger::default(), Told::default(), Vec::new());
+/// The same with a ledger that knows of a transfer that never was: it has to be missed.
+///
+/// # Errors
+/// As [`play`].
+pub fn play_with_a_transfer_that_never_was(lives: &Lives) -> Result<Told, String> {
+    let ledger = Ledger::default();
+    ledger.acknowledge(ledger.begin());
+    play_told(lives, ledger)
+}
+
+fn play_told(lives: &Lives, ledger: Ledger) -> Result<Told, String> {
+    in_virtual_time(live_all(lives, ledger)).map_err(|what| format!("{what} ({lives})"))
+}
+
+fn in_virtual_time<T>(story: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().map_err(|e| e.to_string())?;
+    runtime.block_on(story)
+}
+
+async fn live_all(lives: &Lives, ledger: Ledger) -> Result<Told, String> {
+    let world = World::new(lives.seed, lives.shape.clone(), lives.full_every);
+    let (mut told, mut before) = (Told::default(), Vec::new());
     for (number, stop) in lives.stops.iter().map(Some).chain([None]).enumerate() {
         let life = Life { lives, world: &world, number: number as u64, stop: stop.copied() };
         let (seen, calls) = life.live(&ledger).await?;
@@ -144,91 +160,56 @@ impl Life<'_> {
     }
 
     async fn epochs(&self, store: Arc<dyn Store>, ledger: &Ledger) -> Result<(), String> {
-        let random = self.world.random.split(1 + self.number);
-        let paced = Paced::new(store, self.world.clock.clone(), self.lives.shape.quantum());
-        let store: Arc<dyn Store> = Arc::new(paced);
-        let (vault, recovered) = self.open(store.clone(), &random).await?;
-        let (proxy, vault) = self.start(store, vault, recovered, &random).await?;
+        let words = |e: SceneError| e.to_string();
+        let running = self.world.open(store, self.number).await.map_err(words)?;
         if self.stop.is_none() {
-            ledger.check(&proxy).await?;
+            ledger.check(&running.proxy).await?;
         }
-        let mut clients = tokio::task::JoinSet::new();
-        for client in 0..self.lives.clients {
-            let stream = random.split(u64::from(client)).stream(Purpose::Workload);
-            clients.spawn(ledger.clone().transfer(proxy.clone(), stream));
-        }
-        let epochs =
-            self.lives.shape.interval * (self.lives.shape.read_batches as u32 + 1) * EPOCHS;
-        let until = self.world.clock.now() + epochs.as_nanos() as u64;
+        let mut clients = self.clients(&running.proxy, ledger);
+        let others = Clients::start(&self.scene(), &running.proxy, &self.world.clock);
         tokio::select! {
-            _ = proxy.stopped() => return Err("the proxy has stopped".into()),
-            () = self.world.clock.sleep_until(until) => {}
+            error = running.proxy.stopped() => return Err(error.to_string()),
+            () = self.world.sleep(f64::from(self.lives.epochs)) => {}
         }
         if self.stop.is_some() {
             return Ok(()); // it is cut short here all the same: nothing was closed
         }
+        drop(others);
         clients.shutdown().await;
-        ledger.check(&proxy).await?;
-        let mut closed = proxy.close().await.map_err(|e| e.to_string())?;
-        let full = closed.save().map_err(|e| e.to_string())?;
-        vault.close(full).await.map_err(|e| e.to_string())
+        ledger.check(&running.proxy).await?;
+        running.close().await.map_err(words)
     }
 
-    async fn open(
-        &self,
-        store: Arc<dyn Store>,
-        random: &Randomness,
-    ) -> Result<(Vault, Recovered), String> {
-        let exists = Vault::claimed_config(&*self.world.cloud).await.map_err(|e| e.to_string())?;
-        let opening = Opening {
-            store,
-            register: self.world.register.clone(),
-            master: &self.world.master,
-            random,
-            settings: VaultSettings {
-                record_bytes: record_bytes(self.lives.shape.batch.read_batch),
-                full_every: self.lives.full_every,
-            },
-            accept_rollback_risk: false,
-        };
-        let opened = match exists {
-            Some(_) => opening.recover().await,
-            None => opening.create(b"lives".to_vec()).await.map(|vault| (vault, nothing())),
-        };
-        opened.map_err(|e| format!("cannot open: {e}"))
+    fn scene(&self) -> Scene {
+        let Lives { workload, intensity, seed, shape, .. } = self.lives.clone();
+        Scene { intensity, shape, ..Scene::new(workload, seed) }
     }
 
-    async fn start(
-        &self,
-        store: Arc<dyn Store>,
-        vault: Vault,
-        recovered: Recovered,
-        random: &Randomness,
-    ) -> Result<(Proxy, Keeping), String> {
-        let settings = RingSettings {
-            log_epochs: true,
-            keep_superseded: true,
-            ..self.lives.shape.ring_settings()
-        };
-        let of_engine: Vec<_> =
-            recovered.full.iter().filter(|s| s.tag < FIRST_SECTION_TAG).cloned().collect();
-        let engine = match &of_engine[..] {
-            [] => RingEngine::create(store, vault.keys(), settings, random).await,
-            saved => RingEngine::restore(store, vault.keys(), settings, random, saved),
-        };
-        let engine = engine.map_err(|e| format!("cannot restore: {e}"))?;
-        let (clock, metrics) = (self.world.clock.clone(), Metrics::default());
-        let components = Components { clock, random: random.clone(), metrics };
-        let (keeping, settings) = (Keeping::new(vault), self.lives.shape.proxy_settings());
-        let (vault, silent) = (keeping.clone(), |_: usize, _: usize| ());
-        let proxy = Proxy::recover(settings, engine, vault, components, &recovered, silent).await;
-        Ok((proxy.map_err(|e| format!("cannot recover: {e}"))?, keeping))
+    fn clients(&self, proxy: &Proxy, ledger: &Ledger) -> JoinSet<()> {
+        let random = self.world.random(self.number);
+        ledger.clients(proxy, &random).take(self.lives.clients as usize).collect()
     }
 }
 
-fn nothing() -> Recovered {
-    Recovered { full: Vec::new(), deltas: Vec::new(), journal: Vec::new(), epoch: 0 }
-}
+#[cfg(test)]
+mod tests {
+    use fogbank_store::{ArrayId, ChunkName};
 
-/// How many epochs a life goes on that nothing cuts short.
-const EPOCHS: u32 = 4;
+    use super::*;
+
+    #[test]
+    fn a_recovery_that_reads_something_else_or_too_little_is_noticed() {
+        let cell = |chunk| (ChunkName { array: ArrayId(0), chunk, version: 1 }, 0);
+        let seen = |repeated: &[CellName]| {
+            let mut seen = stopping::Seen::default();
+            (seen.repeated, seen.since_commit) = (repeated.to_vec(), vec![cell(9)]);
+            seen
+        };
+        let before = [cell(1), cell(2)];
+        let next = |repeated: &[CellName], whole| compare(&before, seen(repeated), whole);
+        assert_eq!(next(&[cell(1), cell(2), cell(3)], true), Ok(vec![cell(9)]));
+        assert_eq!(next(&[cell(1)], false), Ok(before.to_vec()));
+        assert!(next(&[cell(1)], true).is_err());
+        assert!(next(&[cell(2), cell(1)], true).is_err());
+    }
+}

@@ -101,6 +101,8 @@ pub(super) type CellName = (ChunkName, u16);
 /// What the cloud saw read, by the moments that matter to a recovery.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
+    /// In this life.
+    pub all: Vec<CellName>,
     /// Since the last commit record that was put.
     pub since_commit: Vec<CellName>,
     /// Before the first journal record behind the takeover.
@@ -146,7 +148,8 @@ impl<S: Store> Watched<S> {
             if seen.journal_puts <= 1 {
                 seen.repeated.extend(&cells);
             }
-            seen.since_commit.extend(cells);
+            seen.since_commit.extend(&cells);
+            seen.all.extend(cells);
         }
     }
 

@@ -21,7 +21,7 @@ const SCAN_KEYS: usize = 4;
 const VALUE: &[u8] = b"0123456789abcdef";
 
 /// The clients of a scene, running until dropped.
-pub(super) struct Clients(#[allow(dead_code)] JoinSet<()>); // held for its Drop
+pub(crate) struct Clients(#[allow(dead_code)] JoinSet<()>); // held for its Drop
 
 impl Clients {
     /// Starts them: first one that puts what the others will ask for, then as many as it takes.

@@ -30,6 +30,7 @@ use std::time::Duration;
 use fogbank_store::{LieRule, Link};
 
 pub use canary::Canary;
+pub(crate) use clients::Clients;
 pub use death::{Death, Fate};
 pub use hold::Hold;
 pub use liar::LIE;

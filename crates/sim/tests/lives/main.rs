@@ -1,28 +1,52 @@
-//! Stops at every call of the proxy to the cloud, and of the recoveries after them.
+//! Stops at every call of the proxy to the cloud, and of the recoveries after them; a proxy that is
+//! held there; a cloud that lies.
+//!
+//! `FOGBANK_SIM_SCALE` says of how many seeds.
 
-use fogbank_sim::lives::{How, Lives, Stop, Told, play};
-use fogbank_sim::scene::Shape;
+mod meeting;
+mod stories;
+mod tampering;
+
+use fogbank_sim::lives::{How, Lives, Stop, Told, play, play_with_a_transfer_that_never_was};
+use fogbank_sim::scene::{Intensity, Shape, Workload};
+
+fn scale() -> u64 {
+    std::env::var("FOGBANK_SIM_SCALE").map_or(1, |text| text.parse().expect("a number"))
+}
 
 fn lives(seed: u64, stops: &[Stop]) -> Lives {
-    Lives { seed, shape: Shape::small(), full_every: 3, clients: 3, stops: stops.to_vec() }
+    Lives {
+        seed,
+        shape: Shape::small(),
+        full_every: 3,
+        clients: 3,
+        workload: Workload::Idle,
+        intensity: Intensity::Light,
+        epochs: 7,
+        stops: stops.to_vec(),
+    }
 }
 
 fn told(lives: &Lives) -> Told {
     play(lives).unwrap_or_else(|what| panic!("{what}"))
 }
 
-/// Calls that a life makes which nothing cuts short.
+/// Calls that a life makes which is cut short after its last epoch.
 fn calls_of_first_life(seed: u64) -> u64 {
-    told(&lives(seed, &[])).calls[0]
+    told(&lives(seed, &[Stop { call: u64::MAX, how: How::Before }])).calls[0]
 }
 
 #[test]
 fn nothing_is_lost_whichever_call_is_the_last() {
-    let all = calls_of_first_life(1);
+    (1..=scale()).for_each(stop_at_every_call);
+}
+
+fn stop_at_every_call(seed: u64) {
+    let all = calls_of_first_life(seed);
     let (mut acknowledged, mut repeated) = (0, 0);
     for call in 1..=all {
         for how in How::ALL {
-            let told = told(&lives(1, &[Stop { call, how }]));
+            let told = told(&lives(seed, &[Stop { call, how }]));
             acknowledged += told.acknowledged;
             repeated += told.repeated;
         }
@@ -34,16 +58,20 @@ fn nothing_is_lost_whichever_call_is_the_last() {
 /// The second life ends too, mostly within its recovery.
 #[test]
 fn nor_if_the_recovery_stops_as_well() {
-    let all = calls_of_first_life(2);
+    (2..2 + scale()).for_each(stop_the_recovery_as_well);
+}
+
+fn stop_the_recovery_as_well(seed: u64) {
+    let all = calls_of_first_life(seed);
     let (mut stories, mut acknowledged, mut repeated) = (0, 0, 0);
-    for first in (1..=all).step_by(4) {
-        for second in (1..=36).step_by(3) {
+    for first in (1..=all).step_by(2) {
+        for second in 1..=36 {
             let how = |n: u64| How::ALL[(n % 3) as usize];
             let stops = [
                 Stop { call: first, how: how(first / 2 + second) },
-                Stop { call: second + first % 3, how: how(first + second / 3) },
+                Stop { call: second, how: how(first + second / 3) },
             ];
-            let told = told(&lives(2, &stops));
+            let told = told(&lives(seed, &stops));
             stories += 1;
             acknowledged += told.acknowledged;
             repeated += told.repeated;
@@ -51,4 +79,12 @@ fn nor_if_the_recovery_stops_as_well() {
     }
     println!("{stories} stories, {acknowledged} acknowledged, {repeated} repeated");
     assert!(stories > 1_000);
+}
+
+/// The canary.
+#[test]
+fn a_transfer_that_is_not_there_is_missed() {
+    let stop = Stop { call: 20, how: How::After };
+    let said = play_with_a_transfer_that_never_was(&lives(3, &[stop])).expect_err("it is missed");
+    assert!(said.starts_with("transfer 1 was acknowledged and is lost"), "{said}");
 }

@@ -1,0 +1,282 @@
+//! `kill -9` at random moments, each followed by a start on the same data.
+//!
+//! Several clients move money between accounts by WATCH, MULTI and EXEC; every transfer sets a mark
+//! of its own in the same MULTI. After every start: the total is what it was, every acknowledged
+//! transfer has its mark, and the balances are those of the marks there are. One kill in three hits
+//! the process before it says that it listens.
+//!
+//! `FOGBANK_KILLS` says how many (6), `FOGBANK_KILL_SEED` draws the moments, `FOGBANK_KILL_CLIENTS`
+//! how many clients there are (8; none: an idle store). With `FOGBANK_KILL_TRACES=DIR` every process
+//! writes a trace there: together, in the order of their names, one run for `fogbank audit`.
+
+#![allow(clippy::disallowed_methods)] // real processes in real time
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+#[allow(dead_code)]
+#[path = "clients/resp.rs"]
+mod resp;
+#[path = "clients/server.rs"]
+mod server;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use fogbank_env::{Purpose, Randomness, Stream};
+use rand_core::Rng;
+use redis::{Connection, RedisResult, Value};
+use server::Server;
+
+/// Small, and as fast as the machine allows.
+const SHAPE: &str = "--capacity 20000 --value-size 32 --read-batches 2 --batch 64 \
+    --write-batch 64 --interval-ms 5";
+const ACCOUNTS: u64 = 16;
+const OPENING_BALANCE: i64 = 1_000;
+/// Marks asked for at once.
+const MARKS: usize = 100;
+
+/// What clients were told, over all lives of the server.
+#[derive(Default)]
+struct Ledger {
+    begun: AtomicU64,
+    acknowledged: Mutex<BTreeSet<u64>>,
+}
+
+impl Ledger {
+    /// One transfer. An error: nobody knows whether it took place.
+    fn transfer(&self, client: &mut Connection, random: &mut Stream) -> RedisResult<()> {
+        let (from, to) = (random.next_u64() % ACCOUNTS, random.next_u64() % (ACCOUNTS - 1));
+        let to = if to < from { to } else { to + 1 };
+        let amount = (random.next_u64() % 9) as i64 + 1;
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let names = [account(from), account(to)];
+        let mut read = redis::pipe();
+        read.cmd("WATCH").arg(&names[..]).ignore().cmd("MGET").arg(&names[..]);
+        let (found,): (Vec<Option<i64>>,) = read.query(client)?;
+        let balance = |at: usize| found[at].unwrap_or(OPENING_BALANCE);
+        let mut transfer = redis::pipe();
+        transfer.atomic();
+        transfer.set(&names[0], balance(0) - amount).set(&names[1], balance(1) + amount);
+        transfer.set(mark(number), format!("{from} {to} {amount}"));
+        let done: Option<Vec<Value>> = transfer.query(client)?;
+        if done.is_some() {
+            self.acknowledged.lock().unwrap().insert(number);
+        }
+        Ok(())
+    }
+
+    /// Transfers until the server is gone.
+    fn transfer_on(&self, port: u16, mut random: Stream) {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
+        let Ok(mut client) = client.get_connection() else { return };
+        while self.transfer(&mut client, &mut random).is_ok() {}
+    }
+
+    /// Holds what the server has against what clients were told; returns how many transfers took
+    /// place.
+    fn check(&self, server: &Server) -> Result<u64, String> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).unwrap();
+        let mut client = client.get_connection().map_err(|e| e.to_string())?;
+        let acknowledged = self.acknowledged.lock().unwrap();
+        let (mut took_place, mut expected) = (0, vec![OPENING_BALANCE; ACCOUNTS as usize]);
+        let numbers: Vec<u64> = (0..self.begun.load(Ordering::Relaxed)).collect();
+        for some in numbers.chunks(MARKS) {
+            let names: Vec<String> = some.iter().copied().map(mark).collect();
+            for (number, mark) in some.iter().zip(many::<String>(&mut client, &names)?) {
+                let Some(mark) = mark else {
+                    if acknowledged.contains(number) {
+                        return Err(format!("transfer {number} was acknowledged and is lost"));
+                    }
+                    continue;
+                };
+                let mark: Vec<i64> = mark.split(' ').map(|n| n.parse().unwrap()).collect();
+                expected[mark[0] as usize] -= mark[2];
+                expected[mark[1] as usize] += mark[2];
+                took_place += 1;
+            }
+        }
+        let names: Vec<String> = (0..ACCOUNTS).map(account).collect();
+        let found = many::<i64>(&mut client, &names)?.into_iter();
+        let found: Vec<i64> = found.map(|b| b.unwrap_or(OPENING_BALANCE)).collect();
+        if found.iter().sum::<i64>() != ACCOUNTS as i64 * OPENING_BALANCE {
+            return Err(format!("the total is not what it was: {found:?}"));
+        }
+        if found != expected {
+            return Err(format!("the accounts have {found:?}, the marks say {expected:?}"));
+        }
+        Ok(took_place)
+    }
+}
+
+fn many<T: redis::FromRedisValue>(
+    client: &mut Connection,
+    names: &[String],
+) -> Result<Vec<Option<T>>, String> {
+    redis::cmd("MGET").arg(names).query(client).map_err(|e| format!("cannot read: {e}"))
+}
+
+fn account(number: u64) -> String {
+    format!("account:{number}")
+}
+
+fn mark(number: u64) -> String {
+    format!("transfer:{number}")
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect(name))
+}
+
+/// A store that is killed again and again.
+struct Victim<'a> {
+    data: &'a Path,
+    traces: Option<PathBuf>,
+    /// Processes so far.
+    lives: u64,
+    ledger: Ledger,
+    random: Stream,
+}
+
+impl<'a> Victim<'a> {
+    fn new(data: &'a Path, seed: u64, traces: Option<PathBuf>) -> Self {
+        let random = Randomness::repeatable(seed).stream(Purpose::Workload);
+        Self { data, traces, lives: 0, ledger: Ledger::default(), random }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.next_u64() % bound
+    }
+
+    /// The options of the next process.
+    fn options(&mut self) -> Vec<String> {
+        self.lives += 1;
+        let trace = self.traces.as_ref().map(|traces| traces.join(format!("{:04}", self.lives)));
+        trace.map_or(Vec::new(), |trace| vec!["--record".into(), trace.display().to_string()])
+    }
+
+    fn start(&mut self) -> Server {
+        let options = self.options();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let life = self.lives;
+        Server::try_fogbank_of(SHAPE, self.data, &options)
+            .unwrap_or_else(|said| panic!("life {life}: it did not start: {said}"))
+    }
+
+    /// A life that ends before anybody can have been served.
+    fn die_early(&mut self) {
+        let (options, after) = (self.options(), Duration::from_millis(self.below(150)));
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Server::fogbank_killed(SHAPE, self.data, &options, after);
+    }
+
+    /// A life with clients that ends while they work.
+    fn die_at_work(&mut self, clients: u64) -> Result<(), String> {
+        let server = self.start();
+        self.ledger.check(&server)?;
+        let life = Randomness::repeatable(self.below(u64::MAX));
+        let after = Duration::from_millis(self.below(1_000));
+        std::thread::scope(|scope| {
+            for client in 0..clients {
+                let random = life.split(client).stream(Purpose::Workload);
+                let (ledger, port) = (&self.ledger, server.port);
+                scope.spawn(move || ledger.transfer_on(port, random));
+            }
+            std::thread::sleep(after);
+            drop(server);
+        });
+        Ok(())
+    }
+
+    /// The last two lives, which end in order.
+    fn end(&mut self) -> Result<u64, String> {
+        let mut took_place = 0;
+        for _ in 0..2 {
+            let mut server = self.start();
+            took_place = self.ledger.check(&server)?;
+            assert!(server.terminate().success());
+        }
+        Ok(took_place)
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_however_often_the_process_is_killed() {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seed = number("FOGBANK_KILL_SEED").unwrap_or(now);
+    let (kills, clients) = (number("FOGBANK_KILLS").unwrap_or(6), number("FOGBANK_KILL_CLIENTS"));
+    println!("FOGBANK_KILL_SEED={seed}");
+    let folder = tempfile::tempdir().unwrap();
+    let traces = std::env::var_os("FOGBANK_KILL_TRACES").map(PathBuf::from);
+    traces.iter().for_each(|traces| std::fs::create_dir_all(traces).unwrap());
+    let mut victim = Victim::new(folder.path(), seed, traces);
+    let clients = clients.unwrap_or(8);
+    for kill in 0..kills {
+        if victim.below(3) == 0 {
+            victim.die_early();
+        } else if let Err(what) = victim.die_at_work(clients) {
+            panic!("after kill {kill} of seed {seed}: {what}");
+        }
+    }
+    let took_place = victim.end().unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    let acknowledged = victim.ledger.acknowledged.lock().unwrap().len() as u64;
+    println!("{kills} kills, {acknowledged} transfers acknowledged, {took_place} took place");
+    assert!(took_place >= acknowledged && (acknowledged > 0 || clients == 0));
+}
+
+/// The canaries: a transfer that never was is missed, and money that came from nowhere is seen.
+#[test]
+fn what_never_was_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut victim = Victim::new(folder.path(), 1, None);
+    victim.die_at_work(2).unwrap();
+    let server = victim.start();
+    victim.ledger.check(&server).unwrap();
+    let never = victim.ledger.begun.fetch_add(1, Ordering::Relaxed);
+    victim.ledger.acknowledged.lock().unwrap().insert(never);
+    let said = victim.ledger.check(&server).unwrap_err();
+    assert_eq!(said, format!("transfer {never} was acknowledged and is lost"));
+    victim.ledger.acknowledged.lock().unwrap().remove(&never);
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).unwrap();
+    let mut client = client.get_connection().unwrap();
+    redis::cmd("SET").arg(mark(never)).arg("0 1 5").exec(&mut client).unwrap();
+    let said = victim.ledger.check(&server).unwrap_err();
+    assert!(said.starts_with("the accounts have"), "{said}");
+    redis::cmd("SET").arg(account(0)).arg(5).exec(&mut client).unwrap();
+    let said = victim.ledger.check(&server).unwrap_err();
+    assert!(said.starts_with("the total"), "{said}");
+}
+
+/// Key and register are copied while nobody uses the store, and a process is started on each: one of
+/// them goes on, and the other says why it does not.
+#[test]
+fn of_two_copies_of_the_trusted_side_one_serves() {
+    let (folder, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut victim = Victim::new(folder.path(), 2, None);
+    victim.die_at_work(4).unwrap();
+    copy_trusted_side(folder.path(), copied.path());
+    let cloud = format!("file://{}", folder.path().join("cloud").display());
+    let mut first = victim.start();
+    let second = Server::try_fogbank_of(SHAPE, copied.path(), &["--store", &cloud]);
+    match second {
+        Err(said) => {
+            assert!(said.contains("does not verify") || said.contains("another"), "{said}");
+            victim.ledger.check(&first).unwrap();
+            assert!(first.terminate().success());
+        }
+        Ok(second) => {
+            let status = first.wait();
+            assert!(!status.success(), "both serve one store");
+            victim.ledger.check(&second).unwrap();
+        }
+    }
+}
+
+fn copy_trusted_side(from: &Path, to: &Path) {
+    let (from, to) = (from.join("proxy"), to.join("proxy"));
+    std::fs::create_dir(&to).unwrap();
+    for file in ["key", "register"] {
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+}
