@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use fogbank_durable::Suspicion;
+
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -47,7 +49,8 @@ impl From<fogbank_durable::Error> for Error {
         use fogbank_durable::Error as E;
         match &error {
             E::Absent(_) => Self::Absent(error.to_string()),
-            E::CloudLied(_) | E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
+            E::CloudLied(suspicion) => Self::CheckFailed(format!("{error}{}", way_on(*suspicion))),
+            E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
                 Self::Usage(error.to_string())
             }
@@ -79,5 +82,22 @@ impl From<fogbank_txn::Error> for Error {
             E::BadCheckpoint(_) => Self::Bug(error.to_string()),
             _ => Self::Usage(error.to_string()),
         }
+    }
+}
+
+/// What whoever reads this can do about what the cloud showed.
+fn way_on(suspicion: Suspicion) -> &'static str {
+    match suspicion {
+        Suspicion::WrongKey => "; put back the key of this store",
+        Suspicion::OtherStore
+        | Suspicion::RolledBack
+        | Suspicion::Unknown
+        | Suspicion::JournalCut
+        | Suspicion::Journal
+        | Suspicion::JournalLong => {
+            "; put the newest copy of that side back which is old, or, if there is none, go on with \
+             what the cloud shows by `fogbank recover --accept-rollback-risk`"
+        }
+        _ => "; put back what the cloud held before, or restore a backup",
     }
 }

@@ -60,7 +60,10 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: finishing the epoch and closing the store"),
-            reason = proxy.stopped() => eprintln!("fogbank: the epochs have ended: {reason}"),
+            reason = proxy.stopped() => eprintln!(
+                "fogbank: the epochs have ended: {reason}\nfogbank: nothing that was acknowledged is \
+                 lost; start again once the cause is gone"
+            ),
         }
         told.notify_one();
     };

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fogbank::args::{BackupArgs, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
 use fogbank::backup::{back_up, unread};
@@ -21,13 +21,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// By blame, see [`Error`].
 pub async fn recover(args: RecoverArgs) -> Result<()> {
     let place = existing(&args.place)?;
-    if args.accept_rollback_risk {
-        eprintln!(
-            "going on without the register's word, if it is lost, that this is the newest state"
-        );
-    }
-    let options = OpenOptions::new(place).accept_rollback_risk(args.accept_rollback_risk);
-    let opened = options.existing().open().await?;
+    let options = OpenOptions::new(place.clone()).existing();
+    let (opened, accepted) = match options.clone().open().await {
+        Err(refused @ (Error::CheckFailed(_) | Error::CannotUse(_)))
+            if args.accept_rollback_risk =>
+        {
+            eprintln!("{refused}");
+            (open_what_the_cloud_shows(options, &place).await?, true)
+        }
+        opened => (opened?, false),
+    };
     let was = opened.recovered();
     println!(
         "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
@@ -35,8 +38,34 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         was.epoch, was.epochs_replayed, was.batches_repeated
     );
     opened.close().await?;
-    println!("closed; everything acknowledged is kept");
+    if accepted {
+        println!("closed; what the cloud showed is the newest state from now on");
+    } else {
+        println!("closed; everything acknowledged is kept");
+    }
     Ok(())
+}
+
+/// Opens a store whatever the register says. A register that is there is moved out of the way, and back
+/// if that was of no use.
+async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<Opened> {
+    let register = place.trusted().join("register");
+    let moved = |from: &Path, to: &Path| {
+        std::fs::rename(from, to)
+            .map_err(|e| Error::CannotUse(format!("cannot move {}: {e}", from.display())))
+    };
+    let mut names = (1..).map(|n| register.with_file_name(format!("register.replaced-{n}")));
+    let aside = names.find(|name| !name.exists()).filter(|_| register.exists());
+    if let Some(aside) = &aside {
+        moved(&register, aside)?;
+        eprintln!("the register is {} now", aside.display());
+    }
+    eprintln!("going on with what the cloud shows, as you said: it may be an old state");
+    let opened = options.accept_rollback_risk(true).open().await;
+    if let (Some(aside), Err(_), false) = (&aside, &opened, register.exists()) {
+        moved(aside, &register)?;
+    }
+    opened
 }
 
 /// `fogbank verify`.
@@ -50,7 +79,7 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
     count.bar.finish_and_clear();
     scanned?;
     resting.close().await?;
-    println!("every cell of the store is what was written; {} blocks in use", count.blocks);
+    println!("everything that is in use is what was written; {} blocks", count.blocks);
     Ok(())
 }
 
@@ -61,15 +90,27 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
 pub async fn backup(args: BackupArgs) -> Result<()> {
     let place = existing(&args.place)?;
     let master = key(&place.trusted().join("key"))?;
-    let file = FileOptions::new().write(true).create_new(true).mode(0o600).open(&args.to);
-    let file =
-        file.map_err(|e| Error::Usage(format!("cannot write {}: {e}", args.to.display())))?;
-    let written = write_backup(&args, file, &master).await;
-    if written.is_err() {
-        // Half a backup must not be taken for one.
-        let _ = std::fs::remove_file(&args.to);
+    let wrong = |why: &str| Error::Usage(format!("cannot write {}: {why}", args.to.display()));
+    if args.to.exists() {
+        return Err(wrong("it exists; choose a new name"));
     }
-    let bytes = written?;
+    // Half a backup must not be taken for one: it gets its name when it is whole.
+    let mut partial = args.to.clone().into_os_string();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut options = FileOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
+    let file = file.map_err(|e| wrong(&e.to_string()))?;
+    let written = write_backup(&args, file, &master).await;
+    let named = match written {
+        Ok(bytes) => std::fs::hard_link(&partial, &args.to)
+            .or_else(|_| std::fs::rename(&partial, &args.to))
+            .map(|()| bytes)
+            .map_err(|e| wrong(&e.to_string())),
+        Err(error) => Err(error),
+    };
+    let _ = std::fs::remove_file(&partial); // it has its name, or is of no use
+    let bytes = named?;
     println!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
     Ok(())
 }
@@ -126,9 +167,16 @@ fn existing(args: &StoreArgs) -> Result<Place> {
     if place.trusted().join("key").exists() {
         return Ok(place);
     }
+    let trusted = place.trusted();
+    if trusted.join("register").exists() {
+        return Err(Error::CannotUse(format!(
+            "{} is missing; put back your copy of it: without the key nobody can read the store",
+            trusted.join("key").display()
+        )));
+    }
     Err(Error::Usage(format!(
         "there is no key of a store in {}; say where the store is with --data",
-        place.trusted().display()
+        trusted.display()
     )))
 }
 

@@ -73,8 +73,9 @@ async fn holds(opened: &Opened, numbers: std::ops::Range<u32>) -> Result<()> {
 /// A store with `count` records under `folder/data`, abandoned: nobody closed it.
 async fn abandoned(folder: &Path, count: u32) -> PathBuf {
     let data = folder.join("data");
-    let opened = OpenOptions::new(Place::local(&data)).shape(shape()).open().await.unwrap();
-    put(&opened, 0..count).await.unwrap();
+    let opened =
+        OpenOptions::new(Place::local(&data)).shape(shape()).open().await.expect("a new store");
+    put(&opened, 0..count).await.expect("records");
     data
 }
 
@@ -104,7 +105,8 @@ async fn a_restored_store_holds_the_same_and_shares_nothing() {
     let told = done(folder, &["backup", "--data", "data", "--to", "backup"]);
     assert!(told.contains("wrote backup"), "{told}");
     let said = fails(folder, 64, &["backup", "--data", "data", "--to", "backup"]);
-    assert!(said.contains("exists"), "{said}");
+    assert!(said.contains("choose a new name"), "{said}");
+    assert!(!folder.join("backup.partial").exists());
     let restore = ["restore", "--from", "backup", "--key", "data/proxy/key", "--data", "new"];
     let told = done(folder, &restore);
     assert!(told.contains("its key is new"), "{told}");
@@ -146,7 +148,7 @@ async fn verify_reads_every_cell() {
     abandoned(folder.path(), 40).await;
     let folder = folder.path();
     let told = done(folder, &["verify", "--data", "data"]);
-    assert!(told.contains("every cell"), "{told}");
+    assert!(told.contains("everything that is in use"), "{told}");
     // The canary: one bit, each time in a copy of the store.
     let mut found = 0;
     for part in 1..8 {
@@ -174,10 +176,23 @@ async fn a_lost_register_is_said_and_gone_on_from_only_when_told_so() {
     let said = fails(&data, 74, &["recover", "--data", "."]);
     assert!(said.contains("--accept-rollback-risk"), "{said}");
     assert!(open(&data).await.is_err());
-    done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
+    let told = done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
+    assert!(told.contains("what the cloud showed"), "{told}");
     let opened = open(&data).await.unwrap();
     holds(&opened, 0..10).await.unwrap();
     opened.close().await.unwrap();
+
+    // An old copy of it: refused, until that is accepted, too. Where nothing has to be accepted the
+    // flag changes nothing.
+    let old = std::fs::read(data.join("proxy/register")).unwrap();
+    done(&data, &["verify", "--data", "."]);
+    std::fs::write(data.join("proxy/register"), old).unwrap();
+    let said = fails(&data, 1, &["recover", "--data", "."]);
+    assert!(said.contains("--accept-rollback-risk"), "{said}");
+    done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
+    assert!(data.join("proxy/register.replaced-1").exists());
+    let told = done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
+    assert!(told.contains("everything acknowledged is kept"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,8 +31,8 @@ pub enum Error {
     /// The store exists but the register does not.
     #[error(
         "the freshness register {0} is missing or knows nothing of this store: without it an old \
-         copy of the store cannot be told from the newest; restore the trusted side from your \
-         backup, or accept that risk once with `fogbank recover --accept-rollback-risk`"
+         copy of the store cannot be told from the newest; put its newest copy back, or accept that \
+         risk once with `fogbank recover --accept-rollback-risk`"
     )]
     RegisterLost(String),
     /// The register cannot be read or written.

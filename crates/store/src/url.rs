@@ -28,7 +28,8 @@ impl FromStr for StoreUrl {
             Some("") => Err(StoreError::Caller("file:// needs a folder: file://DIR".into())),
             Some(folder) => Ok(Self::File(folder.into())),
             None => Err(StoreError::Caller(format!(
-                "the store URL {:?} is none of those that this build knows: memory:, file://DIR",
+                "the store URL {:?} is none of those that this build knows: memory:, file://DIR \
+                 (with three slashes for a path such as file:///srv/cloud)",
                 without_secrets(url)
             ))),
         }

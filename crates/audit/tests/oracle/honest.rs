@@ -65,7 +65,7 @@ async fn on_the_beat() {
         for option in 0..4 {
             let (prefetch, xor) = (option & 1 == 1, option & 2 == 2);
             let settings = RingSettings { prefetch, xor, ..settings(200, (4, 5, 3)) };
-            let (config, events) = recorded_on_beat(&settings, link.clone(), 60).await;
+            let (config, events) = recorded_on_beat(&settings, link, 60).await;
             let summary = replay(&config, &events, &mut nobody());
             let summary = summary.unwrap_or_else(|halt| panic!("link {at} {settings:?}: {halt}"));
             assert!(summary.epochs >= 10, "{summary:?}");

@@ -52,7 +52,7 @@ impl<'a> Stage<'a> {
         let config = scene.shape.public(vault)?.encode();
         let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
         let jitter = random.stream(Purpose::Faults);
-        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link.clone(), jitter);
+        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link, jitter);
         let held = Holding::new(far, clock.clone(), scene.hold);
         let dead = Arc::new(Notify::new());
         let held = Dying::sent(held, scene.death, dead.clone());

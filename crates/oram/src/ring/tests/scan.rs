@@ -76,7 +76,7 @@ async fn a_scan_finds_every_block_once_and_changes_nothing() {
 /// Whatever cell differs, be it a dummy or one that nobody reads again.
 #[tokio::test]
 async fn a_scan_notices_any_cell() {
-    let lies = (0..9).map(|cell| Lie::FlipBit(cell)).chain([Lie::Missing, Lie::Short, Lie::Swap]);
+    let lies = (0..9).map(Lie::FlipBit).chain([Lie::Missing, Lie::Short, Lie::Swap]);
     for lie in lies {
         let store = Arc::new(Tampering::new(MemoryStore::new()));
         let (mut engine, _) = used(&store).await;
