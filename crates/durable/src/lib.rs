@@ -42,6 +42,7 @@ mod register;
 mod register_file;
 mod schedule;
 mod section;
+mod slot_file;
 mod sweep;
 mod unjournalled;
 mod vault;
@@ -59,6 +60,7 @@ pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
+pub use slot_file::SlotFile;
 pub use vault::{Vault, VaultSettings};
 
 /// The result of a call of this crate.
