@@ -11,13 +11,12 @@
 //! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
 //! that is sent leaves at points of a grid (`fogbank_store::Paced`).
 
-use std::fs::{DirBuilder, File, OpenOptions as FileOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank_durable::{
-    FileRegister, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
+    FileRegister, FolderLock, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
 };
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
@@ -200,7 +199,7 @@ impl OpenOptions {
     async fn open_on(
         self,
         bare: Arc<dyn Store>,
-        lock: File,
+        lock: FolderLock,
         clock: Arc<dyn Clock>,
     ) -> Result<Opened> {
         let claimed = Vault::claimed_config(&*bare).await?;
@@ -320,7 +319,7 @@ pub(crate) struct Ground {
     pub register: Arc<dyn Register>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl Ground {
@@ -382,7 +381,7 @@ pub struct Opened {
     metrics: Metrics,
     recording: Option<Recording>,
     recovered: Recovery,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl Opened {
@@ -436,7 +435,7 @@ pub struct Resting {
     keeping: Keeping,
     config: StoreConfig,
     recording: Option<Recording>,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl Resting {
@@ -493,21 +492,15 @@ fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
     Err(fogbank_durable::Error::CloudLied(Suspicion::Config).into())
 }
 
-/// Makes the folder of the trusted side and takes its lock for as long as the file is held.
-fn lock_trusted_side(folder: &Path) -> Result<File> {
-    let fault = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", folder.display()));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fault)?;
-    let mut options = FileOptions::new();
-    let path = folder.join("lock");
-    let file =
-        options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::CannotUse(format!(
+/// Makes the folder of the trusted side and takes its lock.
+fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
+    match FolderLock::take(folder) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Error::CannotUse(format!(
             "another fogbank process is using {}; stop it first, or choose another --data",
             folder.display()
         ))),
-        Err(std::fs::TryLockError::Error(e)) => Err(fault(e)),
+        Err(e) => Err(Error::CannotUse(format!("{}: {e}", folder.display()))),
     }
 }
 

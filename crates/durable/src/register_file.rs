@@ -63,8 +63,7 @@ impl FileRegister {
         }
         let file = match &mut *open {
             Some(file) => file,
-            none => none
-                .insert(SlotFile::create(&self.path, MAGIC).map_err(|e| self.fault(e))?),
+            none => none.insert(SlotFile::create(&self.path, MAGIC).map_err(|e| self.fault(e))?),
         };
         let written = file.replace(&to.encode());
         if written.is_err() {

@@ -175,7 +175,8 @@ async fn a_fork_is_seen() {
         let register = peers.register(1);
         register.take().await.unwrap();
         register.write(None, value(number as u64 + 1)).await.unwrap();
-        while peers.0.iter().any(|peer| peer.held.lock().unwrap().value.len() == RegisterKey::BYTES) {
+        while peers.0.iter().any(|peer| peer.held.lock().unwrap().value.len() == RegisterKey::BYTES)
+        {
             tokio::task::yield_now().await;
         }
     }
