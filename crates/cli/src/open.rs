@@ -15,22 +15,21 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::{
-    FileRegister, FolderLock, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
-};
+use fogbank_durable::{FolderLock, Opening, Recovered, Register, Suspicion, Vault};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{Scanned, Section};
-use fogbank_seal::KeyRing;
+use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::{Paced, Store, StoreError};
 use fogbank_txn::{Closed, Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
-use crate::args::ShapeArgs;
+use crate::args::{PlaceArgs, ShapeArgs, StoreArgs};
 use crate::backup::MARKER;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::recording::Recording;
+use crate::registers::RegisterPlace;
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -39,12 +38,29 @@ pub struct Place {
     pub data: PathBuf,
     /// The URL of the cloud side; `file://DATA/cloud` if not given.
     pub store: Option<String>,
+    /// The list of the servers that keep the freshness register; it is in the trusted folder if not
+    /// given.
+    pub registers: Option<PathBuf>,
+}
+
+impl From<&StoreArgs> for Place {
+    fn from(args: &StoreArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
+}
+
+impl From<&PlaceArgs> for Place {
+    fn from(args: &PlaceArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
 }
 
 impl Place {
     /// Both sides under one directory of this machine.
     pub fn local(data: impl Into<PathBuf>) -> Self {
-        Self { data: data.into(), store: None }
+        Self { data: data.into(), store: None, registers: None }
     }
 
     /// The folder of the trusted side.
@@ -82,7 +98,7 @@ impl Place {
         )))
     }
 
-    fn in_memory(&self) -> bool {
+    pub(crate) fn in_memory(&self) -> bool {
         self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
     }
 }
@@ -213,8 +229,12 @@ impl OpenOptions {
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
-        let (vault, recovered) =
-            self.vault(store.clone(), claimed.is_some(), &config, &randomness).await?;
+        let kept = RegisterPlace::of(&self.place)?;
+        let (random, exists) = (&randomness, claimed.is_some());
+        let register = self.register(&kept, exists, random, &clock);
+        let (master, register) = register.await?;
+        let vault = self.vault(store.clone(), exists, &config, random, (&master, register));
+        let (vault, recovered) = vault.await?;
         check_claim(claimed.as_deref(), &vault)?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let engine = engine(store, keys, &config, &randomness, &recovered).await?;
@@ -235,13 +255,26 @@ impl OpenOptions {
             batches_repeated: recovered.journal.len(),
         };
         let metrics = self.metrics;
-        Ok(Opened { proxy, keeping, config, clock, metrics, recording, recovered, _lock: lock })
+        let register = kept.describe();
+        Ok(Opened {
+            proxy,
+            keeping,
+            config,
+            clock,
+            metrics,
+            recording,
+            recovered,
+            register,
+            _lock: lock,
+        })
     }
 
     /// Where a new store is made of a backup; a marker says that it is not whole yet.
     pub(crate) async fn ground_for_restore(&self) -> Result<Ground> {
         let trusted = self.place.trusted();
-        if let Some(file) = ["key", "register"].iter().find(|file| trusted.join(file).exists()) {
+        if let Some(file) =
+            ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
+        {
             return Err(Error::Usage(format!(
                 "{} belongs to a store already; choose another --data for the restored one",
                 trusted.join(file).display()
@@ -260,14 +293,11 @@ impl OpenOptions {
         File::create(&marker)
             .and_then(|file| file.sync_all())
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
-        Ok(Ground { store, register: self.register(), clock, trusted, _lock: lock })
+        Ok(Ground { store, clock, trusted, _lock: lock })
     }
 
-    fn register(&self) -> Arc<dyn Register> {
-        if self.place.in_memory() {
-            return Arc::new(MemoryRegister::default());
-        }
-        Arc::new(FileRegister::new(&self.place.trusted().join("register")))
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Outside the recorder, so that the trace is what leaves and nothing stands behind it.
@@ -286,22 +316,36 @@ impl OpenOptions {
         Ok(Randomness::from_seed(seed))
     }
 
+    /// The key, made for a new store, and the register at the place where it is kept.
+    async fn register(
+        &self,
+        kept: &RegisterPlace,
+        exists: bool,
+        randomness: &Randomness,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(MasterKey, Arc<dyn Register>)> {
+        let mut stream = randomness.stream(Purpose::MasterKey);
+        let may_create = !exists && !kept.knows_a_store().await?;
+        let key = self.place.trusted().join("key");
+        let master = fogbank_seal::load_or_create(&key, &mut stream, may_create)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let register = kept.register(&master, randomness, clock)?;
+        kept.note(&*register, !exists || self.accept_rollback_risk).await?;
+        Ok((master, register))
+    }
+
     async fn vault(
         &self,
         store: Arc<dyn Store>,
         exists: bool,
         config: &StoreConfig,
         randomness: &Randomness,
+        (master, register): (&MasterKey, Arc<dyn Register>),
     ) -> Result<(Vault, Recovered)> {
-        let (trusted, register) = (self.place.trusted(), self.register());
-        let mut stream = randomness.stream(Purpose::MasterKey);
-        let may_create = !exists && register.read().await?.is_none();
-        let master = fogbank_seal::load_or_create(&trusted.join("key"), &mut stream, may_create)
-            .map_err(|e| Error::CannotUse(e.to_string()))?;
         let opening = Opening {
             store,
             register,
-            master: &master,
+            master,
             random: randomness,
             settings: config.vault_settings()?,
             accept_rollback_risk: self.accept_rollback_risk,
@@ -316,7 +360,6 @@ impl OpenOptions {
 /// Both sides of a store that is being made of a backup.
 pub(crate) struct Ground {
     pub store: Arc<dyn Store>,
-    pub register: Arc<dyn Register>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
     _lock: FolderLock,
@@ -381,6 +424,7 @@ pub struct Opened {
     metrics: Metrics,
     recording: Option<Recording>,
     recovered: Recovery,
+    register: String,
     _lock: FolderLock,
 }
 
@@ -388,6 +432,11 @@ impl Opened {
     /// What there was to recover.
     pub fn recovered(&self) -> Recovery {
         self.recovered
+    }
+
+    /// Where the freshness register is kept, for people.
+    pub fn register(&self) -> &str {
+        &self.register
     }
 
     /// Where transactions run.
@@ -493,7 +542,7 @@ fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
 }
 
 /// Makes the folder of the trusted side and takes its lock.
-fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
+pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
     match FolderLock::take(folder) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(Error::CannotUse(format!(

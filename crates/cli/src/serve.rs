@@ -26,7 +26,7 @@ const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 pub async fn run(args: ServeArgs) -> Result<()> {
     log_to_standard_error();
     let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
-    let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
+    let place = Place::from(&args.place);
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let looks = Looks::start(&args, &metrics)?;
@@ -71,7 +71,7 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
     Ok(())
 }
 
-fn log_to_standard_error() {
+pub fn log_to_standard_error() {
     let level = tracing_subscriber::filter::LevelFilter::INFO;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
 }
@@ -88,7 +88,7 @@ fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     })
 }
 
-fn address(listen: &str) -> Result<SocketAddr> {
+pub fn address(listen: &str) -> Result<SocketAddr> {
     let wrong = |why: String| Error::Usage(format!("--listen {listen}: {why}; give HOST:PORT"));
     let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     found.next().ok_or_else(|| wrong("no such host".into()))
@@ -119,7 +119,7 @@ fn explain(error: resp::Error) -> Error {
 }
 
 /// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed).
-fn stop_signal() -> Result<impl Future<Output = ()>> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>> {
     let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
@@ -140,7 +140,8 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     println!("fogbank {}", env!("CARGO_PKG_VERSION"));
     println!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
     let trusted = place.trusted();
-    println!("  trusted side  {} (key and register: keep and back up)", trusted.display());
+    let register = opened.register();
+    println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display());
     println!(
         "  store         {} records of {}, longer values take several",
         config.capacity,
