@@ -23,6 +23,7 @@ pub struct Server {
     child: Child,
     /// The port of this machine that it listens on.
     pub port: u16,
+    heard: mpsc::Receiver<String>,
     _folder: Option<TempDir>,
 }
 
@@ -93,6 +94,15 @@ impl Server {
         Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
     }
 
+    /// `fogbank register-server` on `data` and a port of this machine.
+    pub fn register_server(data: &Path, port: u16) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.arg("register-server").arg("--data").arg(data);
+        command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+        Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+            .unwrap_or_else(|said| panic!("the register server did not start: {said}"))
+    }
+
     fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -104,7 +114,7 @@ impl Server {
             output += &line;
             output.push('\n');
             if line.contains(ready) {
-                return Ok(Self { child, port, _folder: None });
+                return Ok(Self { child, port, heard, _folder: None });
             }
         }
         child.kill().ok();
@@ -122,13 +132,24 @@ impl Server {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
         assert!(sent.success(), "the server had ended before it was asked to");
+        self.ended()
+    }
+
+    /// What it has printed since it began to serve, once it has ended.
+    pub fn last_words(&mut self) -> String {
+        self.ended();
+        self.heard.iter().map(|line| line + "\n").collect()
+    }
+
+    /// Waits until it has ended.
+    pub fn ended(&mut self) -> ExitStatus {
         for _ in 0..PATIENCE.as_millis() / 20 {
             if let Some(status) = self.child.try_wait().expect("the child can be waited for") {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("the server did not end within {PATIENCE:?} of being asked to");
+        panic!("the server did not end within {PATIENCE:?}");
     }
 }
 
