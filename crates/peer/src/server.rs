@@ -9,8 +9,8 @@
 //! Who has not shown the token yet is counted apart, has a few seconds and may send one frame: so
 //! strangers cannot take the places of those who have. Anything unexpected ends the connection.
 
-use std::fs::DirBuilder;
-use std::io::{self, ErrorKind};
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
 
 use crate::deadline::by;
 use crate::held::HeldFiles;
@@ -42,6 +43,9 @@ const IDLE_NANOS_MAX: Nanos = 600_000_000_000;
 const FRAME_NANOS_MAX: Nanos = 5_000_000_000;
 /// How long to wait when the system has no file descriptor left for a connection.
 const EXHAUSTED_PAUSE_NANOS: Nanos = 50_000_000;
+
+/// Bytes of the token's file that are looked at.
+const TOKEN_FILE_BYTES_MAX: u64 = 100;
 
 /// Why a server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -126,9 +130,8 @@ impl RegisterServer {
 
 fn token(path: &Path) -> Result<Token, ServerError> {
     let fault = |source| ServerError::File { path: path.to_owned(), source };
-    match std::fs::read_to_string(path) {
-        Ok(digits) => Token::parse(digits.trim_end())
-            .ok_or_else(|| fault(io::Error::new(ErrorKind::InvalidData, "it holds no token"))),
+    match File::open(path) {
+        Ok(file) => read_token(file).map_err(fault),
         Err(e) if e.kind() == ErrorKind::NotFound => {
             let bytes = fogbank_seal::system_seed().map_err(|_| ServerError::NoRandomness)?;
             let token = Token::from_bytes(bytes);
@@ -137,6 +140,16 @@ fn token(path: &Path) -> Result<Token, ServerError> {
         }
         Err(e) => Err(fault(e)),
     }
+}
+
+fn read_token(file: File) -> io::Result<Token> {
+    if fogbank_seal::open_to_others(&file)?.is_some() {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "others can read it; chmod 600"));
+    }
+    let mut digits = Zeroizing::new(String::new());
+    file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut digits)?;
+    Token::parse(digits.trim_end())
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it holds no token"))
 }
 
 /// A server that listens and does not serve yet.
