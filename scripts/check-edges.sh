@@ -27,9 +27,11 @@ allow store "env"
 allow seal "env"
 allow audit "env store"
 allow durable "env seal store"
+allow tls "env seal"
+allow peer "env seal store durable tls"
 allow oram "env seal store durable"
 allow txn "env seal store durable oram"
-allow front "env seal store durable oram txn"
+allow front "env seal store durable oram txn tls"
 
 if cargo tree --locked -e normal --prefix none -p fogbank-store --format '{p}' | grep -Eq '^(aws-lc|ring|aes|chacha20poly1305|hmac) '; then
     echo "crate edge: store must not reach a cipher" >&2

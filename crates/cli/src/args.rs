@@ -27,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve a store to Redis clients.
     Serve(Box<ServeArgs>),
+    /// Keep freshness registers for proxies elsewhere: one of the servers of --registers.
+    RegisterServer(RegisterServerArgs),
     /// Tell what is at a store: version, shape, size, last commit. Reads only, shows no secrets.
     Inspect(InspectArgs),
     /// Open a store however it was left, say what was recovered, and close it.
@@ -74,6 +76,29 @@ pub struct PlaceArgs {
     /// environment go before it.
     #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+}
+
+/// Which servers keep the freshness register.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RegistersArgs {
+    /// Servers that keep the freshness register of the store instead of DIR/proxy: a file of mode 0600
+    /// with their addresses, one a line (see fogbank register-server), 3 or another odd number.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_REGISTERS")]
+    pub registers: Option<PathBuf>,
+}
+
+/// What a register server is told.
+#[derive(Debug, Clone, Args)]
+pub struct RegisterServerArgs {
+    /// Directory of what it keeps, made if there is none: its certificate and token, and the registers.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-register-data")]
+    pub data: PathBuf,
+    /// Where proxies connect.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7379")]
+    pub listen: String,
 }
 
 /// The public shape of a store. Given at creation; later it may be left out or must be the same.
@@ -199,6 +224,9 @@ pub struct StoreArgs {
     /// The cloud side: file://DIR.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
 }
 
 /// What to recover.
@@ -212,6 +240,18 @@ pub struct RecoverArgs {
     /// and the cloud could link what is read again to what was read then.
     #[arg(long)]
     pub accept_rollback_risk: bool,
+    /// Before that, take the freshness register from DIR/proxy to the --registers, or back.
+    #[arg(long, value_enum, value_name = "WHERE", requires = "registers")]
+    pub move_register: Option<MoveRegister>,
+}
+
+/// Where to take the freshness register to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MoveRegister {
+    /// To the servers that --registers names.
+    Servers,
+    /// From them to the file DIR/proxy/register.
+    File,
 }
 
 /// What to verify.
@@ -250,6 +290,9 @@ pub struct RestoreArgs {
     /// The new cloud side: file://DIR, with no store in it.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// Where the new store's freshness register is to be, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
 }
 
 /// What to show of a running server, and where.

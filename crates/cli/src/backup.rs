@@ -27,6 +27,7 @@ use fogbank_txn::FIRST_SECTION_TAG;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::open::{OpenOptions, Resting};
+use crate::registers::RegisterPlace;
 
 /// Sections of blocks: of each its address (u32) and its value.
 const BLOCKS: u16 = 1;
@@ -125,9 +126,12 @@ impl OpenOptions {
         let mut stream = randomness.stream(Purpose::MasterKey);
         let master = fogbank_seal::load_or_create(&ground.trusted.join("key"), &mut stream, true)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let kept = RegisterPlace::of(self.place())?;
+        let register = kept.register(&master, &randomness, &ground.clock)?;
+        kept.note(&*register, true).await?;
         let opening = Opening {
             store: store.clone(),
-            register: ground.register.clone(),
+            register,
             master: &master,
             random: &randomness,
             settings: config.vault_settings()?,

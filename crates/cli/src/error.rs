@@ -68,6 +68,7 @@ impl From<fogbank_oram::Error> for Error {
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
             E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
+            E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
         }

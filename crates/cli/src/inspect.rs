@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytesize::ByteSize;
 use fogbank::args::InspectArgs;
 use fogbank::config::StoreConfig;
+use fogbank::registers::RegisterPlace;
 use fogbank::{Error, Place, Result, open_store};
-use fogbank_durable::{FileRegister, Inspected, State};
+use fogbank_durable::{Inspected, State};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_store::{ArrayId, Store};
 use serde_json::json;
@@ -16,7 +17,7 @@ use serde_json::json;
 /// # Errors
 /// [`Error::Usage`] if there is none; if the trusted side is there, too, what it says of the record.
 pub async fn run(args: InspectArgs) -> Result<()> {
-    let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
+    let place = Place::from(&args.place);
     let cloud = place.data.join("cloud");
     if place.store.is_none() && !cloud.exists() {
         return Err(Error::Usage(format!(
@@ -26,7 +27,7 @@ pub async fn run(args: InspectArgs) -> Result<()> {
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = open_store(&place.store_url(), &clock).await?;
-    let found = look(&*store, &place).await?;
+    let found = look(&*store, &place, &clock).await?;
     let config = StoreConfig::decode(&found.config)?;
     let held = held(&*store, &config).await?;
     let url = place.store_url();
@@ -40,16 +41,17 @@ pub async fn run(args: InspectArgs) -> Result<()> {
 }
 
 /// With key and register if they are there.
-async fn look(store: &dyn Store, place: &Place) -> Result<Inspected> {
-    let (key, register) = (place.trusted().join("key"), place.trusted().join("register"));
+async fn look(store: &dyn Store, place: &Place, clock: &Arc<dyn Clock>) -> Result<Inspected> {
+    let key = place.trusted().join("key");
     if !key.exists() {
         return Ok(fogbank_durable::inspect(store, None).await?);
     }
-    let mut unused = Randomness::repeatable(0).stream(Purpose::MasterKey);
+    let random = Randomness::repeatable(0); // nothing is drawn by reading
+    let mut unused = random.stream(Purpose::MasterKey);
     let master = fogbank_seal::load_or_create(&key, &mut unused, false)
         .map_err(|e| Error::CannotUse(e.to_string()))?;
-    let register = FileRegister::new(&register);
-    Ok(fogbank_durable::inspect(store, Some((&register, &master))).await?)
+    let register = RegisterPlace::of(place)?.register(&master, &random, clock)?;
+    Ok(fogbank_durable::inspect(store, Some((&*register, &master))).await?)
 }
 
 /// Objects of the store, by what they are for.

@@ -32,6 +32,7 @@ pub mod history;
 mod open;
 mod public;
 pub mod recording;
+pub mod registers;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};

@@ -5,6 +5,7 @@ mod audit;
 mod bench;
 mod inspect;
 mod looks;
+mod register_server;
 mod serve;
 mod upkeep;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::run(*args).await,
+            Command::RegisterServer(args) => register_server::run(args).await,
             Command::Inspect(args) => inspect::run(args).await,
             Command::Recover(args) => upkeep::recover(args).await,
             Command::Verify(args) => upkeep::verify(args).await,

@@ -11,29 +11,27 @@
 //! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
 //! that is sent leaves at points of a grid (`fogbank_store::Paced`).
 
-use std::fs::{DirBuilder, File, OpenOptions as FileOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::{
-    FileRegister, MemoryRegister, Opening, Recovered, Register, Suspicion, Vault,
-};
+use fogbank_durable::{FolderLock, Opening, Recovered, Register, Suspicion, Vault};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{Scanned, Section};
-use fogbank_seal::KeyRing;
+use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::TraceClock;
 use fogbank_store::{Paced, Store, StoreError};
 use fogbank_txn::{Closed, Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
 use crate::apart::check_apart;
-use crate::args::ShapeArgs;
+use crate::args::{PlaceArgs, ShapeArgs, StoreArgs};
 use crate::backup::MARKER;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::recording::Recording;
+use crate::registers::{Holding, RegisterPlace};
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -42,12 +40,29 @@ pub struct Place {
     pub data: PathBuf,
     /// The URL of the cloud side; `file://DATA/cloud` if not given.
     pub store: Option<String>,
+    /// The list of the servers that keep the freshness register; it is in the trusted folder if not
+    /// given.
+    pub registers: Option<PathBuf>,
+}
+
+impl From<&StoreArgs> for Place {
+    fn from(args: &StoreArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
+}
+
+impl From<&PlaceArgs> for Place {
+    fn from(args: &PlaceArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
 }
 
 impl Place {
     /// Both sides under one directory of this machine.
     pub fn local(data: impl Into<PathBuf>) -> Self {
-        Self { data: data.into(), store: None }
+        Self { data: data.into(), store: None, registers: None }
     }
 
     /// The folder of the trusted side.
@@ -85,7 +100,7 @@ impl Place {
         )))
     }
 
-    fn in_memory(&self) -> bool {
+    pub(crate) fn in_memory(&self) -> bool {
         self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
     }
 }
@@ -203,7 +218,7 @@ impl OpenOptions {
     async fn open_on(
         self,
         bare: Arc<dyn Store>,
-        lock: Arc<File>,
+        lock: Arc<FolderLock>,
         clock: Arc<dyn Clock>,
     ) -> Result<Opened> {
         let claimed = Vault::claimed_config(&*bare).await?;
@@ -218,8 +233,12 @@ impl OpenOptions {
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
-        let (vault, recovered) =
-            self.vault((store.clone(), &lock), claimed.is_some(), &config, &randomness).await?;
+        let kept = RegisterPlace::of(&self.place)?;
+        let (random, exists) = (&randomness, claimed.is_some());
+        let register = self.register(&kept, exists, random, (&clock, &lock));
+        let (master, register) = register.await?;
+        let vault = self.vault(store.clone(), exists, &config, random, (&master, register));
+        let (vault, recovered) = vault.await?;
         check_claim(claimed.as_deref(), &vault)?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let engine = engine(store, keys, &config, &randomness, &recovered).await?;
@@ -240,13 +259,26 @@ impl OpenOptions {
             batches_repeated: recovered.journal.len(),
         };
         let metrics = self.metrics;
-        Ok(Opened { proxy, keeping, config, clock, metrics, recording, recovered, _lock: lock })
+        let register = kept.describe();
+        Ok(Opened {
+            proxy,
+            keeping,
+            config,
+            clock,
+            metrics,
+            recording,
+            recovered,
+            register,
+            _lock: lock,
+        })
     }
 
     /// Where a new store is made of a backup; a marker says that it is not whole yet.
     pub(crate) async fn ground_for_restore(&self) -> Result<Ground> {
         let trusted = self.place.trusted();
-        if let Some(file) = ["key", "register"].iter().find(|file| trusted.join(file).exists()) {
+        if let Some(file) =
+            ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
+        {
             return Err(Error::Usage(format!(
                 "{} belongs to a store already; choose another --data for the restored one",
                 trusted.join(file).display()
@@ -265,34 +297,25 @@ impl OpenOptions {
         File::create(&marker)
             .and_then(|file| file.sync_all())
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
-        Ok(Ground { store, register: self.register(&lock), clock, trusted, _lock: lock })
-    }
-
-    fn register(&self, lock: &Arc<File>) -> Arc<dyn Register> {
-        if self.place.in_memory() {
-            return Arc::new(MemoryRegister::default());
-        }
-        let file = FileRegister::new(&self.place.trusted().join("register"));
-        Arc::new(file.holding(lock.clone()))
+        Ok(Ground { store, clock, trusted, _lock: lock })
     }
 
     /// Takes the lock of the trusted side. Whoever dropped a store without closing it still ends an
     /// epoch or two: a moment's patience.
-    async fn lock(&self, clock: &Arc<dyn Clock>) -> Result<Arc<File>> {
+    async fn lock(&self, clock: &Arc<dyn Clock>) -> Result<Arc<FolderLock>> {
         let until = clock.now() + LOCK_PATIENCE_NANOS;
         loop {
-            match lock_trusted_side(&self.place.trusted())? {
-                Some(lock) => return Ok(Arc::new(lock)),
-                None if clock.now() >= until => {
-                    return Err(Error::CannotUse(format!(
-                        "another fogbank process is using {}; stop it first, or choose another \
-                         --data",
-                        self.place.trusted().display()
-                    )));
+            match lock_trusted_side(&self.place.trusted()) {
+                Err(Error::CannotUse(_)) if clock.now() < until => {
+                    clock.sleep_until(clock.now() + LOCK_LOOK_NANOS).await;
                 }
-                None => clock.sleep_until(clock.now() + LOCK_LOOK_NANOS).await,
+                taken => return taken.map(Arc::new),
             }
         }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Outside the recorder, so that the trace is what leaves and nothing stands behind it.
@@ -311,22 +334,36 @@ impl OpenOptions {
         Ok(Randomness::from_seed(seed))
     }
 
+    /// The key, made for a new store, and the register at the place where it is kept.
+    async fn register(
+        &self,
+        kept: &RegisterPlace,
+        exists: bool,
+        randomness: &Randomness,
+        (clock, lock): (&Arc<dyn Clock>, &Arc<FolderLock>),
+    ) -> Result<(MasterKey, Arc<dyn Register>)> {
+        let mut stream = randomness.stream(Purpose::MasterKey);
+        let may_create = !exists && !kept.knows_a_store().await?;
+        let key = self.place.trusted().join("key");
+        let master = fogbank_seal::load_or_create(&key, &mut stream, may_create)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let register = kept.register(&master, randomness, clock)?;
+        kept.note(&*register, !exists || self.accept_rollback_risk).await?;
+        Ok((master, Arc::new(Holding { register, _lock: lock.clone() })))
+    }
+
     async fn vault(
         &self,
-        (store, lock): (Arc<dyn Store>, &Arc<File>),
+        store: Arc<dyn Store>,
         exists: bool,
         config: &StoreConfig,
         randomness: &Randomness,
+        (master, register): (&MasterKey, Arc<dyn Register>),
     ) -> Result<(Vault, Recovered)> {
-        let (trusted, register) = (self.place.trusted(), self.register(lock));
-        let mut stream = randomness.stream(Purpose::MasterKey);
-        let may_create = !exists && register.read().await?.is_none();
-        let master = fogbank_seal::load_or_create(&trusted.join("key"), &mut stream, may_create)
-            .map_err(|e| Error::CannotUse(e.to_string()))?;
         let opening = Opening {
             store,
             register,
-            master: &master,
+            master,
             random: randomness,
             settings: config.vault_settings()?,
             accept_rollback_risk: self.accept_rollback_risk,
@@ -341,10 +378,9 @@ impl OpenOptions {
 /// Both sides of a store that is being made of a backup.
 pub(crate) struct Ground {
     pub store: Arc<dyn Store>,
-    pub register: Arc<dyn Register>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
-    _lock: Arc<File>,
+    _lock: Arc<FolderLock>,
 }
 
 impl Ground {
@@ -406,13 +442,19 @@ pub struct Opened {
     metrics: Metrics,
     recording: Option<Recording>,
     recovered: Recovery,
-    _lock: Arc<File>,
+    register: String,
+    _lock: Arc<FolderLock>,
 }
 
 impl Opened {
     /// What there was to recover.
     pub fn recovered(&self) -> Recovery {
         self.recovered
+    }
+
+    /// Where the freshness register is kept, for people.
+    pub fn register(&self) -> &str {
+        &self.register
     }
 
     /// Where transactions run.
@@ -460,7 +502,7 @@ pub struct Resting {
     keeping: Keeping,
     config: StoreConfig,
     recording: Option<Recording>,
-    _lock: Arc<File>,
+    _lock: Arc<FolderLock>,
 }
 
 impl Resting {
@@ -521,19 +563,15 @@ fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
 const LOCK_PATIENCE_NANOS: Nanos = 2_000_000_000;
 const LOCK_LOOK_NANOS: Nanos = 20_000_000;
 
-/// Makes the folder of the trusted side and takes its lock for as long as the file is held; `None` if
-/// somebody else has it.
-fn lock_trusted_side(folder: &Path) -> Result<Option<File>> {
-    let fault = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", folder.display()));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fault)?;
-    let mut options = FileOptions::new();
-    let path = folder.join("lock");
-    let file =
-        options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-        Err(std::fs::TryLockError::Error(e)) => Err(fault(e)),
+/// Makes the folder of the trusted side and takes its lock.
+pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
+    match FolderLock::take(folder) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Error::CannotUse(format!(
+            "another fogbank process is using {}; stop it first, or choose another --data",
+            folder.display()
+        ))),
+        Err(e) => Err(Error::CannotUse(format!("{}: {e}", folder.display()))),
     }
 }
 

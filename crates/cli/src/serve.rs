@@ -27,7 +27,7 @@ const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 /// By blame, see [`Error`].
 pub async fn run(args: ServeArgs) -> Result<()> {
     log_to_standard_error();
-    let place = Place { data: args.place.data.clone(), store: args.place.store.clone() };
+    let place = Place::from(&args.place);
     check_apart("--record", args.record.as_deref(), &place.store_url())?;
     check_apart("--history", args.history.as_deref(), &place.store_url())?;
     let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
@@ -78,7 +78,7 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
     Ok(())
 }
 
-fn log_to_standard_error() {
+pub fn log_to_standard_error() {
     let level = tracing_subscriber::filter::LevelFilter::INFO;
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
     log.with_ansi(std::io::stderr().is_terminal()).init();
@@ -96,7 +96,7 @@ fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     })
 }
 
-fn address(listen: &str) -> Result<SocketAddr> {
+pub fn address(listen: &str) -> Result<SocketAddr> {
     let wrong = |why: String| Error::Usage(format!("--listen {listen}: {why}; give HOST:PORT"));
     let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     found.next().ok_or_else(|| wrong("no such host".into()))
@@ -127,7 +127,7 @@ fn explain(error: resp::Error) -> Error {
 }
 
 /// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed).
-fn stop_signal() -> Result<impl Future<Output = ()>> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>> {
     let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;
@@ -148,7 +148,8 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     println!("fogbank {}", env!("CARGO_PKG_VERSION"));
     println!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
     let trusted = place.trusted();
-    println!("  trusted side  {} (key and register: keep and back up)", trusted.display());
+    let register = opened.register();
+    println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display());
     println!(
         "  store         {} records of {}, longer values take several",
         config.capacity,

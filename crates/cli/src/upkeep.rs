@@ -5,12 +5,14 @@ use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fogbank::args::{BackupArgs, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
+use fogbank::args::{BackupArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
 use fogbank::backup::{back_up, unread};
+use fogbank::registers::move_register;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_durable::BackupReader;
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,7 +22,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// # Errors
 /// By blame, see [`Error`].
 pub async fn recover(args: RecoverArgs) -> Result<()> {
-    let place = existing(&args.place)?;
+    let mut place = existing(&args.place)?;
+    if let Some(to) = args.move_register {
+        let (clock, to_servers) = (SystemClock::new(), to == MoveRegister::Servers);
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        println!("{}", move_register(&place, to_servers, &randomness()?, &clock).await?);
+        place.registers = place.registers.filter(|_| to_servers);
+    }
     let options = OpenOptions::new(place.clone()).existing();
     let (opened, accepted) = match options.clone().open().await {
         Err(refused @ (Error::CheckFailed(_) | Error::CannotUse(_)))
@@ -141,7 +149,8 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let file = File::open(&args.from)
         .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
-    let place = Place { data: args.data.clone(), store: args.store.clone() };
+    let registers = args.registers.registers.clone();
+    let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let restored = OpenOptions::new(place.clone()).restore(backup, &mut progress).await;
@@ -149,12 +158,20 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     restored?;
     println!("restored into {}", place.store_url());
     println!("its key is new: {}; keep and back up", place.trusted().join("key").display());
-    println!("next: fogbank serve --data {}{}", args.data.display(), store_flag(&args.store));
+    let flags = store_flag(&args.store) + &registers_flag(&place);
+    println!("next: fogbank serve --data {}{flags}", args.data.display());
     Ok(())
 }
 
 fn store_flag(store: &Option<String>) -> String {
     store.as_ref().map_or(String::new(), |url| format!(" --store {url}"))
+}
+
+fn registers_flag(place: &Place) -> String {
+    place
+        .registers
+        .as_ref()
+        .map_or(String::new(), |list| format!(" --registers {}", list.display()))
 }
 
 async fn open(place: &StoreArgs) -> Result<Opened> {
@@ -163,7 +180,7 @@ async fn open(place: &StoreArgs) -> Result<Opened> {
 
 /// The place of a store that is there: a mistyped folder must not become a new store.
 fn existing(args: &StoreArgs) -> Result<Place> {
-    let place = Place { data: args.data.clone(), store: args.store.clone() };
+    let place = Place::from(args);
     if place.trusted().join("key").exists() {
         return Ok(place);
     }

@@ -6,8 +6,8 @@
 //! 2. *write*: write to all under the next number of the ballot; done when a majority has it. Whoever
 //!    took the register before meets a promise at one peer of every majority: he is fenced.
 //!
-//! Every value is authenticated, with its stamp, by a key of the proxy. A peer that forges is as good
-//! as down, two values under one stamp are a fork. A peer that goes back to an older value is harmless
+//! Every value is sealed, bound to its stamp, by a key of the proxy: a peer learns how often it is
+//! replaced, and when. A peer that forges is as good as down, two values under one stamp are a fork. A peer that goes back to an older value is harmless
 //! as long as every majority that answers has one peer that does not: f faults of any kind together,
 //! where a peer that was rolled back stays silent, as with peers that are only down.
 
@@ -85,17 +85,27 @@ impl QuorumRegister {
     async fn view(&self, promise: Ballot) -> Result<View> {
         let mut answers = self.ask(|peer| async move { peer.read(promise).await });
         let mut view = View { highest: Ballot::default(), newest: Stamped::default() };
-        let mut heard = 0;
+        let (mut heard, mut silent) = (0, Vec::new());
         while let Some(answer) = answers.recv().await {
-            let Some(held) = answer.ok().filter(|held| held.promised >= promise) else { continue };
-            let Some(value) = self.open(&held) else { continue };
+            let held = match answer {
+                Ok(held) if held.promised >= promise => held,
+                Ok(_) => continue,
+                Err(PeerDown(why)) => {
+                    silent.push(why);
+                    continue;
+                }
+            };
+            let Some(value) = self.open(&held) else {
+                silent.push("an answer is forged".into());
+                continue;
+            };
             heard += 1;
             view.highest = view.highest.max(held.promised).max(held.stamp.ballot);
             let found = (held.stamp, value);
             view.newest = newer(view.newest, found).ok_or_else(|| self.fault("it was forked"))?;
         }
         if heard < self.majority() {
-            return Err(self.fault(format!("{heard} of {} servers answer", self.peers.len())));
+            return Err(self.too_few(heard, &silent));
         }
         Ok(view)
     }
@@ -107,9 +117,15 @@ impl QuorumRegister {
             let sealed = sealed.clone();
             async move { peer.write(stamp, sealed).await }
         });
-        let (mut done, mut refused) = (0, 0);
+        let (mut done, mut refused, mut silent) = (0, 0, Vec::new());
         while let Some(answer) = answers.recv().await {
-            let Ok(held) = answer else { continue };
+            let held = match answer {
+                Ok(held) => held,
+                Err(PeerDown(why)) => {
+                    silent.push(why);
+                    continue;
+                }
+            };
             // A later number of the same ballot is there already: the value went through.
             if held.stamp.ballot == stamp.ballot && held.stamp >= stamp {
                 done += 1;
@@ -123,14 +139,17 @@ impl QuorumRegister {
         if refused > 0 {
             return Err(Error::Fenced);
         }
-        Err(self.fault(format!("{done} of {} servers answer", self.peers.len())))
+        Err(self.too_few(done, &silent))
+    }
+
+    fn too_few(&self, heard: usize, silent: &[String]) -> Error {
+        let (of, majority, why) = (self.peers.len(), self.majority(), silent.join("; "));
+        self.fault(format!("{heard} of {of} servers answer and {majority} have to ({why})"))
     }
 
     fn seal(&self, stamp: Stamp, value: Option<RegisterValue>) -> Bytes {
-        let mut bytes = value.map_or(Vec::new(), |value| value.encode());
-        let tag = self.key.sign(&signed(stamp, &bytes));
-        bytes.extend_from_slice(&tag);
-        bytes.into()
+        let bytes = value.map_or(Vec::new(), |value| value.encode());
+        self.key.seal(&place(stamp), bytes).into()
     }
 
     /// The value a peer holds, if it is one of ours; `None` if it is forged.
@@ -138,16 +157,15 @@ impl QuorumRegister {
         if held.value.is_empty() {
             return (held.stamp == Stamp::default()).then_some(None);
         }
-        let length = held.value.len().checked_sub(RegisterKey::BYTES)?;
-        let (bytes, tag) = held.value.split_at(length);
-        self.key.verify(&signed(held.stamp, bytes), tag).ok()?;
-        if bytes.is_empty() { Some(None) } else { RegisterValue::decode(bytes).map(Some) }
+        let bytes = self.key.open(&place(held.stamp), &held.value).ok()?;
+        if bytes.is_empty() { Some(None) } else { RegisterValue::decode(&bytes).map(Some) }
     }
 }
 
-fn signed(stamp: Stamp, value: &[u8]) -> Vec<u8> {
+/// What a value is bound to.
+fn place(stamp: Stamp) -> Vec<u8> {
     let mut w = SectionWriter::default();
-    w.u64(stamp.ballot.round).u64(stamp.ballot.nonce).u64(stamp.number).raw(value);
+    w.u64(stamp.ballot.round).u64(stamp.ballot.nonce).u64(stamp.number);
     w.0
 }
 

@@ -12,7 +12,7 @@ use fogbank_durable::{
     Ballot, Error, Held, PeerDown, QuorumRegister, Register, RegisterPeer, RegisterValue, Stamp,
 };
 use fogbank_env::{Purpose, Randomness};
-use fogbank_seal::StoreId;
+use fogbank_seal::{RegisterKey, StoreId};
 use fogbank_store::{MemoryStore, PutCondition, Store};
 use world::{Promised, World, master};
 
@@ -158,7 +158,7 @@ async fn a_server_that_fell_back_is_outvoted() {
     let register = peers.register(1);
     register.take().await.unwrap();
     register.write(None, value(1)).await.unwrap();
-    while peers.held(0).value.len() == 32 {
+    while peers.held(0).value.len() == RegisterKey::BYTES {
         tokio::task::yield_now().await;
     }
     let old = peers.held(0);
@@ -175,7 +175,8 @@ async fn a_fork_is_seen() {
         let register = peers.register(1);
         register.take().await.unwrap();
         register.write(None, value(number as u64 + 1)).await.unwrap();
-        while peers.0.iter().any(|peer| peer.held.lock().unwrap().value.len() == 32) {
+        while peers.0.iter().any(|peer| peer.held.lock().unwrap().value.len() == RegisterKey::BYTES)
+        {
             tokio::task::yield_now().await;
         }
     }

@@ -62,6 +62,9 @@ pub enum Error {
     /// Another proxy has taken the store over: this one has stopped and changed nothing since.
     #[error("another proxy has opened this store; this one has stopped")]
     Fenced,
+    /// The freshness register cannot be used: without it nothing more is read or acknowledged.
+    #[error("{0}")]
+    Register(String),
     /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).
     #[error("wrong use of the engine: {0}")]
     Caller(String),
@@ -77,6 +80,7 @@ impl From<fogbank_durable::Error> for Error {
             fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
             fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
             fogbank_durable::Error::Fenced => Self::Fenced,
+            lost @ fogbank_durable::Error::Register { .. } => Self::Register(lost.to_string()),
             other => Self::Bug(other.to_string()),
         }
     }

@@ -5,13 +5,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rand_core::Rng;
 use zeroize::Zeroizing;
 
-use crate::MasterKey;
+use crate::{MasterKey, open_to_others};
 
 const PREFIX: &str = "fogbank-key-1 ";
 const FILE_BYTES: usize = PREFIX.len() + 64;
@@ -78,8 +78,7 @@ pub fn load_or_create(
 
 fn load(path: &Path, file: File) -> Result<MasterKey, KeyFileError> {
     let io = |source| KeyFileError::Io { path: path.to_owned(), source };
-    let mode = file.metadata().map_err(io)?.mode() & 0o7777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = open_to_others(&file).map_err(io)? {
         return Err(KeyFileError::ReadableByOthers { path: path.to_owned(), mode });
     }
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES + 2));

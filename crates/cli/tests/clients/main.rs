@@ -9,6 +9,7 @@ mod differential;
 mod generator;
 mod middle;
 mod python;
+mod registers;
 mod resp;
 mod restart;
 mod rust_client;

@@ -25,6 +25,7 @@ pub struct Server {
     child: Child,
     /// The port of this machine that it listens on.
     pub port: u16,
+    heard: mpsc::Receiver<String>,
     _folder: Option<TempDir>,
 }
 
@@ -103,9 +104,19 @@ impl Server {
     pub fn fogbank_killed(shape: &str, data: &Path, options: &[&str], after: Duration) {
         let mut command = serve(shape, data, free_port(), options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("fogbank is started");
+        let mut child = command.spawn().expect("fogbank is started");
         std::thread::sleep(after);
-        drop(Self { child, port: 0, _folder: None });
+        child.kill().ok();
+        child.wait().ok();
+    }
+
+    /// `fogbank register-server` on `data` and a port of this machine.
+    pub fn register_server(data: &Path, port: u16) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.arg("register-server").arg("--data").arg(data);
+        command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+        Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+            .unwrap_or_else(|said| panic!("the register server did not start: {said}"))
     }
 
     fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
@@ -119,7 +130,7 @@ impl Server {
             output += &line;
             output.push('\n');
             if line.contains(ready) {
-                return Ok(Self { child, port, _folder: None });
+                return Ok(Self { child, port, heard, _folder: None });
             }
         }
         child.kill().ok();
@@ -138,6 +149,12 @@ impl Server {
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
         assert!(sent.success(), "the server had ended before it was asked to");
         self.wait()
+    }
+
+    /// What it has printed since it began to serve, once it has ended.
+    pub fn last_words(&mut self) -> String {
+        self.wait();
+        self.heard.iter().map(|line| line + "\n").collect()
     }
 
     /// Waits until it has ended.

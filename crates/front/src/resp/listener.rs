@@ -5,14 +5,13 @@ use super::connection::Connection;
 use super::janitor;
 use super::keyspace::Bounds;
 use super::limits::Limits;
-use super::tls::{TlsFiles, acceptor};
 use super::watcher::Watcher;
 use fogbank_env::{Clock, Metrics};
+use fogbank_tls::{TlsFiles, acceptor};
 use fogbank_txn::Proxy;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,13 +69,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The certificate or its key cannot be used.
-    #[error("cannot use {path} for TLS: {reason}")]
-    Tls {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Tls(#[from] fogbank_tls::Error),
 }
 
 /// A bound front end that has not begun to serve.

@@ -35,11 +35,11 @@ mod pattern;
 mod program;
 mod reply;
 mod scan;
-mod tls;
 mod watcher;
 
+pub use fogbank_tls::TlsFiles;
 pub use frame::fuzz_parse;
 pub use limits::Limits;
 pub use listener::{Error, Listener, Settings, serve};
-pub use tls::TlsFiles;
+
 pub use watcher::Watcher;

@@ -203,7 +203,7 @@ async fn tls_is_spoken_with_the_given_certificate() {
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
     let broken = TlsFiles { certificate: key.clone(), key: key.clone() };
     let refused = Listener::bind(Settings { tls: Some(broken), ..Settings::default() }).await;
-    assert!(matches!(refused.err(), Some(Error::Tls { .. })));
+    assert!(matches!(refused.err(), Some(Error::Tls(_))));
 
     let tls = Some(TlsFiles { certificate, key });
     let server = Server::with(Settings { tls, ..Settings::default() }, SHAPE).await;

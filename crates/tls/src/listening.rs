@@ -1,26 +1,31 @@
-//! TLS for the client side, from a certificate and a key in PEM files.
+//! The listener's side, from a certificate and a key in PEM files.
 
-use super::listener::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::Error;
+
 /// Where the certificate and its key are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate, followed by those that lead to the root, in PEM.
     pub certificate: PathBuf,
-    /// Its private key, in PEM.
+    /// Its private key, in PEM; may be the same file.
     pub key: PathBuf,
 }
 
 /// What turns a TCP stream into a TLS one.
-pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
-    let unusable = |path: &Path, reason: String| Error::Tls { path: path.to_owned(), reason };
+///
+/// # Errors
+/// [`Error`] if a file cannot be read or is not what it should be.
+pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+    let unusable = |path: &Path, reason: String| Error { path: path.to_owned(), reason };
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect)

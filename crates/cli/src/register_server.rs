@@ -1,0 +1,47 @@
+//! `fogbank register-server`: one of the servers that keep freshness registers, until a signal says stop.
+
+use std::sync::Arc;
+
+use fogbank::args::RegisterServerArgs;
+use fogbank::{Error, Result};
+use fogbank_env::SystemClock;
+use fogbank_peer::{Bound, RegisterServer, ServerError};
+
+use crate::serve::{address, log_to_standard_error, stop_signal};
+
+/// Serves until SIGTERM, SIGINT or SIGHUP.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn run(args: RegisterServerArgs) -> Result<()> {
+    log_to_standard_error();
+    let listen = address(&args.listen)?;
+    let server = RegisterServer::open(&args.data).map_err(explain)?;
+    let bound = server.bind(listen).await.map_err(explain)?;
+    let stop = stop_signal()?;
+    greet(&bound);
+    bound.serve(Arc::new(SystemClock::new()), stop).await;
+    eprintln!("stopped; everything acknowledged is kept");
+    Ok(())
+}
+
+fn explain(error: ServerError) -> Error {
+    match &error {
+        ServerError::Bind { .. } => Error::Usage(error.to_string()),
+        _ => Error::CannotUse(error.to_string()),
+    }
+}
+
+/// Says where the secret stands, never what it is, and what to do with it.
+fn greet(bound: &Bound) {
+    let (file, listening) = (bound.address_file().display(), &bound.address().place);
+    println!("fogbank {} register server", env!("CARGO_PKG_VERSION"));
+    println!("  address  {file} (one line, a secret: whoever has it may keep registers here)");
+    println!(
+        "  next     append that line to a file of mode 0600 at the proxy, with those of the other"
+    );
+    println!("           servers (3 or 5 in all), HOST as the proxy reaches it, then:");
+    println!("           fogbank serve --registers FILE");
+    println!("  stop     Ctrl-C or SIGTERM");
+    println!("listening on {listening}");
+}

@@ -1,0 +1,284 @@
+//! The server: a folder, a port, connections up to a bound.
+//!
+//! ```text
+//! DATA/identity    certificate and key, PEM          made at the first start, 0600
+//! DATA/token       64 hexadecimal digits             made at the first start, 0600
+//! DATA/address     the line for the proxy            written at every start, 0600
+//! DATA/stores/     what is held (`held`)
+//! ```
+//! Who has not shown the token yet is counted apart, has a few seconds and may send one frame: so
+//! strangers cannot take the places of those who have. Anything unexpected ends the connection.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fogbank_durable::FolderLock;
+use fogbank_env::{Clock, Nanos, compute};
+use fogbank_tls::Pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
+
+use crate::deadline::by;
+use crate::held::HeldFiles;
+use crate::wire::{Reply, Request, read_body, read_length, send};
+use crate::{PeerAddress, Token};
+
+/// Stores whose register a server keeps.
+const STORES_MAX: usize = 256;
+/// Connections of those who have shown the token, and of those who have not yet.
+const CONNECTIONS_MAX: usize = 128;
+const GREETINGS_MAX: usize = 32;
+/// How long a stranger has to show the token.
+const GREETING_NANOS_MAX: Nanos = 5_000_000_000;
+/// How long a connection may be silent, and how long a frame and its answer may take.
+const IDLE_NANOS_MAX: Nanos = 600_000_000_000;
+const FRAME_NANOS_MAX: Nanos = 5_000_000_000;
+/// How long to wait when the system has no file descriptor left for a connection.
+const EXHAUSTED_PAUSE_NANOS: Nanos = 50_000_000;
+
+/// Bytes of the token's file that are looked at.
+const TOKEN_FILE_BYTES_MAX: u64 = 100;
+
+/// Why a server cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Another process has the folder.
+    #[error("another fogbank process is using {0}; stop it first, or choose another --data")]
+    InUse(PathBuf),
+    /// A file or the folder cannot be used.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] fogbank_tls::Error),
+    /// The system has no randomness to give.
+    #[error("the system has no randomness to give")]
+    NoRandomness,
+    /// The port cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A server that does not listen yet.
+pub struct RegisterServer {
+    folder: PathBuf,
+    held: Arc<HeldFiles>,
+    token: Token,
+    pin: Pin,
+    tls: TlsAcceptor,
+    lock: FolderLock,
+}
+
+impl RegisterServer {
+    /// The server whose state is in `folder`, which is made if there is none.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub fn open(folder: &Path) -> Result<Self, ServerError> {
+        let fault = |source| ServerError::File { path: folder.to_owned(), source };
+        let lock = FolderLock::take(folder).map_err(fault)?;
+        let lock = lock.ok_or_else(|| ServerError::InUse(folder.to_owned()))?;
+        let (files, pin) = fogbank_tls::made(&folder.join("identity"))?;
+        let token = token(&folder.join("token"))?;
+        let stores = folder.join("stores");
+        DirBuilder::new().recursive(true).mode(0o700).create(&stores).map_err(fault)?;
+        let held = Arc::new(HeldFiles::open(&stores, STORES_MAX).map_err(fault)?);
+        let tls = fogbank_tls::acceptor(&files)?;
+        Ok(Self { folder: folder.to_owned(), held, token, pin, tls, lock })
+    }
+
+    /// Listens, and writes down where and how to be reached.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn bind(self, listen: SocketAddr) -> Result<Bound, ServerError> {
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let socket = TcpListener::bind(listen).await.map_err(failed)?;
+        let place = socket.local_addr().map_err(failed)?.to_string();
+        let address = PeerAddress { place, token: self.token.clone(), pin: self.pin };
+        let path = self.folder.join("address");
+        let line = address.line().to_string() + "\n";
+        fogbank_seal::write_secret(&path, line.as_bytes())
+            .map_err(|source| ServerError::File { path: path.clone(), source })?;
+        let server = Serving {
+            held: self.held,
+            token: self.token,
+            served: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        };
+        let (tls, lock) = (self.tls, self.lock);
+        Ok(Bound { server: Arc::new(server), tls, socket, address, path, _lock: lock })
+    }
+}
+
+fn token(path: &Path) -> Result<Token, ServerError> {
+    let fault = |source| ServerError::File { path: path.to_owned(), source };
+    match File::open(path) {
+        Ok(file) => read_token(file).map_err(fault),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let bytes = fogbank_seal::system_seed().map_err(|_| ServerError::NoRandomness)?;
+            let token = Token::from_bytes(bytes);
+            fogbank_seal::write_secret(path, token.digits().as_bytes()).map_err(fault)?;
+            Ok(token)
+        }
+        Err(e) => Err(fault(e)),
+    }
+}
+
+fn read_token(file: File) -> io::Result<Token> {
+    if fogbank_seal::open_to_others(&file)?.is_some() {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "others can read it; chmod 600"));
+    }
+    let mut digits = Zeroizing::new(String::new());
+    file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut digits)?;
+    Token::parse(digits.trim_end())
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it holds no token"))
+}
+
+/// A server that listens and does not serve yet.
+pub struct Bound {
+    server: Arc<Serving>,
+    tls: TlsAcceptor,
+    socket: TcpListener,
+    address: PeerAddress,
+    path: PathBuf,
+    _lock: FolderLock,
+}
+
+impl Bound {
+    /// How to be reached; its line is a secret.
+    pub fn address(&self) -> &PeerAddress {
+        &self.address
+    }
+
+    /// The file in which that line stands.
+    pub fn address_file(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves until `stop` completes. A call that was under way then is not answered; whether it is
+    /// held is for its caller to find out.
+    pub async fn serve(self, clock: Arc<dyn Clock>, stop: impl Future<Output = ()>) {
+        let greetings = Arc::new(Semaphore::new(GREETINGS_MAX));
+        let mut connections = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                accepted = self.socket.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let Ok(permit) = greetings.clone().try_acquire_owned() else { continue };
+                        let (server, tls) = (self.server.clone(), self.tls.clone());
+                        let clock = clock.clone();
+                        connections.spawn(async move {
+                            if let Err(error) = server.serve(stream, tls, permit, &*clock).await {
+                                tracing::debug!(%error, "a connection ended");
+                            }
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection could be accepted");
+                        clock.sleep_until(clock.now() + EXHAUSTED_PAUSE_NANOS).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        connections.shutdown().await;
+    }
+}
+
+/// What all connections share.
+struct Serving {
+    held: Arc<HeldFiles>,
+    token: Token,
+    served: Arc<Semaphore>,
+}
+
+impl Serving {
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+        stranger: OwnedSemaphorePermit,
+        clock: &dyn Clock,
+    ) -> io::Result<()> {
+        // Without it small replies wait for acknowledgements; a failure costs only time.
+        let _slower = stream.set_nodelay(true);
+        let greeted = by(clock, clock.now() + GREETING_NANOS_MAX, self.greet(stream, tls)).await;
+        let (mut stream, _known) = greeted.ok_or(ErrorKind::TimedOut)??;
+        drop(stranger);
+        loop {
+            let next = by(clock, clock.now() + IDLE_NANOS_MAX, read_length(&mut stream)).await;
+            let length = match next.ok_or(ErrorKind::TimedOut)? {
+                Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(()), // it hung up
+                length => length?,
+            };
+            let exchange = self.exchange(&mut stream, length);
+            let done = by(clock, clock.now() + FRAME_NANOS_MAX, exchange).await;
+            done.ok_or(ErrorKind::TimedOut)??;
+        }
+    }
+
+    async fn greet(
+        &self,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+    ) -> io::Result<(impl AsyncRead + AsyncWrite + Unpin + use<>, OwnedSemaphorePermit)> {
+        let mut stream = tls.accept(stream).await?;
+        let length = read_length(&mut stream).await?;
+        let frame = read_body(&mut stream, length).await?;
+        let reply = match Request::decode(&frame) {
+            Some(Request::Hello(shown)) if self.token.is(shown.bytes()) => Reply::Welcome,
+            _ => Reply::Refused("the token is not this server's".into()),
+        };
+        if reply != Reply::Welcome {
+            send(&mut stream, &reply.frame()).await?;
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        let Ok(permit) = self.served.clone().try_acquire_owned() else {
+            send(&mut stream, &Reply::Refused("it has too many clients".into()).frame()).await?;
+            return Err(ErrorKind::ConnectionRefused.into());
+        };
+        send(&mut stream, &reply.frame()).await?;
+        Ok((stream, permit))
+    }
+
+    async fn exchange(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        length: usize,
+    ) -> io::Result<()> {
+        let frame = read_body(stream, length).await?;
+        let done = compute(|| match Request::decode(&frame) {
+            Some(Request::Read(name, promise)) => Some(self.held.read(&name, promise)),
+            Some(Request::Write(name, stamp, value)) => Some(self.held.write(&name, stamp, value)),
+            Some(Request::Hello(_)) | None => None,
+        });
+        let reply = match done.ok_or(ErrorKind::InvalidData)? {
+            Ok(held) => Reply::Held(held),
+            Err(error) => {
+                tracing::error!(%error, "a register cannot be kept");
+                Reply::Refused(format!("it cannot keep the register: {error}"))
+            }
+        };
+        send(stream, &reply.frame()).await
+    }
+}
