@@ -273,9 +273,13 @@ impl StoreConfig {
     /// # Errors
     /// [`Error::Usage`] if this program does not know some setting in it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).map_err(|e| {
+        let config: Self = serde_json::from_slice(bytes).map_err(|e| {
             Error::Usage(format!("this store was made by another version of fogbank: {e}"))
-        })
+        })?;
+        // It is only claimed, and sizes follow from it.
+        config.check()?;
+        config.geometry()?;
+        Ok(config)
     }
 }
 

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::{FolderLock, Opening, Recovered, Register, Suspicion, Vault};
+use fogbank_durable::{FolderLock, Opening, Recovered, Register, Vault};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{Scanned, Section};
@@ -209,7 +209,9 @@ impl OpenOptions {
             return self.open_on(store, lock, clock).await;
         }
         self.place.check_sides()?;
-        check_apart("record", self.record.as_deref(), &self.place.store_url())?;
+        let url = self.place.store_url();
+        check_apart("--data", Some(&self.place.trusted()), &url)?;
+        check_apart("--record", self.record.as_deref(), &url)?;
         let lock = self.lock(&clock).await?;
         let bare = open_store(&self.place.store_url(), &clock).await?;
         self.open_on(bare, lock, clock).await
@@ -234,12 +236,11 @@ impl OpenOptions {
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
         let kept = RegisterPlace::of(&self.place)?;
-        let (random, exists) = (&randomness, claimed.is_some());
-        let register = self.register(&kept, exists, random, (&clock, &lock));
+        let (random, claimed) = (&randomness, claimed.as_deref());
+        let register = self.register(&kept, claimed.is_some(), random, (&clock, &lock));
         let (master, register) = register.await?;
-        let vault = self.vault(store.clone(), exists, &config, random, (&master, register));
+        let vault = self.vault(store.clone(), claimed, &config, random, (&master, register));
         let (vault, recovered) = vault.await?;
-        check_claim(claimed.as_deref(), &vault)?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let engine = engine(store, keys, &config, &randomness, &recovered).await?;
         let components =
@@ -285,8 +286,9 @@ impl OpenOptions {
             )));
         }
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let lock = self.lock(&clock).await?;
         let url = self.place.store_url();
+        check_apart("--data", Some(&trusted), &url)?;
+        let lock = self.lock(&clock).await?;
         let store = open_store(&url, &clock).await?;
         if Vault::claimed_config(&*store).await?.is_some() {
             return Err(Error::Usage(format!(
@@ -355,7 +357,7 @@ impl OpenOptions {
     async fn vault(
         &self,
         store: Arc<dyn Store>,
-        exists: bool,
+        claimed: Option<&[u8]>,
         config: &StoreConfig,
         randomness: &Randomness,
         (master, register): (&MasterKey, Arc<dyn Register>),
@@ -368,8 +370,10 @@ impl OpenOptions {
             settings: config.vault_settings()?,
             accept_rollback_risk: self.accept_rollback_risk,
         };
-        if exists {
-            return Ok(opening.recover().await?);
+        // The commit record is read twice, which a lying store may answer differently: what is gone by
+        // here is held against the one that verifies, before anything is put.
+        if let Some(claimed) = claimed {
+            return Ok(opening.recover_claimed(claimed).await?);
         }
         Ok((opening.create(config.encode()).await?, Recovered::default()))
     }
@@ -549,16 +553,6 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     })
 }
 
-/// Holds the configuration that the store claimed against the one in the commit record that has
-/// verified. They come from two reads of one blob, which a lying store may answer differently:
-/// without this the cloud would choose the beat, the batches and the lengths of checkpoints.
-fn check_claim(claimed: Option<&[u8]>, vault: &Vault) -> Result<()> {
-    if claimed.is_none_or(|claimed| claimed == vault.config()) {
-        return Ok(());
-    }
-    Err(fogbank_durable::Error::CloudLied(Suspicion::Config).into())
-}
-
 /// How long an opening waits for the lock of the trusted side, and how often it looks.
 const LOCK_PATIENCE_NANOS: Nanos = 2_000_000_000;
 const LOCK_LOOK_NANOS: Nanos = 20_000_000;
@@ -593,13 +587,18 @@ mod tests {
         let store = Arc::new(Tampering::new(MemoryStore::new()));
         open_on(folder.path(), &store).await.unwrap().close().await.unwrap();
         let (record, _) = store.blob_get("commit").await.unwrap().unwrap();
-        let beat = b"\"interval_ms\":";
-        let at = record.windows(beat.len()).position(|w| w == beat).unwrap() + beat.len();
-        // The bit that makes the 6 of the default 60 ms a 2.
-        let lie = Lie::FlipBit(8 * at + 2);
-        store.add(LieRule { operation: Operation::BlobGet, nth: 1, lie, always: false });
-        let refused = open_on(folder.path(), &store).await.err();
-        assert_eq!(store.lies_told(), 1);
-        assert!(matches!(refused, Some(Error::CheckFailed(_))), "{refused:?}");
+        // One bit of the pace, and one of what the lengths of journal records follow from.
+        for (field, digits) in [(&b"\"interval_ms\":"[..], 1), (b"\"batch\":", 2)] {
+            let at = record.windows(field.len()).position(|w| w == field).unwrap() + field.len();
+            let lie = Lie::FlipBit(8 * (at + digits - 1) + usize::from(digits == 1) * 2);
+            let told = store.lies_told();
+            let rule = LieRule { operation: Operation::BlobGet, nth: 1, lie, always: false };
+            store.add(rule);
+            let refused = open_on(folder.path(), &store).await.err();
+            assert_eq!(store.lies_told(), told + 1);
+            assert!(matches!(refused, Some(Error::CheckFailed(_))), "{refused:?}");
+            // Nothing was put: who is told the truth afterwards can go on.
+            open_on(folder.path(), &store).await.unwrap().close().await.unwrap();
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fogbank::apart::check_apart;
 use fogbank::args::{BackupArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
 use fogbank::backup::{back_up, unread};
 use fogbank::registers::move_register;
@@ -99,6 +100,7 @@ pub async fn backup(args: BackupArgs) -> Result<()> {
     let place = existing(&args.place)?;
     let master = key(&place.trusted().join("key"))?;
     let wrong = |why: &str| Error::Usage(format!("cannot write {}: {why}", args.to.display()));
+    check_apart("--to", Some(&args.to), &place.store_url())?;
     if args.to.exists() {
         return Err(wrong("it exists; choose a new name"));
     }

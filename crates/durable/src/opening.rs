@@ -102,16 +102,27 @@ impl Opening<'_> {
     /// [`Error::NoStore`], [`Error::CloudEmpty`], [`Error::RegisterLost`], [`Error::CloudLied`];
     /// [`Error::Fenced`] if another proxy was faster.
     pub async fn recover(self) -> Result<(Vault, Recovered)> {
-        let (vault, journal) = self.take_over().await?;
+        let (vault, journal) = self.take_over(None).await?;
+        self.read(vault, journal).await
+    }
+
+    /// As [`Opening::recover`], for whoever has already gone by `config`, which is only claimed: unless
+    /// it is the store's, nothing is put. A record of lengths that follow from another configuration
+    /// could never be taken back.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if the configuration is another one, else as [`Opening::recover`].
+    pub async fn recover_claimed(self, config: &[u8]) -> Result<(Vault, Recovered)> {
+        let (vault, journal) = self.take_over(Some(config)).await?;
         self.read(vault, journal).await
     }
 
     /// Steps 1 to 4 and the register, again as long as others change the store meanwhile.
-    async fn take_over(&self) -> Result<(Vault, Vec<Vec<u8>>)> {
+    async fn take_over(&self, config: Option<&[u8]>) -> Result<(Vault, Vec<Vec<u8>>)> {
         let mut stream = self.random.stream(Purpose::Incarnation);
         let mut known = self.register.take().await?;
         for _ in 0..ATTEMPTS_MAX {
-            match self.attempt(&mut known, &mut stream).await {
+            match self.attempt(config, &mut known, &mut stream).await {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => known = self.register.take().await?,
                 // What the cloud shows may have changed between two of our looks. Only the register
@@ -133,12 +144,16 @@ impl Opening<'_> {
     /// holds as far as we know.
     async fn attempt(
         &self,
+        config: Option<&[u8]>,
         registered: &mut Option<RegisterValue>,
         stream: &mut Stream,
     ) -> Result<Option<(Vault, Vec<Vec<u8>>)>> {
         let accept = self.accept_rollback_risk;
         let view = look(&*self.store, &*self.register, self.master, *registered, accept).await?;
         let places = Known::check(&view.record, view.digest, *registered)?;
+        if config.is_some_and(|config| config != view.record.public.config) {
+            return Err(Error::CloudLied(Suspicion::Config));
+        }
         let mut log = self.log(&view);
         log.read_all().await?;
         places.check_log(&log)?;

@@ -108,7 +108,13 @@ impl Pieces {
             }
             self.next = entries.next().map(|(key, _)| key.clone());
         }
-        self.begun = data.split_off(data.len().min(self.piece_bytes));
+        let is_last = lengths(self.bound, self.piece_bytes).nth(self.made + 1).is_none();
+        if is_last && self.next.is_some() {
+            // More than the bound: longer than its public length, so that it is refused, not cut.
+            data.resize(padded_len + 1, 0);
+        } else if !is_last {
+            self.begun = data.split_off(data.len().min(self.piece_bytes));
+        }
         let tag = FIRST_TAG + self.made as u16;
         self.made += 1;
         Some(Section { tag, padded_len, data })

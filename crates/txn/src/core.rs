@@ -313,8 +313,9 @@ impl Core {
             blocks.pop();
         }
         while blocks.len() < count {
-            // The quota has reserved it.
-            let Some(address) = self.addresses.take() else { break };
+            // The quota has reserved it. Were it not so, the engine would refuse this address and
+            // nothing of the epoch would be committed: better than a record without all its blocks.
+            let address = self.addresses.take().unwrap_or(Address(u32::MAX));
             blocks.push(address);
         }
         for (address, chunk) in blocks.iter().zip(record.value.chunks(block_bytes.max(1))) {

@@ -43,6 +43,17 @@ pub(crate) struct Driver {
     figures: Figures,
 }
 
+/// Stops the proxy when it goes, unless it has stopped.
+struct Told(Arc<Shared>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop(Error::Stopped("internal fault: the driver has panicked".into()));
+        }
+    }
+}
+
 struct Figures {
     epochs: Gauge,
     points_skipped: Gauge,
@@ -79,6 +90,8 @@ impl Driver {
 
     /// Runs epochs until closed; hands the engine back, between two epochs.
     pub(crate) async fn run(mut self) -> Result<Box<dyn BatchEngine>> {
+        // Should this task panic, those who wait are told all the same.
+        let _told = Told(self.shared.clone());
         match self.epochs_until_closed().await {
             Ok(()) => Ok(self.engine),
             Err(error) => {

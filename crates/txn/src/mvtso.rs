@@ -403,7 +403,11 @@ impl Mvtso {
     /// Lowers a row's reservation to what its remaining versions cost.
     fn release(&mut self, id: RowId) {
         let row = self.rows.get(id);
-        let still = row.changes().fold(Need::default(), |n, c| n.max(self.need(row, c)));
+        // What a rollback can bring back is needed as well.
+        let undone = self.txns.values().flat_map(|txn| &txn.undo);
+        let kept = undone.filter(|(of, _)| *of == id).filter_map(|(_, change)| change.as_ref());
+        let all = row.changes().chain(kept);
+        let still = all.fold(Need::default(), |n, c| n.max(self.need(row, c)));
         self.quota.release(row.reserved - still);
         self.rows.get_mut(id).reserved = still;
     }

@@ -81,7 +81,7 @@ use self::delta::EpochLog;
 use self::execute::blame;
 use self::plan::{Plan, Planner, Request};
 use self::stats::Moved;
-use crate::geometry::{BLOCK_ID_BYTES, Geometry};
+use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of};
 use crate::slab::{Handle, Slab};
 use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections};
 
@@ -410,8 +410,9 @@ impl RingEngine {
         &self.planner.geometry
     }
 
-    /// Deletes every chunk version that is not current: what a proxy that died left behind. To be
-    /// called between epochs, after recovery.
+    /// Deletes every chunk version of earlier openings that is not current: what a proxy that died left
+    /// behind. To be called between epochs, after recovery. Versions of later openings are those of a
+    /// proxy that has overtaken this one, which does not know it yet.
     ///
     /// # Errors
     /// As for a batch.
@@ -426,8 +427,9 @@ impl RingEngine {
         let current = |name: &ChunkName| {
             name.chunk < buckets.len() && buckets.head(name.chunk).version == name.version
         };
+        let (opening, _) = self.keys.current();
         let mut stored = self.store.list_chunks(self.planner.array).await.map_err(blame)?;
-        stored.retain(|name| !current(name));
+        stored.retain(|name| !current(name) && opening_of(name) < opening);
         stored.sort_unstable();
         self.planner.superseded.clear();
         if stored.is_empty() {

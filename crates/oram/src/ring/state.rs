@@ -8,12 +8,16 @@
 //! | 2 | leaf of every address, or all ones | 4 N |
 //! | 3 | every bucket: version, reads, blocks it was written with | 12 a bucket |
 //! | 4 | every bucket: block ids or marks, unused ones zero | 4 Z a bucket |
-//! | 5 | stash: count, then (block id, value) | 4 + (4 + value bytes) * bound |
+//! | 256.. | stash, in pieces of up to 1 MiB: (block id, value), ids all ones where there is none | (4 + value bytes) * bound, over all |
 //!
 //! The sections of an epoch's delta have the tags 6 to 8 (`delta`).
 //!
 //! Orders of slots are not saved: they follow from key, place and version. Nor is where a block is:
-//! that follows from sections 4 and 5.
+//! that follows from section 4 and the stash.
+//!
+//! A piece of the stash costs the same work whether it holds blocks or none, and is small enough that
+//! it is made within the room before a message: how many blocks the stash holds tells how much was
+//! accessed of late.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 use fogbank_seal::KeyRing;
@@ -33,14 +37,16 @@ const SHAPE: u16 = 1;
 const LEAVES: u16 = 2;
 const BUCKETS: u16 = 3;
 const REALS: u16 = 4;
-const STASH: u16 = 5;
+/// The first piece.
+const STASH: u16 = 0x100;
+const STASH_PIECE_BYTES: usize = 1 << 20;
 
 /// Bytes of a leaf, of a bucket's head and of a block's mark in a checkpoint.
 const LEAF_BYTES: usize = 4;
 const BUCKET_BYTES: usize = 8 + 2 + 2;
 const REAL_BYTES: usize = 4;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const UNMAPPED: u32 = u32::MAX;
 
 /// Counters that a checkpoint carries.
@@ -68,31 +74,55 @@ impl RingEngine {
         };
         let shape = save_shape(&planner.geometry, self.settings.array, counters);
         let shape = std::iter::once(Ok(exact(SHAPE, shape)));
-        let rest = [LEAVES, BUCKETS, REALS, STASH].into_iter().map(move |tag| match tag {
-            LEAVES => Ok(exact(LEAVES, save_leaves(planner))),
-            BUCKETS => Ok(exact(BUCKETS, save_buckets(planner))),
-            REALS => Ok(exact(REALS, save_reals(planner))),
-            _ => save_stash(planner, slab),
+        let flat = [LEAVES, BUCKETS, REALS].into_iter().map(move |tag| {
+            Ok(match tag {
+                LEAVES => exact(LEAVES, save_leaves(planner)),
+                BUCKETS => exact(BUCKETS, save_buckets(planner)),
+                _ => exact(REALS, save_reals(planner)),
+            })
         });
-        Ok(Box::new(shape.chain(rest)))
+        let mut held = planner.stash.iter();
+        let pieces = stash_pieces(&planner.geometry)
+            .map(move |piece| save_stash_piece(&planner.geometry, &mut held, slab, piece));
+        Ok(Box::new(shape.chain(flat).chain(pieces)))
     }
 }
 
 /// The padded lengths of the sections of a checkpoint, in bytes, in their order.
-pub fn checkpoint_lengths(geometry: &Geometry) -> [usize; 5] {
+pub fn checkpoint_lengths(geometry: &Geometry) -> Vec<usize> {
     let none = Counters { opening: 0, tick: 0, evictions: 0, round: 0 };
     let buckets = geometry.stored_buckets() as usize;
-    [
+    let flat = [
         save_shape(geometry, 0, none).len(),
         LEAF_BYTES * geometry.capacity as usize,
         BUCKET_BYTES * buckets,
         REAL_BYTES * usize::from(geometry.bucket.reals) * buckets,
-        stash_bytes(geometry),
-    ]
+    ];
+    let block_bytes = stash_block_bytes(geometry);
+    let pieces = stash_pieces(geometry).map(|piece| piece.blocks * block_bytes);
+    flat.into_iter().chain(pieces).collect()
 }
 
-fn stash_bytes(geometry: &Geometry) -> usize {
-    4 + (4 + geometry.value_bytes) * geometry.stash_blocks_max() as usize
+fn stash_block_bytes(geometry: &Geometry) -> usize {
+    4 + geometry.value_bytes
+}
+
+/// A piece of the stash.
+#[derive(Debug, Clone, Copy)]
+struct StashPiece {
+    tag: u16,
+    /// Blocks that it has room for.
+    blocks: usize,
+    is_last: bool,
+}
+
+fn stash_pieces(geometry: &Geometry) -> impl Iterator<Item = StashPiece> + use<> {
+    let bound = geometry.stash_blocks_max() as usize;
+    let each = (STASH_PIECE_BYTES / stash_block_bytes(geometry)).max(1);
+    (0..bound.div_ceil(each)).zip(STASH..).map(move |(index, tag)| {
+        let left = bound - index * each;
+        StashPiece { tag, blocks: left.min(each), is_last: left <= each }
+    })
 }
 
 /// Puts the state of `sections` into a new engine's `planner` and `slab`.
@@ -119,7 +149,9 @@ pub(super) fn restore(
         }
     }
     load_buckets(planner, take(sections, BUCKETS)?, take(sections, REALS)?)?;
-    load_stash(planner, slab, take(sections, STASH)?)?;
+    for piece in stash_pieces(&planner.geometry) {
+        load_stash(planner, slab, take(sections, piece.tag)?)?;
+    }
     restore_orders(planner, keys)?;
     Ok(counters)
 }
@@ -181,21 +213,28 @@ fn save_reals(planner: &Planner) -> Vec<u8> {
     data
 }
 
-fn save_stash(planner: &Planner, slab: &Slab) -> fogbank_durable::Result<Section> {
-    let geometry = &planner.geometry;
-    let padded_len = stash_bytes(geometry);
-    let mut data = SectionWriter(Vec::with_capacity(padded_len));
-    data.u32(planner.stash.len() as u32);
-    for held in planner.stash.iter() {
+fn save_stash_piece<'a>(
+    geometry: &Geometry,
+    held: &mut impl Iterator<Item = &'a Held>,
+    slab: &Slab,
+    piece: StashPiece,
+) -> fogbank_durable::Result<Section> {
+    let nothing = vec![0; geometry.value_bytes];
+    let mut data = SectionWriter(Vec::with_capacity(piece.blocks * stash_block_bytes(geometry)));
+    for _ in 0..piece.blocks {
+        let Some(held) = held.next() else {
+            data.u32(mark::DUMMY).raw(&nothing);
+            continue;
+        };
         let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
             return Err(fogbank_durable::Error::Bug("a block of the stash has no payload".into()));
         };
         data.u32(held.block).raw(value);
     }
-    if data.0.len() > padded_len {
+    if piece.is_last && held.next().is_some() {
         return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
     }
-    Ok(Section { tag: STASH, padded_len, data: data.0 })
+    Ok(exact(piece.tag, data.0))
 }
 
 fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()> {
@@ -236,9 +275,12 @@ fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result
 
 fn load_stash(planner: &mut Planner, slab: &mut Slab, data: &[u8]) -> Result<()> {
     let mut data = SectionReader(data);
-    for _ in 0..data.u32()? {
+    while !data.is_empty() {
         let block = data.u32()?;
         let value = data.raw(planner.geometry.value_bytes)?;
+        if block == mark::DUMMY {
+            continue;
+        }
         let leaf = mapped_leaf(planner, block)?;
         let payload = planner.handles.claim();
         slab.fill(payload, block, value);

@@ -199,3 +199,22 @@ async fn superseded_versions_go_once_their_successors_are_durable() {
     }
     assert!(cloud.chunks().len() as u32 <= engine.geometry().stored_buckets());
 }
+
+/// A proxy that was held between its claim and its sweep, while another took the store over and went
+/// on: it does not know it yet, and what is not of its own past is not its to delete.
+#[tokio::test]
+async fn an_opening_that_was_overtaken_sweeps_nothing_of_the_one_after_it() {
+    let cloud = Arc::new(Cloud::default());
+    let settings = RingSettings { keep_superseded: true, ..settings(CAPACITY, (4, 5, 3)) };
+    let mut first = engine(&cloud, settings.clone(), 21).await;
+    write_all(&mut first, 1).await;
+    first.collect().await.unwrap();
+    let sections = saved(&mut first);
+    let mut held = restore(&cloud, &settings, 2, &sections).unwrap();
+    let mut newer = restore(&cloud, &settings, 3, &sections).unwrap();
+    newer.sweep().await.unwrap();
+    write_all(&mut newer, 2).await;
+    let before = cloud.chunks();
+    held.sweep().await.unwrap();
+    assert_eq!(cloud.chunks(), before);
+}
