@@ -26,7 +26,8 @@ use fogbank_txn::FIRST_SECTION_TAG;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::open::{OpenOptions, Resting};
+use crate::open::OpenOptions;
+use crate::opened::Resting;
 use crate::registers::RegisterPlace;
 
 /// Sections of blocks: of each its address (u32) and its value.

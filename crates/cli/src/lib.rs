@@ -30,10 +30,14 @@ pub mod dashboard;
 mod error;
 pub mod history;
 mod open;
+mod opened;
+mod place;
 mod public;
 pub mod recording;
 pub mod registers;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};
-pub use open::{OpenOptions, Opened, Place, Resting, open_store};
+pub use open::OpenOptions;
+pub use opened::{Opened, Recovery, Resting};
+pub use place::{Place, open_store};

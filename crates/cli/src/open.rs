@@ -12,102 +12,27 @@
 //! that is sent leaves at points of a grid (`fogbank_store::Paced`).
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fogbank_durable::{FolderLock, Opening, Recovered, Register, Vault};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
-use fogbank_oram::{Scanned, Section};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::TraceClock;
-use fogbank_store::{Paced, Store, StoreError};
-use fogbank_txn::{Closed, Components, FIRST_SECTION_TAG, Keeping, Proxy};
+use fogbank_store::{Paced, Store};
+use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
 use crate::apart::check_apart;
-use crate::args::{PlaceArgs, ShapeArgs, StoreArgs};
+use crate::args::ShapeArgs;
 use crate::backup::MARKER;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
+use crate::opened::{Opened, Recovery};
+use crate::place::{Place, lock_trusted_side, open_store};
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
-
-/// Where the two sides of a store are.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// The folder of the trusted side is `proxy` in here.
-    pub data: PathBuf,
-    /// The URL of the cloud side; `file://DATA/cloud` if not given.
-    pub store: Option<String>,
-    /// The list of the servers that keep the freshness register; it is in the trusted folder if not
-    /// given.
-    pub registers: Option<PathBuf>,
-}
-
-impl From<&StoreArgs> for Place {
-    fn from(args: &StoreArgs) -> Self {
-        let registers = args.registers.registers.clone();
-        Self { data: args.data.clone(), store: args.store.clone(), registers }
-    }
-}
-
-impl From<&PlaceArgs> for Place {
-    fn from(args: &PlaceArgs) -> Self {
-        let registers = args.registers.registers.clone();
-        Self { data: args.data.clone(), store: args.store.clone(), registers }
-    }
-}
-
-impl Place {
-    /// Both sides under one directory of this machine.
-    pub fn local(data: impl Into<PathBuf>) -> Self {
-        Self { data: data.into(), store: None, registers: None }
-    }
-
-    /// The folder of the trusted side.
-    pub fn trusted(&self) -> PathBuf {
-        self.data.join("proxy")
-    }
-
-    /// The URL of the cloud side.
-    pub fn store_url(&self) -> String {
-        match &self.store {
-            Some(url) => url.clone(),
-            None => format!("file://{}", absolute(&self.data.join("cloud")).display()),
-        }
-    }
-
-    /// A trusted side whose cloud folder is gone must not get an empty one in its place.
-    fn check_sides(&self) -> Result<()> {
-        let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
-        if trusted.join(MARKER).exists() {
-            return Err(Error::CannotUse(format!(
-                "a restore into {} has not come to its end; remove both sides of that store and \
-                 restore again",
-                self.data.display()
-            )));
-        }
-        let known = ["key", "register"].iter().any(|file| trusted.join(file).exists());
-        if self.store.is_some() || !known || cloud.exists() {
-            return Ok(());
-        }
-        Err(Error::CannotUse(format!(
-            "{} holds the trusted side of a store, and its cloud side {} is missing; put it back, \
-             say where it is with --store, or choose another --data for a new store",
-            trusted.display(),
-            cloud.display()
-        )))
-    }
-
-    pub(crate) fn in_memory(&self) -> bool {
-        self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
-    }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
 
 /// How to open a store.
 #[derive(Clone)]
@@ -426,151 +351,14 @@ fn tell(recovered: &Recovered, done: usize, of: usize) {
     }
 }
 
-/// What an opening found to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recovery {
-    /// Epochs that were committed.
-    pub epoch: u64,
-    /// How many of them came after the last full checkpoint.
-    pub epochs_replayed: usize,
-    /// Batches of the epoch that was open: none if the store was closed.
-    pub batches_repeated: usize,
-}
-
-/// A store with its epochs running.
-pub struct Opened {
-    proxy: Proxy,
-    keeping: Keeping,
-    config: StoreConfig,
-    clock: Arc<dyn Clock>,
-    metrics: Metrics,
-    recording: Option<Recording>,
-    recovered: Recovery,
-    register: String,
-    _lock: Arc<FolderLock>,
-}
-
-impl Opened {
-    /// What there was to recover.
-    pub fn recovered(&self) -> Recovery {
-        self.recovered
-    }
-
-    /// Where the freshness register is kept, for people.
-    pub fn register(&self) -> &str {
-        &self.register
-    }
-
-    /// Where transactions run.
-    pub fn proxy(&self) -> &Proxy {
-        &self.proxy
-    }
-
-    /// The public configuration.
-    pub fn config(&self) -> &StoreConfig {
-        &self.config
-    }
-
-    /// The clock everything runs by.
-    pub fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    /// Figures of the running proxy.
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// Ends the epochs and closes the store: when this has returned, everything committed is kept.
-    ///
-    /// # Errors
-    /// By blame. After an error the store is not closed and the trusted side says why.
-    pub async fn close(self) -> Result<()> {
-        self.rest().await?.close().await
-    }
-
-    /// Ends the epochs: what is left can be read from one end to the other, and closed.
-    ///
-    /// # Errors
-    /// As [`Opened::close`].
-    pub async fn rest(self) -> Result<Resting> {
-        let Self { proxy, keeping, config, recording, _lock, .. } = self;
-        let closed = proxy.close().await?;
-        Ok(Resting { closed, keeping, config, recording, _lock })
-    }
-}
-
-/// A store whose epochs have ended and that is not closed yet.
-pub struct Resting {
-    closed: Closed,
-    keeping: Keeping,
-    config: StoreConfig,
-    recording: Option<Recording>,
-    _lock: Arc<FolderLock>,
-}
-
-impl Resting {
-    /// The public configuration.
-    pub fn config(&self) -> &StoreConfig {
-        &self.config
-    }
-
-    /// Reads and verifies every cell of the store, and hands over every block.
-    ///
-    /// # Errors
-    /// [`Error::CheckFailed`] if anything is missing or does not verify.
-    pub async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
-        Ok(self.closed.engine.scan(into).await?)
-    }
-
-    /// The directory of keys, as sections of a checkpoint.
-    pub fn directory(&self) -> impl Iterator<Item = Section> + Send + use<> {
-        self.closed.directory()
-    }
-
-    /// Closes the store: when this has returned, everything committed is kept.
-    ///
-    /// # Errors
-    /// As [`Opened::close`].
-    pub async fn close(mut self) -> Result<()> {
-        self.keeping.close(self.closed.save()?).await?;
-        if let Some(recording) = self.recording {
-            recording.finish()?;
-        }
-        Ok(())
-    }
-}
-
-/// Opens the cloud side at `url`.
-///
-/// # Errors
-/// [`Error::Usage`] for a URL this build does not know, [`Error::Absent`] if it does not answer.
-pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    fogbank_store::url::open(url, clock).await.map_err(|e| match e {
-        StoreError::Absent(_) => Error::Absent(e.to_string()),
-        StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
-        StoreError::Caller(reason) => Error::Usage(reason),
-    })
-}
-
 /// How long an opening waits for the lock of the trusted side, and how often it looks.
 const LOCK_PATIENCE_NANOS: Nanos = 2_000_000_000;
 const LOCK_LOOK_NANOS: Nanos = 20_000_000;
 
-/// Makes the folder of the trusted side and takes its lock.
-pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
-    match FolderLock::take(folder) {
-        Ok(Some(lock)) => Ok(lock),
-        Ok(None) => Err(Error::CannotUse(format!(
-            "another fogbank process is using {}; stop it first, or choose another --data",
-            folder.display()
-        ))),
-        Err(e) => Err(Error::CannotUse(format!("{}: {e}", folder.display()))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use fogbank_store::{Lie, LieRule, MemoryStore, Operation, Tampering};
 
     use super::*;

@@ -22,7 +22,7 @@ use fogbank_seal::{MasterKey, RegisterKey};
 use fogbank_tls::Pin;
 
 use crate::error::{Error, Result};
-use crate::open::{Place, lock_trusted_side};
+use crate::place::{Place, lock_trusted_side};
 
 /// Which part of a run's randomness ballots are drawn from.
 const BALLOTS: u64 = u64::from_le_bytes(*b"register");

@@ -1,0 +1,112 @@
+//! Where the two sides of a store are: the folder that is trusted, and the cloud's URL.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fogbank_durable::FolderLock;
+use fogbank_env::Clock;
+use fogbank_store::{Store, StoreError};
+
+use crate::args::{PlaceArgs, StoreArgs};
+use crate::backup::MARKER;
+use crate::error::{Error, Result};
+
+/// Where the two sides of a store are.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The folder of the trusted side is `proxy` in here.
+    pub data: PathBuf,
+    /// The URL of the cloud side; `file://DATA/cloud` if not given.
+    pub store: Option<String>,
+    /// The list of the servers that keep the freshness register; it is in the trusted folder if not
+    /// given.
+    pub registers: Option<PathBuf>,
+}
+
+impl From<&StoreArgs> for Place {
+    fn from(args: &StoreArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
+}
+
+impl From<&PlaceArgs> for Place {
+    fn from(args: &PlaceArgs) -> Self {
+        let registers = args.registers.registers.clone();
+        Self { data: args.data.clone(), store: args.store.clone(), registers }
+    }
+}
+
+impl Place {
+    /// Both sides under one directory of this machine.
+    pub fn local(data: impl Into<PathBuf>) -> Self {
+        Self { data: data.into(), store: None, registers: None }
+    }
+
+    /// The folder of the trusted side.
+    pub fn trusted(&self) -> PathBuf {
+        self.data.join("proxy")
+    }
+
+    /// The URL of the cloud side.
+    pub fn store_url(&self) -> String {
+        match &self.store {
+            Some(url) => url.clone(),
+            None => format!("file://{}", absolute(&self.data.join("cloud")).display()),
+        }
+    }
+
+    /// A trusted side whose cloud folder is gone must not get an empty one in its place.
+    pub(crate) fn check_sides(&self) -> Result<()> {
+        let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
+        if trusted.join(MARKER).exists() {
+            return Err(Error::CannotUse(format!(
+                "a restore into {} has not come to its end; remove both sides of that store and \
+                 restore again",
+                self.data.display()
+            )));
+        }
+        let known = ["key", "register"].iter().any(|file| trusted.join(file).exists());
+        if self.store.is_some() || !known || cloud.exists() {
+            return Ok(());
+        }
+        Err(Error::CannotUse(format!(
+            "{} holds the trusted side of a store, and its cloud side {} is missing; put it back, \
+             say where it is with --store, or choose another --data for a new store",
+            trusted.display(),
+            cloud.display()
+        )))
+    }
+
+    pub(crate) fn in_memory(&self) -> bool {
+        self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Opens the cloud side at `url`.
+///
+/// # Errors
+/// [`Error::Usage`] for a URL this build does not know, [`Error::Absent`] if it does not answer.
+pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    fogbank_store::url::open(url, clock).await.map_err(|e| match e {
+        StoreError::Absent(_) => Error::Absent(e.to_string()),
+        StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
+        StoreError::Caller(reason) => Error::Usage(reason),
+    })
+}
+
+/// Makes the folder of the trusted side and takes its lock.
+pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
+    match FolderLock::take(folder) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Error::CannotUse(format!(
+            "another fogbank process is using {}; stop it first, or choose another --data",
+            folder.display()
+        ))),
+        Err(e) => Err(Error::CannotUse(format!("{}: {e}", folder.display()))),
+    }
+}
