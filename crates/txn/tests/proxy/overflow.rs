@@ -177,3 +177,24 @@ async fn a_transaction_does_not_queue_behind_the_program_that_asked_for_the_same
         answer.await.unwrap();
     }
 }
+
+/// A rollback that brings back a longer value needs what was reserved for it: else the epoch has more
+/// writes than slots, and the engine refuses it and everybody with it.
+#[tokio::test(start_paused = true)]
+async fn what_a_rollback_brings_back_stays_reserved() {
+    let world = Setup::default().start().await;
+    let txn = world.proxy.begin();
+    txn.put(&key(0), Bytes::from(vec![b'x'; 128]), 0).await.unwrap();
+    let one = txn.savepoint().unwrap();
+    txn.put(&key(0), bytes("a"), 0).await.unwrap();
+    let two = txn.savepoint().unwrap();
+    txn.put(&key(0), bytes("b"), 0).await.unwrap();
+    txn.rollback_to(two).unwrap();
+    txn.rollback_to(one).unwrap();
+    for n in 1..16 {
+        let _ = txn.put(&key(n), bytes("c"), 0).await; // not all of them fit
+    }
+    assert!(!matches!(txn.commit().await, Err(Error::Stopped(_))));
+    let other = world.proxy.begin().exists(&key(0)).await;
+    assert!(!matches!(other, Err(Error::Stopped(_))), "{other:?}");
+}
