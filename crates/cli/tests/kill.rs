@@ -12,7 +12,7 @@
 #![allow(clippy::disallowed_methods)] // real processes in real time
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
-#[allow(dead_code)]
+#[allow(dead_code)] // `server` needs its type only
 #[path = "clients/resp.rs"]
 mod resp;
 #[path = "clients/server.rs"]

@@ -7,9 +7,10 @@
 //!    took the register before meets a promise at one peer of every majority: he is fenced.
 //!
 //! Every value is sealed, bound to its stamp, by a key of the proxy: a peer learns how often it is
-//! replaced, and when. A peer that forges is as good as down, two values under one stamp are a fork. A peer that goes back to an older value is harmless
-//! as long as every majority that answers has one peer that does not: f faults of any kind together,
-//! where a peer that was rolled back stays silent, as with peers that are only down.
+//! replaced, and when. A peer that forges is as good as down, two values under one stamp are a fork. A
+//! peer that goes back to an older value is harmless as long as every majority that answers has one
+//! peer that does not: f faults of any kind together, where a peer that was rolled back stays silent,
+//! as with peers that are only down.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};

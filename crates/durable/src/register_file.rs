@@ -31,8 +31,10 @@ impl FileRegister {
     }
 
     fn damaged(&self, what: impl std::fmt::Display) -> Error {
-        self.fault(format!("{what}; put its newest copy back, or accept the risk that the cloud shows an old state \
-             with `fogbank recover --accept-rollback-risk`"))
+        self.fault(format!(
+            "{what}; put its newest copy back, or accept the risk that the cloud shows an old \
+             state with `fogbank recover --accept-rollback-risk`"
+        ))
     }
 
     /// What the file holds now; opens it at the first use. `None` inside if there is no file.

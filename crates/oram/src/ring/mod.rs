@@ -4,7 +4,8 @@
 //!
 //! 1. A read batch of distinct addresses is padded with dummies to its fixed size and shuffled.
 //!    A request's path is that of its block's leaf, or a uniform one.
-//! 2. The requests are journalled (if there is a journal), then planned in turn, without any I/O:
+//! 2. The requests are journalled (if there is a journal) and meanwhile planned in turn, without any
+//!    I/O of their own; nothing that was planned leaves before the journal has them:
 //!    - ReadPath: one unread slot of every stored bucket on the path; the block's own slot where it
 //!      is, the next unread dummy elsewhere. The block goes to the stash under a fresh uniform leaf.
 //!    - after every A-th access EvictPath: of every bucket on the next path in reverse lexicographic
@@ -23,7 +24,7 @@
 //! # Invariants
 //!
 //! - A slot of a bucket version is read at most once, and a version at most S times before the read
-//!   of Z that retires it.
+//!   of Z that retires it. A scan (`fogbank verify`) reads every slot of all of them besides.
 //! - A bucket rewritten in the open epoch (an image) is never read or written before the commit.
 //!   Whether a bucket is an image follows from the eviction count and the paths read: both public.
 //! - A block is in exactly one of stash, image, stored bucket; any older copy is stale.

@@ -40,6 +40,8 @@ const REALS: u16 = 4;
 /// The first piece.
 const STASH: u16 = 0x100;
 const STASH_PIECE_BYTES: usize = 1 << 20;
+/// Pieces of it, at most: their tags stay below those of others.
+const STASH_PIECES_MAX: usize = 0x1000;
 
 /// Bytes of a leaf, of a bucket's head and of a block's mark in a checkpoint.
 const LEAF_BYTES: usize = 4;
@@ -118,7 +120,8 @@ struct StashPiece {
 
 fn stash_pieces(geometry: &Geometry) -> impl Iterator<Item = StashPiece> + use<> {
     let bound = geometry.stash_blocks_max() as usize;
-    let each = (STASH_PIECE_BYTES / stash_block_bytes(geometry)).max(1);
+    let each = STASH_PIECE_BYTES / stash_block_bytes(geometry);
+    let each = each.max(bound.div_ceil(STASH_PIECES_MAX)).max(1);
     (0..bound.div_ceil(each)).zip(STASH..).map(move |(index, tag)| {
         let left = bound - index * each;
         StashPiece { tag, blocks: left.min(each), is_last: left <= each }

@@ -111,6 +111,20 @@ async fn the_write_phase_that_takes_long_delays_the_next_epoch_to_a_point() {
     assert_eq!(at, [11, 21, 31, 41, 41, 101, 111]);
 }
 
+/// A fault of ours must not leave clients waiting for ever.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_engine_stops_everything() {
+    let world = Setup::default().start().await;
+    world.fill(&keys(3), b"1").await;
+    let next = world.shape().len();
+    world.record.lock().unwrap().panic_at = Some(next + 2);
+    let session = world.proxy.session();
+    let answer = session.submit(increment(key(0))).await;
+    assert!(matches!(answer, Err(Error::Stopped(_))), "{answer:?}");
+    assert!(matches!(world.proxy.stopped().await, Error::Stopped(_)));
+    assert!(matches!(world.proxy.close().await, Err(Error::Stopped(_))));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_fails_stops_everything() {
     for fail_at in 0..5 {

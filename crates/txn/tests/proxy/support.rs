@@ -35,6 +35,7 @@ pub struct Record {
     pub calls: Vec<(Nanos, Call)>,
     pub delays: BTreeMap<usize, Duration>,
     pub fail_at: Option<usize>,
+    pub panic_at: Option<usize>,
 }
 
 pub type Shared = Arc<Mutex<Record>>;
@@ -51,12 +52,14 @@ pub struct MapEngine {
 
 impl MapEngine {
     async fn note(&self, call: Call) -> Result<()> {
-        let (delay, fail) = {
+        let (delay, fail, panic) = {
             let mut record = self.record.lock().unwrap();
             let index = record.calls.len();
             record.calls.push((self.clock.now(), call));
-            (record.delays.get(&index).copied(), record.fail_at == Some(index))
+            let delay = record.delays.get(&index).copied();
+            (delay, record.fail_at == Some(index), record.panic_at == Some(index))
         };
+        assert!(!panic, "an engine with a fault");
         if let Some(delay) = delay {
             self.clock.sleep_until(self.clock.now() + delay.as_nanos() as Nanos).await;
         }
