@@ -6,6 +6,8 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
+use crate::link::LinkArgs;
+
 /// Storage in a cloud that cannot see what you touch.
 #[derive(Debug, Parser)]
 #[command(
@@ -41,6 +43,8 @@ pub enum Command {
     ///
     /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
     Restore(RestoreArgs),
+    /// Say what a store will need and cost, before it is made.
+    Plan(PlanArgs),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -338,6 +342,30 @@ pub struct AuditArgs {
     pub json: bool,
 }
 
+/// What to plan.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    /// The cloud side, for its prices: nothing is asked of it [file://fogbank-data/cloud].
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// The shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
+    /// environment go before it.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Prices of clouds in TOML, in place of list prices (crates/cli/src/plan/prices.toml).
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What the engine benchmark runs.
 #[derive(Debug, Clone, Args)]
 pub struct BenchEngineArgs {
@@ -354,8 +382,14 @@ pub struct BenchEngineArgs {
     /// Seconds to measure, after load and warm-up.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub seconds: f64,
-    /// Write every bucket as soon as it is rewritten, as plain Ring ORAM does (for comparison).
+    /// The link to the store: shaped in the proxy, while it is measured.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Journal and commit the epochs as a proxy does (with a freshness register in memory).
     #[arg(long)]
+    pub durable: bool,
+    /// Write every bucket as soon as it is rewritten, as plain Ring ORAM does (for comparison).
+    #[arg(long, conflicts_with = "durable")]
     pub no_epoch_buffer: bool,
     /// Seed of keys and of the engine's randomness.
     #[arg(long, default_value_t = 1)]
@@ -374,9 +408,9 @@ pub struct BenchRecoveryArgs {
     /// The shape. Defaults as for bench engine.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// The round trip to the store, which is in memory, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 0.3)]
-    pub rtt_ms: f64,
+    /// The link to the store, which is in memory [a round trip of 0.3 ms].
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// Where the freshness register is.
     #[arg(long, value_enum, default_value = "memory")]
     pub register: BenchRegister,

@@ -29,6 +29,7 @@ pub mod config;
 pub mod dashboard;
 mod error;
 pub mod history;
+pub mod link;
 mod open;
 mod opened;
 mod place;

@@ -5,6 +5,7 @@ mod audit;
 mod bench;
 mod inspect;
 mod looks;
+mod plan;
 mod register_server;
 mod serve;
 mod upkeep;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             Command::Backup(args) => upkeep::backup(args).await,
             Command::Restore(args) => upkeep::restore(args).await,
             Command::Audit(args) => audit::run(&args),
+            Command::Plan(args) => plan::run(args),
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),

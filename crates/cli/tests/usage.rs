@@ -169,3 +169,31 @@ fn a_record_that_exists_is_kept() {
     let words = refused(folder, &args);
     assert!(words.contains("choose a new name") && words.contains("LABEL=old,new"), "{words}");
 }
+
+#[test]
+fn a_plan_is_printed_and_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["plan", "--capacity", "1000000", "--rtt-ms", "10", "--store", "s3://b", "--json"];
+    let output = fogbank(folder.path(), &plan);
+    assert_eq!(output.status.code(), Some(0));
+    let last = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned();
+    let figures: serde_json::Value = serde_json::from_str(&last).unwrap();
+    for figure in [
+        "accesses_per_s",
+        "cells_per_access",
+        "bytes_per_access",
+        "storage_bytes",
+        "proxy_bytes",
+        "usd_per_million",
+        "usd_per_month",
+    ] {
+        assert!(figures[figure].as_f64().is_some_and(|f| f > 0.0), "{figure} of {last}");
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+    for (wrong, named) in
+        [("--rtt-ms=-1", "--rtt-ms"), ("--capacity=0", "capacity"), ("--prices=none", "none")]
+    {
+        let words = refused(folder.path(), &["plan", wrong]);
+        assert!(words.contains(named), "{words}");
+    }
+}

@@ -1,11 +1,14 @@
 //! Measuring: what an engine does, beside the bound of the machine it runs on.
 
-mod bound;
+pub mod bound;
+mod counted;
 mod driver;
 mod durable;
 mod engine;
 mod raw;
 mod recovery;
 
+#[cfg(test)]
+pub use self::{counted::Counted, driver::Driver, durable::Durable};
 pub use engine::run as run_engine;
 pub use recovery::run as run_recovery;

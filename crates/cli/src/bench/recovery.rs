@@ -23,8 +23,11 @@ use super::durable::Durable;
 use super::engine::keys;
 use fogbank::args::{BenchRecoveryArgs, BenchRegister, ShapeArgs};
 use fogbank::config::StoreConfig;
+use fogbank::link::LinkArgs;
 use fogbank::{Error, Key, OpenOptions, Opened, Place, Result};
 
+/// The round trip if no link is asked for, in milliseconds: to a server in the next rack.
+const ROUND_TRIP_MS: f64 = 0.3;
 /// Bumps that are timed.
 const BUMPS: u32 = 50;
 /// Batches that the epoch journals before it is cut off.
@@ -39,6 +42,9 @@ const FILL: u32 = 50;
 pub async fn run(mut args: BenchRecoveryArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     default_shape(&mut args.shape);
+    if args.link.is_instant() {
+        args.link = LinkArgs::of_round_trip(ROUND_TRIP_MS);
+    }
     let config = StoreConfig::derive(&args.shape, false)?;
     let folder = Folder::make(&args)?;
     let bump_s = seconds_a_bump(&clock, &*register(&args, &folder.0.join("timed"))?).await?;
@@ -46,7 +52,7 @@ pub async fn run(mut args: BenchRecoveryArgs) -> Result<()> {
     let recovery = recovery(&args, &config, &clock, &folder.0).await?;
     let figures = json!({
         "capacity": config.capacity,
-        "rtt_ms": args.rtt_ms,
+        "rtt_ms": args.link.rtt_ms,
         "interval_ms": config.interval_ms,
         "register": format!("{:?}", args.register).to_lowercase(),
         "bump_ms": bump_s * 1e3,
@@ -149,9 +155,9 @@ async fn throughput(
         driver.load().await?;
         driver.warm_up().await?;
     }
-    let round_trip = Duration::from_secs_f64(args.rtt_ms / 1e3);
+    let link = args.link.link()?;
     for store in [&near, &other] {
-        store.set_link(Link { round_trip, ..Link::instant() });
+        store.set_link(link);
     }
     for driver in [&mut alone, &mut durable] {
         driver.pace(Duration::from_millis(config.interval_ms));

@@ -1,0 +1,114 @@
+//! The link to a store as flags: what `plan` reckons with and what benchmarks shape.
+
+use std::time::Duration;
+
+use clap::Args;
+use fogbank_store::Link;
+
+use crate::error::{Error, Result};
+
+/// The link to the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
+pub struct LinkArgs {
+    /// Milliseconds of a round trip without load.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub rtt_ms: f64,
+    /// Bandwidth towards the store, in MB (10^6 bytes) a second [unlimited].
+    #[arg(long, value_name = "MB/S")]
+    pub up_mb_s: Option<f64>,
+    /// Bandwidth from the store, in MB (10^6 bytes) a second [unlimited].
+    #[arg(long, value_name = "MB/S")]
+    pub down_mb_s: Option<f64>,
+    /// Milliseconds that the store takes for a call that only asks.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub read_ms: f64,
+    /// Milliseconds that it takes for a call that changes something.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub write_ms: f64,
+    /// Up to so many milliseconds more for a round trip, evenly distributed.
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub jitter_ms: f64,
+    /// The share of calls that lose a packet and wait 200 ms for it, in steps of 0.001.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub loss: f64,
+}
+
+impl LinkArgs {
+    /// A link of this round trip that costs nothing else.
+    pub fn of_round_trip(rtt_ms: f64) -> Self {
+        Self { rtt_ms, ..Self::default() }
+    }
+
+    /// Whether it delays anything.
+    pub fn is_instant(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The link as a store wrapper shapes it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for figures that are no times, rates or shares.
+    pub fn link(&self) -> Result<Link> {
+        Ok(Link {
+            round_trip: duration("--rtt-ms", self.rtt_ms)?,
+            jitter: duration("--jitter-ms", self.jitter_ms)?,
+            read: duration("--read-ms", self.read_ms)?,
+            write: duration("--write-ms", self.write_ms)?,
+            up_bytes_per_s: rate("--up-mb-s", self.up_mb_s)?,
+            down_bytes_per_s: rate("--down-mb-s", self.down_mb_s)?,
+            losses_per_thousand: per_thousand(self.loss)?,
+        })
+    }
+}
+
+/// Longest delay that is taken: above it somebody has mistaken the unit.
+const DELAY_MS_MAX: f64 = 60_000.0;
+
+fn duration(flag: &str, ms: f64) -> Result<Duration> {
+    if (0.0..=DELAY_MS_MAX).contains(&ms) {
+        Ok(Duration::from_secs_f64(ms / 1e3))
+    } else {
+        Err(Error::Usage(format!("{flag} is outside 0 to {DELAY_MS_MAX} milliseconds")))
+    }
+}
+
+fn rate(flag: &str, mb_s: Option<f64>) -> Result<Option<u64>> {
+    match mb_s {
+        None => Ok(None),
+        Some(rate) if (0.001..=1e6).contains(&rate) => Ok(Some((rate * 1e6) as u64)),
+        Some(_) => Err(Error::Usage(format!("{flag} is outside 0.001 to 1000000 MB/s"))),
+    }
+}
+
+fn per_thousand(share: f64) -> Result<u32> {
+    if (0.0..=1.0).contains(&share) {
+        Ok((share * 1e3).round() as u32)
+    } else {
+        Err(Error::Usage("--loss is a share, from 0 to 1".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_become_a_link_or_name_their_flag() {
+        let args =
+            LinkArgs { rtt_ms: 0.3, up_mb_s: Some(125.0), loss: 0.002, ..Default::default() };
+        let link = args.link().unwrap();
+        assert_eq!(link.round_trip, Duration::from_micros(300));
+        assert_eq!((link.up_bytes_per_s, link.down_bytes_per_s), (Some(125_000_000), None));
+        assert_eq!(link.losses_per_thousand, 2);
+        assert!(LinkArgs::default().is_instant() && !args.is_instant());
+        for (wrong, flag) in [
+            (LinkArgs { rtt_ms: -1.0, ..args }, "--rtt-ms"),
+            (LinkArgs { jitter_ms: f64::NAN, ..args }, "--jitter-ms"),
+            (LinkArgs { down_mb_s: Some(0.0), ..args }, "--down-mb-s"),
+            (LinkArgs { loss: 2.0, ..args }, "--loss"),
+        ] {
+            let told = wrong.link().unwrap_err().to_string();
+            assert!(told.contains(flag), "{told}");
+        }
+    }
+}
