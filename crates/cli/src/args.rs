@@ -64,6 +64,8 @@ pub enum BenchCommand {
     Engine(BenchEngineArgs),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
     Recovery(BenchRecoveryArgs),
+    /// How much faster than one access at a time, at the distances of Obladi's paper.
+    Paper(BenchPaperArgs),
 }
 
 /// Where a store is.
@@ -423,6 +425,23 @@ pub struct BenchRecoveryArgs {
     /// Where the register's file is, while it runs.
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// Seed of keys and of the engines' randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the comparison with the paper runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchPaperArgs {
+    /// The shape. Defaults as for bench engine.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Seconds to measure the parallel engine for, at each distance; the sequential one takes minutes.
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    pub seconds: f64,
     /// Seed of keys and of the engines' randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

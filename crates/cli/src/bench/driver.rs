@@ -131,6 +131,18 @@ impl Driver {
         }
     }
 
+    /// So many epochs.
+    pub async fn measure_epochs(&mut self, epochs: u64) -> Result<Measured> {
+        let before = self.engine.stats();
+        let started = self.clock.now();
+        for _ in 0..epochs {
+            self.epoch().await?;
+        }
+        let wall_s = (self.clock.now() - started) as f64 / 1e9;
+        let stats = since(&before, &self.engine.stats());
+        Ok(Measured { epochs, wall_s, stats, raw_s: None })
+    }
+
     /// Lets some epochs be watched and makes their calls again without the engine.
     pub async fn raw_seconds_per_epoch(
         &mut self,

@@ -5,10 +5,12 @@ mod counted;
 mod driver;
 mod durable;
 mod engine;
+mod paper;
 mod raw;
 mod recovery;
 
 #[cfg(test)]
 pub use self::{counted::Counted, driver::Driver, durable::Durable};
 pub use engine::run as run_engine;
+pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;
