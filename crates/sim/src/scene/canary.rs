@@ -199,7 +199,9 @@ impl Canary {
             }
             ClockMovedByAborts => whole(Workload::AbortStorm),
             UnpaddedWrites => whole(Workload::Idle),
-            UnpaddedStash => Scene { cast: Cast::Vault, epochs: 30, ..whole(Workload::Uniform) },
+            UnpaddedStash => {
+                Scene { cast: Cast::Journalled, epochs: 30, ..whole(Workload::Uniform) }
+            }
             RealsFirst | OneReadMore | OneReadLess | DummiesInOrder | SlotForgotten
             | WrittenThrough | SupersededKept | ModuloLeaves | CiphertextKept => {
                 whole(Workload::Uniform)
