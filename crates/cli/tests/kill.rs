@@ -6,7 +6,8 @@
 //! the process before it says that it listens.
 //!
 //! `FOGBANK_KILLS` says how many (6), `FOGBANK_KILL_SEED` draws the moments, `FOGBANK_KILL_CLIENTS`
-//! how many clients there are (8; none: an idle store). With `FOGBANK_KILL_TRACES=DIR` every process
+//! how many clients there are (8; none: an idle store), `FOGBANK_KILL_LIFE_MS` how long a life may be
+//! (1000). With `FOGBANK_KILL_TRACES=DIR` every process
 //! writes a trace there: together, in the order of their names, one run for `fogbank audit`.
 
 #![allow(clippy::disallowed_methods)] // real processes in real time
@@ -176,7 +177,8 @@ impl<'a> Victim<'a> {
         let server = self.start();
         self.ledger.check(&server)?;
         let life = Randomness::repeatable(self.below(u64::MAX));
-        let after = Duration::from_millis(self.below(1_000));
+        let life_ms = number("FOGBANK_KILL_LIFE_MS").unwrap_or(1_000);
+        let after = Duration::from_millis(self.below(life_ms));
         std::thread::scope(|scope| {
             for client in 0..clients {
                 let random = life.split(client).stream(Purpose::Workload);
