@@ -54,7 +54,7 @@ impl From<fogbank_durable::Error> for Error {
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
                 Self::Usage(error.to_string())
             }
-            E::CloudEmpty | E::RegisterLost(_) | E::Register { .. } | E::NotClosed => {
+            E::CloudEmpty | E::RegisterLost(_) | E::Register { .. } => {
                 Self::CannotUse(error.to_string())
             }
             E::Bug(reason) => Self::Bug(reason.clone()),

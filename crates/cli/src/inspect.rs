@@ -92,7 +92,9 @@ impl Told<'_> {
 
     fn state(&self) -> &'static str {
         match self.found.state {
-            State::Claimed => "claimed by a proxy that has not used it yet",
+            State::Claimed => {
+                "claimed by a proxy that has committed no epoch yet: the next opening recovers it"
+            }
             State::Running => "in use, or left without being closed: the next opening recovers it",
             State::Closed => "closed",
         }

@@ -31,9 +31,9 @@ const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 /// What the last proxy said of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// A proxy has claimed a store whose arrays nobody used since it was closed or created.
+    /// A proxy has claimed a store that was created or closed before; it has committed no epoch yet.
     Claimed = 1,
-    /// Its arrays are in use: what was read since the last commit stands in the journal.
+    /// Epochs were committed, or begun, since it was created or closed last.
     Running = 2,
     /// The checkpoint holds everything.
     Closed = 3,

@@ -46,14 +46,6 @@ pub enum Error {
     /// Another proxy opened the store after us.
     #[error("another proxy has opened this store; this one stops and has changed nothing since")]
     Fenced,
-    /// The last proxy stopped without closing the store.
-    #[error(
-        "the last proxy did not close this store (it was killed or lost power), and opening it \
-         again would read places a second time that the cloud has already seen read; this version \
-         cannot recover from that. Start with a new --data directory, or restore a backup of both \
-         sides taken while it was closed"
-    )]
-    NotClosed,
     /// Opened with settings other than those it was created with.
     #[error("this store was created with other settings: {0}")]
     OtherSettings(String),

@@ -11,7 +11,7 @@ use fogbank_store::Store;
 use crate::commit::{COMMIT_BLOB, PublicPart, State};
 use crate::freshness::Known;
 use crate::opening::look;
-use crate::{Error, Register, Result};
+use crate::{Error, Register, Result, Vault};
 
 /// What a commit record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,20 @@ pub struct Standing {
     pub full_epoch: u64,
     /// Pieces of it; 0 if there is none yet.
     pub full_pieces: u32,
+}
+
+impl Vault {
+    /// The public configuration of the store, as its commit record claims it; `None` if there is no
+    /// store. Authentic only once the store is open.
+    ///
+    /// # Errors
+    /// [`Error::Absent`], [`Error::CloudLied`] or [`Error::Format`].
+    pub async fn claimed_config(store: &dyn Store) -> Result<Option<Vec<u8>>> {
+        match store.blob_get(COMMIT_BLOB).await? {
+            None => Ok(None),
+            Some((record, _)) => Ok(Some(PublicPart::decode(&record)?.0.config)),
+        }
+    }
 }
 
 /// Reads the commit record of the store; with `trusted`, holds it against key and register.

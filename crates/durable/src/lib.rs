@@ -45,7 +45,6 @@ mod schedule;
 mod section;
 mod slot_file;
 mod sweep;
-mod unjournalled;
 mod vault;
 
 pub use backup::{BackupError, BackupReader, BackupWriter};

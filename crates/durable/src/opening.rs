@@ -194,7 +194,6 @@ impl Opening<'_> {
             deltas: Vec::new(),
             superseded: Vec::new(),
             health: Health::Well,
-            journalled: true,
         };
         Ok(Some((vault, journal)))
     }
@@ -324,11 +323,7 @@ pub(crate) async fn look(
     Ok(View { record, digest, keys, tag })
 }
 
-pub(crate) fn claim(
-    view: &View,
-    salt: Salt,
-    master: &MasterKey,
-) -> Result<(CommitRecord, KeyRing)> {
+fn claim(view: &View, salt: Salt, master: &MasterKey) -> Result<(CommitRecord, KeyRing)> {
     let mut record = view.record.next(view.digest);
     if record.public.state == State::Closed {
         record.public.state = State::Claimed;
@@ -344,7 +339,7 @@ fn key_ring(master: &MasterKey, record: &CommitRecord) -> Result<KeyRing> {
 }
 
 /// A salt that no opening of this store has had, even if a test opens it twice from one seed.
-pub(crate) fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut Stream) -> Salt {
+fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut Stream) -> Salt {
     let used: Vec<&Salt> = used.collect();
     loop {
         let salt = Salt::draw(stream);
@@ -355,7 +350,7 @@ pub(crate) fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut
 }
 
 /// Puts the first commit record of a store and the register behind it.
-pub(crate) async fn create_at(
+async fn create_at(
     store: Arc<dyn Store>,
     register: Arc<dyn Register>,
     master: &MasterKey,
@@ -370,7 +365,7 @@ pub(crate) async fn create_at(
     let value = register_value(&record, digest, log);
     register.write(known, value).await?;
     let (deltas, superseded) = (Vec::new(), Vec::new());
-    let (keys, known, health, journalled) = (Arc::new(keys), value, Health::Well, true);
+    let (keys, known, health) = (Arc::new(keys), value, Health::Well);
     Ok(Vault {
         store,
         register,
@@ -385,6 +380,5 @@ pub(crate) async fn create_at(
         deltas,
         superseded,
         health,
-        journalled,
     })
 }

@@ -15,13 +15,13 @@ impl VaultSettings {
             piece_bytes: full.bytes,
             pieces: full.count,
             last_piece_bytes: full.last_bytes,
-            journal: Some(JournalConfig {
+            journal: JournalConfig {
                 record_bytes: journal_bytes(self.record_bytes),
                 delta_piece_bytes: delta.bytes,
                 delta_pieces: delta.count,
                 delta_last_piece_bytes: delta.last_bytes,
                 full_every: self.full_every,
-            }),
+            },
         }
     }
 }

@@ -35,13 +35,6 @@ pub struct VaultSettings {
     pub full_every: u64,
 }
 
-impl Default for VaultSettings {
-    /// Of a store without a journal.
-    fn default() -> Self {
-        Self { record_bytes: 0, full_every: 1 }
-    }
-}
-
 /// Whether a vault still answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
@@ -72,8 +65,6 @@ pub struct Vault {
     /// Names of what the last commits superseded.
     pub(crate) superseded: Vec<String>,
     pub(crate) health: Health,
-    /// Whether it was opened by [`crate::Opening`]: then every name of ours is known.
-    pub(crate) journalled: bool,
 }
 
 impl std::fmt::Debug for Vault {
@@ -166,10 +157,7 @@ impl Vault {
     pub async fn close(mut self, sections: Sections<'_>) -> Result<()> {
         self.begin()?;
         self.commit_full(sections, State::Closed).await?;
-        if self.journalled {
-            return delete(&*self.store, &self.superseded).await;
-        }
-        self.delete_other_checkpoints().await
+        delete(&*self.store, &self.superseded).await
     }
 
     /// Whether the register says that another proxy has opened the store since. Asks the trusted side
@@ -180,7 +168,7 @@ impl Vault {
 
     /// Refuses if an earlier call failed or was abandoned; until [`Vault::end`] this one counts as
     /// such.
-    pub(crate) fn begin(&mut self) -> Result<()> {
+    fn begin(&mut self) -> Result<()> {
         match self.health {
             Health::Well => self.health = Health::Stopped,
             Health::Stopped => return Err(Error::Stopped),
@@ -189,7 +177,7 @@ impl Vault {
         Ok(())
     }
 
-    pub(crate) fn end(&mut self, result: Result<()>) -> Result<()> {
+    fn end(&mut self, result: Result<()>) -> Result<()> {
         self.health = match result {
             Ok(()) => Health::Well,
             Err(Error::Fenced) => Health::Fenced,
@@ -258,7 +246,7 @@ impl Vault {
     }
 
     /// Puts a commit record in place of ours and bumps the register.
-    pub(crate) async fn publish(&mut self, record: CommitRecord) -> Result<()> {
+    async fn publish(&mut self, record: CommitRecord) -> Result<()> {
         let (bytes, digest) = record.seal(&self.keys);
         let condition = PutCondition::IfUnchanged(self.tag.clone());
         let put = put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use fogbank_durable::{
     Error, MemoryRegister, Opening, Recovered, Register, RegisterValue, Result, Section, Suspicion,
-    Vault, VaultSettings,
+    Vault,
 };
 use fogbank_env::Randomness;
 use fogbank_seal::MasterKey;
@@ -373,7 +373,7 @@ async fn a_creation_that_was_interrupted_is_repeated() {
     let create = |world: &World, store: Arc<dyn Store>, seed: u64| {
         let (register, store) = (world.register.clone(), store);
         async move {
-            let (settings, random) = (VaultSettings::default(), Randomness::repeatable(seed));
+            let (settings, random) = (SETTINGS, Randomness::repeatable(seed));
             let (master, accept_rollback_risk) = (master(), false);
             let opening = Opening {
                 store,

@@ -94,7 +94,7 @@ fn play_one(workload: Workload, seed: u64, accesses: u32, folder: &Path) -> Resu
     let shape = Shape { read_batches: 8, ..Shape::small() };
     let an_epoch = shape.read_batches * shape.batch.read_batch + shape.batch.write_batch;
     let epochs = accesses.div_ceil(an_epoch as u32);
-    let scene = Scene { shape, cast: Cast::Vault, epochs, ..Scene::new(workload, seed) };
+    let scene = Scene { shape, cast: Cast::Journalled, epochs, ..Scene::new(workload, seed) };
     let trace = folder.join(format!("{seed:x}"));
     match record(&scene, &trace)?.stopped {
         None => Ok(trace),

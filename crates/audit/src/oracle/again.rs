@@ -1,4 +1,4 @@
-//! The reads of the open epoch of a store with a journal, and the same reads again.
+//! The reads of the open epoch of an engine in a vault, and the same reads again.
 //!
 //! A proxy that goes on where another stopped repeats what the journal names: exactly the messages
 //! that the cloud has seen in this epoch, cell by cell, before anything else. They were taken in
@@ -17,7 +17,7 @@ use super::epochs::{Commit, Epochs};
 use super::fault::{Step, fault};
 use crate::Observer;
 
-/// What a store with a journal adds to the state of an epoch.
+/// What a vault adds to the state of an epoch.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     messages: Vec<Message>,

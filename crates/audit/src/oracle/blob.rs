@@ -112,6 +112,8 @@ pub(super) fn check_names(rule: &'static str, due: &[String], names: &[String]) 
 
 #[cfg(test)]
 mod tests {
+    use fogbank_store::trace::JournalConfig;
+
     use super::*;
 
     #[test]
@@ -122,7 +124,13 @@ mod tests {
             piece_bytes: 1,
             pieces: 1,
             last_piece_bytes: 1,
-            journal: None,
+            journal: JournalConfig {
+                record_bytes: 1,
+                delta_piece_bytes: 1,
+                delta_pieces: 1,
+                delta_last_piece_bytes: 1,
+                full_every: 1,
+            },
         };
         assert!((1..50).all(|opening| {
             opening_by_bytes(&config, commit_bytes(&config, opening)) == Some(opening)

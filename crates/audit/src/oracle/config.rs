@@ -29,13 +29,12 @@ pub(super) fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && config.window_chunks > 0;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
     let few = |pieces: u32| (1..=PIECES_MAX).contains(&pieces);
-    let pieces = config.vault.as_ref().is_none_or(|vault| {
-        let journal = vault.journal.as_ref();
-        few(vault.pieces) && journal.is_none_or(|journal| few(journal.delta_pieces))
-    });
-    let journalled = config.vault.as_ref().is_some_and(|vault| vault.journal.is_some());
-    if journalled && !config.keep_superseded {
-        return refuse("a store with a journal keeps what an epoch supersedes until its commit");
+    let pieces = config
+        .vault
+        .as_ref()
+        .is_none_or(|vault| few(vault.pieces) && few(vault.journal.delta_pieces));
+    if config.vault.is_some() && !config.keep_superseded {
+        return refuse("an engine in a vault keeps what an epoch supersedes until its commit");
     }
     if !sound || !pieces || times.iter().any(|time| *time > TIME_MAX) {
         return refuse("a number is out of its limits");

@@ -66,8 +66,8 @@ pub(super) enum Stranger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     pub opening: u32,
-    /// Epochs committed; without a journal nothing shows them.
-    pub epoch: Option<u64>,
+    /// Epochs committed.
+    pub epoch: u64,
     /// Whether the store was closed.
     pub closed: bool,
 }
@@ -97,10 +97,8 @@ impl Stranger {
                         "it begins after opening {opening}, the traces before end in opening {before}"
                     ));
                 }
-                let same = match (request, ended.epoch) {
-                    (Request::BlobGet { name }, Some(epoch)) => {
-                        name.starts_with(&epoch_prefix(epoch + 1))
-                    }
+                let same = match request {
+                    Request::BlobGet { name } => name.starts_with(&epoch_prefix(ended.epoch + 1)),
                     _ => ended.closed,
                 };
                 let words = "it begins later in the same opening than the trace before ends, so the \

@@ -56,6 +56,7 @@
 //! none. A store refuses a wrong one, and then the put of a refused record shows.
 
 mod again;
+mod bare;
 mod blob;
 mod buckets;
 mod chain;
@@ -63,13 +64,11 @@ mod config;
 mod epochs;
 mod fault;
 mod joint;
-mod journalled;
 mod pace;
 mod reads;
 mod replay;
 mod replies;
 mod silence;
-mod unjournalled;
 mod vault;
 mod xor;
 
@@ -90,7 +89,6 @@ use self::fault::{Fault, Step, fault};
 use self::pace::Pace;
 use self::replies::Waiting;
 use self::silence::Silence;
-use self::vault::Vault;
 use crate::{Breach, Observer};
 
 /// Replays the traces of one store.
@@ -98,11 +96,9 @@ pub struct Oracle {
     config: RingConfig,
     shape: Shape,
     epochs: Epochs,
-    /// The vault of a store without a journal.
-    vault: Option<Vault>,
-    /// The vault of one with a journal.
+    /// The vault; a bare engine has none.
     chain: Option<Chain>,
-    /// Without a vault: whether the array was made.
+    /// Of a bare engine: whether the array was made.
     made: bool,
     /// Whether anything was seen that tells where in the life of the store this is.
     oriented: bool,
@@ -141,8 +137,7 @@ impl Oracle {
             config: ring.clone(),
             shape,
             epochs: Epochs::new(ring.clone(), pace, shape),
-            vault: ring.vault.clone().filter(|vault| vault.journal.is_none()).map(Vault::new),
-            chain: chain(ring),
+            chain: ring.vault.clone().map(Chain::new),
             made: false,
             oriented: false,
             waiting: Vec::new(),
@@ -191,10 +186,6 @@ impl Oracle {
     /// What follows is a further trace of the same store, by a later process with its own clock.
     pub fn next_trace(&mut self) {
         self.waiting.clear();
-        if let Some(vault) = &mut self.vault {
-            self.summary.crashes += u32::from(vault.is_up());
-            vault.stop();
-        }
         if let Some(chain) = &mut self.chain {
             self.summary.crashes += u32::from(chain.up);
             chain.stop();
@@ -219,13 +210,6 @@ impl Oracle {
     }
 }
 
-/// The vault of a store with a journal, if it is one.
-fn chain(config: &RingConfig) -> Option<Chain> {
-    let vault = config.vault.clone()?;
-    let journal = vault.journal.clone()?;
-    Some(Chain::new(vault, journal))
-}
-
 /// Requests.
 impl Oracle {
     fn sent(&mut self, sent: &Sent, out: &mut dyn Observer) -> Result<(), Stop> {
@@ -236,18 +220,18 @@ impl Oracle {
             fault("unknown-operation", "one cloud and one connection", seen)?;
         }
         let sibling = self.may_be_sent(&sent.request, sent.at)?;
-        let (expected, paced) = match self.chain {
-            Some(_) => (self.request_journalled(&sent.request, sent.at, sibling, out)?, true),
-            None => self.request_unjournalled(&sent.request, sent.at, sibling, out)?,
+        let expected = match self.chain {
+            Some(_) => self.request_vault(&sent.request, sent.at, sibling, out)?,
+            None => self.request_bare(&sent.request, sent.at, sibling, out)?,
         };
         let mut prints = self.spare.pop().unwrap_or_default();
         prints.clear();
         self.note_reads(&sent.request, sibling, &mut prints);
         let put = match &sent.request {
-            Request::BlobPut { name, .. } if self.chain.is_some() => Some(name.clone()),
+            Request::BlobPut { name, .. } => Some(name.clone()),
             _ => None,
         };
-        self.waiting.push(Waiting { id: sent.id, expected, paced, prints, put });
+        self.waiting.push(Waiting { id: sent.id, expected, prints, put });
         Ok(())
     }
 
@@ -298,7 +282,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Notes the fingerprints that the cells of the reply have to have; with a journal also what was
+    /// Notes the fingerprints that the cells of the reply have to have; with a vault also what was
     /// read, for it may come again.
     fn note_reads(&mut self, request: &Request, sibling: bool, prints: &mut Vec<u64>) {
         let reads = match request {
@@ -334,10 +318,10 @@ impl Oracle {
         };
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
-        self.epochs.pace.ended(done.at, waiting.paced);
+        self.epochs.pace.ended(done.at);
         match self.chain {
-            Some(_) => self.done_journalled(&waiting, done, reply)?,
-            None => self.done_unjournalled(&waiting, reply)?,
+            Some(_) => self.done_vault(&waiting, done, reply)?,
+            None => self.done_bare(&waiting, reply),
         }
         self.spare.push(waiting.prints);
         Ok(())

@@ -26,7 +26,7 @@ pub(super) struct Pace {
     next: u64,
     /// When the last message, or a batch that showed nothing, was complete.
     ready: Nanos,
-    /// When the last paced message ended.
+    /// When the last message ended.
     ended: Nanos,
     /// How many points in a row were taken since one had to be skipped.
     since_skip: u32,
@@ -81,12 +81,10 @@ impl Pace {
         }
     }
 
-    /// A message ended; `paced` if it was the engine's.
-    pub fn ended(&mut self, at: Nanos, paced: bool) {
+    /// A message ended.
+    pub fn ended(&mut self, at: Nanos) {
         self.ready = at;
-        if paced {
-            self.ended = self.ended.max(at);
-        }
+        self.ended = self.ended.max(at);
     }
 
     fn point(&self) -> Point {
@@ -185,11 +183,6 @@ impl Pace {
     /// The same, `expected` being the first point after the end of the message before.
     pub fn owners(&self, at: Nanos) -> Step<Cause> {
         self.loose(at, self.departure(self.ready))
-    }
-
-    /// A message of the vault follows the end before it at once.
-    pub fn unpaced(&self, at: Nanos) -> Step {
-        self.hold(at, self.ready, false).map(drop)
     }
 
     fn hold(&self, at: Nanos, expected: Nanos, caught_up: bool) -> Step<Cause> {

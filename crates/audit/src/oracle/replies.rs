@@ -22,10 +22,8 @@ pub(super) enum Expected {
     Commit,
     /// A piece of a checkpoint.
     Piece(Option<Kept>),
-    /// That a piece was put.
-    PiecePut,
-    /// Whether a commit record was put.
-    CommitPut,
+    /// Whether a blob was put.
+    Put,
     /// A count of blobs.
     List,
     /// A count of chunk versions.
@@ -37,8 +35,6 @@ pub(super) enum Expected {
 pub(super) struct Waiting {
     pub id: u64,
     pub expected: Expected,
-    /// Whether it is the engine's.
-    pub paced: bool,
     /// Fingerprints of the cells of the reply, 0 where they are not known.
     pub prints: Vec<u64>,
     /// The blob that it puts, where a failure may be looked into.
@@ -80,8 +76,7 @@ impl Waiting {
             (Expected::Piece(piece), Outcome::Blob(blob)) => {
                 is_sound(piece.is_none() || piece == kept(blob.as_ref()))
             }
-            (Expected::PiecePut, Outcome::Put(true)) => Reply::Sound,
-            (Expected::CommitPut, Outcome::Put(done)) => Reply::Put(*done),
+            (Expected::Put, Outcome::Put(done)) => Reply::Put(*done),
             (Expected::List, Outcome::BlobsListed(names)) => Reply::Listed(*names),
             (Expected::Chunks, Outcome::Listed(versions)) => Reply::Listed(*versions),
             (expected, outcome) => {

@@ -75,9 +75,7 @@ impl Oracle {
     /// Why this trace does not follow the one before.
     fn gap(&self, stranger: Stranger, request: &Request) -> Option<String> {
         let config = self.config.vault.as_ref()?;
-        let chain = self.chain.as_ref().map(|chain| chain.ended());
-        let ended = chain.or_else(|| self.vault.as_ref().map(|vault| vault.ended()))?;
-        stranger.gap(request, config, ended)
+        stranger.gap(request, config, self.chain.as_ref()?.ended())
     }
 }
 

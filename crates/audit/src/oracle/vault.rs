@@ -1,360 +1,365 @@
-//! How a store is created, opened and closed: the calls around the epochs, one after the other.
+//! An engine in a vault: every call in its turn, the vault's and the engine's.
 //!
-//! | | calls |
-//! |---|---|
-//! | create | put `commit` if absent, create array, put `commit` |
-//! | open | get `commit` once, put `commit` if unchanged, get every piece of the checkpoint (none was written: create array), put `commit` |
-//! | close | put every piece, put `commit`, list pieces, delete all others; nothing after it |
-//!
-//! A commit record whose put was refused is looked at; if it is ours, a barrier follows.
-//!
-//! Each call waits for the end of the one before. A commit record has a sequence number, which counts
-//! puts, and an opening, which counts claims; sizes follow from the configuration and the opening. A
-//! process opens a store once, and has a trace of its own. It may claim the store only if the record
-//! does not say that somebody runs.
+//! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum past
+//! the end of the one before, but for the first of a batch, which has its point of the grid, and the
+//! first of an opening and of a closing, which leave at a multiple that is chosen by whoever wants
+//! them.
 
-use std::collections::BTreeMap;
+use fogbank_env::Nanos;
+use fogbank_store::ChunkName;
+use fogbank_store::trace::{Blame, Done, Outcome, Request};
 
-use fogbank_store::trace::{Condition, VaultConfig};
-
-use super::blob::{
-    COMMIT, FULL, Kept, check_put, check_replaces, check_size, commit_bytes, piece_name,
-};
+use super::blob::{JOURNAL, Kept};
+use super::chain::{Collect, Next};
 use super::fault::{Step, fault};
-use super::joint::{Ended, Looked, Past};
+use super::replies::{Expected, Reply, Waiting};
+use super::{Oracle, Stop};
+use crate::{Observation, Observer};
 
-/// What a commit record says, as far as it is public.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
-    pub opening: u32,
-    sequence: u64,
-    state: State,
-    checkpoint: Option<(u32, u64)>,
-    kept: Kept,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Claimed,
-    Running,
-    Closed,
-}
-
-/// The call that is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// This process has done nothing yet.
-    Opening,
-    /// Nothing: it found no store, or has closed it.
-    Nothing,
-    Claim,
-    Piece(u32),
-    Array,
-    RunPut,
-    /// The engine's calls; between two epochs also the first of the closing.
-    Epochs,
-    PiecePut(u32),
-    ClosePut,
-    List,
-    Delete,
-    /// A put was refused: whose record is there?
-    Recheck(Put),
-    /// It is ours: it has to be durable.
-    Settle(Put),
-}
-
-/// Which commit record is put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
-    Claim,
-    Run,
-    Close,
-}
-
-/// The vault of one store.
-#[derive(Debug)]
-pub(super) struct Vault {
-    config: VaultConfig,
-    pub next: Next,
-    /// The commit record that is there.
-    pub record: Option<Record>,
-    /// One that may be there instead: its put never ended.
-    pub doubt: Option<Record>,
-    /// The one that is being put, or of a put that was refused.
-    pub putting: Option<(Put, Record)>,
-    past: Past,
-    /// Pieces of checkpoints; those that may be gone already have no certainty.
-    pieces: BTreeMap<String, (Kept, bool)>,
-    /// How many of them the last list had beside those that count, if that can be true.
-    others: Option<u64>,
-}
-
-impl Vault {
-    pub fn new(config: VaultConfig) -> Self {
-        Self {
-            config,
-            next: Next::Opening,
-            record: None,
-            doubt: None,
-            putting: None,
-            past: Past::default(),
-            pieces: BTreeMap::new(),
-            others: None,
-        }
-    }
-
-    /// Whether a proxy has begun to claim the store and not closed it.
-    pub fn is_up(&self) -> bool {
-        !matches!(self.next, Next::Opening | Next::Nothing) || self.putting.is_some()
-    }
-
-    /// The proxy has stopped; a put under way may have been done.
-    pub fn stop(&mut self) {
-        if let Some((_, record)) = self.putting.take() {
-            self.doubt = Some(record);
-        }
-        if self.next == Next::Delete {
-            let kept = self.kept_names();
-            let others = self.pieces.iter_mut().filter(|(name, _)| !kept.contains(name));
-            others.for_each(|(_, (_, certain))| *certain = false);
-        }
-        self.next = Next::Opening;
-    }
-
-    /// The opening that runs or ran last, from 1.
-    pub fn opening(&self) -> u32 {
-        self.record.as_ref().map_or(0, |record| record.opening)
-    }
-
-    /// How far the store came, as far as the traces show.
-    pub fn ended(&self) -> Ended {
-        let closed = self.record.as_ref().is_some_and(|record| record.state == State::Closed);
-        Ended { opening: self.opening(), epoch: None, closed }
-    }
-
-    /// A get of a blob. Returns the piece it has to return, if it is one.
-    pub fn get(&mut self, name: &str) -> Step<Option<Kept>> {
-        match self.next {
-            Next::Opening | Next::Recheck(_) if name == COMMIT => Ok(None),
-            Next::Piece(piece) => {
-                let (opening, sequence) = self.checkpoint();
-                let expected = piece_name(FULL, (opening, sequence), piece);
-                if name != expected {
-                    return fault("blob-order", format!("get {expected}"), format!("get {name}"));
+/// Requests.
+impl Oracle {
+    /// Holds a request against what is due. Returns the reply it has to have.
+    pub(super) fn request_vault(
+        &mut self,
+        request: &Request,
+        at: Nanos,
+        sibling: bool,
+        out: &mut dyn Observer,
+    ) -> Step<Expected> {
+        self.check_settled(request)?;
+        self.pass_what_a_lie_left_open(request);
+        self.epochs.begin_recorded(out);
+        match request {
+            Request::ReadCells { reads } => {
+                self.check_due(Next::Batches, "a read")?;
+                if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
+                    self.epochs.read(reads, at, sibling, out)?;
                 }
-                Ok(self.pieces.get(name).map(|(kept, _)| *kept))
+                Ok(Expected::Cells)
             }
-            next => fault("blob-order", next.words(), format!("get {name}")),
-        }
-    }
-
-    fn checkpoint(&self) -> (u32, u64) {
-        self.record.as_ref().and_then(|record| record.checkpoint).unwrap_or_default()
-    }
-
-    /// A put of a blob.
-    pub fn put(&mut self, name: &str, kept: Kept, condition: &Condition) -> Step {
-        match self.next {
-            Next::Opening if name == COMMIT && self.record.is_none() => {
-                self.put_record(Put::Claim, kept, condition)
+            Request::ReadXor { reads, groups } => {
+                self.check_due(Next::Batches, "a read")?;
+                if !self.epochs.repeat(request, at)? {
+                    let sibling = sibling || self.epochs.overtakes();
+                    self.epochs.read_paths(reads, groups, at, sibling, out)?;
+                }
+                Ok(Expected::Combined(groups.len()))
             }
-            Next::Claim if name == COMMIT => self.put_claim(kept, condition),
-            Next::RunPut if name == COMMIT => self.put_record(Put::Run, kept, condition),
-            Next::ClosePut if name == COMMIT => self.put_record(Put::Close, kept, condition),
-            Next::Epochs => self.put_piece(0, name, kept, condition),
-            Next::PiecePut(piece) => self.put_piece(piece, name, kept, condition),
-            next => fault("blob-order", next.words(), format!("put {name}")),
+            Request::WriteChunks { writes } => {
+                self.check_due(Next::Batches, "images")?;
+                self.epochs.write(writes, at, out)?;
+                Ok(Expected::Done)
+            }
+            Request::CreateArray { array, shape } => {
+                self.check_due(Next::Array, "create array")?;
+                self.check_array(array.0, *shape)?;
+                self.epochs.pace.further(at)?;
+                Ok(Expected::Done)
+            }
+            Request::ListChunks { array } if array.0 == self.config.array => {
+                self.check_due(Next::SweepList, "list chunks")?;
+                self.epochs.pace.further(at)?;
+                Ok(Expected::Chunks)
+            }
+            Request::DeleteChunks { chunks } => self.delete_chunks(chunks, at),
+            Request::Barrier => self.barrier_vault(at, out),
+            Request::BlobGet { .. }
+            | Request::BlobPut { .. }
+            | Request::BlobDelete { .. }
+            | Request::BlobList { .. } => self.blob_vault(request, at, out),
+            _ => {
+                let seen = format!("{:?}", request.operation());
+                fault("unknown-operation", "an operation of the protocol", seen)
+            }
         }
     }
 
-    fn put_claim(&mut self, kept: Kept, condition: &Condition) -> Step {
-        if self.record.as_ref().is_some_and(|record| record.state == State::Running) {
-            return fault("blob-order", "no claim of a store that was not closed", "put commit");
+    /// After a put whose outcome had to be looked for, nothing but a barrier.
+    fn check_settled(&self, request: &Request) -> Step {
+        match &self.chain {
+            Some(chain) if chain.is_unsettled() && *request != Request::Barrier => {
+                let seen = format!("{:?}", request.operation());
+                fault(chain.next.rule(), "a barrier, after a put that was looked for", seen)
+            }
+            _ => Ok(()),
         }
-        self.put_record(Put::Claim, kept, condition)
     }
 
-    fn put_record(&mut self, put: Put, kept: Kept, condition: &Condition) -> Step {
-        check_replaces(self.record.is_some(), condition)?;
-        let record = self.following(put, kept);
-        check_size("blob-size", commit_bytes(&self.config, record.opening), kept.bytes)?;
-        self.putting = Some((put, record));
-        self.past.put(kept);
-        Ok(())
-    }
-
-    fn following(&self, put: Put, kept: Kept) -> Record {
-        let last = self.record.as_ref();
-        let claims = u32::from(put == Put::Claim);
-        let (opening, sequence) = (self.opening() + claims, last.map_or(0, |r| r.sequence) + 1);
-        let (state, checkpoint) = match put {
-            Put::Claim => (State::Claimed, last.and_then(|r| r.checkpoint)),
-            Put::Run => (State::Running, last.and_then(|r| r.checkpoint)),
-            Put::Close => (State::Closed, Some((opening, sequence))),
+    /// Whether a request is the second of the two deletions after a commit, which leave at once.
+    pub(super) fn is_second_deletion(&self, request: &Request) -> bool {
+        let Some(chain) = &self.chain else { return false };
+        let collects = chain.next == Next::Collect;
+        let Collect { chunks, blobs } = chain.collect;
+        let fits = match request {
+            Request::DeleteChunks { .. } => chunks && !blobs,
+            Request::BlobDelete { .. } => blobs && !chunks,
+            _ => false,
         };
-        Record { opening, sequence, state, checkpoint, kept }
+        collects && fits && self.collects_at.is_some()
     }
 
-    fn put_piece(&mut self, piece: u32, name: &str, kept: Kept, condition: &Condition) -> Step {
-        let sequence = self.record.as_ref().map_or(0, |r| r.sequence) + 1;
-        let expected = piece_name(FULL, (self.opening(), sequence), piece);
-        check_put((&expected, &Condition::Always), (name, condition), "blob-order")?;
-        let last = piece + 1 == self.config.pieces;
-        let bytes = if last { self.config.last_piece_bytes } else { self.config.piece_bytes };
-        check_size("blob-size", bytes, kept.bytes)?;
-        self.pieces.insert(expected, (kept, true));
-        self.next = Next::PiecePut(piece);
-        Ok(())
-    }
-
-    /// A barrier.
-    pub fn barrier(&mut self) -> Step {
-        match self.next {
-            Next::Settle(_) => Ok(()),
-            next => fault("blob-order", next.words(), "barrier"),
-        }
-    }
-
-    /// A list of blobs.
-    pub fn list(&self, prefix: &str) -> Step {
-        match self.next {
-            Next::List if prefix == FULL => Ok(()),
-            next => fault("blob-order", next.words(), format!("list {prefix}")),
-        }
-    }
-
-    /// A deletion of blobs: all that were listed but for the newest checkpoint. If the list cannot be
-    /// true, the cloud has chosen itself what is deleted, but nothing that counts may be.
-    pub fn delete(&mut self, names: &[String]) -> Step {
-        if self.next != Next::Delete {
-            return fault("blob-order", self.next.words(), "delete blobs");
-        }
-        let kept = self.kept_names();
-        if let Some(name) = names.iter().find(|name| kept.contains(name)) {
-            return fault("blob-order", "nothing that counts", format!("delete {name}"));
-        }
-        let Some(count) = self.others else { return Ok(()) };
-        let mut rest = names;
-        for (name, (_, certain)) in self.pieces.iter().filter(|(name, _)| !kept.contains(name)) {
-            match rest.split_first() {
-                Some((first, further)) if first == name => rest = further,
-                _ if *certain => return fault("blob-order", format!("delete {name}"), words(rest)),
-                _ => {}
+    /// The time of a deletion after a commit: two that leave at once have one.
+    fn hold_deletion(&mut self, at: Nanos) -> Step {
+        match self.collects_at {
+            Some(first) => self.epochs.pace.together(at, first),
+            None => {
+                self.collects_at = Some(at);
+                self.epochs.pace.further(at).map(drop)
             }
         }
-        if !rest.is_empty() || names.len() as u64 != count {
-            let seen = format!("{} names, {} at its end", names.len(), words(rest));
-            let due = format!("delete {count} older pieces, as many as the list had to spare");
-            return fault("blob-order", due, seen);
-        }
-        Ok(())
     }
 
-    fn kept_names(&self) -> Vec<String> {
-        let checkpoint = self.checkpoint();
-        (0..self.config.pieces).map(|piece| piece_name(FULL, checkpoint, piece)).collect()
-    }
-
-    /// The call that was due has ended well.
-    pub fn advance(&mut self) {
-        self.next = match self.next {
-            Next::Opening | Next::Claim => self.after(Put::Claim),
-            Next::Recheck(put) | Next::Settle(put) => self.after(put),
-            Next::Piece(piece) if piece + 1 < self.config.pieces => Next::Piece(piece + 1),
-            Next::Piece(_) | Next::Array => Next::RunPut,
-            Next::RunPut => self.after(Put::Run),
-            Next::Epochs => Next::Epochs,
-            Next::PiecePut(piece) if piece + 1 < self.config.pieces => Next::PiecePut(piece + 1),
-            Next::PiecePut(_) => Next::ClosePut,
-            Next::ClosePut => self.after(Put::Close),
-            Next::List => Next::Delete,
-            Next::Delete => {
-                let kept = self.kept_names();
-                self.pieces.retain(|name, _| kept.contains(name));
-                Next::Nothing
+    /// A list that cannot be true may have told the proxy to delete something or nothing.
+    fn pass_what_a_lie_left_open(&mut self, request: &Request) {
+        let Some(chain) = &mut self.chain else { return };
+        match (chain.next, request) {
+            (Next::Leftovers, Request::BlobDelete { .. }) => {}
+            (Next::SweepDelete, Request::DeleteChunks { .. }) => {}
+            (Next::Leftovers, _) if chain.may_delete_nothing() => chain.advance(),
+            (Next::SweepDelete, _) if self.epochs.may_delete_nothing() => {
+                chain.advance();
+                self.went_on(Next::SweepDelete);
             }
-            Next::Nothing => Next::Nothing,
+            _ => {}
+        }
+    }
+
+    fn check_due(&self, next: Next, seen: &str) -> Step {
+        match &self.chain {
+            Some(chain) if chain.next == next => Ok(()),
+            // The sweep, or an epoch that goes on by itself, before the open one is at its end.
+            Some(chain) if chain.next == Next::Batches && chain.recovers => {
+                self.epochs.check_complete()?;
+                chain.out_of_order(seen)
+            }
+            Some(chain) => chain.out_of_order(seen),
+            None => fault("unknown-operation", "no vault", seen),
+        }
+    }
+
+    fn delete_chunks(&mut self, chunks: &[ChunkName], at: Nanos) -> Step<Expected> {
+        match self.chain.as_ref().map(|chain| chain.next) {
+            Some(Next::Collect) => {
+                let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
+                if !std::mem::take(&mut chain.collect.chunks) {
+                    return chain.out_of_order("a second deletion of chunks");
+                }
+                self.hold_deletion(at)?;
+                self.epochs.collect(chunks)?;
+            }
+            Some(Next::SweepDelete) => self.epochs.sweep(chunks, at)?,
+            Some(Next::Batches) => {
+                return fault("commit-order", "the commit before", "a deletion of chunks");
+            }
+            _ => self.check_due(Next::Collect, "a deletion of chunks")?,
+        }
+        Ok(Expected::Done)
+    }
+
+    fn barrier_vault(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
+        match &self.chain {
+            Some(chain) if chain.is_unsettled() => drop(self.epochs.pace.further(at)?),
+            Some(chain) if chain.next != Next::Batches => return chain.out_of_order("barrier"),
+            _ => self.epochs.barrier(at, out)?,
+        }
+        Ok(Expected::Done)
+    }
+
+    fn blob_vault(
+        &mut self,
+        request: &Request,
+        at: Nanos,
+        out: &mut dyn Observer,
+    ) -> Step<Expected> {
+        let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
+        let (before, between) = (chain.next, self.epochs.is_between());
+        let expected = match request {
+            Request::BlobGet { name } => match chain.get(name)? {
+                Some(piece) => Expected::Piece(Some(piece)),
+                None => Expected::Commit,
+            },
+            Request::BlobPut { name, bytes, condition, fingerprint } => {
+                let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
+                chain.put(name, kept, condition, between)?;
+                let kind = name.split('/').next().unwrap_or_default();
+                let (bytes, fingerprint) = (*bytes, *fingerprint);
+                out.observe(&Observation::Blob { kind, bytes, fingerprint });
+                Expected::Put
+            }
+            Request::BlobDelete { names } => {
+                chain.delete(names)?;
+                Expected::Done
+            }
+            Request::BlobList { prefix } => {
+                chain.list(prefix)?;
+                Expected::List
+            }
+            _ => Expected::Done,
         };
-    }
-
-    fn after(&self, put: Put) -> Next {
-        match put {
-            Put::Claim if self.checkpoint() == (0, 0) => Next::Array,
-            Put::Claim => Next::Piece(0),
-            Put::Run => Next::Epochs,
-            Put::Close => Next::List,
+        let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
+            && name.starts_with(JOURNAL));
+        match before {
+            Next::Collect => self.hold_deletion(at)?,
+            _ if records => self.epochs.record(at, out)?,
+            Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
+            _ => drop(self.epochs.pace.further(at)?),
         }
+        Ok(expected)
+    }
+}
+
+/// Replies.
+impl Oracle {
+    /// The end of a request of a store.
+    pub(super) fn done_vault(
+        &mut self,
+        waiting: &Waiting,
+        done: &Done,
+        reply: Reply,
+    ) -> Result<(), Stop> {
+        match (&waiting.put, reply) {
+            (_, Reply::Lie) => {
+                let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
+                self.lied(window);
+            }
+            (_, Reply::Abandoned) => self.failed(),
+            (Some(name), Reply::Failed) if is_absence(&done.outcome) => self.put_ended(name, false),
+            (_, Reply::Failed) => self.failed(),
+            (Some(name), Reply::Put(done)) => self.put_ended(name, done),
+            (_, Reply::Looked(seen)) => self.looked_vault(seen)?,
+            (_, reply) if self.waiting.is_empty() => self.call_ended(reply),
+            _ => {}
+        }
+        Ok(())
     }
 
-    /// The end of a put of the commit record. Whether the proxy goes on.
-    pub fn put_ended(&mut self, done: bool) {
-        let Some((put, record)) = self.putting.take() else { return };
+    fn put_ended(&mut self, name: &str, done: bool) {
+        let Some(chain) = &mut self.chain else { return };
+        let was = chain.next;
+        chain.put_ended(name, done);
         if done {
-            self.record = Some(record);
-            self.next = self.after(put);
-        } else {
-            self.putting = Some((put, record));
-            self.next = Next::Recheck(put);
+            self.put_settled(was);
         }
     }
 
-    /// The end of a list; whether it can be true.
-    pub fn list_ended(&mut self, names: u64) -> bool {
-        let kept = self.kept_names();
-        let others = self.pieces.iter().filter(|(name, _)| !kept.contains(name));
-        let least = others.clone().filter(|(_, (_, certain))| *certain).count() as u64;
-        let possible = least..=others.count() as u64;
-        let count = names.checked_sub(kept.len() as u64);
-        self.others = count.filter(|count| possible.contains(count));
-        self.advance();
-        self.others.is_some()
+    /// What was put when `was` was due is durable.
+    fn put_settled(&mut self, was: Next) {
+        match was {
+            Next::Batches => self.epochs.again.recorded = true,
+            _ => self.went_on(was),
+        }
     }
 
-    /// The reply to the get of the commit record with which a process begins.
-    pub fn looked_at(&mut self, seen: Option<Kept>) -> Looked {
-        let is = |record: &Record| seen == Some(record.kept);
-        if self.doubt.as_ref().is_some_and(is) {
-            self.record = self.doubt.take();
+    fn looked_vault(&mut self, seen: Option<Kept>) -> Result<(), Stop> {
+        let Some(chain) = &mut self.chain else { return Ok(()) };
+        if !self.oriented && seen.is_some() {
+            return Err(Stop::Unpredictable(super::MIDST));
         }
-        self.doubt = None;
-        if !self.record.as_ref().map_or(seen.is_none(), is) {
-            return self.past.meet(seen);
+        self.oriented = true;
+        if chain.is_doubtful() {
+            if !chain.rechecked(seen) {
+                self.failed();
+            }
+            return Ok(());
         }
-        self.next = if self.record.is_some() { Next::Claim } else { Next::Nothing };
-        Looked::True { landed: false }
+        match chain.next {
+            Next::JournalGet(_) => self.journal_looked(seen),
+            Next::RecordGet(_) => {
+                if !chain.record_looked(seen) {
+                    self.lied_in_vain();
+                }
+            }
+            _ => self.commit_looked(seen),
+        }
+        Ok(())
     }
 
-    /// The reply to a look after a put was refused. Whether the proxy goes on.
-    pub fn rechecked(&mut self, seen: Option<Kept>) -> bool {
-        let Some((put, record)) = self.putting.take() else { return false };
-        let ours = seen == Some(record.kept);
-        if ours {
-            self.record = Some(record);
-            self.next = Next::Settle(put);
+    fn journal_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.journal_looked(seen);
+        if chain.next == Next::Takeover {
+            self.epochs.recover(chain.batches());
         }
-        ours
+        self.take_look(looked);
+    }
+
+    fn commit_looked(&mut self, seen: Option<Kept>) {
+        let Some(chain) = &mut self.chain else { return };
+        let looked = chain.looked_at(seen);
+        if let Some(landed) = self.take_look(looked) {
+            if landed {
+                self.epochs.landed();
+            }
+            self.epochs.reopen();
+        }
+    }
+
+    /// A call that is no put and no look has ended well.
+    fn call_ended(&mut self, reply: Reply) {
+        let Some(chain) = &mut self.chain else { return };
+        let was = chain.next;
+        if chain.is_unsettled() {
+            chain.put_settled();
+            return self.put_settled(was);
+        }
+        match (was, reply) {
+            (Next::Batches, _) => return self.batch_message_ended(),
+            (_, Reply::Listed(names)) if was == Next::SweepList => {
+                chain.advance();
+                match self.epochs.swept(names) {
+                    Some(0) => chain.advance(),
+                    Some(_) => {}
+                    None => self.lied_in_vain(),
+                }
+            }
+            (_, Reply::Listed(names)) => {
+                if !chain.list_ended(names) {
+                    self.lied_in_vain();
+                }
+            }
+            _ => chain.advance(),
+        }
+        self.went_on(was);
+    }
+
+    fn batch_message_ended(&mut self) {
+        self.epochs.message_ended();
+        match &mut self.chain {
+            Some(chain) if self.epochs.is_durable() => chain.next = Next::CommitPiece(0),
+            _ => {}
+        }
+    }
+
+    /// What a step of the vault means for the engine.
+    fn went_on(&mut self, was: Next) {
+        let Some(chain) = &mut self.chain else { return };
+        match was {
+            Next::Opening | Next::Claim => {
+                self.summary.openings += 1;
+                self.epochs.claimed(chain.opening());
+            }
+            Next::CommitPut => {
+                self.epochs.landed();
+                self.collects_at = None;
+                chain.collect.chunks = !self.epochs.reads.superseded.is_empty();
+            }
+            Next::SweepDelete => self.epochs.collected(),
+            Next::Collect if chain.next != Next::Collect => {
+                self.epochs.collected();
+                self.epochs.pace.epoch_done();
+            }
+            Next::ClosePut => self.summary.closings += 1,
+            _ => {}
+        }
+        let swept = matches!(was, Next::SweepList | Next::SweepDelete);
+        if swept && chain.next == Next::Batches {
+            self.epochs.go_on();
+        }
     }
 }
 
-impl Next {
-    pub fn words(self) -> String {
-        match self {
-            Next::Opening => "get commit".into(),
-            Next::Piece(piece) => format!("get of piece {piece}"),
-            Next::PiecePut(piece) => format!("put of piece {piece}"),
-            Next::Array => "create array".into(),
-            Next::Nothing => "nothing more from this process".into(),
-            Next::Claim | Next::RunPut | Next::ClosePut => "put commit".into(),
-            Next::Epochs => "the next message of an epoch".into(),
-            Next::List => "list checkpoint/".into(),
-            Next::Delete => "delete blobs".into(),
-            Next::Recheck(_) => "get commit".into(),
-            _ => "barrier".into(),
-        }
-    }
-}
-
-/// The first of the names that are left of a deletion.
-fn words(rest: &[String]) -> String {
-    rest.first().map_or("the end of the call".into(), |name| format!("delete {name}"))
+/// Whether the store may have done it all the same.
+fn is_absence(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed(Blame::Absent))
 }

@@ -94,18 +94,14 @@ fn vault(vault: Option<&VaultConfig>) -> [(&'static str, String); 2] {
         return [("vault", "none, a bare engine".into()), ("journal", "none".into())];
     };
     let full = pieces(vault.pieces, vault.piece_bytes, vault.last_piece_bytes);
-    let journal = match &vault.journal {
-        None => "none: not opened after a crash".into(),
-        Some(journal) => {
-            let (each, last) = (journal.delta_piece_bytes, journal.delta_last_piece_bytes);
-            format!(
-                "records of {}, deltas of {}, a full checkpoint every {} epochs",
-                bytes(journal.record_bytes),
-                pieces(journal.delta_pieces, each, last),
-                count(journal.full_every),
-            )
-        }
-    };
+    let journal = &vault.journal;
+    let (each, last) = (journal.delta_piece_bytes, journal.delta_last_piece_bytes);
+    let journal = format!(
+        "records of {}, deltas of {}, a full checkpoint every {} epochs",
+        bytes(journal.record_bytes),
+        pieces(journal.delta_pieces, each, last),
+        count(journal.full_every),
+    );
     let (record, grows) = (bytes(vault.commit_bytes), bytes(vault.commit_bytes_an_opening));
     let vault =
         format!("commit record of {record}, {grows} more an opening, checkpoints of {full}");

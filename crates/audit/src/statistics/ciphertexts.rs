@@ -175,23 +175,17 @@ impl Sizes {
                 None => false,
             },
             "checkpoint" => bytes == vault.piece_bytes || bytes == vault.last_piece_bytes,
-            kind => vault.journal.as_ref().is_some_and(|journal| match kind {
-                "journal" => bytes == journal.record_bytes,
-                "delta" => {
-                    bytes == journal.delta_piece_bytes || bytes == journal.delta_last_piece_bytes
-                }
-                _ => false,
-            }),
+            "journal" => bytes == vault.journal.record_bytes,
+            "delta" => {
+                let journal = &vault.journal;
+                bytes == journal.delta_piece_bytes || bytes == journal.delta_last_piece_bytes
+            }
+            _ => false,
         }
     }
 
     fn has_public_sizes(&self, kind: &str) -> bool {
-        let journalled = |vault: &VaultConfig| vault.journal.is_some();
-        match kind {
-            "commit" | "checkpoint" => self.vault.is_some(),
-            "journal" | "delta" => self.vault.as_ref().is_some_and(journalled),
-            _ => false,
-        }
+        self.vault.is_some() && ["commit", "checkpoint", "journal", "delta"].contains(&kind)
     }
 
     fn is_as_before(&mut self, kind: &str, bytes: u64) -> bool {

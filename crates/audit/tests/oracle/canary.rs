@@ -5,7 +5,8 @@ use fogbank_audit::oracle::{Halt, Oracle};
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
 use fogbank_store::trace::{
-    ChunkCells, Done, EngineConfig, Event, Mark, Outcome, Request, RingConfig, Sent, VaultConfig,
+    ChunkCells, Done, EngineConfig, Event, JournalConfig, Mark, Outcome, Request, RingConfig, Sent,
+    VaultConfig,
 };
 
 use crate::drive::{Trace, Workload, nobody, recorded, recorded_on_beat, replay, settings};
@@ -200,28 +201,45 @@ async fn a_combined_path_beyond_its_buckets() {
 #[tokio::test]
 async fn a_head_that_asks_for_hours_is_refused() {
     let (config, _) = honest(&settings(20, (4, 5, 3))).await;
-    let changes: [fn(&mut RingConfig); 4] = [
-        |ring| ring.read_batches = 10_001,
-        |ring| (ring.read_batches, ring.read_batch) = (10_000, 2000),
-        |ring| (ring.read_batch, ring.write_batch) = (1, u32::MAX),
-        |ring| {
-            let (bytes, many) = (100, (1 << 20) + 1);
-            ring.vault = Some(VaultConfig {
-                journal: None,
-                commit_bytes: bytes,
-                commit_bytes_an_opening: bytes,
-                piece_bytes: bytes,
-                pieces: many,
-                last_piece_bytes: bytes,
-            });
+    fn vault(ring: &mut RingConfig, pieces: u32, delta_pieces: u32) {
+        let bytes = 100;
+        ring.keep_superseded = true;
+        ring.vault = Some(VaultConfig {
+            commit_bytes: bytes,
+            commit_bytes_an_opening: bytes,
+            piece_bytes: bytes,
+            pieces,
+            last_piece_bytes: bytes,
+            journal: JournalConfig {
+                record_bytes: bytes,
+                delta_piece_bytes: bytes,
+                delta_pieces,
+                delta_last_piece_bytes: bytes,
+                full_every: 1,
+            },
+        });
+    }
+    let many = (1 << 20) + 1;
+    let changes: [fn(&mut RingConfig, u32); 6] = [
+        |ring, _| ring.read_batches = 10_001,
+        |ring, _| (ring.read_batches, ring.read_batch) = (10_000, 2000),
+        |ring, _| (ring.read_batch, ring.write_batch) = (1, u32::MAX),
+        |ring, many| vault(ring, many, 1),
+        |ring, many| vault(ring, 1, many),
+        |ring, _| {
+            vault(ring, 1, 1);
+            ring.keep_superseded = false;
         },
     ];
-    assert!(Oracle::new(&config).is_ok());
-    for change in changes {
+    let follows = |change: &dyn Fn(&mut RingConfig)| {
         let mut config = config.clone();
         let EngineConfig::Ring(ring) = &mut config.engine;
         change(ring);
-        assert!(Oracle::new(&config).is_err(), "{config:?}");
+        Oracle::new(&config).is_ok()
+    };
+    assert!(follows(&|_| {}) && follows(&|ring| vault(ring, 1, 1)));
+    for (case, change) in changes.into_iter().enumerate() {
+        assert!(!follows(&|ring| change(ring, many)), "case {case}");
     }
 }
 

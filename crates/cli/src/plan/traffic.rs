@@ -17,7 +17,7 @@
 use fogbank::Result;
 use fogbank::config::StoreConfig;
 use fogbank_oram::geometry::Geometry;
-use fogbank_store::trace::{EngineConfig, JournalConfig, TraceClock, VaultConfig};
+use fogbank_store::trace::{EngineConfig, TraceClock, VaultConfig};
 
 /// Phases that the mean is taken over.
 const PHASES: u32 = 32;
@@ -60,8 +60,8 @@ impl Traffic {
         let geometry = config.geometry()?;
         let mut traffic = Self::of_tree(config, &geometry);
         let EngineConfig::Ring(ring) = config.public(TraceClock::Real)?.engine;
-        if let Some(vault @ VaultConfig { journal: Some(journal), .. }) = &ring.vault {
-            traffic.add_vault(config, vault, journal);
+        if let Some(vault) = &ring.vault {
+            traffic.add_vault(config, vault);
         }
         Ok(traffic)
     }
@@ -79,7 +79,8 @@ impl Traffic {
         buckets + journal + self.delta_bytes + self.full_bytes + self.commit_bytes
     }
 
-    fn add_vault(&mut self, config: &StoreConfig, vault: &VaultConfig, journal: &JournalConfig) {
+    fn add_vault(&mut self, config: &StoreConfig, vault: &VaultConfig) {
+        let journal = &vault.journal;
         // In one epoch of so many a full checkpoint is written in place of the delta.
         let full = 1.0 / journal.full_every.max(1) as f64;
         self.records = config.read_batches as f64 + 1.0;

@@ -18,158 +18,102 @@ use fogbank_store::{Lie, LieRule, Operation};
 
 use super::{Cast, Hold, Scene, Shape, Workload};
 
-/// One known leak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Canary {
+/// The one list of canaries: each with its name and the check that is meant for it, and where it has a
+/// field the value of [`Canary::ALL`].
+macro_rules! canaries {
+    ($(
+        $(#[$about:meta])*
+        $leak:ident $({ $(#[$about_field:meta])* $field:ident: $type:ty = $usual:expr $(,)? })?:
+            $name:literal, caught by $check:literal;
+    )*) => {
+        /// One known leak.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Canary {
+            $($(#[$about])* $leak $({ $(#[$about_field])* $field: $type })?,)*
+        }
+
+        impl Canary {
+            /// All of them; the rare one leaks in 1 % of accesses.
+            pub const ALL: [Self; [$($name),*].len()] = [$($leak $({ $field: $usual })?),*];
+
+            /// A stable name, in kebab case.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($leak { .. } => $name,)*
+                }
+            }
+
+            /// The check that is meant for it: a rule of the oracle, a statistic, or the classifier.
+            pub const fn caught_by(self) -> &'static str {
+                match self {
+                    $($leak { .. } => $check,)*
+                }
+            }
+        }
+    };
+}
+
+canaries! {
     /// A block that an eviction left in the stash skips its read.
-    ResidueSkipsRead,
+    ResidueSkipsRead: "residue-skips-read", caught by "leaves-against-last-evicted";
     /// The read that retires a bucket names real slots first.
-    RealsFirst,
+    RealsFirst: "reals-first", caught by "z-read";
     /// A block that is written keeps the leaf that its last read has shown.
-    NoRemapOnWrite,
+    NoRemapOnWrite: "no-remap-on-write", caught by "leaves-repeat-across-batches";
     /// The same for one write in so many. One in four is a leak in 1 % of accesses where an epoch has
     /// 24 and one of them is the hot key's.
     RareNoRemap {
         /// One in how many.
-        every: u32,
-    },
+        every: u32 = 4,
+    }: "rare-no-remap", caught by "two-histories";
     /// A bucket serves S + 1 reads.
-    OneReadMore,
+    OneReadMore: "one-read-more", caught by "reads-per-version";
     /// A bucket is reshuffled after S - 1 reads.
-    OneReadLess,
+    OneReadLess: "one-read-less", caught by "reshuffle-due";
     /// The order of a bucket's slots does not change with its version.
-    ReusedOrder,
+    ReusedOrder: "reused-order", caught by "slots-across-versions";
     /// Dummies are read by rising slot.
-    DummiesInOrder,
+    DummiesInOrder: "dummies-in-order", caught by "slot-ranks";
     /// The slot of a dummy is read again.
-    SlotForgotten,
+    SlotForgotten: "slot-forgotten", caught by "slot-once";
     /// Buckets are written as often as they are rewritten, not once an epoch.
-    WrittenThrough,
+    WrittenThrough: "written-through", caught by "images-written";
     /// What was superseded is not deleted.
-    SupersededKept,
+    SupersededKept: "superseded-kept", caught by "superseded-deleted";
     /// The engine's randomness is the same in every run.
-    ConstantSeed,
+    ConstantSeed: "constant-seed", caught by "runs-independent-leaves";
     /// Leaves are the low bits of a linear congruential generator.
-    CongruentialLeaves,
+    CongruentialLeaves: "congruential-leaves", caught by "leaves-lagged";
     /// Leaves are drawn modulo a number that theirs does not divide.
-    ModuloLeaves,
+    ModuloLeaves: "modulo-leaves", caught by "leaves-uniform";
     /// An address that holds nothing reads no path.
-    AbsentSkipsRead,
+    AbsentSkipsRead: "absent-skips-read", caught by "full-batch";
     /// The next message leaves while the rest of the batch is outstanding.
-    ReplyEarly,
+    ReplyEarly: "reply-early", caught by "waits-for-all";
     /// A forged dummy goes unnoticed.
-    DummiesUnverified,
+    DummiesUnverified: "dummies-unverified", caught by "silence-after-a-lie";
     /// A forged path on which nothing was sought goes unnoticed.
-    XorUnchecked,
+    XorUnchecked: "xor-unchecked", caught by "silence-after-a-lie";
     /// The write batch leaves later the more transactions were aborted.
-    ClockMovedByAborts,
+    ClockMovedByAborts: "clock-moved-by-aborts", caught by "on-grid";
     /// After a late reply the calls that were missed are made at once.
-    CatchUp,
+    CatchUp: "catch-up", caught by "no-catch-up";
     /// A write batch counts as many accesses as it has writes.
-    UnpaddedWrites,
+    // An eviction that does not come would read something only later in the life of a store.
+    UnpaddedWrites: "unpadded-writes", caught by "images-written";
     /// The stash in a checkpoint is as long as it is full.
-    UnpaddedStash,
+    UnpaddedStash: "unpadded-stash", caught by "blob-size";
     /// Two requests for one address in a batch read the same path.
-    DuplicatesRead,
+    DuplicatesRead: "duplicates-read", caught by "leaves-repeat-in-batch";
     /// The second request for an address in a batch reads nothing.
-    DuplicatesOmitted,
+    DuplicatesOmitted: "duplicates-omitted", caught by "full-batch";
     /// The first cell of a bucket is written as it was in the version before.
-    CiphertextKept,
+    CiphertextKept: "ciphertext-kept", caught by "ciphertexts-fresh";
 }
 
 use Canary::*;
 
 impl Canary {
-    /// All of them; the rare one leaks in 1 % of accesses.
-    pub const ALL: [Self; 25] = [
-        ResidueSkipsRead,
-        RealsFirst,
-        NoRemapOnWrite,
-        RareNoRemap { every: 4 },
-        OneReadMore,
-        OneReadLess,
-        ReusedOrder,
-        DummiesInOrder,
-        SlotForgotten,
-        WrittenThrough,
-        SupersededKept,
-        ConstantSeed,
-        CongruentialLeaves,
-        ModuloLeaves,
-        AbsentSkipsRead,
-        ReplyEarly,
-        DummiesUnverified,
-        XorUnchecked,
-        ClockMovedByAborts,
-        CatchUp,
-        UnpaddedWrites,
-        UnpaddedStash,
-        DuplicatesRead,
-        DuplicatesOmitted,
-        CiphertextKept,
-    ];
-
-    /// A stable name, in kebab case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ResidueSkipsRead => "residue-skips-read",
-            RealsFirst => "reals-first",
-            NoRemapOnWrite => "no-remap-on-write",
-            RareNoRemap { .. } => "rare-no-remap",
-            OneReadMore => "one-read-more",
-            OneReadLess => "one-read-less",
-            ReusedOrder => "reused-order",
-            DummiesInOrder => "dummies-in-order",
-            SlotForgotten => "slot-forgotten",
-            WrittenThrough => "written-through",
-            SupersededKept => "superseded-kept",
-            ConstantSeed => "constant-seed",
-            CongruentialLeaves => "congruential-leaves",
-            ModuloLeaves => "modulo-leaves",
-            AbsentSkipsRead => "absent-skips-read",
-            ReplyEarly => "reply-early",
-            DummiesUnverified => "dummies-unverified",
-            XorUnchecked => "xor-unchecked",
-            ClockMovedByAborts => "clock-moved-by-aborts",
-            CatchUp => "catch-up",
-            UnpaddedWrites => "unpadded-writes",
-            UnpaddedStash => "unpadded-stash",
-            DuplicatesRead => "duplicates-read",
-            DuplicatesOmitted => "duplicates-omitted",
-            CiphertextKept => "ciphertext-kept",
-        }
-    }
-
-    /// The check that is meant for it: a rule of the oracle, a statistic, or the classifier.
-    pub const fn caught_by(self) -> &'static str {
-        match self {
-            ResidueSkipsRead => "leaves-against-last-evicted",
-            RealsFirst => "z-read",
-            NoRemapOnWrite => "leaves-repeat-across-batches",
-            RareNoRemap { .. } => "two-histories",
-            OneReadMore => "reads-per-version",
-            OneReadLess => "reshuffle-due",
-            ReusedOrder => "slots-across-versions",
-            DummiesInOrder => "slot-ranks",
-            SlotForgotten => "slot-once",
-            WrittenThrough => "images-written",
-            SupersededKept => "superseded-deleted",
-            ConstantSeed => "runs-independent-leaves",
-            CongruentialLeaves => "leaves-lagged",
-            ModuloLeaves => "leaves-uniform",
-            AbsentSkipsRead | DuplicatesOmitted => "full-batch",
-            ReplyEarly => "waits-for-all",
-            DummiesUnverified | XorUnchecked => "silence-after-a-lie",
-            ClockMovedByAborts => "on-grid",
-            CatchUp => "no-catch-up",
-            // An eviction that does not come would read something only later in the life of a store.
-            UnpaddedWrites => "images-written",
-            UnpaddedStash => "blob-size",
-            DuplicatesRead => "leaves-repeat-in-batch",
-            CiphertextKept => "ciphertexts-fresh",
-        }
-    }
-
     /// The scene under which it shows. The honest engine in it is the same with
     /// [`Scene::canary`] set to `None`.
     pub fn scene(self, seed: u64) -> Scene {
@@ -199,7 +143,9 @@ impl Canary {
             }
             ClockMovedByAborts => whole(Workload::AbortStorm),
             UnpaddedWrites => whole(Workload::Idle),
-            UnpaddedStash => Scene { cast: Cast::Vault, epochs: 30, ..whole(Workload::Uniform) },
+            UnpaddedStash => {
+                Scene { cast: Cast::Journalled, epochs: 30, ..whole(Workload::Uniform) }
+            }
             RealsFirst | OneReadMore | OneReadLess | DummiesInOrder | SlotForgotten
             | WrittenThrough | SupersededKept | ModuloLeaves | CiphertextKept => {
                 whole(Workload::Uniform)

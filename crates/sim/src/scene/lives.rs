@@ -1,4 +1,4 @@
-//! The whole proxy over a store that keeps a journal: one life of it, from its opening to its close
+//! The whole proxy in its store, as it ships: one life of it, from its opening to its close
 //! or its death.
 
 use fogbank_env::{Metrics, Randomness};
@@ -27,7 +27,7 @@ pub(super) async fn play(
 async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(), SceneError> {
     let first = Randomness::repeatable(scene.seed);
     let (vault, recovered) =
-        stage.ground.recover(stage.paced.clone(), &scene.shape, (&first, &stage.random)).await?;
+        stage.ground.open(stage.paced.clone(), &scene.shape, (&first, &stage.random)).await?;
     let full = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
     let full: Vec<_> = full.cloned().collect();
     let engine = stage.engine(scene, vault.keys(), &full).await?;

@@ -72,11 +72,10 @@ pub struct Scene {
 pub enum Cast {
     /// The engine, called at the points of the grid by a driver that does nothing else.
     Engine,
-    /// Transactions over the engine.
+    /// Transactions over the engine, in no vault.
     Proxy,
-    /// Transactions over the engine, in a store that is created before and closed after.
-    Vault,
-    /// The same in a store that keeps a journal: it is opened after any stop.
+    /// The same in a store with a vault, as it ships: every batch is journalled, every epoch committed,
+    /// and it is opened after any stop.
     Journalled,
 }
 
@@ -155,20 +154,6 @@ pub fn record(scene: &Scene, path: impl AsRef<Path>) -> Result<Played, SceneErro
     record_on(scene, &Ground::default(), (0, path.as_ref()))
 }
 
-/// Plays a [`Cast::Vault`] scene once for every path, each time opening the store that the time before
-/// has closed, with a trace of each.
-///
-/// # Errors
-/// As [`record`].
-pub fn record_openings<P: AsRef<Path>>(
-    scene: &Scene,
-    paths: &[P],
-) -> Result<Vec<Played>, SceneError> {
-    let ground = Ground::default();
-    let paths = (0..).zip(paths);
-    paths.map(|(opening, path)| record_on(scene, &ground, (opening, path.as_ref()))).collect()
-}
-
 /// Plays a [`Cast::Journalled`] scene once for every path and death, each time opening the store as
 /// the time before has left it, with a trace of each.
 ///
@@ -189,15 +174,14 @@ pub fn record_lives<P: AsRef<Path>>(
 
 fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Played, SceneError> {
     let vault = match scene.cast {
-        Cast::Vault => Some(run(vault::vault_sizes(&scene.shape))??),
-        Cast::Journalled => Some(vault::journalled_sizes(&scene.shape)?),
+        Cast::Journalled => Some(vault::vault_sizes(&scene.shape)?),
         Cast::Engine | Cast::Proxy => None,
     };
     run(async {
         let stage = Stage::set(scene, ground, vault, opening)?;
         let (stopped, secret) = match scene.cast {
             Cast::Engine => alone::play(scene, &stage).await?,
-            Cast::Proxy | Cast::Vault => whole::play(scene, &stage).await?,
+            Cast::Proxy => whole::play(scene, &stage).await?,
             Cast::Journalled => lives::play(scene, &stage).await?,
         };
         let events = stage.finish()?;

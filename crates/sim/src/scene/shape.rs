@@ -95,7 +95,7 @@ impl Shape {
     /// Those of [`RingSettings::geometry`].
     pub fn public(&self, vault: Option<VaultConfig>) -> fogbank_oram::Result<PublicConfig> {
         let mut settings = self.ring_settings();
-        settings.keep_superseded = vault.as_ref().is_some_and(|vault| vault.journal.is_some());
+        settings.keep_superseded = vault.is_some();
         let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
         let ring = settings.public(Pace { interval: self.interval, slack, quantum }, vault)?;
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })

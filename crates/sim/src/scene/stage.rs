@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fogbank_durable::{Section, Vault};
+use fogbank_durable::Section;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::KeyRing;
@@ -28,9 +28,7 @@ const OPENINGS: u64 = 1 << 32;
 pub(super) struct Stage<'a> {
     pub clock: Arc<dyn Clock>,
     pub random: Randomness,
-    /// The recorded store, for the vault.
-    store: Arc<dyn Store>,
-    /// The same, with departures at points, for the engine.
+    /// The recorded store, with departures at points.
     pub paced: Arc<dyn Store>,
     /// Told when the proxy has died.
     pub dead: Arc<Notify>,
@@ -71,13 +69,7 @@ impl<'a> Stage<'a> {
             Some(Canary::CiphertextKept) => Arc::new(Keeping::new(paced, scene.shape.cell_bytes())),
             _ => Arc::new(paced),
         };
-        Ok(Self { clock, random, store, paced, dead, trace, ground })
-    }
-
-    /// The vault of the scene, and what it held.
-    pub async fn vault(&self, scene: &Scene) -> Result<(Vault, Vec<Section>), SceneError> {
-        let first = Randomness::repeatable(scene.seed);
-        self.ground.open(self.store.clone(), &scene.shape, (&first, &self.random)).await
+        Ok(Self { clock, random, paced, dead, trace, ground })
     }
 
     /// The engine of the scene: as it was when `saved`, or in a new store.

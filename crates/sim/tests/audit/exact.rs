@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fogbank_audit::oracle::{Summary, replay};
-use fogbank_sim::scene::{Cast, Hold, Intensity, Scene, Shape, Workload, record, record_openings};
+use fogbank_sim::scene::{Cast, Hold, Intensity, Scene, Shape, Workload, record, record_lives};
 use fogbank_store::Operation;
 
 const EPOCHS: u32 = 60;
 
-fn vault(workload: Workload, seed: u64) -> Scene {
-    Scene { cast: Cast::Vault, epochs: EPOCHS, ..Scene::new(workload, seed) }
+fn whole(workload: Workload, seed: u64) -> Scene {
+    Scene { cast: Cast::Journalled, epochs: EPOCHS, ..Scene::new(workload, seed) }
 }
 
 /// What the oracle makes of the trace of `scene`, which it has to follow to its end.
@@ -27,12 +27,12 @@ fn predicted(scene: &Scene) -> Summary {
 
 #[test]
 fn every_workload_idle_and_saturated() {
-    let idle = predicted(&vault(Workload::Idle, 1));
+    let idle = predicted(&whole(Workload::Idle, 1));
     assert_eq!((idle.openings, idle.closings, idle.crashes), (1, 1, 0));
     assert_eq!(idle.accesses, idle.epochs * 24);
     for workload in Workload::ALL {
         for intensity in [Intensity::Light, Intensity::Saturated] {
-            let busy = predicted(&Scene { intensity, ..vault(workload, 2) });
+            let busy = predicted(&Scene { intensity, ..whole(workload, 2) });
             let public = |summary: Summary| (summary.epochs, summary.accesses, summary.evictions);
             assert_eq!(public(busy), public(idle), "{workload:?} {intensity:?}");
         }
@@ -50,21 +50,24 @@ fn every_shape() {
         Shape::stressed(),
     ] {
         for workload in [Workload::Idle, Workload::Zipf] {
-            predicted(&Scene { shape: shape.clone(), ..vault(workload, 3) });
+            predicted(&Scene { shape: shape.clone(), ..whole(workload, 3) });
         }
     }
 }
 
 #[test]
 fn replies_that_come_late() {
-    use Operation::{Barrier, BlobPut, DeleteChunks, ReadCells, WriteChunks};
+    use Operation::{Barrier, BlobDelete, BlobPut, DeleteChunks, ReadCells, WriteChunks};
     let engine = [ReadCells, WriteChunks, DeleteChunks, Barrier];
     let late_by_ms = [(2, 35), (20, 70), (25, 200), (31, 1_000)];
     let engine = engine.into_iter().flat_map(|of| late_by_ms.map(|(nth, ms)| (of, nth, ms)));
-    for (operation, nth, ms) in engine.chain((1..=4).map(|put| (BlobPut, put, 90))) {
+    // The claim, the records of an epoch, its delta and its commit; the full checkpoint of the fourth.
+    let vault = [1, 2, 4, 5, 6, 20, 21].map(|put| (BlobPut, put, 90)).into_iter();
+    let vault = vault.chain([(BlobDelete, 2, 90)]);
+    for (operation, nth, ms) in engine.chain(vault) {
         let hold = Hold { operation, nth, by: Duration::from_millis(ms) };
         for workload in [Workload::Idle, Workload::Uniform] {
-            predicted(&Scene { hold: Some(hold), ..vault(workload, 4) });
+            predicted(&Scene { hold: Some(hold), ..whole(workload, 4) });
         }
     }
 }
@@ -75,7 +78,8 @@ fn openings_of_one_store() {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> =
             (0..3).map(|opening| folder.path().join(format!("{opening}"))).collect();
-        record_openings(&vault(workload, 5), &paths).unwrap();
+        let lives: Vec<_> = paths.iter().map(|path| (path, None)).collect();
+        record_lives(&whole(workload, 5), &lives).unwrap();
         let summary = replay(&paths, &mut []).unwrap();
         assert_eq!((summary.openings, summary.closings, summary.crashes), (3, 3, 0));
         assert_eq!(summary.latest_ns, 0);

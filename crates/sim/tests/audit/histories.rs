@@ -99,7 +99,7 @@ fn no_false_alarm_over_twenty_seeds() {
         let number = seed as usize;
         let shape = shapes[number % shapes.len()].clone();
         let epochs = 160 / shape.read_batches as u32;
-        let cast = if number.is_multiple_of(2) { Cast::Vault } else { Cast::Proxy };
+        let cast = if number.is_multiple_of(2) { Cast::Journalled } else { Cast::Proxy };
         let first = Scene { shape, epochs, cast, ..Scene::new(workload(number), seed) };
         let other = workload(number + 1 + number / Workload::ALL.len());
         let second = Scene { workload: other, ..first.clone() };

@@ -1,4 +1,4 @@
-//! Stores that keep a journal: every record of every life is the one that the oracle predicts, however
+//! Lives of a store: every record of every life is the one that the oracle predicts, however
 //! the lives end; and what is spoiled in it is found by the name of its rule.
 
 use std::ops::Range;

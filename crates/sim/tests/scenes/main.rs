@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use fogbank_sim::scene::{
-    Cast, Intensity, Played, Scene, Shape, Workload, record, record_openings,
-};
+use fogbank_sim::scene::{Cast, Intensity, Played, Scene, Shape, Workload, record, record_lives};
 use fogbank_store::Operation;
 use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, Sent, TraceReader};
 
@@ -26,12 +25,15 @@ fn read(path: &Path) -> Vec<Event> {
     reader.collect::<Result<_, _>>().unwrap()
 }
 
-/// Lengths of the blobs written.
-fn puts(events: &[Event]) -> impl Iterator<Item = u64> {
-    events.iter().filter_map(|event| match event {
-        Event::Sent(Sent { request: Request::BlobPut { bytes, .. }, .. }) => Some(*bytes),
-        _ => None,
-    })
+/// Lengths of the blobs written, by what their names begin with.
+fn puts(events: &[Event]) -> BTreeMap<&str, Vec<u64>> {
+    let mut puts: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for event in events {
+        if let Event::Sent(Sent { request: Request::BlobPut { name, bytes, .. }, .. }) = event {
+            puts.entry(name.split('/').next().unwrap()).or_default().push(*bytes);
+        }
+    }
+    puts
 }
 
 /// When what was sent.
@@ -121,30 +123,42 @@ fn every_shape_plays() {
 
 #[test]
 fn a_vault_writes_what_the_head_of_the_trace_says() {
-    let scene = Scene { cast: Cast::Vault, epochs: 20, ..Scene::new(Workload::Zipf, 5) };
+    let scene = Scene { cast: Cast::Journalled, epochs: 20, ..Scene::new(Workload::Zipf, 5) };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     assert_eq!(record(&scene, &path).unwrap().stopped, None);
     let reader = TraceReader::open(&path).unwrap();
     let EngineConfig::Ring(told) = PublicConfig::decode(reader.config()).unwrap().engine;
     let (told, events) = (told.vault.unwrap(), read(&path));
-    let puts: Vec<u64> = puts(&events).collect();
-    // Created, running, checkpoint, closed.
-    assert_eq!(
-        puts,
-        [told.commit_bytes, told.commit_bytes, told.last_piece_bytes, told.commit_bytes]
-    );
-    assert_eq!(told.pieces, 1);
+    assert_eq!((told.pieces, told.journal.delta_pieces), (1, 1));
+    let journal = &told.journal;
+    let expected = [
+        ("checkpoint", told.last_piece_bytes),
+        ("commit", told.commit_bytes),
+        ("delta", journal.delta_last_piece_bytes),
+        ("journal", journal.record_bytes),
+    ];
+    let puts = puts(&events);
+    assert_eq!(puts.keys().copied().collect::<Vec<_>>(), expected.map(|(kind, _)| kind));
+    for (kind, bytes) in expected {
+        assert!(puts[kind].iter().all(|put| *put == bytes), "{kind}: {:?}", puts[kind]);
+    }
+    // One more than epochs: created; and the close is counted as one.
+    let (commits, containers) =
+        (puts["commit"].len(), puts["checkpoint"].len() + puts["delta"].len());
+    assert_eq!((commits, puts["journal"].len()), (containers + 1, 3 * (containers - 1)));
 }
 
 #[test]
 fn a_store_is_opened_again_with_what_it_held() {
     let folder = tempfile::tempdir().unwrap();
-    let paths = ["first", "second", "third"].map(|name| folder.path().join(name));
-    let scene = Scene { cast: Cast::Vault, epochs: 20, ..Scene::new(Workload::Uniform, 7) };
-    let played = record_openings(&scene, &paths).unwrap();
+    let lives = ["first", "second", "third"].map(|name| (folder.path().join(name), None));
+    let scene = Scene { cast: Cast::Journalled, epochs: 20, ..Scene::new(Workload::Uniform, 7) };
+    let played = record_lives(&scene, &lives).unwrap();
     assert!(played.iter().all(|played| played.stopped.is_none()));
-    let commits = paths.map(|path| puts(&read(&path)).filter(|b| *b < 2_000).collect::<Vec<_>>());
+    let commits = lives.map(|(path, _)| puts(&read(&path))["commit"].clone());
     let first = commits[0][0];
-    assert_eq!(commits, [0, 16, 32].map(|salts| vec![first + salts; 3]), "a salt an opening");
+    for (commits, salts) in commits.into_iter().zip([0, 16, 32]) {
+        assert_eq!(commits, vec![first + salts; commits.len()], "a salt an opening");
+    }
 }

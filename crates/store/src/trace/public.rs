@@ -80,7 +80,7 @@ pub struct RingConfig {
     pub vault: Option<VaultConfig>,
 }
 
-/// Sizes of the objects with which a store is opened and closed.
+/// Sizes of the objects in which a store is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VaultConfig {
     /// Bytes of the commit record in the first opening.
@@ -93,12 +93,11 @@ pub struct VaultConfig {
     pub pieces: u32,
     /// Bytes of the last.
     pub last_piece_bytes: u64,
-    /// What a store that keeps a journal has besides; `None` for one without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub journal: Option<JournalConfig>,
+    /// What is written from batch to batch and from epoch to epoch.
+    pub journal: JournalConfig,
 }
 
-/// Sizes of the objects with which a store is kept from batch to batch and from epoch to epoch.
+/// Sizes of what a store is written from batch to batch and from epoch to epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalConfig {
     /// Bytes of every journal record.
@@ -125,5 +124,22 @@ impl PublicConfig {
     /// What does not fit, in words.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vault of a proxy that kept no journal, as heads of older traces may say.
+    #[test]
+    fn a_vault_without_a_journal_is_refused() {
+        let head = |journal: &str| {
+            let sizes = r#""commit_bytes":9,"commit_bytes_an_opening":16,"piece_bytes":9,"pieces":1,"last_piece_bytes":9"#;
+            serde_json::from_str::<VaultConfig>(&format!("{{{sizes}{journal}}}"))
+        };
+        let journal = r#","journal":{"record_bytes":9,"delta_piece_bytes":9,"delta_pieces":1,"delta_last_piece_bytes":9,"full_every":4}"#;
+        assert!(head(journal).is_ok());
+        assert!(head("").is_err_and(|error| error.to_string().contains("`journal`")));
     }
 }

@@ -16,7 +16,7 @@ impl Chain {
             }
             Next::FullGet(piece) if piece + 1 < self.config.pieces => Next::FullGet(piece + 1),
             Next::FullGet(_) => self.delta_from(0),
-            Next::DeltaGet(nth, piece) if piece + 1 < self.journal.delta_pieces => {
+            Next::DeltaGet(nth, piece) if piece + 1 < self.config.journal.delta_pieces => {
                 Next::DeltaGet(nth, piece + 1)
             }
             Next::DeltaGet(nth, _) => self.delta_from(nth + 1),
@@ -128,7 +128,7 @@ impl Chain {
     fn supersede_containers(&mut self) {
         let Some(record) = &self.record else { return };
         for delta in &record.deltas {
-            let pieces = 0..self.journal.delta_pieces;
+            let pieces = 0..self.config.journal.delta_pieces;
             self.superseded.extend(pieces.map(|piece| piece_name(DELTA, *delta, piece)));
         }
         if let Some(full) = record.full {

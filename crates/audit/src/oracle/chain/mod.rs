@@ -1,4 +1,4 @@
-//! The blobs of a store that keeps a journal: which call of its vault is due, under which name, of
+//! The blobs of a store: which call of its vault is due, under which name, of
 //! which length, and what a stop can have left of it.
 //!
 //! | | calls |
@@ -28,7 +28,7 @@ mod next;
 mod record;
 mod sweep;
 
-use fogbank_store::trace::{Condition, JournalConfig, VaultConfig};
+use fogbank_store::trace::{Condition, VaultConfig};
 
 use self::blobs::Blobs;
 pub(super) use self::next::Next;
@@ -48,11 +48,10 @@ pub(super) struct Collect {
     pub blobs: bool,
 }
 
-/// The vault of one store with a journal.
+/// The vault of one store.
 #[derive(Debug)]
 pub(super) struct Chain {
     config: VaultConfig,
-    journal: JournalConfig,
     pub next: Next,
     record: Option<Record>,
     /// The one that is being put, or whose put nobody knows the end of.
@@ -77,10 +76,9 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub fn new(config: VaultConfig, journal: JournalConfig) -> Self {
+    pub fn new(config: VaultConfig) -> Self {
         Self {
             config,
-            journal,
             next: Next::Opening,
             record: None,
             putting: None,
@@ -113,7 +111,7 @@ impl Chain {
     /// How far the store came, as far as the traces show.
     pub fn ended(&self) -> Ended {
         let closed = self.record.as_ref().is_some_and(|record| record.put == Put::Close);
-        Ended { opening: self.opening(), epoch: Some(self.epoch()), closed }
+        Ended { opening: self.opening(), epoch: self.epoch(), closed }
     }
 
     /// Batches in the journal of the open epoch.
@@ -141,7 +139,7 @@ impl Chain {
 
     fn full_is_due(&self) -> bool {
         let full_epoch = self.record.as_ref().map_or(0, |record| record.full_epoch);
-        self.epoch() + 1 >= full_epoch + self.journal.full_every.max(1)
+        self.epoch() + 1 >= full_epoch + self.config.journal.full_every.max(1)
     }
 
     /// Opening and epoch of the so-manieth delta from the newest.
@@ -219,7 +217,7 @@ impl Chain {
     fn put_record(&mut self, name: &str, kept: Kept, condition: &Condition) -> Step {
         let expected = record_name(self.epoch() + 1, self.places.len() as u32);
         check_put((&expected, &Condition::IfAbsent), (name, condition), "blob-order")?;
-        check_size("journal-size", self.journal.record_bytes, kept.bytes)?;
+        check_size("journal-size", self.config.journal.record_bytes, kept.bytes)?;
         let batch = self.next == Next::Batches;
         self.places.push(batch);
         self.up = true;
@@ -245,8 +243,8 @@ impl Chain {
         let bytes = match (full, last) {
             (true, true) => self.config.last_piece_bytes,
             (true, false) => self.config.piece_bytes,
-            (false, true) => self.journal.delta_last_piece_bytes,
-            (false, false) => self.journal.delta_piece_bytes,
+            (false, true) => self.config.journal.delta_last_piece_bytes,
+            (false, false) => self.config.journal.delta_piece_bytes,
         };
         check_size(rule, bytes, kept.bytes)?;
         self.blobs.put(expected, kept, false);
@@ -254,7 +252,7 @@ impl Chain {
     }
 
     fn pieces(&self, full: bool) -> u32 {
-        if full { self.config.pieces } else { self.journal.delta_pieces }
+        if full { self.config.pieces } else { self.config.journal.delta_pieces }
     }
 
     fn put_commit(&mut self, put: Put, kept: Kept, condition: &Condition) -> Step {

@@ -1,4 +1,4 @@
-//! Commit records of a store with a journal: what each says, as far as it is public.
+//! Commit records: what each says, as far as it is public.
 
 use crate::oracle::blob::Kept;
 

@@ -14,7 +14,7 @@ use crate::{Observation, Observer};
 pub(in crate::oracle) enum Commit {
     Images,
     Barrier,
-    /// With a journal: the vault's turn.
+    /// In a vault: its turn.
     Durable,
     Delete,
     /// Deletion between two epochs.
@@ -123,7 +123,7 @@ impl Epochs {
     /// The engine's last message has ended.
     pub fn message_ended(&mut self) {
         match self.commit {
-            Commit::Barrier if self.journalled => self.commit = Commit::Durable,
+            Commit::Barrier if self.is_recorded() => self.commit = Commit::Durable,
             Commit::Barrier
                 if !self.config.keep_superseded && !self.reads.superseded.is_empty() =>
             {
@@ -151,7 +151,7 @@ impl Epochs {
         if self.open {
             self.end_batch(out)?;
         }
-        if self.journalled {
+        if self.is_recorded() {
             self.check_complete()?;
         }
         while self.batch <= self.config.read_batches {

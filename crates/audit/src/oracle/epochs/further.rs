@@ -2,7 +2,6 @@
 
 use fogbank_store::trace::RingConfig;
 
-use super::is_journalled;
 use crate::Observer;
 use crate::oracle::fault::Step;
 use crate::oracle::pace::Pace;
@@ -27,7 +26,7 @@ pub(super) struct Further {
 
 impl Further {
     pub fn of(config: &RingConfig, pace: &Pace, first_window: bool) -> Self {
-        let unsaid = !pace.tells_batches() && !is_journalled(config);
+        let unsaid = !pace.tells_batches() && config.vault.is_none();
         Self {
             batches: config.read_batches,
             accesses: config.read_batch.into(),

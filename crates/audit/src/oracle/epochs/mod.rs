@@ -47,8 +47,6 @@ pub(super) struct Epochs {
     pub(super) written: usize,
     pub(super) tick: u64,
     pub(super) opening: u32,
-    /// Whether the store keeps a journal.
-    journalled: bool,
     pub again: Again,
     latest_ns: u64,
 }
@@ -57,7 +55,6 @@ impl Epochs {
     pub fn new(config: RingConfig, pace: Pace, shape: Shape) -> Self {
         Self {
             reads: Reads::new(Buckets::new(shape), config.evict_every),
-            journalled: is_journalled(&config),
             again: Again::default(),
             config,
             pace,
@@ -78,13 +75,6 @@ impl Epochs {
         }
     }
 
-    /// A proxy runs that has claimed the store as opening number `opening`.
-    pub fn start(&mut self, opening: u32) {
-        self.opening = opening;
-        self.reads.superseded.clear();
-        self.pace.start_epochs();
-    }
-
     /// Whether nothing of the epoch was seen yet.
     pub fn is_between(&self) -> bool {
         self.batch == 0 && !self.open
@@ -94,6 +84,11 @@ impl Epochs {
     /// leaves while it is verified.
     pub fn window_is_full(&self) -> bool {
         self.open && self.window_full
+    }
+
+    /// Whether there is a journal, whose records say where batches begin.
+    fn is_recorded(&self) -> bool {
+        self.config.vault.is_some()
     }
 
     /// The latest departure after its point.
@@ -192,7 +187,7 @@ impl Epochs {
         if sibling {
             return self.departed(at, Cause { at, missed: 0 }, out);
         }
-        if self.journalled {
+        if self.is_recorded() {
             return self.place_recorded(at, out);
         }
         let cause = if self.open && self.window_full && self.goes_on(at, reads) {
@@ -332,9 +327,4 @@ impl Epochs {
         self.xor.clear();
         replayed
     }
-}
-
-/// Whether records say where batches begin.
-fn is_journalled(config: &RingConfig) -> bool {
-    config.vault.as_ref().is_some_and(|vault| vault.journal.is_some())
 }
