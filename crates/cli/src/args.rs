@@ -43,6 +43,10 @@ pub enum Command {
     ///
     /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
     Restore(RestoreArgs),
+    /// Copy a store into a new one that has a key of its own. Stop its server before.
+    ///
+    /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
+    RotateKey(RotateKeyArgs),
     /// Say what a store will need and cost, before it is made.
     Plan(PlanArgs),
     /// Measure.
@@ -299,6 +303,21 @@ pub struct RestoreArgs {
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
+}
+
+/// Which store is to have a new key, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct RotateKeyArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Directory of the new store's trusted side, which must have none yet, and, unless --to-store
+    /// says otherwise, of its cloud side.
+    #[arg(long, value_name = "NEWDIR")]
+    pub to: PathBuf,
+    /// The new cloud side, with no store in it.
+    #[arg(long, value_name = "URL")]
+    pub to_store: Option<String>,
 }
 
 /// What to show of a running server, and where.

@@ -7,6 +7,7 @@ mod inspect;
 mod looks;
 mod plan;
 mod register_server;
+mod rotate;
 mod serve;
 mod upkeep;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             Command::Verify(args) => upkeep::verify(args).await,
             Command::Backup(args) => upkeep::backup(args).await,
             Command::Restore(args) => upkeep::restore(args).await,
+            Command::RotateKey(args) => rotate::run(args).await,
             Command::Audit(args) => audit::run(&args),
             Command::Plan(args) => plan::run(args),
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))

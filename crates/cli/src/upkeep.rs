@@ -160,28 +160,31 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     restored?;
     println!("restored into {}", place.store_url());
     println!("its key is new: {}; keep and back up", place.trusted().join("key").display());
-    let flags = store_flag(&args.store) + &registers_flag(&place);
-    println!("next: fogbank serve --data {}{flags}", args.data.display());
+    println!("next: fogbank serve --data {}{}", args.data.display(), flags(&place));
     Ok(())
 }
 
-fn store_flag(store: &Option<String>) -> String {
-    store.as_ref().map_or(String::new(), |url| format!(" --store {url}"))
+/// What has to be said beside `--data` to find a store.
+pub fn flags(place: &Place) -> String {
+    let store = place.store.as_ref().map_or(String::new(), |url| format!(" --store {url}"));
+    let registers = place.registers.as_ref();
+    let list = registers.map_or(String::new(), |list| format!(" --registers {}", list.display()));
+    store + &list
 }
 
-fn registers_flag(place: &Place) -> String {
-    place
-        .registers
-        .as_ref()
-        .map_or(String::new(), |list| format!(" --registers {}", list.display()))
-}
-
-async fn open(place: &StoreArgs) -> Result<Opened> {
+/// Opens a store that is there.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn open(place: &StoreArgs) -> Result<Opened> {
     OpenOptions::new(existing(place)?).existing().open().await
 }
 
 /// The place of a store that is there: a mistyped folder must not become a new store.
-fn existing(args: &StoreArgs) -> Result<Place> {
+///
+/// # Errors
+/// [`Error::Usage`] if there is none.
+pub fn existing(args: &StoreArgs) -> Result<Place> {
     let place = Place::from(args);
     if place.trusted().join("key").exists() {
         return Ok(place);
@@ -205,7 +208,11 @@ fn key(path: &Path) -> Result<MasterKey> {
         .map_err(|e| Error::CannotUse(e.to_string()))
 }
 
-fn randomness() -> Result<Randomness> {
+/// Randomness of the system.
+///
+/// # Errors
+/// [`Error::CannotUse`] if it has none to give.
+pub fn randomness() -> Result<Randomness> {
     let seed = fogbank_seal::system_seed()
         .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
     Ok(Randomness::from_seed(seed))
@@ -229,7 +236,7 @@ impl Scanned for Count {
 }
 
 /// A bar on a terminal, and nothing elsewhere.
-fn bar(what: &'static str) -> ProgressBar {
+pub fn bar(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
     let bar = ProgressBar::new(0).with_message(what);
     match style {
@@ -238,7 +245,8 @@ fn bar(what: &'static str) -> ProgressBar {
     }
 }
 
-fn show(bar: &ProgressBar, done: u32, of: u32) {
+/// Shows how far it is.
+pub fn show(bar: &ProgressBar, done: u32, of: u32) {
     bar.set_length(of.into());
     bar.set_position(done.into());
 }

@@ -134,6 +134,45 @@ async fn a_restored_store_holds_the_same_and_shares_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    abandoned(folder.path(), 60).await;
+    let folder = folder.path();
+    let rotate = ["rotate-key", "--data", "data", "--to", "new"];
+    let told = done(folder, &rotate);
+    assert!(told.contains("its key is new") && told.contains("delete the old store"), "{told}");
+    let opened = open(&folder.join("new")).await.unwrap();
+    holds(&opened, 0..60).await.unwrap();
+    put(&opened, 60..70).await.unwrap();
+    opened.close().await.unwrap();
+    // The old store is as it was, and knows nothing of what came after.
+    let old = open(&folder.join("data")).await.unwrap();
+    holds(&old, 0..60).await.unwrap();
+    let count = old.proxy().transact(|txn| async move { txn.count(b"patient").await });
+    assert_eq!(count.await.unwrap(), 60);
+    old.close().await.unwrap();
+    let keys = ["data", "new"].map(|side| std::fs::read(folder.join(side).join("proxy/key")));
+    let [old, new] = keys.map(|key| key.unwrap());
+    assert_ne!(old, new);
+    std::fs::write(folder.join("new/proxy/key"), old).unwrap();
+    fails(folder, 1, &["verify", "--data", "new"]);
+
+    // Neither over a store that is there, nor into the old one's cloud.
+    assert!(fails(folder, 64, &rotate).contains("another --data"));
+    let over = ["rotate-key", "--data", "data", "--to", "third", "--to-store", "file://data/cloud"];
+    fails(folder, 64, &over);
+    assert!(!folder.join("third/proxy/key").exists());
+    // A cloud that lies about the old store ends both sides.
+    let cells =
+        std::fs::OpenOptions::new().write(true).open(folder.join("data/cloud/arrays/00000/cells"));
+    let cells = cells.unwrap();
+    let (length, noise) = (cells.metadata().unwrap().len(), [0x5a; 4096]);
+    (0..length / 4096).for_each(|page| cells.write_all_at(&noise, page * 4096).unwrap());
+    let said = fails(folder, 1, &["rotate-key", "--data", "data", "--to", "fourth"]);
+    assert!(said.contains("does not verify"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restore_that_was_cut_short_is_not_taken_for_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let data = abandoned(folder.path(), 3).await;
