@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::link::LinkArgs;
+use crate::load::Format;
 
 /// Storage in a cloud that cannot see what you touch.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub enum Command {
     ///
     /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
     Restore(RestoreArgs),
+    /// Make a new store of a file of keys and values, quickly. The cloud sees no more of it than of an
+    /// empty one of the same capacity that was filled.
+    Load(Box<LoadArgs>),
     /// Copy a store into a new one that has a key of its own. Stop its server before.
     ///
     /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
@@ -303,6 +307,24 @@ pub struct RestoreArgs {
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
+}
+
+/// What to load, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct LoadArgs {
+    /// Where the new store is to be.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Its shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The records: comma-separated with a first line that names the columns key and value, or one JSON
+    /// object a line with the members key and value (key_base64, value_base64 for what is no text).
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// What the file is, if its name does not end in .csv or .jsonl.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
 }
 
 /// Which store is to have a new key, and where to.

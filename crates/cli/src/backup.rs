@@ -3,45 +3,30 @@
 //! Backing up: the store is opened like any other time and its epochs end; then the directory, then
 //! every block in the order in which a scan meets it go to the file (`fogbank_durable::BackupWriter`).
 //!
-//! Restoring: a new store with a key, an id, salts and cells of its own.
-//! 1. A marker on the trusted side says that what is there is not whole yet.
-//! 2. The store is created; the blocks are written in epochs of [`LOAD_BATCH`] slots, as many epochs as
-//!    a full store needs, whatever there is.
-//! 3. Engine and directory become the first checkpoint, the store is closed, the marker goes.
+//! Restoring: a new store with a key, an id, salts and cells of its own is filled ([`crate::fill`]).
 //!
 //! What the cloud sees: a store that is opened, read once from one end to the other and closed; a
 //! store that is created and filled by a number of epochs that follows from its capacity.
 
 use std::io::{Read, Write};
-use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_durable::{BackupError, BackupReader, BackupWriter, Opening, Section};
-use fogbank_env::{Purpose, Randomness};
-use fogbank_oram::ring::RingEngine;
-use fogbank_oram::{Address, BatchEngine, Scanned};
+use fogbank_durable::{BackupError, BackupReader, BackupWriter, Section};
+use fogbank_env::Randomness;
+use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
-use fogbank_store::{Paced, Store};
 use fogbank_txn::FIRST_SECTION_TAG;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
+use crate::fill::{Fill, Progress};
 use crate::open::OpenOptions;
 use crate::opened::Resting;
-use crate::registers::RegisterPlace;
 
 /// Sections of blocks: of each its address (u32) and its value.
 const BLOCKS: u16 = 1;
 /// Bytes from which on a section of blocks is written.
 const SECTION_BYTES: usize = 1 << 20;
-/// Write slots of an epoch while a store is filled.
-const LOAD_BATCH: usize = 500;
-/// The file on the trusted side that says that a restore has not come to its end.
-pub(crate) const MARKER: &str = "restoring";
-
-/// How many of how many: what a long command tells while it runs.
-pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
-
 /// Writes everything that `resting` holds to `file`, sealed by `master`.
 ///
 /// # Errors
@@ -117,47 +102,26 @@ impl OpenOptions {
     ) -> Result<()> {
         let config = StoreConfig::decode(backup.config())?;
         config.geometry()?;
-        let ground = self.ground_for_restore().await?;
-        let store: Arc<dyn Store> = Arc::new(Paced::new(
-            ground.store.clone(),
-            ground.clock.clone(),
-            config.departure_quantum(),
-        ));
-        let randomness = self.randomness()?;
-        let mut stream = randomness.stream(Purpose::MasterKey);
-        let master = fogbank_seal::load_or_create(&ground.trusted.join("key"), &mut stream, true)
-            .map_err(|e| Error::CannotUse(e.to_string()))?;
-        let kept = RegisterPlace::of(self.place())?;
-        let register = kept.register(&master, &randomness, &ground.clock)?;
-        kept.note(&*register, true).await?;
-        let opening = Opening {
-            store: store.clone(),
-            register,
-            master: &master,
-            random: &randomness,
-            settings: config.vault_settings()?,
-            accept_rollback_risk: false,
-        };
-        let vault = opening.create(config.encode()).await?;
-        let mut settings = config.ring_settings();
-        settings.shape.write_batch = LOAD_BATCH;
-        (settings.log_epochs, settings.keep_superseded) = (false, false);
-        let engine = RingEngine::create(store, vault.keys(), settings, &randomness).await?;
-        let epochs = config.capacity.div_ceil(LOAD_BATCH as u32);
-        let mut load = Load { engine, waiting: Vec::new(), done: 0, epochs, progress };
+        let mut new = Fill::begin(self, &config, progress).await?;
         let mut directory = Vec::new();
         while let Some((tag, data)) = backup.section().map_err(unread)? {
             match tag {
-                BLOCKS => load.blocks(&config, &data).await?,
+                BLOCKS => new.write(blocks(&config, &data)?).await?,
                 _ => directory.push(piece(&config, tag, data)?),
             }
         }
-        load.finish().await?;
         fogbank_txn::check_directory(&directory, &config.ring_settings().shape)?;
-        let full = load.engine.save()?.chain(directory.into_iter().map(Ok));
-        vault.close(Box::new(full)).await?;
-        ground.is_whole()
+        new.finish(directory.into_iter()).await
     }
+}
+
+/// The blocks of a section.
+fn blocks(config: &StoreConfig, data: &[u8]) -> Result<Vec<(Address, Bytes)>> {
+    let one = |block: &[u8]| {
+        let (address, value) = block.split_first_chunk().ok_or(unread(BackupError::Damaged))?;
+        Ok((Address(u32::from_le_bytes(*address)), Bytes::copy_from_slice(value)))
+    };
+    data.chunks(4 + config.value_size).map(one).collect()
 }
 
 /// A piece of the directory at its public length.
@@ -168,45 +132,6 @@ fn piece(config: &StoreConfig, tag: u16, data: Vec<u8>) -> Result<Section> {
     match padded_len {
         Some(padded_len) if data.len() <= padded_len => Ok(Section { tag, padded_len, data }),
         _ => Err(unread(BackupError::Damaged)),
-    }
-}
-
-/// Fills an engine, in epochs of one write batch each.
-struct Load<'a, 'p> {
-    engine: RingEngine,
-    waiting: Vec<(Address, Option<Bytes>)>,
-    done: u32,
-    epochs: u32,
-    progress: &'a mut Progress<'p>,
-}
-
-impl Load<'_, '_> {
-    async fn blocks(&mut self, config: &StoreConfig, data: &[u8]) -> Result<()> {
-        for block in data.chunks(4 + config.value_size) {
-            let (address, value) = block.split_first_chunk().ok_or(unread(BackupError::Damaged))?;
-            let address = Address(u32::from_le_bytes(*address));
-            self.waiting.push((address, Some(Bytes::copy_from_slice(value))));
-            if self.waiting.len() == LOAD_BATCH {
-                self.epoch().await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The epochs that are left, whether there is anything to write or not.
-    async fn finish(&mut self) -> Result<()> {
-        while self.done < self.epochs || !self.waiting.is_empty() {
-            self.epoch().await?;
-        }
-        Ok(())
-    }
-
-    async fn epoch(&mut self) -> Result<()> {
-        self.engine.write_batch(std::mem::take(&mut self.waiting)).await?;
-        self.engine.commit().await?;
-        self.done += 1;
-        (self.progress)(self.done, self.epochs);
-        Ok(())
     }
 }
 

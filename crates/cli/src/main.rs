@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             Command::Verify(args) => upkeep::verify(args).await,
             Command::Backup(args) => upkeep::backup(args).await,
             Command::Restore(args) => upkeep::restore(args).await,
+            Command::Load(args) => upkeep::load(*args).await,
             Command::RotateKey(args) => rotate::run(args).await,
             Command::Audit(args) => audit::run(&args),
             Command::Plan(args) => plan::run(args),

@@ -25,10 +25,10 @@ use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
 
 use crate::apart::check_apart;
 use crate::args::ShapeArgs;
-use crate::backup::MARKER;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
+use crate::fill::MARKER;
 use crate::opened::{Opened, Recovery};
 use crate::place::{Place, lock_trusted_side, open_store};
 use crate::recording::Recording;
@@ -199,14 +199,14 @@ impl OpenOptions {
         })
     }
 
-    /// Where a new store is made of a backup; a marker says that it is not whole yet.
-    pub(crate) async fn ground_for_restore(&self) -> Result<Ground> {
+    /// Where a new store is to be filled; a marker says that it is not whole yet.
+    pub(crate) async fn ground_for_filling(&self) -> Result<Ground> {
         let trusted = self.place.trusted();
         if let Some(file) =
             ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
         {
             return Err(Error::Usage(format!(
-                "{} belongs to a store already; choose another --data for the restored one",
+                "{} belongs to a store already; choose another --data for the new one",
                 trusted.join(file).display()
             )));
         }
@@ -217,7 +217,7 @@ impl OpenOptions {
         let store = open_store(&url, &clock).await?;
         if Vault::claimed_config(&*store).await?.is_some() {
             return Err(Error::Usage(format!(
-                "there is a store at {url} already; choose another --store for the restored one"
+                "there is a store at {url} already; choose another --store for the new one"
             )));
         }
         let marker = trusted.join(MARKER);
@@ -239,6 +239,10 @@ impl OpenOptions {
                 taken => return taken.map(Arc::new),
             }
         }
+    }
+
+    pub(crate) fn shape_args(&self) -> &ShapeArgs {
+        &self.shape
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -304,7 +308,7 @@ impl OpenOptions {
     }
 }
 
-/// Both sides of a store that is being made of a backup.
+/// Both sides of a store that is being filled.
 pub(crate) struct Ground {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,

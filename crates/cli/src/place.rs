@@ -8,8 +8,8 @@ use fogbank_env::Clock;
 use fogbank_store::{Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
-use crate::backup::MARKER;
 use crate::error::{Error, Result};
+use crate::fill::MARKER;
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -61,8 +61,8 @@ impl Place {
         let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
-                "a restore into {} has not come to its end; remove both sides of that store and \
-                 restore again",
+                "the store in {} was not filled to its end; remove both sides of it and restore \
+                 again, or load again",
                 self.data.display()
             )));
         }

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank::apart::check_apart;
-use fogbank::args::{BackupArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs};
+use fogbank::args::{
+    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs,
+};
 use fogbank::backup::{back_up, unread};
+use fogbank::load::Source;
 use fogbank::registers::move_register;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_front::resp::place_of_string;
 use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -161,6 +165,25 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     println!("restored into {}", place.store_url());
     println!("its key is new: {}; keep and back up", place.trusted().join("key").display());
     println!("next: fogbank serve --data {}{}", args.data.display(), flags(&place));
+    Ok(())
+}
+
+/// `fogbank load`.
+///
+/// # Errors
+/// [`Error::Usage`] if there is a store at the place, or the file is not understood or does not fit.
+pub async fn load(args: LoadArgs) -> Result<()> {
+    let source = Source::new(&args.from, args.format)?;
+    let place = Place::from(&args.place);
+    let shape = args.shape.or_file(args.place.config.as_deref())?;
+    let bar = bar("loading");
+    let mut progress = |done, of| show(&bar, done, of);
+    let options = OpenOptions::new(place.clone()).shape(shape);
+    let loaded = options.load(&source, place_of_string, &mut progress).await;
+    bar.finish_and_clear();
+    println!("loaded {} records into {}", loaded?, place.store_url());
+    println!("its key is {}; keep and back up", place.trusted().join("key").display());
+    println!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
     Ok(())
 }
 

@@ -173,6 +173,37 @@ async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_does_not_fit_makes_nothing_and_one_that_fits_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = |n: u32| format!("name {n},{}\n", "v".repeat(n as usize % 200));
+    let records: String = (0..300).map(line).collect();
+    std::fs::write(folder.join("all.csv"), format!("key,value\n{records}")).unwrap();
+    std::fs::write(folder.join("twice.csv"), format!("key,value\n{}{}", line(7), line(7))).unwrap();
+    let load = |file: &'static str, capacity: &'static str| {
+        ["load", "--from", file, "--capacity", capacity, "--value-size", "64", "--data", "d"]
+    };
+    let said = fails(folder, 64, &load("all.csv", "100"));
+    assert!(said.contains("--capacity"), "{said}");
+    let said = fails(folder, 64, &load("twice.csv", "700"));
+    assert!(said.contains("line 3") && said.contains("line 2"), "{said}");
+    assert!(!folder.join("d").exists());
+    let told = done(folder, &load("all.csv", "700"));
+    assert!(told.contains("loaded 300 records"), "{told}");
+    assert!(fails(folder, 64, &load("all.csv", "700")).contains("another --data"));
+    let opened = open(&folder.join("d")).await.unwrap();
+    for n in [0, 1, 150, 299] {
+        let (key, _) = fogbank_front::resp::place_of_string(format!("name {n}").as_bytes());
+        let found = opened.proxy().transact(|txn| {
+            let key = key.clone();
+            async move { txn.get(&key).await }
+        });
+        assert_eq!(found.await.unwrap().unwrap().value.len(), n % 200);
+    }
+    opened.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restore_that_was_cut_short_is_not_taken_for_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let data = abandoned(folder.path(), 3).await;

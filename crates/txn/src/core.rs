@@ -341,7 +341,7 @@ fn join(blocks: &[Bytes], count: usize, len: usize) -> Option<Bytes> {
 }
 
 /// A chunk at the size of a block.
-fn pad(chunk: &[u8], block_bytes: usize) -> Bytes {
+pub(crate) fn pad(chunk: &[u8], block_bytes: usize) -> Bytes {
     let mut block = BytesMut::with_capacity(block_bytes);
     block.extend_from_slice(chunk);
     block.resize(block_bytes, 0);
@@ -354,7 +354,8 @@ fn key_bytes_max(settings: &Settings, shape: &BatchShape) -> usize {
     settings.key_bytes_max.min(delta).min(usize::from(u16::MAX))
 }
 
-fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
+/// What follows from settings and shape for programs and transactions.
+pub(crate) fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
     let blocks_read_max = settings.read_batches.saturating_mul(shape.read_batch);
     let blocks_of_value = shape.read_batch.min(shape.write_batch);
     let value_bytes_max = blocks_of_value.saturating_mul(shape.value_bytes).min(u32::MAX as usize);

@@ -36,6 +36,7 @@ mod directory;
 mod dispatch;
 mod driver;
 mod error;
+mod filling;
 mod grid;
 #[cfg(test)]
 mod histories;
@@ -63,6 +64,7 @@ mod watch;
 pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, check_directory, checkpoint_lengths};
 pub use delta::delta_length;
 pub use error::{Error, Pause, Result};
+pub use filling::Filling;
 pub use keeping::Keeping;
 pub use key::{Key, KeyRange};
 pub use program::Program;

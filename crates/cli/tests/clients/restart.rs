@@ -109,3 +109,26 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
     files.extend(folders.iter().flat_map(|folder| files_under(folder)));
     files
 }
+
+/// A file of records is a store that clients read and change.
+#[test]
+fn what_was_loaded_is_served() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let records: String =
+        (0..500).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v{n}\"}}\n")).collect();
+    fs::write(folder.path().join("records.jsonl"), records).expect("a file");
+    let data = folder.path().join("data");
+    let shape = "--capacity 1000 --value-size 64 --interval-ms 5";
+    let mut load = std::process::Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    load.current_dir(folder.path()).args(["load", "--from", "records.jsonl", "--data", "data"]);
+    let loaded = load.args(shape.split(' ')).output().expect("it runs");
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    let server = Server::try_fogbank_of(shape, &data, &[]).expect("a server");
+    let mut client = server.connect();
+    let mut ask = |line: &str| client.line(line).expect("a reply");
+    assert_eq!(ask("DBSIZE"), Frame::Integer(500));
+    assert_eq!((ask("GET k0"), ask("GET k499")), (bulk("v0"), bulk("v499")));
+    assert_eq!(ask("SET k499 new"), Frame::Simple("OK".into()));
+    assert_eq!((ask("DEL k0"), ask("DBSIZE")), (Frame::Integer(1), Frame::Integer(499)));
+    assert_eq!(ask("GET k499"), bulk("new"));
+}

@@ -43,3 +43,9 @@ pub use limits::Limits;
 pub use listener::{Error, Listener, Settings, serve};
 
 pub use watcher::Watcher;
+
+/// Where a string named `name` is kept in a store that was never flushed, with the attribute of one that
+/// does not expire: for whoever fills a store before it serves.
+pub fn place_of_string(name: &[u8]) -> (fogbank_txn::Key, u64) {
+    (fogbank_txn::Key::new(&layout::shared_group(0, layout::Role::Strings), name), 0)
+}
