@@ -1,11 +1,11 @@
 //! The long audit, `make audit`: can any two workloads be told apart by what the cloud saw?
 //!
 //! `long_audit [ACCESSES [RUNS]]`: RUNS runs of each workload (18, at least 4), of ACCESSES each
-//! (250,000), in turn. The whole proxy plays them in virtual time; batches of 8 and eight of them an
+//! (320,000), in turn. The whole proxy plays them in virtual time; batches of 8 and eight of them an
 //! epoch, so that a million accesses are 111,000 windows. A third of the runs teaches.
 //!
 //! While one run is audited the next is played, and what was heard is deleted: on the disk are never
-//! more than three traces, of 70 MB each; memory takes 19 MB a run. Exit codes: 0 nothing was found and
+//! more than three traces, of 85 MB each; memory takes 20 MB a run. Exit codes: 0 nothing was found and
 //! the advantage is below the bound, 1 a leak was found, 3 the runs were too short to say; the bound
 //! that they reached is printed.
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         eprintln!("usage: long_audit [ACCESSES [RUNS]]");
         return ExitCode::from(64);
     };
-    let accesses = numbers.first().copied().unwrap_or(250_000);
+    let accesses = numbers.first().copied().unwrap_or(320_000);
     let runs = numbers.get(1).copied().unwrap_or(18);
     match play_and_audit(accesses, runs) {
         Ok(report) => tell(&report),
