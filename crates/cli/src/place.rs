@@ -109,10 +109,7 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     })
 }
 
-async fn open_objects(
-    url: &str,
-    clock: &Arc<dyn Clock>,
-) -> fogbank_store::Result<Arc<dyn Store>> {
+async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
     let url: ObjectsUrl = url.parse()?;
     let environment = Environment::of_process();
     let store = ObjectsStore::open(&url, &environment, url.options(), clock.clone()).await?;

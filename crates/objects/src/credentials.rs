@@ -19,8 +19,8 @@ use std::time::Duration;
 use fogbank_store::{Result, StoreError};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
 
 use crate::environment::Environment;
 use crate::profile;
@@ -138,7 +138,10 @@ fn google(
         }
     };
     if let Some(emulator) = emulator {
-        builder = builder.with_base_url(&emulator).with_skip_signature(true);
+        // An empty token; without any, the library would ask the instance for one before it puts.
+        let nobody = GcpCredential { bearer: String::new() };
+        let nobody = Arc::new(StaticCredentialProvider::new(nobody));
+        builder = builder.with_base_url(&emulator).with_credentials(nobody);
     }
     let builder = builder
         .with_bucket_name(&url.bucket)

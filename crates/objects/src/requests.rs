@@ -169,6 +169,10 @@ async fn attempt(
         StatusCode::RANGE_NOT_SATISFIABLE => {
             Err(Attempt::Over(Failure::misbehaved("an object is shorter than what was written")))
         }
+        // Some servers answer so to a key that they do not know, and that does not mean no such object.
+        StatusCode::NOT_FOUND if !NO_OBJECT.contains(&code.as_str()) => {
+            Err(Attempt::Over(refused_credentials(parts.status, &code)))
+        }
         StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => {
             Ok(HttpResponse::from_parts(parts, body.into()))
         }
@@ -233,14 +237,22 @@ fn error_code(parts: &http::response::Parts, body: &[u8]) -> String {
     code.chars().filter(char::is_ascii_alphanumeric).take(40).collect()
 }
 
+fn said(status: StatusCode, code: &str) -> String {
+    format!("{} {code}", status.as_u16()).trim_end().to_owned()
+}
+
+fn refused_credentials(status: StatusCode, code: &str) -> Failure {
+    Failure::denied(format!(
+        "the object store refused the credentials ({}): check the key in the environment, the machine's \
+         clock, and that the key may read, write, list and delete in that bucket",
+        said(status, code)
+    ))
+}
+
 fn status_failure(status: StatusCode, code: &str) -> Failure {
-    let number = status.as_u16();
-    let said = if code.is_empty() { format!("{number}") } else { format!("{number} {code}") };
+    let said = said(status, code);
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::denied(format!(
-            "the object store refused the credentials ({said}): check the key in the environment, \
-             the machine's clock, and that the key may read, write, list and delete in that bucket"
-        )),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused_credentials(status, code),
         StatusCode::BAD_REQUEST
         | StatusCode::MOVED_PERMANENTLY
         | StatusCode::TEMPORARY_REDIRECT => Failure::denied(format!(
@@ -315,6 +327,8 @@ impl fmt::Debug for Service {
 /// A page of a list, a reply to a deletion in bulk: a thousand names each, at most.
 const LIST_BYTES_MAX: u64 = 4 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
+/// A reply without a body says nothing more.
+const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 const METADATA_HOSTS: [&str; 4] =
     ["169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata"];

@@ -1,4 +1,6 @@
-//! Servers that tests start on a free port of loopback, each in a folder of its own, gone with the test.
+//! Object stores that tests start on a free port of loopback, each in a folder of its own, gone with the test.
+
+#![allow(dead_code, clippy::unwrap_used)] // a test; each program of tests uses its part
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ enum Kind {
     GoFakeS3,
     Versity,
     Azurite,
+    Google,
 }
 
 impl Server {
@@ -39,11 +42,17 @@ impl Server {
         Self::start(Kind::Azurite)
     }
 
+    /// What of Google's protocol is asked for, by a program of ours: see there.
+    pub fn google() -> Self {
+        Self::start(Kind::Google)
+    }
+
     /// The URL of a store in it.
     pub fn url(&self, prefix: &str) -> String {
         let scheme = match self.kind {
             Kind::GoFakeS3 | Kind::Versity => "s3",
             Kind::Azurite => "az",
+            Kind::Google => "gs",
         };
         format!("{scheme}://{BUCKET}/{prefix}")
     }
@@ -74,9 +83,11 @@ impl Server {
                     ("AZURE_ALLOW_HTTP", "true".into()),
                 ]
             }
+            Kind::Google => vec![("STORAGE_EMULATOR_HOST", endpoint)],
         }
     }
 
+    /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -88,7 +99,7 @@ impl Server {
     }
 
     /// Starts it again on the same port, with what it has on disk.
-    pub async fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.process = spawn(self.kind, self.port, self.folder.path());
         self.wait();
     }
@@ -125,9 +136,10 @@ impl Server {
 
     /// There is no container until somebody makes one, and the library under test makes none.
     fn make_container(&self) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/container.py");
         let url = format!("http://127.0.0.1:{}/devstoreaccount1/{BUCKET}", self.port);
-        let done = Command::new("python3").arg(script).args([&url, AZURITE_KEY]).status().unwrap();
+        let mut command = Command::new("python3");
+        command.arg(script("container.py")).args([&url, AZURITE_KEY]);
+        let done = command.status().unwrap();
         assert!(done.success());
     }
 }
@@ -163,9 +175,19 @@ fn spawn(kind: Kind, port: u16, folder: &Path) -> Child {
             command.arg("--skipApiVersionCheck");
             command
         }
+        Kind::Google => {
+            let mut command = Command::new("python3");
+            command.arg(script("google.py")).args([&port.to_string(), BUCKET]);
+            command
+        }
     };
     let log = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
     command.stdin(Stdio::null()).stdout(log("out")).stderr(log("err")).spawn().unwrap()
+}
+
+/// A program beside this file.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../objects/tests/server").join(name)
 }
 
 /// A program that `scripts/setup-tests.sh` puts under `.tools`.
