@@ -107,12 +107,10 @@ impl Requests {
             self.counted(&request);
             let (trouble, failure) = match attempt(client, request.clone(), &expect).await {
                 Ok(answer) => return Ok(answer),
+                Err(_) if asks_who_we_are(&request) => return Err(no_credentials()),
                 Err(Attempt::Over(failure)) => return Err(failure),
                 Err(Attempt::Failed(trouble, failure)) => (trouble, failure),
             };
-            if asks_who_we_are(&request) {
-                return Err(no_credentials());
-            }
             let Some(wait) = waits.after(trouble, twice) else { return Err(failure) };
             let wait_ms = wait.as_millis() as u64;
             tracing::debug!(method = %request.method(), ?trouble, wait_ms, "trying again");
