@@ -3,8 +3,8 @@
 //! Read as each cloud's own tools read them:
 //!
 //! - S3: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
-//!   `AWS_ENDPOINT_URL[_S3]`, `AWS_ALLOW_HTTP`, web identity, container and instance roles. A profile that
-//!   holds a key is read from its file (`profile`).
+//!   `AWS_ENDPOINT_URL[_S3]`, `AWS_ALLOW_HTTP`, `AWS_CA_BUNDLE`, web identity, container and instance roles.
+//!   A profile that holds a key is read from its file (`profile`).
 //! - Azure: `AZURE_STORAGE_ACCOUNT` and `AZURE_STORAGE_KEY`, or `AZURE_STORAGE_SAS_TOKEN`, or
 //!   `AZURE_STORAGE_CONNECTION_STRING`, service principals, managed identity; `AZURE_ALLOW_HTTP`.
 //! - Google: `GOOGLE_APPLICATION_CREDENTIALS`, what `gcloud auth` left, the instance's service account;
@@ -20,7 +20,9 @@ use fogbank_store::{Result, StoreError};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
+use object_store::{
+    Certificate, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
+};
 
 use crate::environment::Environment;
 use crate::profile;
@@ -63,7 +65,7 @@ fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<d
     let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
     let http = check_endpoint(endpoint.as_deref(), env, "AWS_ALLOW_HTTP")?;
     let builder = builder
-        .with_client_options(client_options(http))
+        .with_client_options(trusting(client_options(http), env.get("AWS_CA_BUNDLE"))?)
         .with_retry(once())
         .with_http_connector(connector);
     Ok(Arc::new(builder.build().map_err(|e| unusable(&e))?))
@@ -178,6 +180,17 @@ fn client_options(http: bool) -> ClientOptions {
         .with_connect_timeout(CONNECT)
         .with_timeout(ANSWER)
         .with_pool_max_idle_per_host(usize::MAX) // as many as there were at once
+}
+
+/// Trusts the authorities of a file, too: those of a server of one's own.
+fn trusting(mut options: ClientOptions, bundle: Option<&str>) -> Result<ClientOptions> {
+    let Some(bundle) = bundle else { return Ok(options) };
+    let wrong = |e: String| StoreError::Caller(format!("AWS_CA_BUNDLE, {bundle}: {e}"));
+    let text = std::fs::read(bundle).map_err(|e| wrong(e.to_string()))?;
+    for authority in Certificate::from_pem_bundle(&text).map_err(|e| wrong(e.to_string()))? {
+        options = options.with_root_certificate(authority);
+    }
+    Ok(options)
 }
 
 /// No tries beyond the first: `retry` decides about those.

@@ -171,6 +171,9 @@ async fn attempt(
         StatusCode::NOT_FOUND if !NO_OBJECT.contains(&code.as_str()) => {
             Err(Attempt::Over(refused_credentials(parts.status, &code)))
         }
+        StatusCode::CONFLICT if code != EXISTS => {
+            Err(Attempt::Over(status_failure(parts.status, &code)))
+        }
         StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => {
             Ok(HttpResponse::from_parts(parts, body.into()))
         }
@@ -322,11 +325,13 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A page of a list, a reply to a deletion in bulk: a thousand names each, at most.
-const LIST_BYTES_MAX: u64 = 4 << 20;
+/// A page of a list: five thousand objects at most, with Azure.
+const LIST_BYTES_MAX: u64 = 32 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
 /// A reply without a body says nothing more.
 const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];
+/// Azure's word for a condition that does not hold; another conflict is no answer.
+const EXISTS: &str = "BlobAlreadyExists";
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 const METADATA_HOSTS: [&str; 4] =
     ["169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata"];

@@ -149,6 +149,33 @@ async fn wrong_settings_are_explained_without_a_secret() {
 }
 
 #[tokio::test]
+async fn a_server_with_tls_is_believed_by_its_certificate_alone() {
+    let mut server = Server::versitygw();
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let [certificate, key] = server.certificate();
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    server.kill();
+    server.restart();
+    let mut variables = server.variables(server.port());
+    variables.retain(|(name, _)| !["AWS_ALLOW_HTTP", "AWS_ENDPOINT_URL"].contains(name));
+    variables.push(("AWS_ENDPOINT_URL", format!("https://127.0.0.1:{}", server.port())));
+    let try_with = async |variables: Vec<(&'static str, String)>| {
+        let options = ObjectsOptions {
+            absent: RetrySchedule { waits: Vec::new() },
+            ..ObjectsOptions::default()
+        };
+        let (url, clock) = (server.url("x").parse().unwrap(), Arc::new(SystemClock::new()));
+        ObjectsStore::open(&url, &variables.into_iter().collect(), options, clock).await
+    };
+    assert!(matches!(try_with(variables.clone()).await.err(), Some(StoreError::Absent(_))));
+    variables.push(("AWS_CA_BUNDLE", certificate.to_str().unwrap().to_owned()));
+    let store = try_with(variables).await.unwrap();
+    let put = store.blob_put("a", "b".into(), fogbank_store::PutCondition::IfAbsent).await;
+    assert!(matches!(put, Ok(fogbank_store::PutOutcome::Done(_))));
+}
+
+#[tokio::test]
 async fn requests_are_as_many_as_the_rule_says() {
     let server = Server::gofakes3();
     let store = open(&server, "x", ObjectsOptions { gap_bytes: 100, ..Default::default() }).await;

@@ -98,6 +98,11 @@ impl Server {
         self.process.wait().unwrap();
     }
 
+    /// The file to write a certificate to, and its key, before a restart with TLS.
+    pub fn certificate(&self) -> [PathBuf; 2] {
+        ["cert.pem", "key.pem"].map(|name| self.folder.path().join(name))
+    }
+
     /// Starts it again on the same port, with what it has on disk.
     pub fn restart(&mut self) {
         self.process = spawn(self.kind, self.port, self.folder.path());
@@ -154,6 +159,7 @@ impl Drop for Server {
 fn spawn(kind: Kind, port: u16, folder: &Path) -> Child {
     let data = folder.join("data");
     let data = data.to_str().unwrap();
+    let (certificate, private) = (folder.join("cert.pem"), folder.join("key.pem"));
     let at = |host: &str| format!("{host}:{port}");
     let mut command = match kind {
         Kind::GoFakeS3 => {
@@ -164,7 +170,11 @@ fn spawn(kind: Kind, port: u16, folder: &Path) -> Child {
         Kind::Versity => {
             let mut command = Command::new(tool("bin/versitygw"));
             command.env("ROOT_ACCESS_KEY", ACCESS_KEY).env("ROOT_SECRET_KEY", SECRET_KEY);
-            command.args(["--port", &at("127.0.0.1"), "--quiet", "posix", data]);
+            command.args(["--port", &at("127.0.0.1"), "--quiet"]);
+            if let (Ok(cert), Ok(key)) = (certificate.canonicalize(), private.canonicalize()) {
+                command.arg("--cert").arg(cert).arg("--key").arg(key);
+            }
+            command.args(["posix", data]);
             command
         }
         Kind::Azurite => {
