@@ -130,7 +130,8 @@ async fn wrong_settings_are_explained_without_a_secret() {
         (error, words)
     };
     let here = || server.url("x");
-    let cases: [(String, &[(&str, &str)], &str); 6] = [
+    type Changed = &'static [(&'static str, &'static str)];
+    let cases: [(String, Changed, &str); 6] = [
         ("s3://elsewhere/x".into(), &[], "no such bucket"),
         (here(), &[("AWS_SECRET_ACCESS_KEY", "hush")], "refused the credentials"),
         (here(), &[("AWS_ACCESS_KEY_ID", "nobody")], "refused the credentials"),
