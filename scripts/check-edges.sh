@@ -24,6 +24,7 @@ allow() {
 
 allow env ""
 allow store "env"
+allow objects "env store"
 allow seal "env"
 allow audit "env store"
 allow durable "env seal store"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests of real clients need: redis-server and its tools from the distribution,
-# and a Python environment with redis-py under .tools/. Quick when everything is there already.
+# a Python environment with redis-py under .tools/, and object stores. Quick when everything is there.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -22,3 +22,5 @@ if [ "$(cat $venv/installed 2>/dev/null || true)" != "$wanted" ]; then
     $venv/bin/pip install --quiet --disable-pip-version-check "$wanted"
     echo "$wanted" >$venv/installed
 fi
+
+./scripts/setup-object-stores.sh

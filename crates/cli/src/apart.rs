@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// [`Error::Usage`].
 pub fn check_apart(flag: &str, path: Option<&Path>, store_url: &str) -> Result<()> {
     let (Some(path), Ok(StoreUrl::File(cloud))) = (path, store_url.parse()) else {
-        return Ok(()); // a URL that names nothing is refused where it is opened
+        return Ok(()); // no folder of this machine; a URL that names nothing is refused where it is opened
     };
     if !leads_to(path).starts_with(leads_to(&cloud)) {
         return Ok(());
@@ -83,7 +83,9 @@ mod tests {
         let new = format!("file://{}", at("new/cloud").display());
         assert!(check_apart("--history", Some(&at("new/cloud/h")), &new).is_err());
         assert!(check_apart("--history", Some(&at("new/h")), &new).is_ok());
-        assert!(check_apart("--history", Some(&at("cloud/h")), "memory:").is_ok());
+        for elsewhere in ["memory:", "s3://cloud/h", "az://cloud/h", "gs://cloud/h"] {
+            assert!(check_apart("--history", Some(&at("cloud/h")), elsewhere).is_ok());
+        }
         assert!(check_apart("--history", None, &new).is_ok());
     }
 }

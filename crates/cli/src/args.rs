@@ -83,7 +83,9 @@ pub struct PlaceArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR or memory: (gone when the process ends).
+    /// The cloud side: file://DIR, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
+    /// the credentials that the cloud's own tools find in the environment), or memory: (gone when the
+    /// process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
@@ -235,7 +237,7 @@ pub struct StoreArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR.
+    /// The cloud side: file://DIR, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// Where the freshness register is, if not in DIR/proxy.
@@ -301,7 +303,7 @@ pub struct RestoreArgs {
     /// otherwise, of its cloud side.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// The new cloud side: file://DIR, with no store in it.
+    /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
@@ -415,7 +417,7 @@ pub struct BenchEngineArgs {
     /// The engine.
     #[arg(long, value_enum, default_value = "ring")]
     pub engine: Engine,
-    /// The cloud side: memory: or file://DIR (which must be empty and is left there).
+    /// The cloud side: memory:, or a URL as for serve (which must hold no store, and is left there).
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub store: String,
     /// The shape. Defaults here: 100,000 records of 1 KiB, 8 read batches of 500, 500 writes,

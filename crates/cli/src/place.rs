@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fogbank_durable::FolderLock;
 use fogbank_env::Clock;
+use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
 use fogbank_store::{Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
@@ -87,17 +88,37 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Opens the cloud side at `url`.
+/// Opens the cloud side at `url`. Credentials of a provider come from the environment of this process.
 ///
 /// # Errors
-/// [`Error::Usage`] for a URL this build does not know, [`Error::Absent`] if it does not answer.
+/// [`Error::Usage`] for a URL this build does not know or a provider's refusal, [`Error::Absent`] if it
+/// does not answer.
 pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    fogbank_store::url::open(url, clock).await.map_err(|e| match e {
+    let scheme = url.split(':').next().unwrap_or_default();
+    let opened = match scheme {
+        "memory" | "file" => fogbank_store::url::open(url, clock).await,
+        "s3" | "az" | "gs" => open_objects(url, clock).await,
+        _ => Err(StoreError::Caller(format!(
+            "{scheme:?} begins no store URL that this build knows: {STORE_URLS}"
+        ))),
+    };
+    opened.map_err(|e| match e {
         StoreError::Absent(_) => Error::Absent(e.to_string()),
         StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
     })
 }
+
+async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+    let url: ObjectsUrl = url.parse()?;
+    let environment = Environment::of_process();
+    let store = ObjectsStore::open(&url, &environment, url.options(), clock.clone()).await?;
+    Ok(Arc::new(store))
+}
+
+/// What a store URL can be.
+const STORE_URLS: &str = "memory:, file://DIR (with three slashes for a path such as \
+    file:///srv/cloud), s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX";
 
 /// Makes the folder of the trusted side and takes its lock.
 pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {

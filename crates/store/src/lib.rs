@@ -29,7 +29,7 @@ mod memory;
 mod paced;
 mod record;
 mod retry;
-mod shape;
+pub mod shape;
 #[cfg(any(test, feature = "testing"))]
 mod tamper;
 pub mod trace;
@@ -174,7 +174,8 @@ pub enum PutCondition {
     IfUnchanged(BlobTag),
 }
 
-/// The store's own mark of one content of a blob (an object store's ETag).
+/// The store's own mark of one content of a blob (an object store's ETag). Two puts of the same bytes may
+/// have the same tag: whoever stands on [`PutCondition::IfUnchanged`] never puts the same bytes twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobTag(pub Box<str>);
 

@@ -70,7 +70,7 @@ impl ArrayShape {
 }
 
 /// Whether a blob may have this name: it must fit a file's, after [`blob_file_name`].
-pub(crate) fn check_blob_name(name: &str) -> Result<()> {
+pub fn check_blob_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(StoreError::Caller("a blob needs a name".into()));
     }
@@ -82,7 +82,7 @@ pub(crate) fn check_blob_name(name: &str) -> Result<()> {
 
 /// The name of the file that keeps the blob `name`: letters, digits, `_`, `-` and inner dots as they
 /// are, every other byte as `%XX`, so that no name leaves its folder or meets a reserved one.
-pub(crate) fn blob_file_name(name: &str) -> String {
+pub fn blob_file_name(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len() + 8);
     for (index, byte) in name.bytes().enumerate() {
         match byte {
@@ -95,7 +95,7 @@ pub(crate) fn blob_file_name(name: &str) -> String {
 }
 
 /// The blob that the file `encoded` keeps; `None` if it is no blob's.
-pub(crate) fn blob_name(encoded: &str) -> Option<String> {
+pub fn blob_name(encoded: &str) -> Option<String> {
     let mut name = Vec::with_capacity(encoded.len());
     let mut bytes = encoded.bytes();
     while let Some(byte) = bytes.next() {
@@ -111,12 +111,12 @@ pub(crate) fn blob_name(encoded: &str) -> Option<String> {
 }
 
 /// The error for an array that was not created.
-pub(crate) fn no_array(array: ArrayId) -> StoreError {
+pub fn no_array(array: ArrayId) -> StoreError {
     StoreError::Caller(format!("there is no array {}", array.0))
 }
 
 /// The error for a chunk version written a second time with other bytes.
-pub(crate) fn rewritten(name: ChunkName) -> StoreError {
+pub fn rewritten(name: ChunkName) -> StoreError {
     StoreError::Caller(format!(
         "version {} of chunk {} of array {} exists with other bytes",
         name.version, name.chunk, name.array.0
@@ -124,7 +124,7 @@ pub(crate) fn rewritten(name: ChunkName) -> StoreError {
 }
 
 /// Whether `groups` cut `reads` into groups of at least one cell, leaving nothing over.
-pub(crate) fn check_groups(reads: &CellReads, groups: &[u32]) -> Result<()> {
+pub fn check_groups(reads: &CellReads, groups: &[u32]) -> Result<()> {
     let mut start = 0;
     for &end in groups {
         let end = end as usize;

@@ -1,4 +1,4 @@
-//! Stores by URL.
+//! The stores of this crate by URL; whoever has others asks for these last.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -8,6 +8,7 @@ mod compare;
 mod differential;
 mod generator;
 mod middle;
+mod object_store;
 mod python;
 mod registers;
 mod resp;

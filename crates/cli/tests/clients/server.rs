@@ -100,6 +100,20 @@ impl Server {
         Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
     }
 
+    /// The same with its cloud side at `url`, reached by what `environment` says.
+    pub fn fogbank_on(
+        url: &str,
+        environment: &[(&'static str, String)],
+        shape: &str,
+        data: &Path,
+    ) -> Self {
+        let port = free_port();
+        let mut command = serve(shape, data, port, &["--store", url]);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let started = Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"));
+        started.unwrap_or_else(|said| panic!("fogbank did not start: {said}"))
+    }
+
     /// The same, killed so long after its process began, wherever it is then.
     pub fn fogbank_killed(shape: &str, data: &Path, options: &[&str], after: Duration) {
         let mut command = serve(shape, data, free_port(), options);
@@ -155,6 +169,12 @@ impl Server {
     pub fn last_words(&mut self) -> String {
         self.wait();
         self.heard.iter().map(|line| line + "\n").collect()
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("the child can be waited for");
     }
 
     /// Waits until it has ended.

@@ -1,0 +1,81 @@
+//! The cloud side in a bucket: the same answers, and the same promise when either side dies.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::differential::{Plan, differences};
+use crate::resp::Frame;
+use crate::server::Server;
+
+#[path = "../../../objects/tests/server/mod.rs"]
+mod bucket;
+
+/// As that of other tests of clients, with most of the tree in the cloud.
+const WIDE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 500 \
+    --write-batch 1000 --interval-ms 5 --cache 256KiB";
+/// Short epochs of few requests.
+const NARROW: &str = "--capacity 2000 --value-size 64 --read-batches 2 --batch 8 --write-batch 8 \
+    --interval-ms 10 --cache 0";
+
+fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
+    Server::fogbank_on(&bucket.url("clinic"), &bucket.variables(bucket.port()), shape, data)
+}
+
+#[test]
+fn answers_out_of_a_bucket_are_those_of_a_real_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let bucket = bucket::Server::gofakes3();
+    let (ours, theirs) = (start(&bucket, WIDE, folder.path()), Server::redis());
+    let found = differences(Plan::from_environment(2_000), ours.port, theirs.port);
+    assert!(found.is_empty(), "{} connections differ\n{}", found.len(), found.join("\n"));
+}
+
+/// Raises `n` until the connection breaks; the last number that was answered.
+fn count(server: &Server) -> std::thread::JoinHandle<i64> {
+    let mut client = server.connect();
+    std::thread::spawn(move || {
+        let mut last = 0;
+        while let Ok(Frame::Integer(n)) = client.line("INCR n") {
+            last = n;
+        }
+        last
+    })
+}
+
+#[test]
+fn a_proxy_that_is_killed_finds_everything_in_the_bucket() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let bucket = bucket::Server::gofakes3();
+    let mut answered = 0;
+    for _ in 0..3 {
+        let server = start(&bucket, NARROW, folder.path());
+        let Frame::Integer(n) = server.connect().line("INCRBY n 0").expect("a reply") else {
+            panic!("no number");
+        };
+        assert!(n == answered || n == answered + 1, "{n} is there, {answered} was answered");
+        let counter = count(&server);
+        std::thread::sleep(Duration::from_millis(700));
+        server.kill();
+        answered = counter.join().expect("the counter ends").max(n);
+    }
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    verify.arg("verify").arg("--data").arg(folder.path());
+    verify.args(["--store", &bucket.url("clinic")]).envs(bucket.variables(bucket.port()));
+    assert!(verify.status().expect("fogbank runs").success());
+}
+
+#[test]
+fn a_cloud_that_is_killed_and_comes_back_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut bucket = bucket::Server::versitygw();
+    let server = start(&bucket, NARROW, folder.path());
+    let mut client = server.connect();
+    for n in 1..=20 {
+        if n % 8 == 0 {
+            bucket.kill();
+            bucket.restart();
+        }
+        assert_eq!(client.line("INCR n").expect("a reply"), Frame::Integer(n));
+    }
+}

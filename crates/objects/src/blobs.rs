@@ -1,0 +1,68 @@
+//! Blobs: one object each, put conditionally if asked.
+//!
+//! A conditional put is sent once, and again only if it was refused. If nobody knows what became of it,
+//! that is the answer: whoever put it reads back and sees.
+
+use bytes::Bytes;
+use fogbank_store::shape::check_blob_name;
+use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
+
+use crate::error::store_error;
+use crate::names::Names;
+use crate::objects::{Condition, Objects};
+
+/// The blob objects of a store.
+pub(crate) struct Blobs<'a> {
+    pub objects: &'a Objects,
+    pub names: &'a Names,
+}
+
+impl Blobs<'_> {
+    pub(crate) async fn get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
+        let found = self.objects.read_whole(&self.names.blob(name)?, BLOB_BYTES_MAX).await;
+        let found = found.map_err(|e| store_error(&e))?;
+        found.map(|(data, tag)| Ok((data, known(tag)?))).transpose()
+    }
+
+    pub(crate) async fn put(
+        &self,
+        name: &str,
+        data: Bytes,
+        condition: PutCondition,
+    ) -> Result<PutOutcome> {
+        check_blob_name(name)?;
+        let condition = match condition {
+            PutCondition::Always => Condition::Always,
+            PutCondition::IfAbsent => Condition::IfAbsent,
+            PutCondition::IfUnchanged(tag) => Condition::IfUnchanged(tag),
+        };
+        match self.objects.put(&self.names.blob(name)?, data, condition).await? {
+            PutOutcome::Done(tag) => Ok(PutOutcome::Done(known(tag)?)),
+            failed => Ok(failed),
+        }
+    }
+
+    pub(crate) async fn delete(&self, names: &[&str]) -> Result<()> {
+        let paths: Result<Vec<_>> = names.iter().map(|name| self.names.blob(name)).collect();
+        self.objects.delete(paths?).await
+    }
+
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let paths = self.objects.list(&self.names.blob_folder(prefix)?).await?;
+        let named = paths.iter().filter_map(|path| self.names.parse_blob(path));
+        let mut names: Vec<String> = named.filter(|name| name.starts_with(prefix)).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+/// A blob without a tag could never be put conditionally.
+fn known(tag: BlobTag) -> Result<BlobTag> {
+    if tag.0.is_empty() {
+        return Err(StoreError::Misbehaved("an object has no entity tag or generation".into()));
+    }
+    Ok(tag)
+}
+
+/// The largest are pieces of checkpoints, of 1 MiB, and commit records; a reply is held in memory.
+const BLOB_BYTES_MAX: u64 = 64 << 20;

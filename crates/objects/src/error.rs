@@ -1,0 +1,80 @@
+//! Errors by blame, in words of our own: an error of the library may quote a server's reply, which may
+//! quote our request.
+
+use std::error::Error;
+
+use fogbank_store::StoreError;
+
+/// Why a request brought nothing, carried through the library as the cause of its own error.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{words}")]
+pub(crate) struct Failure {
+    pub blame: Blame,
+    pub words: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// No answer, or one that says not now.
+    Absent,
+    /// An answer that cannot be one to what was asked.
+    Misbehaved,
+    /// An answer that says not you, or not there: the settings are wrong.
+    Denied,
+}
+
+impl Failure {
+    pub(crate) fn absent(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Absent, words: words.into() }
+    }
+
+    pub(crate) fn misbehaved(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Misbehaved, words: words.into() }
+    }
+
+    pub(crate) fn denied(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Denied, words: words.into() }
+    }
+}
+
+impl From<Failure> for StoreError {
+    /// What is denied while a store is open may be granted again; at opening see [`at_opening`].
+    fn from(failure: Failure) -> Self {
+        match failure.blame {
+            Blame::Absent | Blame::Denied => Self::Absent(failure.words),
+            Blame::Misbehaved => Self::Misbehaved(failure.words),
+        }
+    }
+}
+
+/// What failed, out of what the library made of it.
+pub(crate) fn failure(error: &object_store::Error) -> Failure {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(found) = cause {
+        if let Some(failure) = found.downcast_ref::<Failure>() {
+            return failure.clone();
+        }
+        cause = found.source();
+    }
+    Failure::absent(shortened(&error.to_string()))
+}
+
+pub(crate) fn store_error(error: &object_store::Error) -> StoreError {
+    failure(error).into()
+}
+
+/// The same while a store is being opened, where what is denied is the caller's to put right.
+pub(crate) fn at_opening(error: &object_store::Error) -> StoreError {
+    let failure = failure(error);
+    match failure.blame {
+        Blame::Denied => StoreError::Caller(failure.words),
+        _ => failure.into(),
+    }
+}
+
+/// What the library itself has to say (a credentials file it cannot read, a reply it cannot parse).
+fn shortened(words: &str) -> String {
+    words.chars().take(WORDS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+const WORDS_MAX: usize = 300;

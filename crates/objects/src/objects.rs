@@ -1,0 +1,194 @@
+//! One object at a time, in this crate's terms: read, put, list, and deletion of many.
+//!
+//! *Not there* is a value. What a put's condition did is one of three things: done, not done since the
+//! condition does not hold, or an error; an error says that nobody knows (`retry`).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_store::{BlobTag, PutOutcome, Result, StoreError};
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{
+    Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutResult, UpdateVersion,
+};
+
+use crate::error::store_error;
+use crate::requests::Expect;
+use crate::url::Provider;
+
+/// The objects of a bucket.
+#[derive(Clone)]
+pub(crate) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    provider: Provider,
+}
+
+/// When an object may be put.
+pub(crate) enum Condition {
+    Always,
+    IfAbsent,
+    /// As [`Condition::IfAbsent`]; the caller looks at what is there if something is.
+    IfAbsentElseReadBack,
+    IfUnchanged(BlobTag),
+}
+
+impl Objects {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, provider: Provider) -> Self {
+        Self { store, provider }
+    }
+
+    /// Bytes `range` of an object that has `length`.
+    pub(crate) async fn read(
+        &self,
+        path: &Path,
+        range: Range<u64>,
+        length: u64,
+    ) -> Result<Option<Bytes>> {
+        let body_bytes_max = range.end - range.start;
+        let asked = Some(GetRange::Bounded(range.clone()));
+        let expect = Expect { body_bytes_max, range: Some((range, length)), read_back: false };
+        match self.get(path, asked, expect).await {
+            Ok(found) => Ok(Some(found.bytes().await.map_err(|e| store_error(&e))?)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    /// A whole object of at most `bytes_max`, and its tag.
+    pub(crate) async fn read_whole(
+        &self,
+        path: &Path,
+        bytes_max: u64,
+    ) -> std::result::Result<Option<(Bytes, BlobTag)>, Error> {
+        let expect = Expect { body_bytes_max: bytes_max, ..Expect::default() };
+        let found = match self.get(path, None, expect).await {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            found => found?,
+        };
+        let tag = self.tag(found.meta.e_tag.clone(), found.meta.version.clone());
+        Ok(Some((found.bytes().await?, tag)))
+    }
+
+    async fn get(
+        &self,
+        path: &Path,
+        range: Option<GetRange>,
+        expect: Expect,
+    ) -> std::result::Result<GetResult, Error> {
+        let mut options = GetOptions { range, ..GetOptions::default() };
+        options.extensions.insert(expect);
+        self.store.get_opts(path, options).await
+    }
+
+    /// The length of an object, if it is there.
+    pub(crate) async fn length(&self, path: &Path) -> Result<Option<u64>> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        match self.store.get_opts(path, options).await {
+            Ok(found) => Ok(Some(found.meta.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    pub(crate) async fn put(
+        &self,
+        path: &Path,
+        data: Bytes,
+        condition: Condition,
+    ) -> Result<PutOutcome> {
+        let read_back = matches!(condition, Condition::IfAbsentElseReadBack);
+        let mode = match condition {
+            Condition::Always => PutMode::Overwrite,
+            Condition::IfAbsent | Condition::IfAbsentElseReadBack => PutMode::Create,
+            Condition::IfUnchanged(tag) => PutMode::Update(self.version(tag)),
+        };
+        let (always, update) =
+            (matches!(mode, PutMode::Overwrite), matches!(mode, PutMode::Update(_)));
+        let mut options = PutOptions { mode, ..PutOptions::default() };
+        options.extensions.insert(Expect { read_back, ..Expect::default() });
+        match self.store.put_opts(path, data.into(), options).await {
+            Ok(PutResult { e_tag, version, .. }) => Ok(PutOutcome::Done(self.tag(e_tag, version))),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) if !always => {
+                Ok(PutOutcome::ConditionFailed)
+            }
+            Err(Error::NotFound { .. }) if update => Ok(PutOutcome::ConditionFailed),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    /// Puts a large object in parts, whatever is there.
+    pub(crate) async fn put_in_parts(
+        &self,
+        path: &Path,
+        data: Bytes,
+        part_bytes: usize,
+        at_once: usize,
+    ) -> Result<()> {
+        let mut upload = self.store.put_multipart(path).await.map_err(|e| store_error(&e))?;
+        let parts = data.len().div_ceil(part_bytes);
+        let part = |i: usize| data.slice(i * part_bytes..data.len().min((i + 1) * part_bytes));
+        let sent: Vec<_> = (0..parts).map(|i| upload.put_part(part(i).into())).collect();
+        let mut sent = futures_util::stream::iter(sent).buffer_unordered(at_once);
+        while let Some(part) = sent.next().await {
+            part.map_err(|e| store_error(&e))?;
+        }
+        drop(sent);
+        // Whether an end without an answer was the end is for the caller to look at.
+        upload.complete().await.map_err(|e| match e {
+            Error::NotFound { .. } => StoreError::Absent("an upload in parts was forgotten".into()),
+            error => store_error(&error),
+        })?;
+        Ok(())
+    }
+
+    /// Deletes objects, many a request where the provider takes that; fine if they are not there.
+    pub(crate) async fn delete(&self, paths: Vec<Path>) -> Result<()> {
+        let mut deleted =
+            self.store.delete_stream(futures_util::stream::iter(paths).map(Ok).boxed());
+        let mut failed = None;
+        while let Some(one) = deleted.next().await {
+            match one {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => failed = failed.or(Some(store_error(&error))),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The names of all objects in a folder and below.
+    pub(crate) async fn list(&self, folder: &Path) -> Result<Vec<Path>> {
+        let mut found = self.store.list(Some(folder));
+        let mut names = Vec::new();
+        while let Some(object) = found.next().await {
+            match object {
+                Ok(object) => names.push(object.location),
+                Err(Error::NotFound { .. }) => break,
+                Err(error) => return Err(store_error(&error)),
+            }
+        }
+        Ok(names)
+    }
+
+    /// A tag of the right form that no object has.
+    pub(crate) fn tag_of_nothing(&self) -> BlobTag {
+        let tag = if self.provider == Provider::Google { "1" } else { "\"0123456789abcdef\"" };
+        BlobTag(tag.into())
+    }
+
+    /// What the provider's conditions are about: generations with Google, entity tags elsewhere.
+    fn tag(&self, e_tag: Option<String>, version: Option<String>) -> BlobTag {
+        let tag = if self.provider == Provider::Google { version } else { e_tag };
+        BlobTag(tag.unwrap_or_default().into())
+    }
+
+    fn version(&self, tag: BlobTag) -> UpdateVersion {
+        let tag = Some(tag.0.into());
+        match self.provider {
+            Provider::Google => UpdateVersion { e_tag: None, version: tag },
+            _ => UpdateVersion { e_tag: tag, version: None },
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One request at a time on its way: how many are, how much of a reply is read, when it is sent again.
+//!
+//! 1. A request waits for one of the places (`requests_max`), first come first served, and keeps it over
+//!    all its tries: while a server throttles, less is under way.
+//! 2. Its reply is read whole before anybody sees it, and no further than the request allows: a reply
+//!    that is longer, of another range, or of an object of another length is a server that misbehaves.
+//! 3. What is no answer is tried again or given up (`retry`).
+//!
+//! This sits below the library, as its HTTP service, so nothing that it sends goes past.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use fogbank_env::Clock;
+use fogbank_store::RetrySchedule;
+use http::{Method, StatusCode, header};
+use http_body_util::BodyExt;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService, ReqwestConnector,
+};
+use tokio::sync::Semaphore;
+
+use crate::error::Failure;
+use crate::retry::{self, Trouble, Twice, Waits};
+
+/// What the caller of a request knows of it and the library does not. Travels with the request.
+#[derive(Debug, Clone)]
+pub(crate) struct Expect {
+    /// No reply is longer.
+    pub body_bytes_max: u64,
+    /// The range asked for, and the length that the whole object must have.
+    pub range: Option<(Range<u64>, u64)>,
+    /// Whether it may be sent twice though it looks as if not: its caller reads back.
+    pub read_back: bool,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self { body_bytes_max: LIST_BYTES_MAX, range: None, read_back: false }
+    }
+}
+
+/// How many requests were sent, tries counted singly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // each is the kind of request
+pub struct RequestCount {
+    pub gets: u64,
+    pub puts: u64,
+    pub lists: u64,
+    pub deletes: u64,
+}
+
+/// What all requests of a store share.
+pub(crate) struct Requests {
+    places: Semaphore,
+    clock: Arc<dyn Clock>,
+    absent: RetrySchedule,
+    throttled: RetrySchedule,
+    counts: [AtomicU64; 4],
+}
+
+impl Requests {
+    pub(crate) fn new(
+        requests_max: usize,
+        clock: Arc<dyn Clock>,
+        absent: RetrySchedule,
+        throttled: RetrySchedule,
+    ) -> Arc<Self> {
+        let places = Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS));
+        Arc::new(Self { places, clock, absent, throttled, counts: Default::default() })
+    }
+
+    pub(crate) fn count(&self) -> RequestCount {
+        let [gets, puts, lists, deletes] =
+            [0, 1, 2, 3].map(|kind: usize| self.counts[kind].load(Ordering::Relaxed));
+        RequestCount { gets, puts, lists, deletes }
+    }
+
+    fn counted(&self, request: &HttpRequest) {
+        let query = request.uri().query().unwrap_or_default();
+        let kind = match *request.method() {
+            Method::GET if query.contains("list-type=") || query.contains("comp=list") => 2,
+            Method::GET | Method::HEAD => 0,
+            Method::DELETE => 3,
+            Method::POST if retry::twice(request) == Twice::Harmless => 3,
+            _ => 1,
+        };
+        self.counts[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn send(
+        &self,
+        client: &HttpClient,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, Failure> {
+        let expect = request.extensions().get::<Expect>().cloned().unwrap_or_default();
+        let twice = if expect.read_back { Twice::Harmless } else { retry::twice(&request) };
+        let mut waits = Waits::new(&self.absent, &self.throttled);
+        let _place = self.places.acquire().await;
+        loop {
+            self.counted(&request);
+            let (trouble, failure) = match attempt(client, request.clone(), &expect).await {
+                Ok(answer) => return Ok(answer),
+                Err(_) if asks_who_we_are(&request) => return Err(no_credentials()),
+                Err(Attempt::Over(failure)) => return Err(failure),
+                Err(Attempt::Failed(trouble, failure)) => (trouble, failure),
+            };
+            let Some(wait) = waits.after(trouble, twice) else { return Err(failure) };
+            let wait_ms = wait.as_millis() as u64;
+            tracing::debug!(method = %request.method(), ?trouble, wait_ms, "trying again");
+            let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            self.clock.sleep_until(self.clock.now().saturating_add(wait)).await;
+        }
+    }
+}
+
+/// Why a try brought no answer.
+enum Attempt {
+    /// Another may.
+    Failed(Trouble, Failure),
+    /// Another would not.
+    Over(Failure),
+}
+
+async fn attempt(
+    client: &HttpClient,
+    request: HttpRequest,
+    expect: &Expect,
+) -> Result<HttpResponse, Attempt> {
+    let method = request.method().clone();
+    let conditional = retry::twice(&request) == Twice::Harmful;
+    let (parts, body) = client.execute(request).await.map_err(broken)?.into_parts();
+    if parts.status.is_success() || parts.status == StatusCode::NOT_MODIFIED {
+        if method != Method::HEAD {
+            check_range(&parts, expect).map_err(Attempt::Over)?;
+        }
+        let body = match read(body, expect.body_bytes_max).await {
+            Ok(body) => body,
+            // That it was done stands in the head; nobody reads the rest of a put's reply.
+            Err(Attempt::Failed(..)) if method == Method::PUT => Bytes::new(),
+            Err(failed) => return Err(failed),
+        };
+        if let Some((range, _)) = &expect.range
+            && body.len() as u64 != range.end - range.start
+        {
+            return Err(Attempt::Over(Failure::misbehaved("a reply shorter than was asked for")));
+        }
+        return Ok(HttpResponse::from_parts(parts, body.into()));
+    }
+    let body = read_start(body).await;
+    let code = error_code(&parts, &body);
+    if let Some(trouble) = retry::of_status(parts.status, &code, conditional) {
+        return Err(Attempt::Failed(trouble, status_failure(parts.status, &code)));
+    }
+    match parts.status {
+        StatusCode::NOT_FOUND if NO_BUCKET.contains(&code.as_str()) => {
+            Err(Attempt::Over(Failure::denied(
+                "there is no such bucket (container); create it first, or correct the store URL",
+            )))
+        }
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            Err(Attempt::Over(Failure::misbehaved("an object is shorter than what was written")))
+        }
+        // Some servers answer so to a key that they do not know, and that does not mean no such object.
+        StatusCode::NOT_FOUND if !NO_OBJECT.contains(&code.as_str()) => {
+            Err(Attempt::Over(refused_credentials(parts.status, &code)))
+        }
+        StatusCode::CONFLICT if code != EXISTS => {
+            Err(Attempt::Over(status_failure(parts.status, &code)))
+        }
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => {
+            Ok(HttpResponse::from_parts(parts, body.into()))
+        }
+        status => Err(Attempt::Over(status_failure(status, &code))),
+    }
+}
+
+/// Whether the head of the reply is that of the range asked for, of an object of the right length.
+fn check_range(parts: &http::response::Parts, expect: &Expect) -> Result<(), Failure> {
+    let Some((range, length)) = &expect.range else { return Ok(()) };
+    let wanted = format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1));
+    let found = parts.headers.get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    if parts.status == StatusCode::PARTIAL_CONTENT && found == Some(wanted.as_str()) {
+        return Ok(());
+    }
+    let found: String = found.unwrap_or("no range").chars().take(60).collect();
+    Err(Failure::misbehaved(format!("a reply with {found} where {wanted} was asked for")))
+}
+
+/// A body of at most `bytes_max`, whole.
+async fn read(mut body: HttpResponseBody, bytes_max: u64) -> Result<Bytes, Attempt> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if (first.len() + whole.len() + data.len()) as u64 > bytes_max {
+            let words = format!("a reply longer than the {bytes_max} bytes it may have");
+            return Err(Attempt::Over(Failure::misbehaved(words)));
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = data; // most replies come in one piece, which need not be copied
+        } else {
+            if !first.is_empty() {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Ok(if first.is_empty() { whole.freeze() } else { first })
+}
+
+/// As much of an error's text as anybody looks at.
+async fn read_start(mut body: HttpResponseBody) -> Bytes {
+    let mut start = BytesMut::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        let room = ERROR_BYTES_MAX.saturating_sub(start.len());
+        start.extend_from_slice(&data[..data.len().min(room)]);
+        if start.len() == ERROR_BYTES_MAX {
+            break;
+        }
+    }
+    start.freeze()
+}
+
+/// The provider's word for an error: all of them send `<Code>`, Azure also a header.
+fn error_code(parts: &http::response::Parts, body: &[u8]) -> String {
+    let header = parts.headers.get("x-ms-error-code").and_then(|value| value.to_str().ok());
+    let text = String::from_utf8_lossy(body);
+    let element = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let code = header.or(element.map(|(code, _)| code)).unwrap_or_default();
+    code.chars().filter(char::is_ascii_alphanumeric).take(40).collect()
+}
+
+fn said(status: StatusCode, code: &str) -> String {
+    format!("{} {code}", status.as_u16()).trim_end().to_owned()
+}
+
+fn refused_credentials(status: StatusCode, code: &str) -> Failure {
+    Failure::denied(format!(
+        "the object store refused the credentials ({}): check the key in the environment, the machine's \
+         clock, and that the key may read, write, list and delete in that bucket",
+        said(status, code)
+    ))
+}
+
+fn status_failure(status: StatusCode, code: &str) -> Failure {
+    let said = said(status, code);
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused_credentials(status, code),
+        StatusCode::BAD_REQUEST
+        | StatusCode::MOVED_PERMANENTLY
+        | StatusCode::TEMPORARY_REDIRECT => Failure::denied(format!(
+            "the object store does not take the request ({said}): check region (AWS_REGION) and \
+                 endpoint"
+        )),
+        _ => Failure::absent(format!("the object store answered {said}")),
+    }
+}
+
+fn broken(error: HttpError) -> Attempt {
+    let trouble = retry::of_transport(error.kind());
+    let mut words = format!("no answer from the object store: {error}");
+    let mut cause = std::error::Error::source(&error).and_then(std::error::Error::source);
+    while let Some(found) = cause {
+        words = format!("{words}: {found}");
+        cause = found.source();
+    }
+    Attempt::Failed(trouble, Failure::absent(words))
+}
+
+/// Whether a machine's own service is asked for a role's credentials: where there is none, waiting for
+/// it would not help.
+fn asks_who_we_are(request: &HttpRequest) -> bool {
+    request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host))
+}
+
+fn no_credentials() -> Failure {
+    Failure::denied(
+        "there are no credentials in the environment, and no instance role answers on this machine: \
+         set those of your cloud's own tools (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, GOOGLE_APPLICATION_CREDENTIALS)",
+    )
+}
+
+/// Puts [`Requests`] between the library and the network.
+#[derive(Clone)]
+pub(crate) struct Connector(pub Arc<Requests>);
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Service { client, requests: self.0.clone() }))
+    }
+}
+
+struct Service {
+    client: HttpClient,
+    requests: Arc<Requests>,
+}
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.requests.send(&self.client, request).await;
+        answer.map_err(|failure| HttpError::new(HttpErrorKind::Unknown, failure))
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Service")
+    }
+}
+
+/// A page of a list: five thousand objects at most, with Azure.
+const LIST_BYTES_MAX: u64 = 32 << 20;
+const ERROR_BYTES_MAX: usize = 16 << 10;
+/// A reply without a body says nothing more.
+const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];
+/// Azure's word for a condition that does not hold; another conflict is no answer.
+const EXISTS: &str = "BlobAlreadyExists";
+const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
+const METADATA_HOSTS: [&str; 4] =
+    ["169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata"];

@@ -1,0 +1,207 @@
+//! The store itself: checks a call against shapes, then hands it to those who know how.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::Clock;
+use fogbank_store::{
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceMap, PutCondition,
+    PutOutcome, Result, RetrySchedule, Store, StoreError,
+};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::arrays::{Arrays, look};
+use crate::blobs::Blobs;
+use crate::chunks::Chunks;
+use crate::credentials;
+use crate::environment::Environment;
+use crate::names::Names;
+use crate::objects::Objects;
+use crate::reads;
+use crate::requests::{Connector, RequestCount, Requests};
+use crate::retry::throttled_schedule;
+use crate::url::ObjectsUrl;
+
+/// What there is to choose. All of it is public.
+#[derive(Debug, Clone)]
+pub struct ObjectsOptions {
+    /// Requests under way at once, over all calls.
+    pub requests_max: usize,
+    /// Two cells with at most so many bytes between them are read by one request. A request costs as much
+    /// as some 4 KB sent out of a provider's network, or as much time as some tens of KB of a fast link.
+    pub gap_bytes: u64,
+    /// A chunk of more bytes goes up in parts.
+    pub parts_from_bytes: usize,
+    /// Bytes of a part; providers ask for 5 MiB at least.
+    pub part_bytes: usize,
+    /// When to try again what was not answered.
+    pub absent: RetrySchedule,
+    /// When to try again what was throttled.
+    pub throttled: RetrySchedule,
+}
+
+impl Default for ObjectsOptions {
+    fn default() -> Self {
+        Self {
+            requests_max: 64,
+            gap_bytes: 16 << 10,
+            parts_from_bytes: 16 << 20,
+            part_bytes: 8 << 20,
+            absent: RetrySchedule::default(),
+            throttled: throttled_schedule(),
+        }
+    }
+}
+
+/// A store in a bucket.
+pub struct ObjectsStore {
+    objects: Objects,
+    names: Names,
+    arrays: Arrays,
+    options: ObjectsOptions,
+    requests: Arc<Requests>,
+}
+
+impl ObjectsStore {
+    /// Opens the store at `url` with the credentials of `environment`, and sees that both are right. Writes
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`fogbank_store::StoreError::Caller`] for a bucket that is not there, credentials that are refused,
+    /// or an endpoint without TLS; [`fogbank_store::StoreError::Absent`] if nobody answers.
+    pub async fn open(
+        url: &ObjectsUrl,
+        environment: &Environment,
+        options: ObjectsOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let names = Names::under(&url.prefix)?;
+        let (absent, throttled) = (options.absent.clone(), options.throttled.clone());
+        let requests = Requests::new(options.requests_max, clock, absent, throttled);
+        let store = credentials::connect(url, environment, Connector(requests.clone()))?;
+        let objects = Objects::new(store, url.provider);
+        look(&objects, &names).await?;
+        Ok(Self { objects, names, arrays: Arrays::new(), options, requests })
+    }
+
+    /// Requests sent so far, tries counted singly.
+    pub fn requests(&self) -> RequestCount {
+        self.requests.count()
+    }
+
+    fn chunks(&self) -> Chunks<'_> {
+        Chunks { objects: &self.objects, names: &self.names, options: &self.options }
+    }
+
+    fn blobs(&self) -> Blobs<'_> {
+        Blobs { objects: &self.objects, names: &self.names }
+    }
+
+    async fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
+        self.arrays.shape(&self.objects, &self.names, array).await
+    }
+
+    /// The shapes of all arrays that a call names.
+    async fn shapes(
+        &self,
+        arrays: impl Iterator<Item = ArrayId>,
+    ) -> Result<PlaceMap<u16, ArrayShape>> {
+        let mut shapes = PlaceMap::default();
+        for array in arrays {
+            if !shapes.contains_key(&array.0) {
+                shapes.insert(array.0, self.shape(array).await?);
+            }
+        }
+        Ok(shapes)
+    }
+}
+
+#[async_trait]
+impl Store for ObjectsStore {
+    async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        self.arrays.create(&self.objects, &self.names, array, shape).await
+    }
+
+    /// Chunks first: a stop in between leaves an array that can be dropped again.
+    async fn drop_array(&self, array: ArrayId) -> Result<()> {
+        self.arrays.forget(array);
+        let chunks = self.chunks().list(array).await?;
+        self.chunks().delete(&chunks).await?;
+        self.objects.delete(vec![self.names.array(array)?]).await
+    }
+
+    async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
+        let shapes = self.shapes(reads.iter().map(|read| read.chunk.array)).await?;
+        for read in reads.iter() {
+            shapes[&read.chunk.array.0].check_read(read)?;
+        }
+        let ranges = reads::ranges(reads, self.options.gap_bytes, |chunk| shapes[&chunk.array.0]);
+        let asked = ranges.into_iter().map(|read| async move {
+            let path = self.names.chunk(read.chunk)?;
+            let length = read.shape.chunk_bytes() as u64;
+            let found = self.objects.read(&path, read.range.clone(), length).await?;
+            Ok::<_, StoreError>((read, found))
+        });
+        let mut found = stream::iter(asked).buffer_unordered(self.options.requests_max);
+        let mut reply = vec![Cell::NotWritten; reads.cell_count()];
+        while let Some((read, bytes)) = found.try_next().await? {
+            read.deliver(bytes, &mut reply);
+        }
+        Ok(reply)
+    }
+
+    async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
+        let shapes = self.shapes(chunks.iter().map(|name| name.array)).await?;
+        for &name in chunks {
+            shapes[&name.array.0].check_chunk(name)?;
+        }
+        let reads = self.chunks();
+        let asked: Vec<_> =
+            chunks.iter().map(|&name| reads.read(name, shapes[&name.array.0])).collect();
+        stream::iter(asked).buffered(self.options.requests_max).try_collect().await
+    }
+
+    async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
+        let shapes = self.shapes(writes.iter().map(|write| write.chunk.array)).await?;
+        for write in &writes {
+            shapes[&write.chunk.array.0].check_write(write)?;
+        }
+        self.chunks().write(writes).await
+    }
+
+    async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()> {
+        self.chunks().delete(chunks).await
+    }
+
+    async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
+        self.shape(array).await?;
+        self.chunks().list(array).await
+    }
+
+    async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
+        self.blobs().get(name).await
+    }
+
+    async fn blob_put(
+        &self,
+        name: &str,
+        data: Bytes,
+        condition: PutCondition,
+    ) -> Result<PutOutcome> {
+        self.blobs().put(name, data, condition).await
+    }
+
+    async fn blob_delete(&self, names: &[&str]) -> Result<()> {
+        self.blobs().delete(names).await
+    }
+
+    async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.blobs().list(prefix).await
+    }
+
+    /// Every put and every deletion is durable when it returns.
+    async fn barrier(&self) -> Result<()> {
+        Ok(())
+    }
+}

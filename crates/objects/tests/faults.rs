@@ -1,0 +1,196 @@
+//! What becomes of a call when requests get lost, are refused, or are answered by a liar.
+#![allow(clippy::unwrap_used)] // a test
+
+#[path = "server/between.rs"]
+mod between;
+#[path = "server/mod.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fogbank_env::SystemClock;
+use fogbank_objects::{ObjectsOptions, ObjectsStore};
+use fogbank_store::{
+    ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, PutCondition, PutOutcome,
+    RetrySchedule, Store, StoreError,
+};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path;
+use object_store::{ObjectStore, PutMode};
+
+use between::{Between, Fate, error};
+use server::{BUCKET, Server};
+
+const SHAPE: ArrayShape = ArrayShape { chunks: 8, cells_per_chunk: 4, cell_bytes: 100 };
+const ARRAY: ArrayId = ArrayId(1);
+
+fn name(version: u64) -> ChunkName {
+    ChunkName { array: ARRAY, chunk: 5, version }
+}
+
+/// The same rules as ever, quicker.
+fn quick() -> ObjectsOptions {
+    let waits = |count| RetrySchedule { waits: vec![Duration::from_millis(10); count] };
+    ObjectsOptions { absent: waits(2), throttled: waits(5), ..ObjectsOptions::default() }
+}
+
+/// A server, what stands before it, and a store with array 1 behind both.
+async fn scene() -> (Server, Between, ObjectsStore) {
+    let server = Server::gofakes3();
+    let between = Between::before(server.port()).await;
+    let environment = server.variables(between.port).into_iter().collect();
+    let url = server.url("x").parse().unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let store = ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap();
+    store.create_array(ARRAY, SHAPE).await.unwrap();
+    (server, between, store)
+}
+
+async fn read(store: &ObjectsStore, version: u64) -> Result<Vec<Cell>, StoreError> {
+    let mut reads = CellReads::default();
+    reads.push(name(version), [1]);
+    store.read_cells(&reads).await
+}
+
+fn chunk(version: u64) -> ChunkWrite {
+    ChunkWrite { chunk: name(version), data: vec![version as u8; SHAPE.chunk_bytes()].into() }
+}
+
+const COMMIT: &str = "PUT /cloud/x/blobs/commit";
+
+#[tokio::test]
+async fn a_conditional_put_of_unknown_outcome_is_sent_once_and_never_guessed() {
+    let (_server, between, store) = scene().await;
+    let fates = [
+        Fate::LoseAnswer,
+        Fate::AnswerAfter(error("500 Internal Server Error", "InternalError")),
+        Fate::AnswerAfter(error("503 Service Unavailable", "")),
+    ];
+    let mut condition = PutCondition::IfAbsent;
+    for (round, fate) in fates.into_iter().enumerate() {
+        between.next("PUT", 1, fate.clone());
+        let ours = Bytes::from(vec![round as u8; 40]);
+        let outcome = store.blob_put("commit", ours.clone(), condition).await;
+        assert!(matches!(outcome, Err(StoreError::Absent(_))), "{fate:?}: {outcome:?}");
+        assert_eq!(between.seen(COMMIT).len(), 1, "{fate:?}");
+        // Whoever put it reads back, and finds it done.
+        let (there, tag) = store.blob_get("commit").await.unwrap().unwrap();
+        assert_eq!(there, ours);
+        condition = PutCondition::IfUnchanged(tag);
+    }
+}
+
+/// Why the library's own repeats are off: it takes its own object for another's.
+#[tokio::test]
+async fn the_library_alone_would_guess_wrong() {
+    let (server, between, _store) = scene().await;
+    let mut builder = AmazonS3Builder::new().with_bucket_name(BUCKET);
+    for (name, value) in server.variables(between.port) {
+        let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().unwrap();
+        builder = builder.with_config(key, value);
+    }
+    let library = builder.build().unwrap();
+    let failed = Fate::AnswerAfter(error("500 Internal Server Error", "InternalError"));
+    for (object, fate) in [("a", failed), ("b", Fate::LoseAnswer)] {
+        between.next("PUT", 1, fate);
+        let put =
+            library.put_opts(&Path::from(object), "ours".into(), PutMode::Create.into()).await;
+        assert!(matches!(put, Err(object_store::Error::AlreadyExists { .. })), "{put:?}");
+        assert_eq!(between.seen("PUT").len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_is_sent_again_byte_for_byte() {
+    let (_server, between, store) = scene().await;
+    for answer in [
+        error("503 Service Unavailable", "SlowDown"),
+        error("429 Too Many Requests", ""),
+        error("409 Conflict", "ConditionalRequestConflict"),
+    ] {
+        store.blob_delete(&["commit"]).await.unwrap();
+        between.next("PUT", 2, Fate::AnswerInstead(answer));
+        let outcome =
+            store.blob_put("commit", "ours".into(), PutCondition::IfAbsent).await.unwrap();
+        assert!(matches!(outcome, PutOutcome::Done(_)));
+        let sent = between.seen(COMMIT);
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|request| *request == sent[0]));
+    }
+}
+
+#[tokio::test]
+async fn chunks_and_reads_are_sent_again_whatever_became_of_them() {
+    let (_server, between, store) = scene().await;
+    for (version, fate) in [
+        (1, Fate::LoseAnswer),
+        (2, Fate::AnswerAfter(error("500 Internal Server Error", "InternalError"))),
+    ] {
+        between.next("PUT", 1, fate.clone());
+        store.write_chunks(vec![chunk(version)]).await.unwrap();
+        let sent = between.seen("PUT");
+        assert!(sent.len() == 2 && sent[0] == sent[1]);
+        assert_eq!(between.seen("GET").len(), 1, "its own is in the way, and is read back");
+        between.next("GET", 2, fate);
+        assert_eq!(
+            read(&store, version).await.unwrap(),
+            [Cell::Bytes(vec![version as u8; 100].into())]
+        );
+        let sent = between.seen("GET");
+        assert!(sent.len() == 3 && sent.iter().all(|request| *request == sent[0]));
+    }
+    between.next("GET", usize::MAX, Fate::LoseAnswer);
+    assert!(matches!(read(&store, 1).await, Err(StoreError::Absent(_))));
+    assert_eq!(between.seen("GET").len(), 3, "the schedule has two waits");
+    between.next("POST", 1, Fate::LoseAnswer);
+    store.delete_chunks(&[name(1), name(2)]).await.unwrap();
+    assert_eq!(between.seen("POST").len(), 2);
+    assert_eq!(read(&store, 1).await.unwrap(), [Cell::NotWritten]);
+}
+
+#[tokio::test]
+async fn a_server_that_answers_something_else_misbehaves() {
+    let (_server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let partial = |range: &str, body: usize| {
+        let head = format!(
+            "HTTP/1.1 206 Partial Content\r\nETag: \"x\"\r\nContent-Range: bytes {range}\r\n\
+             Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Length: {body}\r\n\r\n"
+        );
+        Fate::AnswerInstead([head.into_bytes(), vec![7; body]].concat())
+    };
+    let lies = [
+        partial("100-199/401", 100),     // a longer object
+        partial("100-199/300", 100),     // a shorter one
+        partial("0-99/400", 100),        // another cell
+        partial("100-199/400", 101),     // more than was asked for
+        partial("100-199/400", 99),      // less
+        partial("100-198/400", 99),      // less, and it says so
+        partial("100-199/400", 1 << 26), // far more
+        Fate::AnswerInstead(error("416 Range Not Satisfiable", "InvalidRange")),
+        Fate::Flood,
+    ];
+    for lie in lies {
+        between.next("GET", usize::MAX, lie.clone());
+        let read = read(&store, 1).await;
+        assert!(matches!(read, Err(StoreError::Misbehaved(_))), "{read:?}");
+        assert_eq!(between.seen("GET").len(), 1, "nothing more is asked");
+    }
+    between.next("GET", usize::MAX, Fate::Flood);
+    assert!(matches!(store.blob_get("commit").await, Err(StoreError::Misbehaved(_))));
+    // The canary: the truth passes.
+    between.rule(|_| Fate::Pass);
+    assert_eq!(read(&store, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
+}
+
+#[tokio::test]
+async fn an_error_repeats_nothing_of_what_the_server_says() {
+    let (_server, between, store) = scene().await;
+    for status in ["403 Forbidden", "400 Bad Request", "500 Internal Server Error", "301 Moved"] {
+        between.next("GET", usize::MAX, Fate::AnswerInstead(error(status, "Some<Code")));
+        let words = store.blob_get("commit").await.unwrap_err().to_string();
+        assert!(!words.contains("AKIDHUSH") && words.contains(&status[..3]), "{words}");
+    }
+}
