@@ -5,6 +5,7 @@
 //! Nothing is asked of the store and nothing is made.
 
 mod price;
+mod requests;
 mod time;
 mod traffic;
 
@@ -21,6 +22,7 @@ use fogbank_oram::ring::WINDOW_BYTES;
 use serde_json::json;
 
 use self::price::Cost;
+use self::requests::Requests;
 use self::time::{Epoch, Machine};
 use self::traffic::Traffic;
 use crate::bench::bound;
@@ -46,11 +48,12 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let prices = price::prices(args.prices.as_deref(), &url)?;
     args.link.link()?;
     let plan = Plan::of(&config, &args.link, &machine(&clock, &config))?;
-    let cost =
-        price::cost(&prices, &config, &plan.traffic, (plan.epoch.total_s, plan.storage_bytes));
-    plan.print(&config, &cost);
+    let requests = Requests::of(&config, &plan.traffic, &url);
+    let at_rest = (plan.epoch.total_s, plan.storage_bytes);
+    let cost = price::cost(&prices, &config, (&plan.traffic, &requests), at_rest);
+    plan.print(&config, (&cost, &requests));
     if args.json {
-        println!("{}", plan.json(&config, &cost));
+        println!("{}", plan.json(&config, (&cost, &requests)));
     }
     Ok(())
 }
@@ -95,7 +98,11 @@ impl Plan {
         (1.5 * self.epoch.total_s, 2.0 * self.epoch.total_s)
     }
 
-    fn json(&self, config: &StoreConfig, cost: &Cost) -> serde_json::Value {
+    fn json(
+        &self,
+        config: &StoreConfig,
+        (cost, requests): (&Cost, &Requests),
+    ) -> serde_json::Value {
         let (mean_s, max_s) = self.latency_s();
         let stored = config.geometry().map_or(0, |g| g.stored_levels());
         json!({
@@ -103,7 +110,7 @@ impl Plan {
             "cells_per_access": self.cells_per_access(config),
             "bytes_per_access": self.bytes_per_access(config),
             "rounds_per_epoch": self.epoch.rounds,
-            "requests_per_access": self.requests() / self.accesses,
+            "requests_per_access": (requests.gets + requests.puts) / self.accesses,
             "epoch_ms": self.epoch.total_s * 1e3,
             "latency_ms_mean": mean_s * 1e3,
             "latency_ms_max": max_s * 1e3,
@@ -121,19 +128,7 @@ impl Plan {
         })
     }
 
-    /// Objects asked for and put, where each is a request.
-    fn requests(&self) -> f64 {
-        let t = &self.traffic;
-        t.path_cells
-            + t.rewrite_cells
-            + t.buckets
-            + t.records
-            + t.delta_pieces
-            + t.full_pieces
-            + 1.0
-    }
-
-    fn print(&self, config: &StoreConfig, cost: &Cost) {
+    fn print(&self, config: &StoreConfig, (cost, requests): (&Cost, &Requests)) {
         let (mean_s, max_s) = self.latency_s();
         let stored = config.geometry().map_or(0, |g| g.stored_levels());
         let line = |what: &str, figure: String| println!("{what:<22} {figure}");
@@ -178,6 +173,10 @@ impl Plan {
                 size(down / self.epoch.total_s),
                 size(up / self.epoch.total_s)
             ),
+        );
+        line(
+            "requests of an epoch",
+            format!("{:.0} that read, {:.1} that write", requests.gets, requests.puts),
         );
         line("stored in the cloud", size(self.storage_bytes));
         line("memory of the proxy", size(self.proxy_bytes));

@@ -7,6 +7,7 @@ use fogbank::config::StoreConfig;
 use fogbank::{Error, Result};
 use serde::Deserialize;
 
+use super::requests::Requests;
 use super::traffic::Traffic;
 
 /// The table that stands in for one of the user's.
@@ -68,17 +69,17 @@ pub fn prices(path: Option<&Path>, url: &str) -> Result<Prices> {
     }
 }
 
-/// What epochs of this `traffic` cost, `epoch_s` seconds each, with `storage_bytes` at rest.
+/// What epochs of this `traffic` cost, which make these `requests`, `epoch_s` seconds each, with
+/// `storage_bytes` at rest.
 pub fn cost(
     prices: &Prices,
     config: &StoreConfig,
-    traffic: &Traffic,
+    (traffic, requests): (&Traffic, &Requests),
     (epoch_s, storage_bytes): (f64, f64),
 ) -> Cost {
     let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
     let cell_bytes = config.cell_bytes() as f64;
-    // A cell is a ranged read of its own, a bucket an object.
-    let gets = (traffic.path_cells + traffic.rewrite_cells) * times(prices.get_bytes, cell_bytes);
+    let gets = requests.gets * times(prices.get_bytes, cell_bytes);
     let mut puts = traffic.buckets * times(prices.put_bytes, slots * cell_bytes);
     puts += traffic.records * times(prices.put_bytes, traffic.record_bytes);
     puts += times(prices.put_bytes, traffic.commit_bytes);
@@ -89,7 +90,7 @@ pub fn cost(
         + puts * prices.put_usd_per_1000
         + deletes * prices.delete_usd_per_1000)
         / 1e3
-        + traffic.bytes_read(config) / 1e9 * prices.egress_usd_per_gb;
+        + requests.cells_read * cell_bytes / 1e9 * prices.egress_usd_per_gb;
     let accesses = (config.read_batches * config.batch + config.write_batch) as f64;
     Cost {
         per_million_usd: epoch_usd / accesses * 1e6,
@@ -134,7 +135,8 @@ mod tests {
         let config = StoreConfig::derive(&ShapeArgs::default(), false).unwrap();
         let traffic =
             Traffic { path_cells: 48.0, path_cells_sent: 48.0, buckets: 2.0, ..Traffic::default() };
-        let only = |prices: Prices| cost(&prices, &config, &traffic, (1.0, 5e9));
+        let requests = Requests { gets: 48.0, puts: 2.0, cells_read: 48.0 };
+        let only = |prices: Prices| cost(&prices, &config, (&traffic, &requests), (1.0, 5e9));
         let gets = only(Prices { get_usd_per_1000: 1.0, ..Prices::default() });
         assert!((gets.per_million_usd - 48.0 / 1e3 / 64.0 * 1e6).abs() < 1e-6);
         // A cell of 536 bytes is three units of 200.

@@ -101,7 +101,7 @@ impl Traffic {
         let z = f64::from(config.bucket_reals);
         let mut sum = Self::default();
         for level in geometry.cached_levels..geometry.tree.levels() {
-            let level = Level::of(config, 2f64.powi(level.into()));
+            let level = Level::of(config, buckets_of(level));
             let rewritten = level.rewritten + level.early(config.bucket_dummies);
             sum.path_cells += level.path;
             sum.rewrite_cells += z * rewritten;
@@ -116,11 +116,15 @@ impl Traffic {
     }
 }
 
+fn buckets_of(level: u8) -> f64 {
+    2f64.powi(level.into())
+}
+
 /// What an epoch does at one level.
 #[derive(Debug, Clone, Copy, Default)]
-struct Level {
+pub struct Level {
     /// Cells that path reads ask for.
-    path: f64,
+    pub path: f64,
     /// Buckets that evictions rewrite.
     rewritten: f64,
     /// Those of them that fall due in read batches.
@@ -133,6 +137,12 @@ fn pieces(count: u32, each: u64, last: u64) -> f64 {
 }
 
 impl Level {
+    /// All levels in the cloud and how many buckets each has.
+    pub fn all(config: &StoreConfig) -> Vec<(f64, Self)> {
+        let levels = config.geometry().map_or(0..0, |g| g.cached_levels..g.tree.levels());
+        levels.map(buckets_of).map(|n| (n, Self::of(config, n))).collect()
+    }
+
     /// The mean over phases at the level of `n` buckets.
     fn of(config: &StoreConfig, n: f64) -> Self {
         let every = f64::from(config.evict_every);
