@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::danger::{
@@ -28,7 +29,9 @@ pub struct Pin(pub [u8; 32]);
 impl Pin {
     /// That of `certificate`.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
-        Self(fogbank_seal::digest(&[certificate]))
+        let mut pin = [0; 32];
+        pin.copy_from_slice(digest(&SHA256, certificate).as_ref());
+        Self(pin)
     }
 
     /// From 64 hexadecimal digits; `None` if it is anything else.
@@ -46,15 +49,18 @@ impl std::fmt::Display for Pin {
 
 /// What turns a TCP stream into a TLS one whose other end holds the key of the certificate pinned.
 ///
+/// `protocols` are what it offers to speak inside (ALPN); none if that goes without saying.
+///
 /// # Errors
 /// If the provider of the cryptography does not speak TLS 1.3, which is a fault of ours.
-pub fn connector(pin: Pin) -> Result<TlsConnector, Error> {
+pub fn connector(pin: Pin, protocols: &[&str]) -> Result<TlsConnector, Error> {
     let provider = Arc::new(default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])?
         .dangerous() // the usual checks ask authorities, and there are none here
         .with_custom_certificate_verifier(Arc::new(Pinned { pin, provider }))
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
