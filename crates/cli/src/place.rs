@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fogbank_cloud::CloudStore;
 use fogbank_durable::FolderLock;
 use fogbank_env::Clock;
-use fogbank_store::{Store, StoreError};
+use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
 use crate::backup::MARKER;
@@ -92,11 +93,21 @@ fn absolute(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Usage`] for a URL this build does not know, [`Error::Absent`] if it does not answer.
 pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    fogbank_store::url::open(url, clock).await.map_err(|e| match e {
+    let opened = match url.starts_with(fogbank_cloud::SCHEME) {
+        true => open_cloud(url, clock).await,
+        false => fogbank_store::url::open(url, clock).await,
+    };
+    opened.map_err(|e| match e {
         StoreError::Absent(_) => Error::Absent(e.to_string()),
         StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
     })
+}
+
+/// A server may be started again while a proxy runs: what it did not answer is asked again, the same.
+async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+    let store = CloudStore::open(url, clock).await?;
+    Ok(Arc::new(Retry::new(store, clock.clone(), RetrySchedule::default())))
 }
 
 /// Makes the folder of the trusted side and takes its lock.

@@ -90,7 +90,8 @@ impl RegisterServer {
         let lock = lock.ok_or_else(|| ServerError::InUse(folder.to_owned()))?;
         let (files, pin) = fogbank_tls::made(&folder.join("identity"))?;
         let path = folder.join("token");
-        let token = Token::load_or_create(&path).map_err(|source| ServerError::File { path, source })?;
+        let token =
+            Token::load_or_create(&path).map_err(|source| ServerError::File { path, source })?;
         let stores = folder.join("stores");
         DirBuilder::new().recursive(true).mode(0o700).create(&stores).map_err(fault)?;
         let held = Arc::new(HeldFiles::open(&stores, STORES_MAX).map_err(fault)?);

@@ -3,6 +3,7 @@
 //! Whoever holds the key of that certificate is the server; nothing else in it is looked at. TLS 1.3
 //! only, since both ends are ours.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -13,6 +14,7 @@ use tokio_rustls::rustls::client::danger::{
 };
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{
@@ -32,6 +34,15 @@ impl Pin {
         let mut pin = [0; 32];
         pin.copy_from_slice(digest(&SHA256, certificate).as_ref());
         Self(pin)
+    }
+
+    /// That of the first certificate in the PEM file at `path`.
+    ///
+    /// # Errors
+    /// [`crate::Error`] if there is none.
+    pub fn of_file(path: &Path) -> Result<Self, crate::Error> {
+        let unusable = |e: pem::Error| crate::Error { path: path.into(), reason: e.to_string() };
+        CertificateDer::from_pem_file(path).map(|one| Self::of(&one)).map_err(unusable)
     }
 
     /// From 64 hexadecimal digits; `None` if it is anything else.
