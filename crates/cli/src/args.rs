@@ -69,7 +69,8 @@ pub struct PlaceArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR or memory: (gone when the process ends).
+    /// The cloud side: file://DIR, grpc://HOST:PORT/TENANT (a fogbank-cloud; credentials from
+    /// ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS), or memory: (gone when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and

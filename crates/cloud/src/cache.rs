@@ -182,8 +182,9 @@ mod tests {
         let name = |chunk| ChunkName { array: ArrayId(1), chunk, version: 1 };
         let write = |chunk| ChunkWrite { chunk: name(chunk), data: vec![chunk as u8; 40].into() };
         store.write_chunks((0..100).map(write).collect()).await.unwrap();
-        let down = |asked| (asked == Operation::ReadCells).then_some(Fault::Before);
-        store.inner.on_call(move |asked, _| down(asked));
+        store
+            .inner
+            .on_call(|call, _| (call.operation() == Operation::ReadCells).then_some(Fault::Before));
         let read = async |chunk| {
             let mut reads = CellReads::default();
             reads.push(name(chunk), [1, 3]);
