@@ -208,7 +208,9 @@ impl Tenant {
     }
 }
 
-fn open_folder(folder: &Path) -> Result<(Box<dyn Store>, Vec<(ArrayId, ArrayShape)>)> {
+type Arrays = Vec<(ArrayId, ArrayShape)>;
+
+fn open_folder(folder: &Path) -> Result<(Box<dyn Store>, Arrays)> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|e| StoreError::Absent(format!("the tenant's folder: {e}")))?;
     let store = FileStore::open(folder)?;

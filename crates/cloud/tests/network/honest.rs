@@ -37,7 +37,7 @@ async fn large_batches_come_back_in_order() {
     let mut reads = CellReads::default();
     let mut groups = Vec::new();
     for chunk in (0..4096).rev() {
-        reads.push(name(chunk, u64::from(chunk % 5 == 0)), [1, 3]);
+        reads.push(name(chunk, u64::from(chunk.is_multiple_of(5))), [1, 3]);
         groups.push(reads.len() as u32);
     }
     let cells = store.read_cells(&reads).await.unwrap();
@@ -45,7 +45,7 @@ async fn large_batches_come_back_in_order() {
     for (at, cell) in cells.iter().enumerate() {
         let chunk = 4095 - at as u32 / 2;
         let expected = Cell::Bytes(vec![chunk as u8; 1024].into());
-        assert_eq!(*cell, if chunk % 5 == 0 { Cell::NotWritten } else { expected });
+        assert_eq!(*cell, if chunk.is_multiple_of(5) { Cell::NotWritten } else { expected });
     }
     let folded = read_xor_or_fold(&store, &reads, &groups).await.unwrap();
     assert!(folded.iter().all(|cell| match cell {
