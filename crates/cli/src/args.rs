@@ -83,9 +83,10 @@ pub struct PlaceArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
-    /// the credentials that the cloud's own tools find in the environment), or memory: (gone when the
-    /// process ends).
+    /// The cloud side: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
+    /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
+    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS); or memory: (gone
+    /// when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fogbank_cloud::CloudStore;
 use fogbank_durable::FolderLock;
 use fogbank_env::Clock;
 use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
-use fogbank_store::{Store, StoreError};
+use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
 use crate::error::{Error, Result};
@@ -98,6 +99,7 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     let opened = match scheme {
         "memory" | "file" => fogbank_store::url::open(url, clock).await,
         "s3" | "az" | "gs" => open_objects(url, clock).await,
+        "grpc" => open_cloud(url, clock).await,
         _ => Err(StoreError::Caller(format!(
             "{scheme:?} begins no store URL that this build knows: {STORE_URLS}"
         ))),
@@ -118,7 +120,14 @@ async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Resul
 
 /// What a store URL can be.
 const STORE_URLS: &str = "memory:, file://DIR (with three slashes for a path such as \
-    file:///srv/cloud), s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX";
+    file:///srv/cloud), s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, \
+    grpc://HOST:PORT/TENANT";
+
+/// A server may be started again while a proxy runs: what it did not answer is asked again, the same.
+async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+    let store = CloudStore::open(url, clock).await?;
+    Ok(Arc::new(Retry::new(store, clock.clone(), RetrySchedule::default())))
+}
 
 /// Makes the folder of the trusted side and takes its lock.
 pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {

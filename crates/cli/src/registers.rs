@@ -196,7 +196,7 @@ impl Servers {
         let mut text =
             "# the freshness register of this store is kept by these servers\n".to_owned();
         self.pins().iter().for_each(|pin| text += &format!("{pin}\n"));
-        fogbank_seal::write_secret(&self.marker, text.as_bytes())
+        fogbank_env::write_secret(&self.marker, text.as_bytes())
             .map_err(|e| unusable(&self.marker, e))
     }
 }
@@ -302,7 +302,7 @@ fn noted(marker: &Path) -> Result<Option<Vec<Pin>>> {
 fn read_list(path: &Path) -> Result<Vec<PeerAddress>> {
     let unread = |why: String| Error::Usage(format!("--registers {}: {why}", path.display()));
     let file = File::open(path).map_err(|e| unread(e.to_string()))?;
-    if let Some(mode) = fogbank_seal::open_to_others(&file).map_err(|e| unread(e.to_string()))? {
+    if let Some(mode) = fogbank_env::open_to_others(&file).map_err(|e| unread(e.to_string()))? {
         return Err(unread(format!(
             "others can read the secrets in it (mode {mode:04o}); run: chmod 600 {}",
             path.display()

@@ -1,4 +1,5 @@
-//! The outside world, passed in: time, randomness, compute, and metrics typed by who may see them.
+//! The outside world, passed in: time, randomness, compute, files that only their owner may read, and
+//! metrics typed by who may see them.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -6,10 +7,14 @@
 
 mod clock;
 mod compute;
+mod deadline;
 mod metrics;
 mod random;
+mod secret_file;
 
 pub use clock::{Clock, Nanos, SystemClock};
 pub use compute::compute;
+pub use deadline::by;
 pub use metrics::{Gauge, Metrics, Visibility};
 pub use random::{Purpose, Randomness, Stream};
+pub use secret_file::{open_to_others, write_secret};

@@ -4,50 +4,8 @@
 //! register://HOST:PORT/TOKEN?pin=PIN        token and pin: 64 hexadecimal digits each
 //! ```
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use data_encoding::HEXLOWER_PERMISSIVE;
-use fogbank_tls::Pin;
+use fogbank_tls::{Pin, Token};
 use zeroize::Zeroizing;
-
-/// By which a server knows its clients.
-#[derive(Clone)]
-pub struct Token(Zeroizing<[u8; 32]>);
-
-impl Token {
-    /// Bytes of a token.
-    pub const BYTES: usize = 32;
-
-    /// The token of these bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(Zeroizing::new(bytes))
-    }
-
-    /// From 64 hexadecimal digits; `None` if it is anything else.
-    pub fn parse(digits: &str) -> Option<Self> {
-        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()?;
-        bytes.try_into().ok().map(Self::from_bytes)
-    }
-
-    /// Its digits.
-    pub fn digits(&self) -> Zeroizing<String> {
-        Zeroizing::new(HEXLOWER_PERMISSIVE.encode(&self.0[..]))
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Whether `shown` is this token, in constant time.
-    pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        verify_slices_are_equal(&self.0[..], shown).is_ok()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
 
 /// All that a client has to know of a server.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_durable::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Nanos, by};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::client::TlsStream;
@@ -18,7 +18,6 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsConnector, rustls};
 
 use crate::PeerAddress;
-use crate::deadline::by;
 use crate::wire::{Name, Reply, Request, read_body, read_length, send};
 
 /// How long a call may take, connecting included.
@@ -53,7 +52,7 @@ impl TlsPeer {
         name: Name,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, rustls::Error> {
-        let connector = fogbank_tls::connector(address.pin)?;
+        let connector = fogbank_tls::connector(address.pin, &[])?;
         Ok(Self { address, name, connector, clock, connection: Mutex::default() })
     }
 

@@ -25,12 +25,12 @@
 
 mod address;
 mod client;
-mod deadline;
 mod held;
 mod server;
 mod wire;
 
-pub use address::{AddressError, PeerAddress, Token, parse_list};
+pub use address::{AddressError, PeerAddress, parse_list};
 pub use client::TlsPeer;
+pub use fogbank_tls::Token;
 pub use held::HeldFiles;
 pub use server::{Bound, RegisterServer, ServerError};

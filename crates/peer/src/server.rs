@@ -9,24 +9,22 @@
 //! Who has not shown the token yet is counted apart, has a few seconds and may send one frame: so
 //! strangers cannot take the places of those who have. Anything unexpected ends the connection.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank_durable::FolderLock;
-use fogbank_env::{Clock, Nanos, compute};
+use fogbank_env::{Clock, Nanos, by, compute};
 use fogbank_tls::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use zeroize::Zeroizing;
 
-use crate::deadline::by;
 use crate::held::HeldFiles;
 use crate::wire::{Reply, Request, read_body, read_length, send};
 use crate::{PeerAddress, Token};
@@ -43,9 +41,6 @@ const IDLE_NANOS_MAX: Nanos = 600_000_000_000;
 const FRAME_NANOS_MAX: Nanos = 5_000_000_000;
 /// How long to wait when the system has no file descriptor left for a connection.
 const EXHAUSTED_PAUSE_NANOS: Nanos = 50_000_000;
-
-/// Bytes of the token's file that are looked at.
-const TOKEN_FILE_BYTES_MAX: u64 = 100;
 
 /// Why a server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +59,6 @@ pub enum ServerError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] fogbank_tls::Error),
-    /// The system has no randomness to give.
-    #[error("the system has no randomness to give")]
-    NoRandomness,
     /// The port cannot be had.
     #[error("cannot listen on {address}: {source}")]
     Bind {
@@ -97,11 +89,13 @@ impl RegisterServer {
         let lock = FolderLock::take(folder).map_err(fault)?;
         let lock = lock.ok_or_else(|| ServerError::InUse(folder.to_owned()))?;
         let (files, pin) = fogbank_tls::made(&folder.join("identity"))?;
-        let token = token(&folder.join("token"))?;
+        let path = folder.join("token");
+        let token =
+            Token::load_or_create(&path).map_err(|source| ServerError::File { path, source })?;
         let stores = folder.join("stores");
         DirBuilder::new().recursive(true).mode(0o700).create(&stores).map_err(fault)?;
         let held = Arc::new(HeldFiles::open(&stores, STORES_MAX).map_err(fault)?);
-        let tls = fogbank_tls::acceptor(&files)?;
+        let tls = fogbank_tls::acceptor(&files, &[])?;
         Ok(Self { folder: folder.to_owned(), held, token, pin, tls, lock })
     }
 
@@ -116,7 +110,7 @@ impl RegisterServer {
         let address = PeerAddress { place, token: self.token.clone(), pin: self.pin };
         let path = self.folder.join("address");
         let line = address.line().to_string() + "\n";
-        fogbank_seal::write_secret(&path, line.as_bytes())
+        fogbank_env::write_secret(&path, line.as_bytes())
             .map_err(|source| ServerError::File { path: path.clone(), source })?;
         let server = Serving {
             held: self.held,
@@ -126,30 +120,6 @@ impl RegisterServer {
         let (tls, lock) = (self.tls, self.lock);
         Ok(Bound { server: Arc::new(server), tls, socket, address, path, _lock: lock })
     }
-}
-
-fn token(path: &Path) -> Result<Token, ServerError> {
-    let fault = |source| ServerError::File { path: path.to_owned(), source };
-    match File::open(path) {
-        Ok(file) => read_token(file).map_err(fault),
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            let bytes = fogbank_seal::system_seed().map_err(|_| ServerError::NoRandomness)?;
-            let token = Token::from_bytes(bytes);
-            fogbank_seal::write_secret(path, token.digits().as_bytes()).map_err(fault)?;
-            Ok(token)
-        }
-        Err(e) => Err(fault(e)),
-    }
-}
-
-fn read_token(file: File) -> io::Result<Token> {
-    if fogbank_seal::open_to_others(&file)?.is_some() {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "others can read it; chmod 600"));
-    }
-    let mut digits = Zeroizing::new(String::new());
-    file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut digits)?;
-    Token::parse(digits.trim_end())
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it holds no token"))
 }
 
 /// A server that listens and does not serve yet.

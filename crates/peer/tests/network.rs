@@ -51,7 +51,7 @@ impl Server {
 
     /// A connection that has shown the token.
     async fn known(&self) -> TlsStream<TcpStream> {
-        let connector = fogbank_tls::connector(self.address.pin).unwrap();
+        let connector = fogbank_tls::connector(self.address.pin, &[]).unwrap();
         let stream = TcpStream::connect(&self.address.place).await.unwrap();
         let name = ServerName::try_from(fogbank_tls::SERVER_NAME).unwrap();
         let mut stream = connector.connect(name, stream).await.unwrap();

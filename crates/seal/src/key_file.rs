@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use rand_core::Rng;
 use zeroize::Zeroizing;
 
-use crate::{MasterKey, open_to_others};
+use fogbank_env::open_to_others;
+
+use crate::MasterKey;
 
 const PREFIX: &str = "fogbank-key-1 ";
 const FILE_BYTES: usize = PREFIX.len() + 64;

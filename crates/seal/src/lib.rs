@@ -18,7 +18,6 @@ mod key;
 mod key_file;
 mod permute;
 mod register;
-mod secret_file;
 mod system;
 
 pub use blob::{BlobKey, BlobPlace};
@@ -28,5 +27,4 @@ pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
 pub use key_file::{KeyFileError, load_or_create};
 pub use permute::PermutationKey;
 pub use register::RegisterKey;
-pub use secret_file::{open_to_others, write_secret};
 pub use system::system_seed;

@@ -97,6 +97,26 @@ impl FileStore {
         Ok(store)
     }
 
+    /// The arrays that are there, by number, with their shapes.
+    ///
+    /// # Errors
+    /// By blame, as those of [`Store`].
+    pub fn arrays(&self) -> Result<Vec<(ArrayId, ArrayShape)>> {
+        let folder = self.root.join("arrays");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(|error| failed("list", &folder, &error))? {
+            let entry = entry.map_err(|error| failed("list", &folder, &error))?;
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(array) =
+                number.map(|id| self.find_array(ArrayId(id))).transpose()?.flatten()
+            {
+                found.push((array.id, array.shape));
+            }
+        }
+        found.sort_unstable_by_key(|(id, _)| *id);
+        Ok(found)
+    }
+
     /// Does `work` on an array, looking for it again if it was dropped since this handle opened it.
     fn with_array<T>(
         &self,

@@ -67,6 +67,14 @@ impl MemoryStore {
         (blobs + chunks) as u64
     }
 
+    /// The arrays that are there, by number, with their shapes.
+    pub fn arrays(&self) -> Vec<(ArrayId, ArrayShape)> {
+        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<_> = arrays.values().map(|array| (array.id, array.shape)).collect();
+        found.sort_unstable_by_key(|(id, _)| *id);
+        found
+    }
+
     fn array(&self, id: ArrayId) -> Result<Arc<Array>> {
         let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
         arrays.get(&id).cloned().ok_or_else(|| no_array(id))

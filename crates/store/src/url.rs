@@ -29,7 +29,8 @@ impl FromStr for StoreUrl {
             Some(folder) => Ok(Self::File(folder.into())),
             None => Err(StoreError::Caller(format!(
                 "the store URL {:?} is none of those that this build knows: memory:, file://DIR \
-                 (with three slashes for a path such as file:///srv/cloud)",
+                 (with three slashes for a path such as file:///srv/cloud), \
+                 grpc://HOST:PORT/TENANT (a fogbank-cloud)",
                 without_secrets(url)
             ))),
         }

@@ -22,9 +22,11 @@ pub struct TlsFiles {
 
 /// What turns a TCP stream into a TLS one.
 ///
+/// `protocols` are what it can speak inside (ALPN); none if that goes without saying.
+///
 /// # Errors
 /// [`Error`] if a file cannot be read or is not what it should be.
-pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+pub fn acceptor(files: &TlsFiles, protocols: &[&str]) -> Result<TlsAcceptor, Error> {
     let unusable = |path: &Path, reason: String| Error { path: path.to_owned(), reason };
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&files.certificate)
@@ -32,9 +34,10 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
             .map_err(|error| unusable(&files.certificate, error.to_string()))?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| unusable(&files.key, error.to_string()))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
         .map_err(|error| unusable(&files.certificate, error.to_string()))?;
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -20,9 +20,9 @@ pub fn made(path: &Path) -> Result<(TlsFiles, Pin), Error> {
         let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
             .map_err(|e| unusable(e.to_string()))?;
         let pem = made.cert.pem() + &made.signing_key.serialize_pem();
-        fogbank_seal::write_secret(path, pem.as_bytes()).map_err(|e| unusable(e.to_string()))?;
+        fogbank_env::write_secret(path, pem.as_bytes()).map_err(|e| unusable(e.to_string()))?;
     }
-    let open = File::open(path).and_then(|file| fogbank_seal::open_to_others(&file));
+    let open = File::open(path).and_then(|file| fogbank_env::open_to_others(&file));
     if let Some(mode) = open.map_err(|e| unusable(e.to_string()))? {
         return Err(unusable(format!("others can read it (mode {mode:04o}); run: chmod 600")));
     }
@@ -45,7 +45,7 @@ mod tests {
         let (files, pin) = made(&path).unwrap();
         assert_eq!(made(&path).unwrap(), (files.clone(), pin));
         assert_ne!(made(&folder.path().join("other")).unwrap().1, pin);
-        crate::acceptor(&files).unwrap();
+        crate::acceptor(&files, &[]).unwrap();
         let mut mode = std::fs::metadata(&path).unwrap().permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
         mode.set_mode(0o644);

@@ -3,8 +3,10 @@
 //! Whoever holds the key of that certificate is the server; nothing else in it is looked at. TLS 1.3
 //! only, since both ends are ours.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::danger::{
@@ -12,6 +14,7 @@ use tokio_rustls::rustls::client::danger::{
 };
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{
@@ -28,7 +31,18 @@ pub struct Pin(pub [u8; 32]);
 impl Pin {
     /// That of `certificate`.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
-        Self(fogbank_seal::digest(&[certificate]))
+        let mut pin = [0; 32];
+        pin.copy_from_slice(digest(&SHA256, certificate).as_ref());
+        Self(pin)
+    }
+
+    /// That of the first certificate in the PEM file at `path`.
+    ///
+    /// # Errors
+    /// [`crate::Error`] if there is none.
+    pub fn of_file(path: &Path) -> Result<Self, crate::Error> {
+        let unusable = |e: pem::Error| crate::Error { path: path.into(), reason: e.to_string() };
+        CertificateDer::from_pem_file(path).map(|one| Self::of(&one)).map_err(unusable)
     }
 
     /// From 64 hexadecimal digits; `None` if it is anything else.
@@ -46,15 +60,18 @@ impl std::fmt::Display for Pin {
 
 /// What turns a TCP stream into a TLS one whose other end holds the key of the certificate pinned.
 ///
+/// `protocols` are what it offers to speak inside (ALPN); none if that goes without saying.
+///
 /// # Errors
 /// If the provider of the cryptography does not speak TLS 1.3, which is a fault of ours.
-pub fn connector(pin: Pin) -> Result<TlsConnector, Error> {
+pub fn connector(pin: Pin, protocols: &[&str]) -> Result<TlsConnector, Error> {
     let provider = Arc::new(default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])?
         .dangerous() // the usual checks ask authorities, and there are none here
         .with_custom_certificate_verifier(Arc::new(Pinned { pin, provider }))
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

@@ -8,10 +8,8 @@
 //! lock that counting waits for and no thread that drives epochs; what is asked is kept in memory
 //! only; what is secret leaves this machine only if that was asked for in so many words.
 
-mod http;
 mod live;
 mod page;
-mod prometheus;
 mod rolling;
 mod snapshot;
 mod watched;
@@ -20,10 +18,10 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Metrics, Nanos, Visibility};
+use fogbank_pages::{Pages, Site, Sites, figures};
 
 use crate::args::ViewArgs;
 use crate::error::{Error, Result};
-use http::{Pages, Site, Sites};
 
 pub use live::Live;
 pub use watched::Watched;
@@ -86,11 +84,10 @@ impl Views {
     /// # Errors
     /// [`Error::CannotUse`] if the system has no thread for it.
     pub fn start(self, live: Arc<Live>, metrics: Metrics) -> Result<Viewing> {
-        let figures = |visibility| figures(metrics.clone(), visibility);
         let sites = [
             (self.dashboard, dashboard(live, metrics.clone()), true),
-            (self.public, figures(Visibility::Public), false),
-            (self.secret, figures(Visibility::Secret), true),
+            (self.public, figures(metrics.clone(), Visibility::Public), false),
+            (self.secret, figures(metrics.clone(), Visibility::Secret), true),
         ];
         let sites = sites.into_iter().filter_map(|(socket, pages, secret)| {
             socket.map(|socket| Site { socket, pages, secret })
@@ -115,13 +112,6 @@ fn bind(flag: &str, wanted: &str, must_be_local: bool) -> Result<TcpListener> {
     let socket = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
     socket.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
     Ok(socket)
-}
-
-fn figures(metrics: Metrics, visibility: Visibility) -> Pages {
-    Arc::new(move |path| {
-        let text = || prometheus::exposition(&metrics, visibility).into_bytes();
-        (path == "/metrics").then(|| ("text/plain; version=0.0.4; charset=utf-8", text()))
-    })
 }
 
 fn dashboard(live: Arc<Live>, metrics: Metrics) -> Pages {

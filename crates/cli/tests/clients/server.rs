@@ -133,6 +133,24 @@ impl Server {
             .unwrap_or_else(|said| panic!("the register server did not start: {said}"))
     }
 
+    /// `fogbank-cloud serve` on `data` and a port of this machine.
+    pub fn cloud(data: &Path, port: u16) -> Self {
+        let mut command = Command::new(cloud_program());
+        command.arg("serve").arg("--data").arg(data);
+        command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+        Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
+            .unwrap_or_else(|said| panic!("the storage server did not start: {said}"))
+    }
+
+    /// The URL of a new tenant of the storage server in `data` that listens on `port`.
+    pub fn cloud_tenant(data: &Path, port: u16) -> String {
+        let mut command = Command::new(cloud_program());
+        command.args(["tenant", "add", "test", "--data"]).arg(data).stdout(Stdio::null());
+        assert!(command.status().expect("it runs").success());
+        let file = data.join("tenants/test/credentials");
+        format!("grpc://127.0.0.1:{port}/test?credentials={}", file.display())
+    }
+
     fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -202,6 +220,28 @@ fn serve(shape: &str, data: &Path, port: u16, options: &[&str]) -> Command {
     command.arg("--listen").arg(format!("127.0.0.1:{port}"));
     command.args(shape.split_whitespace()).args(options);
     command
+}
+
+/// The storage server's program lies beside the one under test; it is made if only that was asked for.
+fn cloud_program() -> PathBuf {
+    static MADE: std::sync::Once = std::sync::Once::new();
+    let ours = Path::new(env!("CARGO_BIN_EXE_fogbank"));
+    MADE.call_once(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "-p",
+            "fogbank-cloud",
+            "--bin",
+            "fogbank-cloud",
+        ]);
+        build.args(ours.to_string_lossy().contains("/release/").then_some("--release"));
+        let built = build.current_dir(repository()).status().expect("cargo runs");
+        assert!(built.success(), "fogbank-cloud is not built");
+    });
+    ours.with_file_name("fogbank-cloud")
 }
 
 fn subject_is_redis() -> bool {

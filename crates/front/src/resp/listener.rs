@@ -85,7 +85,7 @@ pub struct Listener {
 impl Listener {
     /// Binds, and reads the TLS files if there are any.
     pub async fn bind(settings: Settings) -> Result<Self, Error> {
-        let tls = settings.tls.as_ref().map(acceptor).transpose()?;
+        let tls = settings.tls.as_ref().map(|files| acceptor(files, &[])).transpose()?;
         let address = settings.address;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse(address),

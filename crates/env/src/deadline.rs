@@ -1,6 +1,6 @@
 //! Calls that end in time.
 
-use fogbank_env::{Clock, Nanos};
+use crate::{Clock, Nanos};
 
 /// What `call` comes to, unless the clock reaches `deadline` before: then it is dropped.
 pub async fn by<T>(clock: &dyn Clock, deadline: Nanos, call: impl Future<Output = T>) -> Option<T> {

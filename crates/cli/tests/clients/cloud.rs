@@ -1,0 +1,70 @@
+//! The same on a storage server of our own: clients see no difference, and nothing acknowledged is lost
+//! when the server is killed under a running proxy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::differential::{Plan, differences};
+use crate::resp::Frame;
+use crate::server::{Server, free_port};
+
+#[test]
+fn answers_on_a_storage_server_are_those_of_a_real_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, port) = (folder.path().join("cloud"), free_port());
+    let url = Server::cloud_tenant(&data, port);
+    let _cloud = Server::cloud(&data, port);
+    let ours = Server::fogbank(&folder.path().join("data"), &["--store", &url]);
+    let theirs = Server::redis();
+    let found = differences(Plan::from_environment(2_000), ours.port, theirs.port);
+    assert!(found.is_empty(), "{} connections differ\n{}", found.len(), found.join("\n"));
+}
+
+/// Each writer counts up in a key of its own and remembers the last number that was acknowledged.
+#[test]
+fn nothing_acknowledged_is_lost_when_the_storage_server_is_killed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (cloud_data, data) = (folder.path().join("cloud"), folder.path().join("data"));
+    let port = free_port();
+    let url = Server::cloud_tenant(&cloud_data, port);
+    let mut cloud = Server::cloud(&cloud_data, port);
+    let mut fogbank = Server::fogbank(&data, &["--store", &url]);
+    let over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (mut client, over) = (fogbank.connect(), over.clone());
+            std::thread::spawn(move || {
+                let mut last = 0;
+                while !over.load(Ordering::Relaxed) {
+                    match client.line(&format!("INCR n:{writer}")) {
+                        Ok(Frame::Integer(n)) => last = n,
+                        other => panic!("writer {writer} after {last}: {other:?}"),
+                    }
+                }
+                last
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(700));
+        drop(cloud); // killed, wherever it is
+        std::thread::sleep(Duration::from_millis(150));
+        cloud = Server::cloud(&cloud_data, port);
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    over.store(true, Ordering::Relaxed);
+    let acknowledged: Vec<i64> =
+        writers.into_iter().map(|writer| writer.join().expect("it was answered")).collect();
+    let holds = |server: &Server| {
+        for (writer, last) in acknowledged.iter().enumerate() {
+            assert!(*last > 0, "writer {writer} never got anywhere");
+            let kept = server.connect().line(&format!("GET n:{writer}")).expect("a reply");
+            assert_eq!(kept, Frame::Bulk(last.to_string().into_bytes()));
+        }
+    };
+    holds(&fogbank);
+    assert!(fogbank.terminate().success());
+    drop(fogbank);
+    holds(&Server::fogbank(&data, &["--store", &url]));
+}

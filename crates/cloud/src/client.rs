@@ -1,0 +1,382 @@
+//! The way from a proxy to its tenant's store.
+//!
+//! 1. *opening*: a fixed number of connections by TLS, each to the one certificate that is pinned; on each
+//!    a barrier is asked for, which shows the token and finds out whether it is the right one;
+//! 2. *calls*: each goes out on the next connection in turn, whatever is under way on it: which one follows
+//!    from how many calls there were, and the server sees nothing that it did not see already;
+//! 3. *loss*: a connection that broke, or that no longer answers when it is asked whether it lives, is made
+//!    again by the next call in its turn. The call that was on it fails as absent; nothing is asked twice
+//!    here.
+//!
+//! Invariants
+//! - A call is done only when the server said so whole: what is cut short is an error.
+//! - Every count and length of an answer is held against the question before it is believed, and no more
+//!   room is kept than the answer can need.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::{Clock, Nanos, by};
+use fogbank_store::{
+    ArrayId, ArrayShape, BlobTag, Call, Cell, CellReads, ChunkName, ChunkWrite, PutCondition,
+    PutOutcome, Result, Store, StoreError, XorCells,
+};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming as Body1;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsConnector, rustls};
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::{Code, Status, Streaming};
+
+use crate::codec::Pieces;
+use crate::credentials::{Address, Credentials};
+use crate::reply::{Incoming, Messages, cell_lengths};
+use crate::server::TENANT_HEADER;
+use crate::wire::{MESSAGE_BYTES_MAX, PATH, messages, request};
+
+/// A tenant's store at a server.
+pub struct CloudStore {
+    address: Address,
+    bearer: tonic::metadata::MetadataValue<tonic::metadata::Ascii>,
+    tenant: tonic::metadata::MetadataValue<tonic::metadata::Ascii>,
+    connector: TlsConnector,
+    clock: Arc<dyn Clock>,
+    connections: Vec<Mutex<Option<Channel>>>,
+    next: AtomicUsize,
+    /// Of arrays created here: what their cells' lengths must be.
+    shapes: RwLock<BTreeMap<ArrayId, ArrayShape>>,
+}
+
+impl CloudStore {
+    /// Opens what `url` names, with the credentials that it or the environment names.
+    ///
+    /// # Errors
+    /// By blame, see [`StoreError`].
+    pub async fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let address = Address::parse(url)?;
+        let credentials = address.load()?;
+        Self::connect(address, &credentials, CONNECTIONS, clock).await
+    }
+
+    /// Opens the store at `address` with so many connections, one or more.
+    ///
+    /// # Errors
+    /// By blame, see [`StoreError`].
+    pub async fn connect(
+        address: Address,
+        credentials: &Credentials,
+        connections: usize,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let wrong = |what: &str| StoreError::Caller(format!("{what} cannot stand in a header"));
+        let bearer = format!("Bearer {}", *credentials.token.digits());
+        let mut bearer: tonic::metadata::MetadataValue<_> =
+            bearer.parse().map_err(|_| wrong("the token"))?;
+        bearer.set_sensitive(true);
+        let tenant = address.tenant.parse().map_err(|_| wrong("the tenant"))?;
+        let connector = fogbank_tls::connector(credentials.pin, &["h2"])
+            .map_err(|e| StoreError::Caller(format!("TLS cannot be spoken: {e}")))?;
+        let connections = (0..connections.max(1)).map(|_| Mutex::default()).collect();
+        let (next, shapes) = (AtomicUsize::new(0), RwLock::default());
+        let clock = clock.clone();
+        let store = Self { address, bearer, tenant, connector, clock, connections, next, shapes };
+        for index in 0..store.connections.len() {
+            store.channel(index).await?;
+        }
+        Ok(store)
+    }
+
+    /// The connection at `index`, made again if it is lost. Who comes meanwhile waits.
+    async fn channel(&self, index: usize) -> Result<Channel> {
+        let mut kept = self.connections[index].lock().await;
+        if let Some(channel) = kept.as_ref().filter(|channel| !channel.0.is_closed()) {
+            return Ok(channel.clone());
+        }
+        *kept = None;
+        let made = by(&*self.clock, self.clock.now() + CONNECT_NANOS_MAX, self.greet()).await;
+        let channel = made.unwrap_or_else(|| Err(self.absent("it does not answer")))?;
+        Ok(kept.insert(channel).clone())
+    }
+
+    async fn greet(&self) -> Result<Channel> {
+        let lost = |e: std::io::Error| self.absent(e);
+        let stream = TcpStream::connect(&self.address.place).await.map_err(lost)?;
+        // Without it small requests wait for acknowledgements; a failure costs only time.
+        let _slower = stream.set_nodelay(true);
+        let name = ServerName::try_from(fogbank_tls::SERVER_NAME)
+            .map_err(|e| StoreError::Caller(e.to_string()))?;
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
+        let stream = self.connector.connect(name, stream).await.map_err(|e| {
+            match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                Some(rustls::Error::InvalidCertificate(_)) => StoreError::Misbehaved(format!(
+                    "{}: its certificate is not the one pinned",
+                    self.address.place
+                )),
+                _ => lost(e),
+            }
+        })?;
+        let made = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(MESSAGE_BYTES_MAX as u32)
+            .max_send_buf_size(SEND_BYTES)
+            .max_header_list_size(HEADER_BYTES_MAX)
+            .keep_alive_interval(ALIVE_INTERVAL)
+            .keep_alive_timeout(ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, connection) = made.map_err(|e| self.absent(e))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the storage server ended");
+            }
+        });
+        let channel = Channel(sender);
+        self.send(channel.clone(), Call::Barrier, 0).await?.done().await?;
+        Ok(channel)
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Incoming<Arriving>> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+        let expected = self.answer_bytes_max(&call);
+        let channel = self.channel(index).await?;
+        self.send(channel, call, expected).await
+    }
+
+    async fn send(&self, channel: Channel, call: Call<'_>, max: u64) -> Result<Incoming<Arriving>> {
+        let pieces = request(call)?;
+        let length: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let messages: Vec<_> = messages(vec![pieces]).collect();
+        let mut asked = tonic::Request::new(tokio_stream::iter(messages));
+        asked.metadata_mut().insert("authorization", self.bearer.clone());
+        asked.metadata_mut().insert(TENANT_HEADER, self.tenant.clone());
+        let mut grpc = Grpc::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let patience = PATIENCE_NANOS + length.saturating_mul(SLOWEST_NANOS_PER_BYTE);
+        let deadline = self.clock.now().saturating_add(patience);
+        let answer = async {
+            grpc.ready().await.map_err(|e| self.absent(e))?;
+            let path = PathAndQuery::from_static(PATH);
+            grpc.streaming(asked, path, Pieces).await.map_err(|status| self.blame(&status))
+        };
+        let answer = by(&*self.clock, deadline, answer).await;
+        let answer = answer.unwrap_or_else(|| Err(self.absent("no answer in time")))?;
+        let arriving = Arriving {
+            stream: answer.into_inner(),
+            place: self.address.place.clone(),
+            clock: self.clock.clone(),
+            deadline,
+        };
+        Ok(Incoming::new(arriving, max.saturating_add(ANSWER_SPARE_BYTES)))
+    }
+
+    /// Bytes of an honest answer to `call`, at most.
+    fn answer_bytes_max(&self, call: &Call<'_>) -> u64 {
+        let cell = |array| self.shape(array).map_or(ANSWER_BYTES_MAX, |s| u64::from(s.cell_bytes));
+        let cells = |reads: &CellReads| {
+            let of = |read: fogbank_store::CellRead<'_>| {
+                cell(read.chunk.array).saturating_add(PART_HEAD_BYTES) * read.cells.len() as u64
+            };
+            reads.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let chunk = |name: &ChunkName| {
+            self.shape(name.array).map_or(ANSWER_BYTES_MAX, |s| s.chunk_bytes() as u64 + 5)
+        };
+        let most = match call {
+            Call::ReadCells(reads) | Call::ReadXor(reads, _) => cells(reads),
+            Call::ReadChunks(chunks) => chunks.iter().map(chunk).fold(0, u64::saturating_add),
+            Call::ListChunks(_) | Call::BlobGet(_) | Call::BlobList(_) => ANSWER_BYTES_MAX,
+            _ => 0,
+        };
+        most.min(ANSWER_BYTES_MAX)
+    }
+
+    fn shape(&self, array: ArrayId) -> Option<ArrayShape> {
+        self.shapes.read().unwrap_or_else(PoisonError::into_inner).get(&array).copied()
+    }
+
+    fn cell_bytes(&self, array: ArrayId) -> Option<u32> {
+        self.shape(array).map(|shape| shape.cell_bytes)
+    }
+
+    fn absent(&self, why: impl std::fmt::Display) -> StoreError {
+        StoreError::Absent(format!("{}: {why}", self.address.place))
+    }
+
+    fn blame(&self, status: &Status) -> StoreError {
+        blame(&self.address.place, status)
+    }
+}
+
+/// What a status means, by blame. What it says is shown on terminals, and a server is nobody to trust
+/// with those.
+fn blame(place: &str, status: &Status) -> StoreError {
+    let words = status.message().chars().filter(|c| !c.is_control()).take(WORDS_MAX);
+    let why = format!("{place}: {}", words.collect::<String>());
+    match status.code() {
+        Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied => {
+            StoreError::Caller(why)
+        }
+        Code::Unimplemented => StoreError::Caller(format!("{why} (another version?)")),
+        Code::DataLoss | Code::OutOfRange => StoreError::Misbehaved(why),
+        _ => StoreError::Absent(why),
+    }
+}
+
+/// The messages of an answer, each in time.
+pub struct Arriving {
+    stream: Streaming<Bytes>,
+    place: String,
+    clock: Arc<dyn Clock>,
+    deadline: Nanos,
+}
+
+#[async_trait]
+impl Messages for Arriving {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let next = by(&*self.clock, self.deadline, self.stream.message()).await;
+        let late = || StoreError::Absent(format!("{}: no answer in time", self.place));
+        let next = next.ok_or_else(late)?.map_err(|status| blame(&self.place, &status))?;
+        self.deadline = self.deadline.max(self.clock.now() + PATIENCE_NANOS);
+        Ok(next)
+    }
+}
+
+/// One connection, as tonic wants it.
+#[derive(Clone)]
+struct Channel(SendRequest<Body>);
+
+impl tower_service::Service<Request<Body>> for Channel {
+    type Response = Response<Body1>;
+    type Error = hyper::Error;
+    type Future =
+        Pin<Box<dyn Future<Output = std::result::Result<Response<Body1>, hyper::Error>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<std::result::Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(http::uri::Scheme::HTTPS);
+        parts.authority = Some(http::uri::Authority::from_static(fogbank_tls::SERVER_NAME));
+        // All three parts are there, which is all that can be wrong.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        Box::pin(self.0.send_request(request))
+    }
+}
+
+#[async_trait]
+impl Store for CloudStore {
+    async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        self.call(Call::CreateArray(array, shape)).await?.done().await?;
+        self.shapes.write().unwrap_or_else(PoisonError::into_inner).insert(array, shape);
+        Ok(())
+    }
+
+    async fn drop_array(&self, array: ArrayId) -> Result<()> {
+        self.shapes.write().unwrap_or_else(PoisonError::into_inner).remove(&array);
+        self.call(Call::DropArray(array)).await?.done().await
+    }
+
+    async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
+        let lengths = cell_lengths(reads, None, |array| self.cell_bytes(array));
+        self.call(Call::ReadCells(reads)).await?.cells(lengths.into_iter()).await
+    }
+
+    async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
+        let lengths: Vec<_> =
+            chunks.iter().map(|name| self.shape(name.array).map(|s| s.chunk_bytes())).collect();
+        self.call(Call::ReadChunks(chunks)).await?.chunks(lengths.into_iter()).await
+    }
+
+    async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
+        self.call(Call::WriteChunks(writes)).await?.done().await
+    }
+
+    async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()> {
+        self.call(Call::DeleteChunks(chunks)).await?.done().await
+    }
+
+    async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
+        self.call(Call::ListChunks(array)).await?.names(array).await
+    }
+
+    async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
+        self.call(Call::BlobGet(name)).await?.blob().await
+    }
+
+    async fn blob_put(
+        &self,
+        name: &str,
+        data: Bytes,
+        condition: PutCondition,
+    ) -> Result<PutOutcome> {
+        self.call(Call::BlobPut(name, data, condition)).await?.put().await
+    }
+
+    async fn blob_delete(&self, names: &[&str]) -> Result<()> {
+        self.call(Call::BlobDelete(names)).await?.done().await
+    }
+
+    async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.call(Call::BlobList(prefix)).await?.blob_names().await
+    }
+
+    async fn barrier(&self) -> Result<()> {
+        self.call(Call::Barrier).await?.done().await
+    }
+
+    fn xor(&self) -> Option<&dyn XorCells> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl XorCells for CloudStore {
+    async fn read_xor(&self, reads: &CellReads, groups: &[u32]) -> Result<Vec<Cell>> {
+        let lengths = cell_lengths(reads, Some(groups), |array| self.cell_bytes(array));
+        self.call(Call::ReadXor(reads, groups)).await?.cells(lengths.into_iter()).await
+    }
+}
+
+/// Connections of a store.
+pub const CONNECTIONS: usize = 4;
+/// How long connecting may take, the first answer included.
+const CONNECT_NANOS_MAX: Nanos = 10_000_000_000;
+/// How long the server may be silent in a call, beside what a slow link takes for the request.
+const PATIENCE_NANOS: Nanos = 60_000_000_000;
+const SLOWEST_NANOS_PER_BYTE: Nanos = 15_000;
+/// A connection is asked so often whether it lives, and has so long to say so.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+const STREAM_WINDOW_BYTES: u32 = 32 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+const SEND_BYTES: usize = 1 << 20;
+const HEADER_BYTES_MAX: u32 = 16 << 10;
+const READ_BYTES: usize = 64 << 10;
+/// No answer is longer, whatever was asked.
+const ANSWER_BYTES_MAX: u64 = 8 << 30;
+const ANSWER_SPARE_BYTES: u64 = 1 << 20;
+/// What may stand around one cell.
+const PART_HEAD_BYTES: u64 = 10;
+const WORDS_MAX: usize = 300;

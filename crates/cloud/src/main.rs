@@ -1,0 +1,240 @@
+//! `fogbank-cloud`: the storage server, its tenants, and how fast it is.
+
+mod bench;
+
+use std::io::IsTerminal;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand};
+use fogbank_cloud::{
+    Allowance, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants, identity,
+};
+use fogbank_env::{Metrics, SystemClock, Visibility};
+use fogbank_pages::{Site, Sites, figures};
+use fogbank_tls::TlsFiles;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A storage server for Fogbank that need not be trusted: it sees only what any cloud would see.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve tenants' stores until SIGTERM or SIGINT.
+    Serve(ServeArgs),
+    /// Who may use the server.
+    #[command(subcommand)]
+    Tenant(TenantCommand),
+    /// Measure: payload of batches over loopback, beside a plain TCP copy, as a line of JSON.
+    Bench(bench::BenchArgs),
+    #[command(hide = true)]
+    TcpSource(bench::SourceArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum TenantCommand {
+    /// Make a tenant, or change the quota of one, and say where its client's credentials are.
+    ///
+    /// A server that is running finds a new tenant by itself; a changed quota counts from its next start.
+    Add(TenantArgs),
+}
+
+#[derive(Debug, Args)]
+struct DataArgs {
+    /// Directory of what it keeps: certificate, tenants and their stores.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-cloud-data")]
+    data: PathBuf,
+    /// Certificate to show instead of one of its own (PEM); needs --tls-key.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Keep what tenants store in memory: it is gone with the server.
+    #[arg(long)]
+    memory: bool,
+    /// Where proxies connect.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7443")]
+    listen: String,
+    /// Memory of each tenant for the chunks near the top of its trees.
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    cache: ByteSize,
+    /// Calls a second of each tenant, after a burst of one second.
+    #[arg(long, value_name = "N", default_value_t = Share::default().calls_per_s)]
+    rate: u64,
+    /// Calls of each tenant at once.
+    #[arg(long, value_name = "N", default_value_t = Share::default().calls_max)]
+    calls: usize,
+    /// Bytes of requests of each tenant that are being received, so also of one request.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    requests: ByteSize,
+    /// Connections at once.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    connections: usize,
+    /// Serve figures for Prometheus at http://HOST:PORT/metrics.
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct TenantArgs {
+    /// 1 to 32 of a-z, 0-9 and -.
+    name: String,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Bytes that it may keep.
+    #[arg(long, value_name = "SIZE", default_value = "100GiB")]
+    bytes: ByteSize,
+    /// Arrays that it may keep.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    arrays: usize,
+}
+
+impl DataArgs {
+    fn tls(&self) -> Option<TlsFiles> {
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        files.map(|(certificate, key)| TlsFiles { certificate, key })
+    }
+}
+
+/// What went wrong, in words, and the exit code.
+pub(crate) type Failure = (String, u8);
+
+const USAGE: u8 = 64;
+const CANNOT: u8 = 73;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => {
+            let _closed = told.print(); // whoever hung up does not want to know
+            return if told.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match cli.command {
+        Command::Serve(args) => in_runtime(serve(args)),
+        Command::Tenant(TenantCommand::Add(args)) => add(&args),
+        Command::Bench(args) => in_runtime(bench::run(args)),
+        Command::TcpSource(args) => bench::source(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((why, code)) => {
+            eprintln!("fogbank-cloud: {why}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|e| (format!("cannot start: {e}"), 71))?.block_on(work)
+}
+
+fn add(args: &TenantArgs) -> Result<(), Failure> {
+    let (_, pin) = identity(&args.data.data, args.data.tls().as_ref()).map_err(explain)?;
+    let allowed = Allowance { bytes: args.bytes.as_u64(), arrays: args.arrays };
+    let file = Tenants::add(&args.data.data, &args.name, allowed, pin)
+        .map_err(|e| (format!("tenant {}: {e}", args.name), CANNOT))?;
+    println!("tenant       {} (at most {}, {} arrays)", args.name, args.bytes, args.arrays);
+    println!("credentials  {} (a secret: token and pin)", file.display());
+    println!("next         copy that file to the proxy, mode 0600, then:");
+    println!(
+        "             fogbank serve --store 'grpc://HOST:PORT/{}?credentials=FILE'",
+        args.name
+    );
+    Ok(())
+}
+
+async fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    let level = tracing_subscriber::filter::LevelFilter::INFO;
+    log.with_max_level(level).with_ansi(std::io::stderr().is_terminal()).init();
+    let (listen, metrics) = (address("--listen", &args.listen)?, Metrics::default());
+    let keeping = if args.memory { Keeping::Memory } else { Keeping::Disk };
+    let mut settings = ServerSettings::new(&args.data.data, keeping);
+    settings.tls = args.data.tls();
+    settings.connections_max = args.connections.clamp(1, 1 << 20);
+    settings.share.cache_bytes = args.cache.as_u64() as usize;
+    settings.share.calls_per_s = args.rate.max(1);
+    settings.share.calls_max = args.calls.clamp(1, 1 << 20);
+    settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
+    let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
+    let stop = stop_signal().map_err(|e| (format!("cannot watch signals: {e}"), 71))?;
+    let clock = Arc::new(SystemClock::new());
+    let server = CloudServer::bind(settings, listen, clock, &metrics).await.map_err(explain)?;
+    greet(&server, &args);
+    server.serve(stop).await;
+    eprintln!(
+        "stopped; everything acknowledged is kept{}",
+        match keeping {
+            Keeping::Disk => "",
+            Keeping::Memory => " nowhere: it was in memory",
+        }
+    );
+    Ok(())
+}
+
+fn greet(server: &CloudServer, args: &ServeArgs) {
+    println!("fogbank-cloud {}", env!("CARGO_PKG_VERSION"));
+    let keeps = if args.memory { "in memory: gone with this process" } else { "on its disk" };
+    println!("  data     {} ({keeps})", args.data.data.display());
+    println!("  pin      {} (of its certificate)", server.pin());
+    match server.tenants() {
+        0 => println!(
+            "  tenants  none yet: fogbank-cloud tenant add NAME --data {}",
+            args.data.data.display()
+        ),
+        many => println!("  tenants  {many}"),
+    }
+    if let Some(metrics) = &args.metrics {
+        println!("  metrics  http://{metrics}/metrics");
+    }
+    println!("  stop     Ctrl-C or SIGTERM: what was begun is answered");
+    println!("listening on {}", server.address());
+}
+
+fn view(at: &str, metrics: &Metrics) -> Result<Sites, Failure> {
+    let wrong = |e: std::io::Error| (format!("--metrics {at}: {e}"), USAGE);
+    let socket = TcpListener::bind(address("--metrics", at)?).map_err(wrong)?;
+    socket.set_nonblocking(true).map_err(wrong)?;
+    let pages = figures(metrics.clone(), Visibility::Public);
+    Sites::start(vec![Site { socket, pages, secret: false }]).map_err(wrong)
+}
+
+fn address(flag: &str, given: &str) -> Result<SocketAddr, Failure> {
+    let wrong = |why: String| (format!("{flag} {given}: {why}; give HOST:PORT"), USAGE);
+    let mut found = given.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    found.next().ok_or_else(|| wrong("no such host".into()))
+}
+
+fn explain(error: ServerError) -> Failure {
+    let code = if matches!(error, ServerError::Bind { .. }) { USAGE } else { CANNOT };
+    (error.to_string(), code)
+}
+
+/// Completes on SIGTERM or SIGINT.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

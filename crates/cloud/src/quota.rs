@@ -1,0 +1,328 @@
+//! What a tenant may keep: bytes and arrays, and no chunk too large to be served.
+//!
+//! Bytes are counted from above: a write counts whether or not its version was there already, a delete
+//! counts when the array is counted anew, and that is done when the quota would be passed. So no write
+//! is refused that has room, and what is kept never exceeds the quota.
+//!
+//! Invariant: counting anew takes the count for itself, so no write that is under way is missed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use fogbank_store::{
+    ArrayId, ArrayShape, Call, ChunkName, ChunkWrite, PutCondition, PutOutcome, Reply, Result,
+    Store, StoreError, store_by_calls,
+};
+use tokio::sync::RwLock;
+
+use crate::wire::SERVED_CHUNK_BYTES_MAX;
+
+/// How much a tenant may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes of chunk versions and blobs.
+    pub bytes: u64,
+    /// Arrays.
+    pub arrays: usize,
+}
+
+/// A store that holds no more than is allowed.
+pub struct Quota<S> {
+    inner: S,
+    allowed: Allowance,
+    used: Mutex<Used>,
+    /// Writes share it, counting anew has it alone.
+    counting: RwLock<()>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    arrays: BTreeMap<ArrayId, Kept>,
+    /// With the bytes each counts for.
+    blobs: BTreeMap<String, u64>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    shape: ArrayShape,
+    versions_max: u64,
+    /// Whether there may be fewer.
+    fewer: bool,
+}
+
+impl Used {
+    fn bytes(&self) -> u64 {
+        let chunks = self.arrays.values().map(|kept| kept.bytes(kept.versions_max));
+        chunks.chain(self.blobs.values().copied()).fold(0, u64::saturating_add)
+    }
+}
+
+impl Kept {
+    fn bytes(&self, versions: u64) -> u64 {
+        versions.saturating_mul(self.shape.chunk_bytes() as u64)
+    }
+}
+
+impl<S: Store> Quota<S> {
+    /// Counts what `inner` holds in `arrays` and as blobs, and holds it to `allowed` from then on.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub async fn new(
+        inner: S,
+        arrays: Vec<(ArrayId, ArrayShape)>,
+        allowed: Allowance,
+    ) -> Result<Self> {
+        let mut used = Used::default();
+        for (array, shape) in arrays {
+            let versions_max = inner.list_chunks(array).await?.len() as u64;
+            used.arrays.insert(array, Kept { shape, versions_max, fewer: false });
+        }
+        for name in inner.blob_list("").await? {
+            if let Some((data, _)) = inner.blob_get(&name).await? {
+                used.blobs.insert(name.clone(), blob_bytes(&name, data.len()));
+            }
+        }
+        Ok(Self { inner, allowed, used: Mutex::new(used), counting: RwLock::new(()) })
+    }
+
+    /// The shape of an array, if there is one.
+    pub fn shape(&self, array: ArrayId) -> Option<ArrayShape> {
+        self.used().arrays.get(&array).map(|kept| kept.shape)
+    }
+
+    /// Bytes counted, from above.
+    pub fn used_bytes(&self) -> u64 {
+        self.used().bytes()
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Reply> {
+        match call {
+            Call::CreateArray(array, shape) => self.create(array, shape).await,
+            Call::DropArray(array) => {
+                let _alone = self.counting.write().await;
+                self.inner.drop_array(array).await?;
+                self.used().arrays.remove(&array);
+                Ok(Reply::Done)
+            }
+            Call::WriteChunks(writes) => self.write(writes).await,
+            Call::DeleteChunks(chunks) => {
+                let _shared = self.counting.read().await;
+                self.inner.delete_chunks(chunks).await?;
+                let mut used = self.used();
+                for name in chunks {
+                    if let Some(kept) = used.arrays.get_mut(&name.array) {
+                        kept.fewer = true;
+                    }
+                }
+                Ok(Reply::Done)
+            }
+            Call::BlobPut(name, data, condition) => self.put(name, data, condition).await,
+            Call::BlobDelete(names) => {
+                let _alone = self.counting.write().await;
+                self.inner.blob_delete(names).await?;
+                let mut used = self.used();
+                for name in names {
+                    used.blobs.remove(*name);
+                }
+                Ok(Reply::Done)
+            }
+            other => other.perform(&self.inner).await,
+        }
+    }
+
+    async fn create(&self, array: ArrayId, shape: ArrayShape) -> Result<Reply> {
+        let _alone = self.counting.write().await;
+        if shape.chunk_bytes() > SERVED_CHUNK_BYTES_MAX {
+            return Err(StoreError::Caller(format!(
+                "chunks of {} bytes are larger than the {SERVED_CHUNK_BYTES_MAX} that are served here",
+                shape.chunk_bytes()
+            )));
+        }
+        let there = self.used().arrays.contains_key(&array);
+        if !there && self.used().arrays.len() >= self.allowed.arrays {
+            return Err(used_up(format!("{} arrays", self.allowed.arrays)));
+        }
+        self.inner.create_array(array, shape).await?;
+        let kept = Kept { shape, versions_max: 0, fewer: false };
+        self.used().arrays.entry(array).or_insert(kept);
+        Ok(Reply::Done)
+    }
+
+    async fn write(&self, writes: Vec<ChunkWrite>) -> Result<Reply> {
+        let names = writes.iter().map(|write| write.chunk);
+        {
+            let _shared = self.counting.read().await;
+            if self.reserve(&by_array(names.clone())) {
+                self.inner.write_chunks(writes).await?;
+                return Ok(Reply::Done);
+            }
+        }
+        let _alone = self.counting.write().await;
+        self.count_anew().await?;
+        // What is there already takes no more room: a write that is repeated must not be refused.
+        let mut there = BTreeSet::new();
+        for array in by_array(names.clone()).into_keys() {
+            if self.shape(array).is_some() {
+                there.extend(self.inner.list_chunks(array).await?);
+            }
+        }
+        if !self.reserve(&by_array(names.filter(|name| !there.contains(name)))) {
+            return Err(self.no_room());
+        }
+        self.inner.write_chunks(writes).await?;
+        Ok(Reply::Done)
+    }
+
+    /// Counts these versions if there is room for them.
+    fn reserve(&self, versions: &BTreeMap<ArrayId, u64>) -> bool {
+        let mut used = self.used();
+        if !fits(&used, &self.allowed, versions, 0) {
+            return false;
+        }
+        for (array, many) in versions {
+            if let Some(kept) = used.arrays.get_mut(array) {
+                kept.versions_max += many;
+                kept.fewer = true; // they may have been there, or be refused
+            }
+        }
+        true
+    }
+
+    async fn put(&self, name: &str, data: bytes::Bytes, condition: PutCondition) -> Result<Reply> {
+        let bytes = blob_bytes(name, data.len());
+        let _alone = self.counting.write().await;
+        let before = self.used().blobs.get(name).copied().unwrap_or(0);
+        if !self.has_room(bytes.saturating_sub(before)) {
+            self.count_anew().await?;
+        }
+        if !self.has_room(bytes.saturating_sub(before)) {
+            return Err(self.no_room());
+        }
+        let outcome = self.inner.blob_put(name, data, condition).await?;
+        if matches!(outcome, PutOutcome::Done(_)) {
+            self.used().blobs.insert(name.to_owned(), bytes);
+        }
+        Ok(Reply::Put(outcome))
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        fits(&self.used(), &self.allowed, &BTreeMap::new(), bytes)
+    }
+
+    /// Counts what there may be fewer of. The caller has the count for itself.
+    async fn count_anew(&self) -> Result<()> {
+        let uncertain: Vec<ArrayId> = {
+            let used = self.used();
+            used.arrays.iter().filter(|(_, kept)| kept.fewer).map(|(array, _)| *array).collect()
+        };
+        for array in uncertain {
+            let versions = self.inner.list_chunks(array).await?.len() as u64;
+            if let Some(kept) = self.used().arrays.get_mut(&array) {
+                (kept.versions_max, kept.fewer) = (versions, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn no_room(&self) -> StoreError {
+        used_up(format!("{} bytes, of which {} are taken", self.allowed.bytes, self.used_bytes()))
+    }
+
+    fn used(&self) -> std::sync::MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+store_by_calls!(Quota);
+
+fn by_array(names: impl Iterator<Item = ChunkName>) -> BTreeMap<ArrayId, u64> {
+    let mut versions = BTreeMap::new();
+    names.for_each(|name| *versions.entry(name.array).or_default() += 1);
+    versions
+}
+
+fn fits(used: &Used, allowed: &Allowance, versions: &BTreeMap<ArrayId, u64>, bytes: u64) -> bool {
+    let more =
+        versions.iter().filter_map(|(array, many)| Some(used.arrays.get(array)?.bytes(*many)));
+    let more = more.fold(bytes, u64::saturating_add);
+    more == 0 || used.bytes().saturating_add(more) <= allowed.bytes
+}
+
+/// What a blob counts for: one of nothing takes room too.
+fn blob_bytes(name: &str, length: usize) -> u64 {
+    (length + name.len() + BLOB_BYTES) as u64
+}
+
+/// Not the caller's error: more can be allowed while he waits.
+fn used_up(what: String) -> StoreError {
+    StoreError::Absent(format!("the tenant's quota is used up: {what}; its operator can raise it"))
+}
+
+const BLOB_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use fogbank_store::{MemoryStore, conformance};
+
+    use super::*;
+
+    async fn quota(bytes: u64, arrays: usize) -> Quota<MemoryStore> {
+        Quota::new(MemoryStore::new(), Vec::new(), Allowance { bytes, arrays }).await.unwrap()
+    }
+
+    fn writes(chunks: std::ops::Range<u32>, version: u64) -> Vec<ChunkWrite> {
+        let name = |chunk| ChunkName { array: ArrayId(1), chunk, version };
+        chunks.map(|c| ChunkWrite { chunk: name(c), data: vec![c as u8; 100].into() }).collect()
+    }
+
+    #[tokio::test]
+    async fn conforms() {
+        conformance::run(&quota(u64::MAX, 100).await).await;
+    }
+
+    #[tokio::test]
+    async fn the_quota_is_never_passed_and_room_is_found_again() {
+        let store = quota(1000, 2).await;
+        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 100 };
+        store.create_array(ArrayId(1), shape).await.unwrap();
+        store.create_array(ArrayId(2), shape).await.unwrap();
+        let more = store.create_array(ArrayId(3), shape).await.unwrap_err().to_string();
+        assert!(more.contains("quota") && more.contains("2 arrays"), "{more}");
+        let mut version = 0;
+        for round in 0..50 {
+            store.write_chunks(writes(0..10, round)).await.unwrap();
+            store.write_chunks(writes(0..10, round)).await.unwrap(); // the same again is nothing more
+            let full = store.write_chunks(writes(10..11, round)).await.unwrap_err();
+            assert!(matches!(&full, StoreError::Absent(why) if why.contains("quota")), "{full}");
+            assert!(store.inner.stored_bytes() <= 1000);
+            assert!(store.blob_put("a", "".into(), PutCondition::Always).await.is_err());
+            version = round;
+            let names: Vec<_> = writes(0..10, round).iter().map(|write| write.chunk).collect();
+            store.delete_chunks(&names).await.unwrap();
+        }
+        let huge = ArrayShape { cell_bytes: 1 << 30, ..shape };
+        store.drop_array(ArrayId(2)).await.unwrap();
+        let huge = store.create_array(ArrayId(2), huge).await.unwrap_err();
+        assert!(matches!(huge, StoreError::Caller(_)), "{huge}");
+        store.blob_put("a", vec![0; 400].into(), PutCondition::Always).await.unwrap();
+        store.blob_put("a", vec![1; 400].into(), PutCondition::Always).await.unwrap();
+        assert!(store.write_chunks(writes(0..1, version + 1)).await.is_err());
+        store.blob_delete(&["a"]).await.unwrap();
+        store.write_chunks(writes(0..10, version + 1)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_there_before_counts() {
+        let store = MemoryStore::new();
+        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 100 };
+        store.create_array(ArrayId(1), shape).await.unwrap();
+        store.write_chunks(writes(0..9, 1)).await.unwrap();
+        let arrays = store.arrays();
+        let allowed = Allowance { bytes: 1000, arrays: 9 };
+        let store = Quota::new(store, arrays, allowed).await.unwrap();
+        assert_eq!(store.used_bytes(), 900);
+        store.write_chunks(writes(9..10, 1)).await.unwrap();
+        assert!(store.write_chunks(writes(10..11, 1)).await.is_err());
+    }
+}

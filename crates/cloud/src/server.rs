@@ -1,0 +1,396 @@
+//! The server: a folder, a port, connections up to a bound.
+//!
+//! ```text
+//! DATA/identity     certificate and key, PEM      made at the first start unless files are given, 0600
+//! DATA/lock         held while it serves
+//! DATA/tenants/     who may use it (`tenant`)
+//! ```
+//! 1. *stranger*: a connection has a few seconds for TLS and some more to make a call with a token;
+//!    strangers are counted apart, so that they cannot take the places of tenants;
+//! 2. *tenant*: the first call binds the connection to its tenant, whose connections are counted; a call
+//!    for another tenant is refused. Silent connections are asked whether they live;
+//! 3. *stop*: no more connections and no more calls; what was begun is answered, within a bound, and then
+//!    the connections close.
+
+use std::convert::Infallible;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER_PERMISSIVE;
+use fogbank_env::{Clock, Metrics, Nanos, by};
+use fogbank_tls::{Pin, TlsFiles};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::Grpc;
+
+use crate::codec::Pieces;
+use crate::figures::Figures;
+use crate::service::Desk;
+use crate::tenant::{Keeping, Share, Tenant, Tenants};
+use crate::wire::{MESSAGE_BYTES_MAX, PATH};
+
+/// Why a server cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Another process has the folder.
+    #[error("another fogbank-cloud is using {0}; stop it first, or choose another --data")]
+    InUse(PathBuf),
+    /// A file or the folder cannot be used.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] fogbank_tls::Error),
+    /// The port cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    /// Its folder.
+    pub data: PathBuf,
+    /// Where tenants keep what they keep.
+    pub keeping: Keeping,
+    /// A certificate to use instead of one of its own.
+    pub tls: Option<TlsFiles>,
+    /// What each tenant may use at once.
+    pub share: Share,
+    /// Connections of tenants, and of strangers.
+    pub connections_max: usize,
+    /// Of strangers.
+    pub strangers_max: usize,
+}
+
+impl ServerSettings {
+    /// The usual bounds.
+    pub fn new(data: &Path, keeping: Keeping) -> Self {
+        let (share, data) = (Share::default(), data.to_owned());
+        Self { data, keeping, tls: None, share, connections_max: 512, strangers_max: 64 }
+    }
+}
+
+/// The certificate of the server in `data`, and its pin; made if there is none and none is given.
+///
+/// # Errors
+/// See [`ServerError`].
+pub fn identity(data: &Path, given: Option<&TlsFiles>) -> Result<(TlsFiles, Pin), ServerError> {
+    let fault = |source| ServerError::File { path: data.to_owned(), source };
+    if let Some(files) = given {
+        return Ok((files.clone(), Pin::of_file(&files.certificate)?));
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(fault)?;
+    Ok(fogbank_tls::made(&data.join("identity"))?)
+}
+
+/// A server that listens and does not serve yet.
+pub struct CloudServer {
+    serving: Arc<Serving>,
+    tls: TlsAcceptor,
+    socket: TcpListener,
+    address: SocketAddr,
+    pin: Pin,
+    tenants: usize,
+    _lock: File,
+}
+
+impl CloudServer {
+    /// Takes the folder and the port.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn bind(
+        settings: ServerSettings,
+        listen: SocketAddr,
+        clock: Arc<dyn Clock>,
+        metrics: &Metrics,
+    ) -> Result<Self, ServerError> {
+        let fault = |source| ServerError::File { path: settings.data.clone(), source };
+        let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
+        let lock = lock(&settings.data)?;
+        let tls = fogbank_tls::acceptor(&files, &["h2"])?;
+        let tenants = Tenants::new(&settings.data, settings.keeping, settings.share);
+        let found = tenants.announce(pin).map_err(fault)?;
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let socket = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        let serving = Arc::new(Serving {
+            tenants,
+            clock,
+            figures: Arc::new(Figures::new(metrics)),
+            served: Arc::new(Semaphore::new(settings.connections_max)),
+            strangers: Arc::new(Semaphore::new(settings.strangers_max)),
+        });
+        Ok(Self { serving, tls, socket, address, pin, tenants: found, _lock: lock })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its certificate's.
+    pub fn pin(&self) -> Pin {
+        self.pin
+    }
+
+    /// How many tenants there were at the start.
+    pub fn tenants(&self) -> usize {
+        self.tenants
+    }
+
+    /// Serves until `stop` completes and what was begun is answered.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let (stopping, told) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut stop = pin!(stop);
+        let clock = self.serving.clock.clone();
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                accepted = self.socket.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let Ok(permit) = self.serving.strangers.clone().try_acquire_owned() else {
+                            self.serving.figures.turned_away.add(1);
+                            continue;
+                        };
+                        let (serving, tls) = (self.serving.clone(), self.tls.clone());
+                        connections.spawn(serving.connection(stream, tls, permit, told.clone()));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection could be accepted");
+                        clock.sleep_until(clock.now() + EXHAUSTED_PAUSE_NANOS).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        drop(self.socket);
+        stopping.send_replace(true);
+        let rest = async { while connections.join_next().await.is_some() {} };
+        let _unanswered = by(&*clock, clock.now() + STOP_NANOS_MAX, rest).await;
+        connections.shutdown().await;
+    }
+}
+
+fn lock(data: &Path) -> Result<File, ServerError> {
+    let path = data.join("lock");
+    let fault = |source| ServerError::File { path: path.clone(), source };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+    made.map_err(fault)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(fault)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(ServerError::InUse(data.to_owned())),
+        Err(std::fs::TryLockError::Error(source)) => Err(fault(source)),
+    }
+}
+
+/// What all connections share.
+struct Serving {
+    tenants: Tenants,
+    clock: Arc<dyn Clock>,
+    figures: Arc<Figures>,
+    served: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
+}
+
+/// One connection's standing.
+struct Visit {
+    /// Until it has shown a token.
+    stranger: Mutex<Option<OwnedSemaphorePermit>>,
+    standing: tokio::sync::Mutex<Option<Standing>>,
+    stalled: Arc<Notify>,
+}
+
+/// Whose connection it is, and its places among the server's and the tenant's.
+struct Standing {
+    name: String,
+    tenant: Arc<Tenant>,
+    _places: [OwnedSemaphorePermit; 2],
+}
+
+impl Serving {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+        permit: OwnedSemaphorePermit,
+        told: watch::Receiver<bool>,
+    ) {
+        // Without it small replies wait for acknowledgements; a failure costs only time.
+        let _slower = stream.set_nodelay(true);
+        let clock = self.clock.clone();
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
+        let accepted = by(&*clock, clock.now() + TLS_NANOS_MAX, tls.accept(stream)).await;
+        let Some(Ok(stream)) = accepted else {
+            self.figures.turned_away.add(1);
+            return;
+        };
+        let visit = Arc::new(Visit {
+            stranger: Mutex::new(Some(permit)),
+            standing: tokio::sync::Mutex::default(),
+            stalled: Arc::default(),
+        });
+        if let Err(error) = self.clone().converse(stream, visit, told).await {
+            tracing::debug!(%error, "a connection ended");
+        }
+    }
+
+    async fn converse(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        visit: Arc<Visit>,
+        mut told: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        let (serving, visitor) = (self.clone(), visit.clone());
+        let service = service_fn(move |request| {
+            let (serving, visitor) = (serving.clone(), visitor.clone());
+            async move { Ok::<_, Infallible>(serving.answer(request, &visitor).await) }
+        });
+        let mut connection = pin!(
+            http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                .max_frame_size(FRAME_BYTES)
+                .max_send_buf_size(SEND_BYTES)
+                .max_concurrent_streams(CALLS_MAX)
+                .max_header_list_size(HEADER_BYTES_MAX)
+                .keep_alive_interval(ALIVE_INTERVAL)
+                .keep_alive_timeout(ALIVE_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service)
+        );
+        let clock = self.clock.clone();
+        let mut token_by = pin!(clock.sleep_until(clock.now() + TOKEN_NANOS_MAX));
+        let (mut known, mut closing) = (false, false);
+        loop {
+            tokio::select! {
+                over = &mut connection => return over.map_err(io::Error::other),
+                () = visit.stalled.notified() => return Err(ErrorKind::TimedOut.into()),
+                () = &mut token_by, if !known => {
+                    known = visit.stranger.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+                    if !known {
+                        self.figures.turned_away.add(1);
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
+                _ = told.wait_for(|stop| *stop), if !closing => {
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
+        if request.uri().path() != PATH {
+            return Status::unimplemented("that is not spoken here").into_http();
+        }
+        let tenant = match self.admit(&request, visit).await {
+            Ok(tenant) => tenant,
+            Err(status) => {
+                self.figures.turned_away.add(1);
+                return status.into_http();
+            }
+        };
+        let desk = Desk {
+            clock: self.clock.clone(),
+            figures: self.figures.clone(),
+            tenant,
+            stalled: visit.stalled.clone(),
+        };
+        let mut grpc = Grpc::new(Pieces)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.streaming(desk, request.map(Body::new)).await
+    }
+
+    /// The tenant whose token the request shows.
+    async fn admit(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Arc<Tenant>, Status> {
+        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let unknown = || Status::unauthenticated("no such tenant, or another token");
+        let name = header(TENANT_HEADER).ok_or_else(unknown)?;
+        let shown = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let shown = shown.and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok());
+        let entered = self.tenants.enter(name, &shown.ok_or_else(unknown)?).await;
+        let tenant = entered.map_err(|e| {
+            tracing::error!(tenant = name, error = %e, "a tenant cannot be opened");
+            Status::unavailable("the tenant's store cannot be opened")
+        })?;
+        let tenant = tenant.ok_or_else(unknown)?;
+        let mut standing = visit.standing.lock().await;
+        match &*standing {
+            Some(standing) if standing.name == name => return Ok(standing.tenant.clone()),
+            Some(_) => return Err(Status::unauthenticated("the connection is another tenant's")),
+            None => {}
+        }
+        let full = |_| Status::resource_exhausted("too many connections");
+        let places = [
+            self.served.clone().try_acquire_owned().map_err(full)?,
+            tenant.connections.clone().try_acquire_owned().map_err(full)?,
+        ];
+        self.figures.connections.add(1);
+        *standing = Some(Standing { name: name.into(), tenant: tenant.clone(), _places: places });
+        drop(visit.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(tenant)
+    }
+}
+
+/// The header that says whose store is meant.
+pub const TENANT_HEADER: &str = "fogbank-tenant";
+
+/// How long a stranger has for TLS, and then to show a token.
+const TLS_NANOS_MAX: Nanos = 5_000_000_000;
+const TOKEN_NANOS_MAX: Nanos = 10_000_000_000;
+/// How long answers may take once the server is told to stop.
+const STOP_NANOS_MAX: Nanos = 10_000_000_000;
+/// How long to wait when the system has no file descriptor left for a connection.
+const EXHAUSTED_PAUSE_NANOS: Nanos = 50_000_000;
+/// A silent connection is asked whether it lives, and has so long to say so.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Calls of a connection at once.
+const CALLS_MAX: u32 = 32;
+const HEADER_BYTES_MAX: u32 = 8 << 10;
+/// What may be on its way to the server: of a call, of a connection.
+const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+const FRAME_BYTES: u32 = MESSAGE_BYTES_MAX as u32;
+/// What a call has ready for the network.
+const SEND_BYTES: usize = 1 << 20;
+/// TLS alone would read the network in small pieces.
+const READ_BYTES: usize = 64 << 10;

@@ -1,0 +1,290 @@
+//! The tenants of a server: each has a token, a quota, a folder, and sees nothing of the others.
+//!
+//! ```text
+//! DATA/tenants/NAME/token          64 hexadecimal digits                     0600
+//! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
+//! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
+//! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
+//! ```
+//! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that are
+//! being received, its connections and its rate are bounded apart from those of others: who overdoes it
+//! waits, and only he.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fogbank_env::{Clock, Nanos, compute, write_secret};
+use fogbank_store::{ArrayId, ArrayShape, FileStore, MemoryStore, Result, Store, StoreError};
+use fogbank_tls::{Pin, Token};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::cache::TopCache;
+use crate::credentials::Credentials;
+use crate::quota::{Allowance, Quota};
+
+/// What a tenant may use at once, and what of its chunks is kept in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// Calls under way.
+    pub calls_max: usize,
+    /// Calls a second, after a burst of as many.
+    pub calls_per_s: u64,
+    /// Bytes of requests being received.
+    pub request_bytes_max: usize,
+    /// Connections.
+    pub connections_max: usize,
+    /// Bytes of the cache of what is near the top.
+    pub cache_bytes: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            calls_max: 64,
+            calls_per_s: 20_000,
+            request_bytes_max: 1 << 30,
+            connections_max: 64,
+            cache_bytes: 0,
+        }
+    }
+}
+
+/// Where tenants keep what they keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// In their folders.
+    Disk,
+    /// Until the server ends.
+    Memory,
+}
+
+/// One tenant, open.
+pub struct Tenant {
+    /// Its store, behind its quota.
+    pub store: Quota<Box<dyn Store>>,
+    /// A permit a call.
+    pub calls: Arc<Semaphore>,
+    /// A permit a KiB of a request.
+    pub request_kib: Arc<Semaphore>,
+    /// A permit a connection.
+    pub connections: Arc<Semaphore>,
+    /// When the next call may begin.
+    next_call: Mutex<Nanos>,
+    share: Share,
+}
+
+/// All tenants of a server.
+pub struct Tenants {
+    folder: PathBuf,
+    keeping: Keeping,
+    share: Share,
+    known: Mutex<BTreeMap<String, Arc<Known>>>,
+}
+
+/// A tenant that is there, whether open or not.
+struct Known {
+    token: Token,
+    folder: PathBuf,
+    open: OnceCell<Arc<Tenant>>,
+}
+
+impl Tenants {
+    /// Those under `data`.
+    pub fn new(data: &Path, keeping: Keeping, share: Share) -> Self {
+        Self { folder: data.join("tenants"), keeping, share, known: Mutex::default() }
+    }
+
+    /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old one
+    /// until the server is started again.
+    ///
+    /// # Errors
+    /// As the system says; [`ErrorKind::InvalidInput`] for a name that cannot be.
+    pub fn add(data: &Path, name: &str, allowed: Allowance, pin: Pin) -> io::Result<PathBuf> {
+        if !is_name(name) {
+            let why = "a tenant's name is 1 to 32 of a-z, 0-9 and -";
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let folder = data.join("tenants").join(name);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let token = Token::load_or_create(&folder.join("token"))?;
+        let Allowance { bytes, arrays } = allowed;
+        write_secret(
+            &folder.join("quota"),
+            format!("bytes={bytes}\narrays={arrays}\n").as_bytes(),
+        )?;
+        write_credentials(&folder, token, pin)
+    }
+
+    /// Writes for every tenant what its client needs, and says how many there are.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn announce(&self, pin: Pin) -> io::Result<usize> {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        let mut found = 0;
+        for entry in entries {
+            let name = entry?.file_name();
+            if let Some(known) = name.to_str().and_then(|name| self.find(name).transpose()) {
+                let known = known?;
+                write_credentials(&known.folder, known.token.clone(), pin)?;
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The tenant `name`, if `shown` is its token.
+    ///
+    /// # Errors
+    /// Those of its store.
+    pub async fn enter(&self, name: &str, shown: &[u8]) -> Result<Option<Arc<Tenant>>> {
+        let absent = |e: io::Error| StoreError::Absent(format!("the tenant's folder: {e}"));
+        let Some(known) = compute(|| self.find(name)).map_err(absent)? else { return Ok(None) };
+        if !known.token.is(shown) {
+            return Ok(None);
+        }
+        let open = || async { self.open(&known.folder).await.map(Arc::new) };
+        known.open.get_or_try_init(open).await.cloned().map(Some)
+    }
+
+    fn find(&self, name: &str) -> io::Result<Option<Arc<Known>>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(name) {
+            return Ok(Some(found.clone()));
+        }
+        let folder = self.folder.join(name);
+        if !is_name(name) || !folder.join("token").try_exists()? {
+            return Ok(None);
+        }
+        let token = Token::load_or_create(&folder.join("token"))?;
+        let found = Arc::new(Known { token, folder, open: OnceCell::new() });
+        known.insert(name.to_owned(), found.clone());
+        Ok(Some(found))
+    }
+
+    async fn open(&self, folder: &Path) -> Result<Tenant> {
+        let allowed = compute(|| read_quota(&folder.join("quota")))?;
+        let (bare, arrays) = match self.keeping {
+            Keeping::Memory => (Box::new(MemoryStore::new()) as Box<dyn Store>, Vec::new()),
+            Keeping::Disk => compute(|| open_folder(&folder.join("store")))?,
+        };
+        let cached: Box<dyn Store> = match self.share.cache_bytes {
+            0 => bare,
+            bytes => Box::new(TopCache::new(bare, arrays.clone(), bytes)),
+        };
+        Ok(Tenant {
+            store: Quota::new(cached, arrays, allowed).await?,
+            calls: Arc::new(Semaphore::new(self.share.calls_max)),
+            request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
+            connections: Arc::new(Semaphore::new(self.share.connections_max)),
+            next_call: Mutex::default(),
+            share: self.share,
+        })
+    }
+}
+
+impl Tenant {
+    /// Bytes of a request, at most.
+    pub fn request_bytes_max(&self) -> u64 {
+        self.share.request_bytes_max as u64
+    }
+
+    /// Waits until the rate allows one more call.
+    pub async fn turn(&self, clock: &dyn Clock) {
+        let at = {
+            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = (*next).max(clock.now());
+            *next = at + SECOND_NANOS / self.share.calls_per_s.max(1);
+            at.saturating_sub(BURST_NANOS)
+        };
+        clock.sleep_until(at).await;
+    }
+}
+
+type Arrays = Vec<(ArrayId, ArrayShape)>;
+
+fn open_folder(folder: &Path) -> Result<(Box<dyn Store>, Arrays)> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|e| StoreError::Absent(format!("the tenant's folder: {e}")))?;
+    let store = FileStore::open(folder)?;
+    let arrays = store.arrays()?;
+    Ok((Box::new(store), arrays))
+}
+
+fn read_quota(path: &Path) -> Result<Allowance> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| StoreError::Absent(format!("the tenant's quota cannot be read: {e}")))?;
+    let number = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line?.parse().ok()
+    };
+    let read = || Some(Allowance { bytes: number("bytes")?, arrays: number("arrays")? as usize });
+    read().ok_or_else(|| StoreError::Absent("the tenant's quota says nothing".into()))
+}
+
+fn write_credentials(folder: &Path, token: Token, pin: Pin) -> io::Result<PathBuf> {
+    let path = folder.join("credentials");
+    write_secret(&path, Credentials { token, pin }.text().as_bytes())?;
+    Ok(path)
+}
+
+/// Whether it can be a tenant's name: it becomes a folder's.
+pub(crate) fn is_name(name: &str) -> bool {
+    let fit = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..=32).contains(&name.len()) && name.bytes().all(fit)
+}
+
+const SECOND_NANOS: Nanos = 1_000_000_000;
+/// Calls of so much time may come at once.
+const BURST_NANOS: Nanos = SECOND_NANOS;
+
+#[cfg(test)]
+mod tests {
+    use fogbank_env::SystemClock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_come_at_their_rate_after_a_burst() {
+        let data = tempfile::tempdir().unwrap();
+        let allowed = Allowance { bytes: 1, arrays: 1 };
+        Tenants::add(data.path(), "a", allowed, Pin([0; 32])).unwrap();
+        let share = Share { calls_per_s: 100, ..Share::default() };
+        let tenants = Tenants::new(data.path(), Keeping::Memory, share);
+        let token = Token::load_or_create(&data.path().join("tenants/a/token")).unwrap();
+        let tenant = tenants.enter("a", token.bytes()).await.unwrap().unwrap();
+        let clock = SystemClock::new();
+        clock.sleep_until(5 * SECOND_NANOS).await;
+        for _ in 0..401 {
+            tenant.turn(&clock).await;
+        }
+        assert!((7 * SECOND_NANOS..9 * SECOND_NANOS).contains(&clock.now()), "{}", clock.now());
+    }
+
+    #[tokio::test]
+    async fn a_name_is_no_way_out_and_a_token_opens_one_tenant() {
+        let data = tempfile::tempdir().unwrap();
+        let allowed = Allowance { bytes: 1, arrays: 1 };
+        for name in ["", ".", "..", "a/b", "A", "../a", &"x".repeat(33)] {
+            assert!(Tenants::add(data.path(), name, allowed, Pin([0; 32])).is_err(), "{name}");
+        }
+        let tokens = ["a", "b"].map(|name| {
+            Tenants::add(data.path(), name, allowed, Pin([0; 32])).unwrap();
+            Token::load_or_create(&data.path().join("tenants").join(name).join("token")).unwrap()
+        });
+        let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default());
+        assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
+        assert!(tenants.enter("a", tokens[0].bytes()).await.unwrap().is_some());
+        assert!(tenants.enter("b", tokens[0].bytes()).await.unwrap().is_none());
+        assert!(tenants.enter("a", &[]).await.unwrap().is_none());
+        assert!(tenants.enter("../tenants/a", tokens[0].bytes()).await.unwrap().is_none());
+        assert!(tenants.enter("c", tokens[0].bytes()).await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,272 @@
+//! Clients that want no good: none crashes the server, holds it, or is held for long.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use fogbank_cloud::Keeping;
+use fogbank_env::{Clock, Purpose, Randomness};
+use fogbank_store::{ArrayId, Store};
+use rand_core::Rng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::fixture::{SHAPE, Server, name, write};
+use crate::hand_clock::HandClock;
+
+const SECOND: u64 = 1_000_000_000;
+const PATH: &str = "https://fogbank.invalid/fogbank.cloud.v1.Store/Call";
+
+async fn tls(server: &Server) -> TlsStream<TcpStream> {
+    let connector = fogbank_tls::connector(server.credentials("a").pin, &["h2"]).unwrap();
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let name = ServerName::try_from(fogbank_tls::SERVER_NAME).unwrap();
+    connector.connect(name, stream).await.unwrap()
+}
+
+/// Reads until the other end closes, whatever it says before.
+async fn closed(mut stream: impl tokio::io::AsyncRead + Unpin) {
+    let mut said = Vec::new();
+    match stream.read_to_end(&mut said).await {
+        Ok(_) => {}
+        Err(e) => assert!(
+            matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset),
+            "{e}"
+        ),
+    }
+}
+
+async fn still_serves(server: &Server) {
+    let store = server.client("b").await;
+    store.create_array(ArrayId(1), SHAPE).await.unwrap();
+    store.write_chunks(vec![write(1, 1)]).await.unwrap();
+    assert_eq!(store.read_chunks(&[name(1, 1)]).await.unwrap(), [Some(write(1, 1).data)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn noise_ends_the_connection_and_nothing_else() {
+    let server = Server::start(Keeping::Memory).await;
+    let mut stream = Randomness::repeatable(1).stream(Purpose::Faults);
+    for round in 0..20 {
+        let mut noise = vec![0; 3000];
+        stream.fill_bytes(&mut noise);
+        let mut plain = TcpStream::connect(server.address).await.unwrap();
+        let _reset = plain.write_all(&noise).await;
+        closed(plain).await;
+        let mut inside = tls(&server).await;
+        if round % 2 == 0 {
+            noise.splice(..0, *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        }
+        let _reset = inside.write_all(&noise).await;
+        closed(inside).await;
+    }
+    still_serves(&server).await;
+}
+
+/// Strangers who say nothing, say half of it, or speak TLS and then say nothing, or HTTP and show no
+/// token: all are gone when their time is over, and not before. Their places are free again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_strangers_are_sent_away() {
+    let clock = HandClock::default();
+    let few = |settings: &mut fogbank_cloud::ServerSettings| settings.strangers_max = 3;
+    let server = Server::with(Keeping::Memory, 1 << 30, Arc::new(clock.clone()), few).await;
+    for round in 0..2 {
+        let silent = TcpStream::connect(server.address).await.unwrap();
+        let mut halfway = TcpStream::connect(server.address).await.unwrap();
+        halfway.write_all(&[0x16, 3, 1, 2]).await.unwrap();
+        let mut polite = tls(&server).await;
+        polite.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        let mut turned_away = TcpStream::connect(server.address).await.unwrap();
+        assert_eq!(turned_away.read(&mut [0]).await.unwrap_or(0), 0, "no place is left");
+        assert!(server.try_client("a", &server.credentials("a")).await.is_err());
+        clock.advance(6 * SECOND);
+        closed(silent).await;
+        closed(halfway).await;
+        clock.advance(5 * SECOND);
+        closed(polite).await;
+        let mut places = server.client("a").await;
+        for _ in 0..10 {
+            places = server.client("a").await; // strangers' places come back
+        }
+        places.barrier().await.unwrap();
+        assert!(server.figure("server_turned_away_total") >= 3 * (round + 1));
+    }
+    still_serves(&server).await;
+}
+
+/// One call as any gRPC client could make it: `body` as it stands, `end` whether the stream ends.
+async fn raw(
+    server: &Server,
+    body: Vec<Bytes>,
+    end: bool,
+) -> hyper::Response<hyper::body::Incoming> {
+    let stream = hyper_util::rt::TokioIo::new(tls(server).await);
+    let made = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), stream);
+    let (mut sender, connection) = made.await.unwrap();
+    tokio::spawn(connection);
+    let frames = tokio_stream::iter(body.into_iter().map(Some).chain((!end).then_some(None)));
+    let request = hyper::Request::post(PATH)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("fogbank-tenant", "a")
+        .header("authorization", format!("Bearer {}", *server.credentials("a").token.digits()))
+        .body(Frames(Box::pin(frames)))
+        .unwrap();
+    sender.send_request(request).await.unwrap()
+}
+
+/// Frames of a body; after a `None`, silence.
+struct Frames(std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Option<Bytes>> + Send>>);
+
+impl hyper::body::Body for Frames {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+        use std::task::Poll;
+        match self.0.as_mut().poll_next(context) {
+            Poll::Ready(Some(Some(bytes))) => {
+                Poll::Ready(Some(Ok(hyper::body::Frame::data(bytes))))
+            }
+            Poll::Ready(Some(None)) => {
+                self.0 = Box::pin(tokio_stream::pending());
+                Poll::Pending
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// The status at the end of an answer.
+async fn status(answer: hyper::Response<hyper::body::Incoming>) -> Option<String> {
+    let text = |headers: &hyper::HeaderMap| {
+        headers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
+    };
+    if let Some(status) = text(answer.headers()) {
+        return Some(status);
+    }
+    let mut body = answer.into_body();
+    loop {
+        let frame = std::future::poll_fn(|context| {
+            hyper::body::Body::poll_frame(std::pin::Pin::new(&mut body), context)
+        });
+        match frame.await {
+            Some(Ok(frame)) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    return text(&trailers);
+                }
+            }
+            Some(Err(_)) | None => return None,
+        }
+    }
+}
+
+fn message(body: &[u8]) -> Bytes {
+    let mut framed = BytesMut::new();
+    framed.put_u8(0);
+    framed.put_u32(body.len() as u32);
+    framed.put_slice(body);
+    framed.freeze()
+}
+
+fn head(operation: u8, length: u64) -> Vec<u8> {
+    [&[operation][..], &length.to_le_bytes()].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_none_are_refused() {
+    let server = Server::start(Keeping::Memory).await;
+    let barrier = head(11, 0);
+    // The canary: the very same way, a request that is one.
+    assert_eq!(
+        status(raw(&server, vec![message(&barrier)], true).await).await.as_deref(),
+        Some("0")
+    );
+    let cases: Vec<(&str, Vec<Bytes>)> = vec![
+        ("nothing", vec![]),
+        ("an empty message", vec![message(&[])]),
+        ("no such operation", vec![message(&head(13, 0))]),
+        ("half a head", vec![message(&barrier[..5])]),
+        ("a message cut short", vec![message(&barrier).slice(..7)]),
+        ("more than was said", vec![message(&[&barrier[..], &[1]].concat())]),
+        ("a message more", vec![message(&barrier), message(&[1])]),
+        ("less than was said", vec![message(&head(11, 5))]),
+        ("far more than is taken", vec![message(&head(4, u64::MAX))]),
+        ("counts of more than is there", vec![message(&[head(2, 4), vec![255; 4]].concat())]),
+        ("a message beyond all bounds", vec![Bytes::from_static(&[0, 255, 255, 255, 255, 1])]),
+        ("a message said to be compressed", vec![Bytes::from_static(&[1, 0, 0, 0, 1, 1])]),
+        ("a chunk beyond all bounds", {
+            let shape = [&[1, 0][..], &[1; 4], &[255, 255], &[255; 4]].concat();
+            vec![message(&[head(0, 12), shape].concat())]
+        }),
+    ];
+    for (what, body) in cases {
+        let said = status(raw(&server, body, true).await).await;
+        assert!(said.as_deref().is_some_and(|status| status != "0"), "{what}: {said:?}");
+    }
+    still_serves(&server).await;
+}
+
+/// A tenant whose request does not come on is not waited for, and does not keep its room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_does_not_come_on_is_dropped() {
+    let clock = HandClock::default();
+    let tight = |settings: &mut fogbank_cloud::ServerSettings| {
+        settings.share.calls_max = 2;
+        settings.share.request_bytes_max = 1 << 20;
+    };
+    let server = Server::with(Keeping::Memory, 1 << 30, Arc::new(clock.clone()), tight).await;
+    for begun in [vec![], vec![message(&head(4, 1 << 20))]] {
+        let one = raw(&server, begun.clone(), false).await;
+        let two = raw(&server, begun.clone(), false).await;
+        let waiting = tokio::spawn(async move { (status(one).await, status(two).await) });
+        // They are let in at their own pace, so time moves until both are gone.
+        let gone = async {
+            while !waiting.is_finished() {
+                clock.advance(SECOND);
+                tokio::task::yield_now().await;
+            }
+            waiting.await.unwrap()
+        };
+        let (one, two) = gone.await;
+        assert_eq!((one.as_deref(), two.as_deref()), (Some("4"), Some("4")), "deadline exceeded");
+    }
+    assert!(clock.now() >= 20 * SECOND);
+    let store = server.client("a").await;
+    store.create_array(ArrayId(1), SHAPE).await.unwrap();
+    store.write_chunks((0..100).map(|chunk| write(chunk, 1)).collect()).await.unwrap();
+    still_serves(&server).await;
+}
+
+/// Who asks for much and takes nothing loses the connection; the server keeps little of it ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_not_taken_ends_the_connection() {
+    let clock = HandClock::default();
+    let server = Server::with(Keeping::Memory, 1 << 30, Arc::new(clock.clone()), |_| {}).await;
+    let store = server.client("a").await;
+    store.create_array(ArrayId(1), SHAPE).await.unwrap();
+    store.write_chunks((0..4096).map(|chunk| write(chunk, 0)).collect()).await.unwrap();
+    let mut body = BytesMut::new();
+    body.put_u32_le(8192);
+    for chunk in 0..8192 {
+        body.put_u16_le(1);
+        body.put_u32_le(chunk % 4096);
+        body.put_u64_le(0);
+    }
+    let asked = [head(3, body.len() as u64), body.to_vec()].concat();
+    let answer = raw(&server, vec![message(&asked)], true).await;
+    let before = server.figure("server_calls_refused_total");
+    while server.figure("server_calls_refused_total") == before {
+        clock.advance(SECOND);
+        tokio::task::yield_now().await;
+    }
+    assert!(server.figure("server_bytes_out_total") < 16 << 20, "of 128 MiB");
+    assert_eq!(status(answer).await, None, "the connection is gone");
+    still_serves(&server).await;
+}
