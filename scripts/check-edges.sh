@@ -22,6 +22,7 @@ allow() {
     done
 }
 
+allow allocator ""
 allow env ""
 allow store "env"
 allow objects "env store"
@@ -30,7 +31,7 @@ allow audit "env store"
 allow durable "env seal store"
 allow tls "env"
 allow pages "env"
-allow cloud "env store tls pages"
+allow cloud "allocator env store tls pages"
 allow peer "env seal store durable tls"
 allow oram "env seal store durable"
 allow txn "env seal store durable oram"

@@ -1,6 +1,5 @@
 //! The binary: parse, dispatch, exit.
 
-mod allocator;
 mod audit;
 mod bench;
 mod inspect;
@@ -17,7 +16,7 @@ use clap::Parser;
 use fogbank::args::{BenchCommand, Cli, Command};
 
 fn main() -> ExitCode {
-    allocator::share_arenas();
+    fogbank_allocator::share_arenas();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {
