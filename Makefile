@@ -23,7 +23,7 @@ check: setup ## format, lints, crate edges
 	$(CARGO) clippy -p fogbank-oram -p fogbank-sim --features fogbank-sim/canaries --all-targets --locked -- -D warnings
 	./scripts/check-edges.sh
 
-audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS" (too short: Error 3)
+audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS CRASHES" (too short: Error 3)
 	$(CARGO) run --release --locked -p fogbank-sim --features canaries --example long_audit -- $(ARGS)
 
 bench: setup ## the engine's figures on this machine

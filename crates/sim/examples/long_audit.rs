@@ -1,8 +1,10 @@
 //! The long audit, `make audit`: can any two workloads be told apart by what the cloud saw?
 //!
-//! `long_audit [ACCESSES [RUNS]]`: RUNS runs of each workload (18, at least 4), of ACCESSES each
-//! (320,000), in turn. The whole proxy plays them in virtual time; batches of 8 and eight of them an
-//! epoch, so that a million accesses are 111,000 windows. A third of the runs teaches.
+//! `long_audit [ACCESSES [RUNS [CRASHES]]]`: RUNS runs of each workload (22, at least 4), of ACCESSES
+//! each (265,000), in turn. The whole proxy plays them in virtual time; batches of 8 and eight of them an
+//! epoch, so that a million accesses are 111,000 windows. A third of the runs teaches. With CRASHES a run
+//! is that many lives that are cut short at some call, and recovered, and one more; runs of one number
+//! are cut at the same calls whatever their workload, for when a proxy dies is public.
 //!
 //! While one run is audited the next is played, and what was heard is deleted: on the disk are never
 //! more than three traces, of 85 MB each; memory takes 20 MB a run. Exit codes: 0 nothing was found and
@@ -16,20 +18,21 @@ use std::thread;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Auditing, Finding, Given, Options, Verdict};
-use fogbank_env::{Clock, SystemClock};
-use fogbank_sim::scene::{Cast, Scene, Shape, Workload, record};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_sim::scene::{Cast, Death, Fate, Scene, Shape, Workload, record_lives};
+use rand_core::Rng;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let numbers: Result<Vec<u32>, _> = std::env::args().skip(1).map(|n| n.parse()).collect();
     let Ok(numbers) = numbers else {
-        eprintln!("usage: long_audit [ACCESSES [RUNS]]");
+        eprintln!("usage: long_audit [ACCESSES [RUNS [CRASHES]]]");
         return ExitCode::from(64);
     };
-    let accesses = numbers.first().copied().unwrap_or(320_000);
-    let runs = numbers.get(1).copied().unwrap_or(18);
-    match play_and_audit(accesses, runs) {
+    let or = |at: usize, otherwise| numbers.get(at).copied().unwrap_or(otherwise);
+    let length = Length { accesses: or(0, 265_000), runs: or(1, 22), crashes: or(2, 0) };
+    match play_and_audit(length) {
         Ok(report) => tell(&report),
         Err(error) => {
             eprintln!("{error}");
@@ -38,29 +41,38 @@ fn main() -> ExitCode {
     }
 }
 
+/// How much is played.
+#[derive(Clone, Copy)]
+struct Length {
+    accesses: u32,
+    runs: u32,
+    crashes: u32,
+}
+
 /// A run that was played.
 struct Run {
     label: &'static str,
     subject: String,
-    trace: PathBuf,
+    traces: Vec<PathBuf>,
 }
 
-fn play_and_audit(accesses: u32, runs: u32) -> Result<Report, Error> {
+fn play_and_audit(length: Length) -> Result<Report, Error> {
     let folder = tempfile::tempdir()?;
-    let total = runs * Workload::ALL.len() as u32;
+    let total = length.runs * Workload::ALL.len() as u32;
     let mut auditing = Auditing::new(total, &Options::default());
     let clock = SystemClock::new();
     let began = clock.now();
     thread::scope(|scope| {
         let (played, ready) = sync_channel(0);
         let path = folder.path();
-        scope.spawn(move || play(accesses, runs, path, &played));
+        scope.spawn(move || play(length, path, &played));
         for (number, run) in (1..).zip(ready) {
-            let Run { label, subject, trace } = run?;
-            let bytes = trace.metadata()?.len();
-            let given = Given { label: label.into(), traces: vec![trace.clone()], history: None };
+            let Run { label, subject, traces } = run?;
+            let lengths = traces.iter().map(|trace| trace.metadata().map(|file| file.len()));
+            let bytes = lengths.sum::<Result<u64, _>>()?;
+            let given = Given { label: label.into(), traces: traces.clone(), history: None };
             auditing.hear(&given, &subject)?;
-            std::fs::remove_file(&trace)?;
+            traces.iter().try_for_each(std::fs::remove_file)?;
             let seconds = (clock.now() - began) / 1_000_000_000;
             let megabytes = bytes / 1_000_000;
             eprintln!("{number} of {total}: {subject}, {megabytes} MB, after {seconds} s");
@@ -74,13 +86,13 @@ fn play_and_audit(accesses: u32, runs: u32) -> Result<Report, Error> {
 }
 
 /// Plays the runs of all workloads in turn, each with a seed of its own.
-fn play(accesses: u32, runs: u32, folder: &Path, played: &SyncSender<Result<Run, Error>>) {
-    for number in 0..runs {
+fn play(length: Length, folder: &Path, played: &SyncSender<Result<Run, Error>>) {
+    for number in 0..length.runs {
         for (at, workload) in (0..).zip(Workload::ALL) {
-            let run = play_one(workload, u64::from(number) << 32 | at, accesses, folder);
-            let run = run.map(|trace| {
+            let run = play_one(workload, (number, at), length, folder);
+            let run = run.map(|traces| {
                 let subject = format!("{} {}", workload.name(), number + 1);
-                Run { label: workload.name(), subject, trace }
+                Run { label: workload.name(), subject, traces }
             });
             let failed = run.is_err();
             if played.send(run).is_err() || failed {
@@ -90,17 +102,43 @@ fn play(accesses: u32, runs: u32, folder: &Path, played: &SyncSender<Result<Run,
     }
 }
 
-fn play_one(workload: Workload, seed: u64, accesses: u32, folder: &Path) -> Result<PathBuf, Error> {
+fn play_one(
+    workload: Workload,
+    (number, at): (u32, u32),
+    length: Length,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, Error> {
     let shape = Shape { read_batches: 8, ..Shape::small() };
     let an_epoch = shape.read_batches * shape.batch.read_batch + shape.batch.write_batch;
-    let epochs = accesses.div_ceil(an_epoch as u32);
+    let epochs = length.accesses.div_ceil(an_epoch as u32).div_ceil(length.crashes + 1);
+    let seed = u64::from(number) << 32 | u64::from(at);
     let scene = Scene { shape, cast: Cast::Journalled, epochs, ..Scene::new(workload, seed) };
-    let trace = folder.join(format!("{seed:x}"));
-    match record(&scene, &trace)?.stopped {
-        None => Ok(trace),
+    let lives: Vec<(PathBuf, Option<Death>)> = deaths(number, length.crashes, epochs)
+        .enumerate()
+        .map(|(life, death)| (folder.join(format!("{seed:x}-{life:03}")), death))
+        .collect();
+    match record_lives(&scene, &lives)?.pop().and_then(|last| last.stopped) {
+        None => Ok(lives.into_iter().map(|(path, _)| path).collect()),
         Some(stopped) => Err(format!("the proxy of {} stopped: {stopped}", workload.name()).into()),
     }
 }
+
+/// When the lives of run `number` end: somewhere in their second half, in any way; the last one well.
+fn deaths(number: u32, crashes: u32, epochs: u32) -> impl Iterator<Item = Option<Death>> {
+    let mut random =
+        Randomness::repeatable(DEATHS_SEED).split(number.into()).stream(Purpose::Workload);
+    let calls = epochs * CALLS_AN_EPOCH;
+    let death = move |_| {
+        let call = u64::from(calls / 2) + random.next_u64() % u64::from(calls / 2 + 1);
+        let how = Fate::ALL[random.next_u64() as usize % Fate::ALL.len()];
+        Some(Death { call, how })
+    };
+    (0..crashes).map(death).chain([None])
+}
+
+/// Calls of an epoch, at the least: a record and a read for every batch.
+const CALLS_AN_EPOCH: u32 = 18;
+const DEATHS_SEED: u64 = 0x6465_6174_6873;
 
 /// Prints every comparison, whatever else did not pass, the bound that was reached and the verdict.
 fn tell(report: &Report) -> ExitCode {
