@@ -15,8 +15,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fogbank_durable::{FolderLock, Opening, Recovered, Register, Vault};
-use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_durable::{Opening, Recovered, Register, Vault};
+use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::TraceClock;

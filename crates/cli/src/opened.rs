@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::FolderLock;
-use fogbank_env::{Clock, Metrics};
+use fogbank_env::{Clock, FolderLock, Metrics};
 use fogbank_oram::{Scanned, Section};
 use fogbank_txn::{Closed, Keeping, Proxy};
 

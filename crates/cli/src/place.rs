@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank_cloud::CloudStore;
-use fogbank_durable::FolderLock;
-use fogbank_env::Clock;
+use fogbank_env::{Clock, FolderLock};
 use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
 use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_durable::{
-    FileRegister, FolderLock, MemoryRegister, QuorumRegister, Register, RegisterPeer, RegisterValue,
+    FileRegister, MemoryRegister, QuorumRegister, Register, RegisterPeer, RegisterValue,
 };
-use fogbank_env::{Clock, Purpose, Randomness};
+use fogbank_env::{Clock, FolderLock, Purpose, Randomness};
 use fogbank_peer::{PeerAddress, TlsPeer, parse_list};
 use fogbank_seal::{MasterKey, RegisterKey};
 use fogbank_tls::Pin;

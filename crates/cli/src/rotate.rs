@@ -1,18 +1,23 @@
 //! `fogbank rotate-key`: the same data in a new store under a new key, in one step.
 //!
-//! 1. The store is opened and its epochs end, as for a backup.
-//! 2. What a backup holds goes through a pipe, sealed by a key that exists only while this runs, to
-//!    what a restore does: a store with a key, an id, salts and cells of its own.
-//! 3. Both are closed. The old store stays until its owner deletes it: a rotation that is cut short
-//!    loses nothing.
+//! 1. A backup goes to a file on the trusted side that has lost its name already, sealed by a key that
+//!    exists only while this runs. The old store is closed.
+//! 2. Only then is the new store made and filled from it: with a key, an id, salts and cells of its own.
 //!
-//! What the cloud sees: a backup of the one and, beside it, a restore into the other. If both are in one
-//! cloud it sees that one took the place of the other.
+//! The old store stays until its owner deletes it: a rotation that is cut short loses nothing.
+//!
+//! Invariant: nothing is sent to the new store before the last message to the old one. Were the two
+//! filled and read side by side, the epochs of the one between the reads of the other would tell how many
+//! blocks lie in what was read.
+//!
+//! What the cloud sees: a backup of the one, then a restore into the other. If both are in one cloud it
+//! sees that one took the place of the other.
 
-use std::io::{BufReader, BufWriter, PipeReader, Write};
-use std::thread::JoinHandle;
+use std::fs::{File, OpenOptions as FileOptions};
+use std::io::{BufReader, BufWriter, Seek};
+use std::os::unix::fs::OpenOptionsExt;
 
-use fogbank::args::RotateKeyArgs;
+use fogbank::args::{RotateKeyArgs, StoreArgs};
 use fogbank::backup::{back_up, unread};
 use fogbank::{Error, OpenOptions, Place, Result};
 use fogbank_durable::BackupReader;
@@ -26,7 +31,7 @@ use crate::upkeep::{bar, existing, flags, open, randomness, show};
 ///
 /// # Errors
 /// [`Error::Usage`] if there is a store at the new place, [`Error::CheckFailed`] if the old one does not
-/// verify. By then a new store may have been begun; it is not opened later.
+/// verify. A new store that was not filled to its end is not opened later.
 pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let old = existing(&args.place)?;
     let registers = args.place.registers.registers.clone();
@@ -37,32 +42,52 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
                 .into(),
         ));
     }
-    let random = randomness()?;
-    let (seals, opens) = key_of_the_pipe(&random);
-    let (from, to) = std::io::pipe().map_err(|e| Error::CannotUse(format!("no pipe: {e}")))?;
-    let mut resting = open(&args.place).await?.rest().await?;
-    let restoring = restore_elsewhere(new.clone(), from, opens);
-    let bar = bar("rotating");
+    let (random, key) = (randomness()?, passing_key(&randomness()?));
+    let copy = copy_to(nameless(&old)?, &args.place, &key, &random).await?;
+    let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
+    let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
-    let copied = back_up(&mut resting, BufWriter::new(to), &seals, &random, &mut progress).await;
-    // The end of the pipe is the end of the backup: it goes before the other side is waited for.
-    let copied = copied.and_then(|mut pipe| {
-        pipe.flush().map_err(|e| Error::CannotUse(format!("the copy was cut short: {e}")))
-    });
-    let joined = tokio::task::spawn_blocking(|| restoring.join()).await;
+    let restored = OpenOptions::new(new.clone()).restore(backup, &mut progress).await;
     bar.finish_and_clear();
-    let restored = joined
-        .map_err(|e| Error::Bug(e.to_string()))?
-        .unwrap_or_else(|_| Err(Error::Bug("the restore has panicked".into())));
-    match (copied, restored) {
-        // A pipe breaks because the other side has given up, and that one knows why.
-        (Err(Error::CannotUse(_)), Err(why)) | (Ok(()), Err(why)) | (Err(why), _) => Err(why),
-        (Ok(()), Ok(())) => {
-            resting.close().await?;
-            tell(&old, &new);
-            Ok(())
-        }
-    }
+    restored?;
+    tell(&old, &new);
+    Ok(())
+}
+
+/// Writes a backup of the store to `file` and closes the store; the file, to be read.
+async fn copy_to(
+    file: File,
+    store: &StoreArgs,
+    key: &MasterKey,
+    random: &Randomness,
+) -> Result<File> {
+    let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
+    let mut resting = open(store).await?.rest().await?;
+    let bar = bar("reading the old store");
+    let mut progress = |done, of| show(&bar, done, of);
+    let written = back_up(&mut resting, BufWriter::new(file), key, random, &mut progress).await;
+    bar.finish_and_clear();
+    let mut file = written?.into_inner().map_err(|e| unwritten(e.into_error()))?;
+    resting.close().await?;
+    file.rewind().map_err(unwritten)?;
+    Ok(file)
+}
+
+/// A file beside the key of `place` that goes with the process, however that ends.
+fn nameless(place: &Place) -> Result<File> {
+    let path = place.trusted().join("rotating");
+    let fault = |e| Error::CannotUse(format!("{}: {e}", path.display()));
+    let mut options = FileOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(true).mode(0o600);
+    let file = file.open(&path).map_err(fault)?;
+    std::fs::remove_file(&path).map_err(fault)?;
+    Ok(file)
+}
+
+fn passing_key(random: &Randomness) -> MasterKey {
+    let mut bytes = [0; 32];
+    random.stream(Purpose::MasterKey).fill_bytes(&mut bytes);
+    MasterKey::from_bytes(&mut bytes)
 }
 
 fn tell(old: &Place, new: &Place) {
@@ -74,23 +99,4 @@ fn tell(old: &Place, new: &Place) {
         old.trusted().display(),
         old.store_url()
     );
-}
-
-fn key_of_the_pipe(random: &Randomness) -> (MasterKey, MasterKey) {
-    let mut bytes = [0; 32];
-    random.split(1).stream(Purpose::MasterKey).fill_bytes(&mut bytes);
-    let mut again = bytes;
-    (MasterKey::from_bytes(&mut bytes), MasterKey::from_bytes(&mut again))
-}
-
-/// Restores on a thread of its own, for it waits for the pipe.
-fn restore_elsewhere(place: Place, from: PipeReader, key: MasterKey) -> JoinHandle<Result<()>> {
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| Error::CannotUse(e.to_string()))?;
-        runtime.block_on(async {
-            let backup = BackupReader::open(BufReader::new(from), &key).map_err(unread)?;
-            OpenOptions::new(place).restore(backup, &mut |_, _| ()).await
-        })
-    })
 }

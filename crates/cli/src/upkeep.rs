@@ -1,5 +1,5 @@
 //! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
-//! `restore`.
+//! `restore`, `load`.
 
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};

@@ -162,7 +162,7 @@ async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
     let over = ["rotate-key", "--data", "data", "--to", "third", "--to-store", "file://data/cloud"];
     fails(folder, 64, &over);
     assert!(!folder.join("third/proxy/key").exists());
-    // A cloud that lies about the old store ends both sides.
+    // A cloud that lies about the old store ends the rotation.
     let cells =
         std::fs::OpenOptions::new().write(true).open(folder.join("data/cloud/arrays/00000/cells"));
     let cells = cells.unwrap();
@@ -170,6 +170,9 @@ async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
     (0..length / 4096).for_each(|page| cells.write_all_at(&noise, page * 4096).unwrap());
     let said = fails(folder, 1, &["rotate-key", "--data", "data", "--to", "fourth"]);
     assert!(said.contains("does not verify"), "{said}");
+    // It ended while the old store was read, and until that is done nothing is sent to the new one.
+    assert!(!folder.join("fourth").exists());
+    assert!(!folder.join("data/proxy/rotating").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

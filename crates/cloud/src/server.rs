@@ -13,17 +13,17 @@
 //!    the connections close.
 
 use std::convert::Infallible;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use fogbank_env::{Clock, Metrics, Nanos, by};
+use fogbank_env::{Clock, FolderLock, Metrics, Nanos, by};
 use fogbank_tls::{Pin, TlsFiles};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -118,7 +118,7 @@ pub struct CloudServer {
     address: SocketAddr,
     pin: Pin,
     tenants: usize,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl CloudServer {
@@ -200,19 +200,9 @@ impl CloudServer {
     }
 }
 
-fn lock(data: &Path) -> Result<File, ServerError> {
-    let path = data.join("lock");
-    let fault = |source| ServerError::File { path: path.clone(), source };
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
-    made.map_err(fault)?;
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(ServerError::InUse(data.to_owned())),
-        Err(std::fs::TryLockError::Error(source)) => Err(fault(source)),
-    }
+fn lock(data: &Path) -> Result<FolderLock, ServerError> {
+    let fault = |source| ServerError::File { path: data.to_owned(), source };
+    FolderLock::take(data).map_err(fault)?.ok_or_else(|| ServerError::InUse(data.to_owned()))
 }
 
 /// What all connections share.

@@ -1,5 +1,5 @@
-//! The outside world, passed in: time, randomness, compute, files that only their owner may read, and
-//! metrics typed by who may see them.
+//! The outside world, passed in: time, randomness, compute, files that only their owner may read,
+//! folders that one process has, and metrics typed by who may see them.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -8,6 +8,7 @@
 mod clock;
 mod compute;
 mod deadline;
+mod folder_lock;
 mod metrics;
 mod random;
 mod secret_file;
@@ -15,6 +16,7 @@ mod secret_file;
 pub use clock::{Clock, Nanos, SystemClock};
 pub use compute::compute;
 pub use deadline::by;
+pub use folder_lock::FolderLock;
 pub use metrics::{Gauge, Metrics, Visibility};
 pub use random::{Purpose, Randomness, Stream};
 pub use secret_file::{open_to_others, write_secret};

@@ -16,8 +16,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_durable::FolderLock;
-use fogbank_env::{Clock, Nanos, by, compute};
+use fogbank_env::{Clock, FolderLock, Nanos, by, compute};
 use fogbank_tls::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
