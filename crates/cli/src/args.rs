@@ -133,6 +133,14 @@ pub struct ShapeArgs {
     /// [new stores: 3].
     #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
     pub read_batches: Option<usize>,
+    /// Read batches under way at once [new stores: 1]. More keep a slow link busy: a batch leaves while
+    /// the one before is still on its way; a chain of dependent reads is that many times shorter.
+    #[arg(long, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
+    pub in_flight: Option<usize>,
+    /// Messages of 2 MiB under way at once, of a batch or of a commit [new stores: 6]. More fill a
+    /// longer or faster link and take as much more memory.
+    #[arg(long, value_name = "N", env = "FOGBANK_WINDOWS")]
+    pub windows: Option<usize>,
     /// Reads of a read batch [new stores: 16]. A command reads at most --read-batches times this.
     #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
     pub batch: Option<usize>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::{BucketShape, Geometry};
-use fogbank_oram::ring::RingSettings;
+use fogbank_oram::ring::{RingSettings, WINDOWS};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{ShapeArgs, Xor};
@@ -37,6 +37,12 @@ pub struct StoreConfig {
     pub value_size: usize,
     /// R.
     pub read_batches: usize,
+    /// Read batches under way at once.
+    #[serde(default = "one_in_flight")]
+    pub in_flight: usize,
+    /// Messages of a batch, or of a commit, under way at once.
+    #[serde(default = "usual_windows")]
+    pub windows: usize,
     /// Reads of a batch.
     pub batch: usize,
     /// Writes of an epoch.
@@ -66,6 +72,8 @@ impl ShapeArgs {
             capacity: self.capacity.or(file.capacity),
             value_size: self.value_size.or(file.value_size),
             read_batches: self.read_batches.or(file.read_batches),
+            in_flight: self.in_flight.or(file.in_flight),
+            windows: self.windows.or(file.windows),
             batch: self.batch.or(file.batch),
             write_batch: self.write_batch.or(file.write_batch),
             interval_ms: self.interval_ms.or(file.interval_ms),
@@ -115,6 +123,8 @@ impl StoreConfig {
             capacity: shape.capacity,
             value_size: shape.value_bytes,
             read_batches,
+            in_flight: args.in_flight.unwrap_or(one_in_flight()),
+            windows: args.windows.unwrap_or(WINDOWS),
             batch: shape.read_batch,
             write_batch: shape.write_batch,
             interval_ms: args.interval_ms.unwrap_or(INTERVAL_MS),
@@ -134,6 +144,8 @@ impl StoreConfig {
     fn check(&self) -> Result<()> {
         let positive = [
             ("--read-batches", self.read_batches, 1, 1_000),
+            ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
+            ("--windows", self.windows, 1, 64),
             ("--batch", self.batch, 1, 100_000),
             ("--write-batch", self.write_batch, 0, 100_000),
         ];
@@ -163,6 +175,8 @@ impl StoreConfig {
         compare("--capacity", self.capacity.into(), args.capacity.map(u64::from));
         compare("--value-size", self.value_size as u64, args.value_size.map(|v| v.as_u64()));
         compare("--read-batches", self.read_batches as u64, args.read_batches.map(|v| v as u64));
+        compare("--in-flight", self.in_flight as u64, args.in_flight.map(|v| v as u64));
+        compare("--windows", self.windows as u64, args.windows.map(|v| v as u64));
         compare("--batch", self.batch as u64, args.batch.map(|v| v as u64));
         compare("--write-batch", self.write_batch as u64, args.write_batch.map(|v| v as u64));
         compare("--interval-ms", self.interval_ms, args.interval_ms);
@@ -237,6 +251,7 @@ impl StoreConfig {
         settings.leaf_level = Some(self.leaf_level);
         settings.cache_bytes = self.cache;
         settings.xor = self.xor;
+        settings.windows = self.windows;
         // What a recovery needs: the log of every epoch, and the buckets of the epoch before.
         settings.log_epochs = true;
         settings.keep_superseded = true;
@@ -256,6 +271,7 @@ impl StoreConfig {
     pub fn proxy_settings(&self) -> fogbank_txn::Settings {
         fogbank_txn::Settings {
             read_batches: self.read_batches,
+            in_flight: self.in_flight,
             interval: Duration::from_millis(self.interval_ms),
             slack: fogbank_txn::Settings::slack_for(&self.ring_settings().shape),
             key_budget_bytes: self.key_budget,
@@ -281,6 +297,15 @@ impl StoreConfig {
         config.geometry()?;
         Ok(config)
     }
+}
+
+fn usual_windows() -> usize {
+    WINDOWS
+}
+
+/// What stores have that were created before there was a choice.
+fn one_in_flight() -> usize {
+    1
 }
 
 fn bucket_shape(args: &ShapeArgs, shape: &BatchShape, read_batches: usize) -> Result<BucketShape> {

@@ -19,6 +19,7 @@ impl StoreConfig {
             interval: proxy.interval,
             slack: proxy.slack,
             quantum: self.departure_quantum(),
+            in_flight: proxy.in_flight,
         };
         let (full, delta) = (self.full_pieces()?, self.delta_pieces()?);
         let vault = self.vault_settings()?.public(self.encode().len(), full, delta);

@@ -81,6 +81,8 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
         cell_bytes: 40,
         window_cells: 100,
         window_chunks: 10,
+        windows: 1,
+        in_flight: 1,
         epoch_buffer: true,
         prefetch: true,
         xor: false,

@@ -115,6 +115,26 @@ pub trait BatchEngine: Send {
     /// holds nothing. Every cell of the batch has arrived and verified before this returns.
     async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>>;
 
+    /// As [`BatchEngine::read_batch`], but returns when the batch is on its way: further ones may be
+    /// sent before it has arrived. Then nothing but [`BatchEngine::start_read`] and
+    /// [`BatchEngine::finish_read`] may be called until all have.
+    async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
+        let _ = addresses;
+        Err(Error::Caller("this engine reads one batch at a time".into()))
+    }
+
+    /// Waits until the next batch may be started: every message of those before has been sent, or is
+    /// about to be. Calling it first keeps the time of [`BatchEngine::start_read`] the caller's.
+    async fn ready_to_start(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The reply of the oldest batch that was started, when every cell of it has arrived and verified.
+    /// May be given up and called again. An error of any batch under way ends it.
+    async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
+        Err(Error::Caller("this engine reads one batch at a time".into()))
+    }
+
     /// The write batch of the epoch: at most `write_batch` distinct addresses, padded inside.
     /// `None` empties the address. Values are exactly `value_bytes` long.
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()>;

@@ -1,11 +1,12 @@
 //! A batched engine that keeps its blocks in memory, holds its caller to the contract, and can be
 //! broken on purpose.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Nanos};
 use fogbank_oram::{Address, BatchEngine, BatchShape, Error, Result, Section, Sections};
 use hashbrown::{HashMap, HashSet};
 
@@ -43,6 +44,9 @@ struct Block {
     before: Option<Bytes>,
 }
 
+/// After the time of how many calls a batch arrives that its caller does not wait for.
+const ARRIVES_AFTER_CALLS: Nanos = 40;
+
 /// The engine. Its calls take a fixed virtual time.
 pub struct MemoryEngine {
     shape: BatchShape,
@@ -53,13 +57,15 @@ pub struct MemoryEngine {
     chances: u64,
     blocks: HashMap<Address, Block>,
     calls: Arc<Mutex<Calls>>,
+    /// Read batches under way: when they arrive, and what they bring.
+    under_way: VecDeque<(Nanos, Vec<Option<Bytes>>)>,
 }
 
 impl MemoryEngine {
     /// An empty engine whose calls take `call_ns` nanoseconds.
     pub fn new(shape: BatchShape, clock: Arc<dyn Clock>, call_ns: u64, lie: Lie) -> Self {
-        let (blocks, calls) = (HashMap::new(), Arc::default());
-        Self { shape, clock, call_ns, lie, chances: 0, blocks, calls }
+        let (blocks, calls, under_way) = (HashMap::new(), Arc::default(), VecDeque::new());
+        Self { shape, clock, call_ns, lie, chances: 0, blocks, calls, under_way }
     }
 
     /// What its caller did so far; stays valid when the engine is given away.
@@ -124,6 +130,20 @@ impl BatchEngine for MemoryEngine {
         self.count(|calls| calls.open.0 += 1);
         self.take_time().await;
         Ok(addresses.iter().map(|address| self.read(*address)).collect())
+    }
+
+    async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
+        let values = self.read_batch(addresses).await?;
+        let arrives = self.clock.now() + ARRIVES_AFTER_CALLS * self.call_ns;
+        self.under_way.push_back((arrives, values));
+        Ok(())
+    }
+
+    async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
+        let arrives = self.under_way.front().map_or(0, |(arrives, _)| *arrives);
+        self.clock.sleep_until(arrives).await;
+        let oldest = self.under_way.pop_front();
+        oldest.map(|(_, values)| values).ok_or_else(|| Error::Caller("nothing is under way".into()))
     }
 
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {

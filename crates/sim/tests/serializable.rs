@@ -140,13 +140,24 @@ fn back_to_back_epochs_are_serializable() {
     survive("back to back", 10_000, &Setting { settings, knobs, ..setting() });
 }
 
+/// Later batches are frozen before the values of earlier ones have come.
+#[test]
+fn batches_in_flight_are_serializable() {
+    for in_flight in [2, 4] {
+        let settings = Settings { in_flight, read_batches: 8, ..setting().settings };
+        let knobs = Knobs { interactive: 50, ..Knobs::default() };
+        survive("in flight", 8_000, &Setting { settings, knobs, ..setting() });
+    }
+}
+
 /// The whole of it: transactions over the ring engine over a cloud in memory.
 #[test]
 fn transactions_over_the_ring_engine_are_serializable() {
     let shape = BatchShape { capacity: 3_000, read_batch: 40, write_batch: 80, ..SHAPE };
     let knobs = Knobs { transactions: 50, clients: 20, generation: 300, ..Knobs::default() };
-    let setting = Setting { shape, knobs, ..setting() };
     for seed in 1..=2 * number("FOGBANK_SIM_SCALE", 1) {
+        let settings = Settings { in_flight: seed as usize % 3, ..setting().settings };
+        let setting = Setting { shape, settings, knobs };
         let history = try_run(&setting, Cheat::Honest, seed, async |_| {
             let ring = RingSettings::new(shape, setting.settings.read_batches);
             let master = MasterKey::from_bytes(&mut [7; 32]);

@@ -8,14 +8,21 @@
 //! public as it is, always the same room for work. A call that missed its point, since its own task
 //! was busy with something else, aims at a later one.
 //!
+//! Calls leave in the order in which they were made, also those that leave at one point: whoever makes
+//! two at once (the windows of a batch) knows in which order the cloud has them.
+//!
 //! What the cloud sees: departures at multiples of the quantum. Work that outlasts its room moves a
 //! departure by one or more whole quanta, which it sees; so the quantum has to be generous.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use fogbank_env::{Clock, Nanos};
+use tokio::sync::Mutex;
 
 use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
@@ -27,32 +34,52 @@ pub struct Paced<S> {
     quantum: Nanos,
     /// When the last call that ended did so.
     ended: AtomicU64,
+    /// Held by the call that leaves next; the others queue in order.
+    turn: Mutex<()>,
 }
 
 impl<S: Store> Paced<S> {
     /// Lets calls leave at multiples of `quantum` on `clock`; at once if it is zero.
     pub fn new(inner: S, clock: Arc<dyn Clock>, quantum: Duration) -> Self {
         let quantum = quantum.as_nanos() as Nanos;
-        Self { inner, clock, quantum, ended: AtomicU64::new(0) }
+        Self { inner, clock, quantum, ended: AtomicU64::new(0), turn: Mutex::new(()) }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        if self.quantum > 0 {
-            let room_after_cause = self.ended.load(Ordering::Relaxed) + self.quantum / 2;
-            let mut ready = self.clock.now().max(room_after_cause);
-            for _ in 0..AIMS_MAX {
-                let point = ready.next_multiple_of(self.quantum);
-                self.clock.arrive_at(point).await;
-                // Whoever works beside this call in one task may have held it up.
-                ready = self.clock.now();
-                if ready <= point + self.quantum / 4 {
-                    break;
-                }
-            }
+        if self.quantum == 0 {
+            return call.perform(&self.inner).await;
         }
-        let reply = call.perform(&self.inner).await;
+        let room_after_cause = self.ended.load(Ordering::Relaxed) + self.quantum / 2;
+        let ready = self.clock.now().max(room_after_cause);
+        let mut leaving = pin!(call.perform(&self.inner));
+        let turn = self.turn.lock().await;
+        self.arrive(ready).await;
+        // It leaves with its first poll; only then is it the turn of the next.
+        let left = poll_fn(|cx| match leaving.as_mut().poll(cx) {
+            Poll::Ready(reply) => Poll::Ready(Some(reply)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let at_once = left.await;
+        drop(turn);
+        let reply = match at_once {
+            Some(reply) => reply,
+            None => leaving.await,
+        };
         self.ended.fetch_max(self.clock.now(), Ordering::Relaxed);
         reply
+    }
+
+    /// Sleeps until the first point from `ready` on that is met.
+    async fn arrive(&self, mut ready: Nanos) {
+        for _ in 0..AIMS_MAX {
+            let point = ready.next_multiple_of(self.quantum);
+            self.clock.arrive_at(point).await;
+            // Whoever works beside this call in one task may have held it up.
+            ready = self.clock.now();
+            if ready <= point + self.quantum / 4 {
+                break;
+            }
+        }
     }
 }
 

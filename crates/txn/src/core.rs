@@ -5,7 +5,8 @@
 //! 1. It opens as soon as the writes of the one before are collected. Programs and transactions
 //!    may begin; what they read of the store waits for a batch.
 //! 2. R times: a batch is frozen ([`Core::freeze`]), sent by the driver, and its values delivered
-//!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp.
+//!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp. Further
+//!    batches may be frozen before the values of one have come; they come in the same order.
 //! 3. It closes ([`Core::close_epoch`]): what is not settled is dropped, the last settled version
 //!    of every record becomes the write batch, the directory takes the new state.
 //! 4. Once the engine has committed ([`Core::committed`]), recycled addresses are free and every
@@ -16,6 +17,8 @@
 //!
 //! What the cloud sees depends on none of this: the driver makes R reads, one write and one commit
 //! whatever the core says.
+
+use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Purpose, Randomness};
@@ -73,7 +76,8 @@ pub(crate) struct Core {
     addresses: Addresses,
     settings: Settings,
     shape: BatchShape,
-    in_flight: Batch,
+    /// Batches that were frozen and not delivered, the oldest first.
+    under_way: VecDeque<Batch>,
 }
 
 /// What a closed epoch leaves to be made durable and answered.
@@ -119,7 +123,7 @@ impl Core {
             addresses,
             settings,
             shape,
-            in_flight: Batch::default(),
+            under_way: VecDeque::new(),
         };
         core.open_epoch();
         core
@@ -136,14 +140,14 @@ impl Core {
         let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
         self.batches_frozen += 1;
         let addresses = std::mem::take(&mut batch.addresses);
-        self.in_flight = batch;
+        self.under_way.push_back(batch);
         addresses
     }
 
-    /// Takes the values of the frozen batch. Programs that waited become ready.
+    /// Takes the values of the oldest batch under way. Programs that waited become ready.
     pub(crate) fn deliver(&mut self, values: Vec<Option<Bytes>>) -> Result<()> {
         let mut values = values.into_iter();
-        for id in std::mem::take(&mut self.in_flight).rows {
+        for id in self.under_way.pop_front().unwrap_or_default().rows {
             let row = self.mvtso.rows.get_mut(id);
             let Some(base) = &row.base else { continue };
             let blocks: Option<Vec<Bytes>> = values.by_ref().take(base.blocks.len()).collect();
@@ -193,7 +197,7 @@ impl Core {
         }
         let programs = self.schedule.take_all();
         self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
-        self.in_flight = Batch::default();
+        self.under_way.clear();
         self.open_epoch();
         self.stopped = Some(error);
     }
@@ -240,8 +244,8 @@ impl Core {
         if eldest.claims < rounds || entry.stage != Stage::Waiting || entry.missing == 0 {
             return;
         }
-        let what = "rounds of dependent reads";
-        let error = Error::TooLarge { what, needed: rounds + 1, limit: rounds };
+        let (what, limit) = ("rounds of dependent reads", self.limits.rounds_max);
+        let error = Error::TooLarge { what, needed: limit + 1, limit };
         self.refuse(eldest.program, error);
     }
 
@@ -364,7 +368,7 @@ pub(crate) fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
         blocks_read_max,
         records_read_max: blocks_read_max,
         records_written_max: shape.write_batch,
-        rounds_max: settings.read_batches,
+        rounds_max: settings.read_batches.div_ceil(settings.in_flight.max(1)),
         block_bytes: shape.value_bytes,
         value_bytes_max: value_bytes_max.min(settings.value_bytes_max),
         key_bytes_max: key_bytes_max(settings, shape),

@@ -1,7 +1,8 @@
 //! The beat of the epochs: the only place that talks to the engine.
 //!
 //! 1. R times: at a point of the grid, freeze a batch; `slack` later, send it; when everything has
-//!    arrived, hand the values to the core and beat.
+//!    arrived, hand the values to the core and beat. If several batches may be under way, the next
+//!    one takes the first point after the record of this one is durable and there is room.
 //! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit: the
 //!    engine's images, the delta or the full checkpoint that is due, the commit record.
 //! 3. Answer the epoch, all in one sweep, delete what it superseded, and begin again.
@@ -13,6 +14,7 @@
 //! Back to back (interval zero, for benchmarks) there is no grid: a call follows the one before as
 //! soon as the programs that waited for it have run and transactions have had a moment to go on.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -39,6 +41,9 @@ pub(crate) struct Driver {
     vault: Option<Keeping>,
     grid: Grid,
     read_batches: usize,
+    in_flight: usize,
+    /// How many values each batch under way will bring.
+    under_way: VecDeque<usize>,
     key_budget: usize,
     figures: Figures,
 }
@@ -84,8 +89,17 @@ impl Driver {
             aborts: secret("transactions_aborted"),
             slack_overruns: secret("slack_overruns"),
         };
-        let (read_batches, key_budget) = (settings.read_batches, settings.key_budget_bytes);
-        Self { shared, engine, vault, grid, read_batches, key_budget, figures }
+        Self {
+            shared,
+            engine,
+            vault,
+            grid,
+            read_batches: settings.read_batches,
+            in_flight: settings.in_flight,
+            under_way: VecDeque::new(),
+            key_budget: settings.key_budget_bytes,
+            figures,
+        }
     }
 
     /// Runs epochs until closed; hands the engine back, between two epochs.
@@ -113,7 +127,11 @@ impl Driver {
         for _ in 0..self.read_batches {
             self.read().await?;
         }
-        let point = self.wait_for_point().await;
+        while !self.under_way.is_empty() {
+            self.deliver().await?;
+        }
+        let point = self.next_point().await;
+        self.deliver_until(point.freeze).await?;
         self.sweep_until(point.send).await;
         let (closing, last) = self.shared.with(|core| {
             self.figures.aborts.add(core.mvtso.aborts);
@@ -126,13 +144,63 @@ impl Driver {
     }
 
     async fn read(&mut self) -> Result<()> {
-        let point = self.wait_for_point().await;
+        while self.under_way.len() >= self.in_flight {
+            self.deliver().await?;
+        }
+        let ready = self.engine.ready_to_start().await;
+        blamed(self.vault.as_ref(), ready).await?;
+        let point = self.next_point().await;
+        self.deliver_until(point.freeze).await?;
         let addresses = self.shared.with(|core| core.freeze());
         self.figures.reads.add(addresses.len() as u64);
-        self.wait_to_send(point).await;
-        let read = self.engine.read_batch(&addresses).await;
+        let send = self.moment_to_send(point);
+        self.deliver_until(send).await?;
+        if self.in_flight == 1 {
+            let read = self.engine.read_batch(&addresses).await;
+            return self.take_in(read, addresses.len()).await;
+        }
+        let sent = self.engine.start_read(&addresses).await;
+        blamed(self.vault.as_ref(), sent).await?;
+        self.under_way.push_back(addresses.len());
+        Ok(())
+    }
+
+    /// Waits for the oldest batch under way and hands its values over.
+    async fn deliver(&mut self) -> Result<()> {
+        let read = self.engine.finish_read().await;
+        let asked = self.under_way.pop_front().unwrap_or_default();
+        self.take_in(read, asked).await
+    }
+
+    /// Sleeps, and hands over whatever arrives meanwhile.
+    async fn deliver_until(&mut self, deadline: Nanos) -> Result<()> {
+        let clock = self.shared.clock.clone();
+        loop {
+            let read = match self.under_way.is_empty() {
+                true => {
+                    clock.sleep_until(deadline).await;
+                    return Ok(());
+                }
+                false => tokio::select! { biased;
+                    read = self.engine.finish_read() => read,
+                    () = clock.sleep_until(deadline) => return Ok(()),
+                },
+            };
+            let asked = self.under_way.pop_front().unwrap_or_default();
+            self.take_in(read, asked).await?;
+        }
+    }
+
+    async fn take_in(
+        &mut self,
+        read: fogbank_oram::Result<Vec<Option<Bytes>>>,
+        asked: usize,
+    ) -> Result<()> {
         let values = blamed(self.vault.as_ref(), read).await?;
-        self.check_count(&addresses, &values)?;
+        if values.len() != asked {
+            let reason = "the engine returned another number of values than asked for";
+            return Err(Error::Stopped(reason.into()));
+        }
         self.shared.with(|core| core.deliver(values))?;
         self.shared.beat();
         Ok(())
@@ -140,7 +208,8 @@ impl Driver {
 
     async fn write(&mut self, closing: Closing, point: Point) -> Result<()> {
         self.figures.writes.add(closing.writes.len() as u64);
-        self.wait_to_send(point).await;
+        let send = self.moment_to_send(point);
+        self.deliver_until(send).await?;
         let made = self.commit(closing.writes, closing.delta).await;
         let outcome = blamed(self.vault.as_ref(), made).await;
         if outcome.is_ok() {
@@ -191,28 +260,25 @@ impl Driver {
         tokio::try_join!(biased; self.engine.collect(), vault.collect()).map(drop)
     }
 
-    /// Sleeps until the next point of the grid.
-    async fn wait_for_point(&mut self) -> Point {
+    /// The next point of the grid, which is still to come.
+    async fn next_point(&mut self) -> Point {
         if self.grid.is_back_to_back() {
             self.pause_for_a_moment().await;
         }
-        let clock = self.shared.clock.clone();
-        let point = self.grid.point(clock.now());
+        let point = self.grid.point(self.shared.clock.now());
         self.figures.points_skipped.set(self.grid.skipped());
-        clock.sleep_until(point.freeze).await;
         point
     }
 
-    /// Sleeps until the moment to send. If the work before it took longer than the slack, the send
-    /// moves to that of a later point: it never leaves at a time that tells how long the work took.
-    async fn wait_to_send(&mut self, point: Point) {
-        let clock = self.shared.clock.clone();
-        let mut send = point.send;
-        if !self.grid.is_back_to_back() && clock.now() > send {
-            self.figures.slack_overruns.add(1);
-            send = self.grid.point(clock.now()).send;
+    /// When to send. If the work before it took longer than the slack, the send moves to that of a
+    /// later point: it never leaves at a time that tells how long the work took.
+    fn moment_to_send(&mut self, point: Point) -> Nanos {
+        let now = self.shared.clock.now();
+        if self.grid.is_back_to_back() || now <= point.send {
+            return point.send;
         }
-        clock.sleep_until(send).await;
+        self.figures.slack_overruns.add(1);
+        self.grid.point(now).send
     }
 
     /// Runs what is ready before the epoch closes, with a quarter of the slack to spare.
@@ -239,13 +305,6 @@ impl Driver {
                 return;
             }
         }
-    }
-
-    fn check_count(&self, addresses: &[Address], values: &[Option<Bytes>]) -> Result<()> {
-        if values.len() == addresses.len() {
-            return Ok(());
-        }
-        Err(Error::Stopped("the engine returned another number of values than asked for".into()))
     }
 }
 

@@ -95,7 +95,9 @@ impl Proxy {
     ) -> Self {
         let shape = engine.shape();
         let Components { clock, random, metrics } = components;
-        let settings = Settings { read_batches: settings.read_batches.max(1), ..settings };
+        let read_batches = settings.read_batches.max(1);
+        let in_flight = settings.in_flight.clamp(1, read_batches);
+        let settings = Settings { read_batches, in_flight, ..settings };
         let core = Core::new(settings.clone(), shape, directory, &random);
         let limits = core.limits;
         let shared = Shared::new(core, clock);

@@ -11,6 +11,9 @@ use fogbank_oram::BatchShape;
 pub struct Settings {
     /// R: read batches of every epoch.
     pub read_batches: usize,
+    /// Read batches that are under way at once: 1 waits for each. More let a batch leave before the one
+    /// before has arrived, so what was read in one can be built on only so many batches later.
+    pub in_flight: usize,
     /// Distance of the points of the time grid. Zero: back to back, for benchmarks.
     pub interval: Duration,
     /// From a point of the grid to the moment something is sent: hides the work before the send,
@@ -41,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             read_batches: 4,
+            in_flight: 1,
             interval: Duration::from_millis(50),
             slack: Duration::from_millis(2),
             key_budget_bytes: 64,

@@ -15,6 +15,7 @@ use fogbank_store::trace::Request;
 
 use super::epochs::{Commit, Epochs};
 use super::fault::{Step, fault};
+use super::pace::Cause;
 use crate::Observer;
 
 /// What a vault adds to the state of an epoch.
@@ -29,8 +30,10 @@ pub(super) struct Again {
     last: Option<usize>,
     /// Whether the epoch is that of a proxy before.
     pub recovers: bool,
-    /// Whether the record of a batch is durable that was not begun yet.
-    pub recorded: bool,
+    /// Since when the record of a batch is durable that was not begun yet.
+    recorded: Option<Nanos>,
+    /// That of the batch that is beginning.
+    durable_at: Option<Nanos>,
     /// The write-backs of committed epochs.
     tick: u64,
     /// Versions that nothing refers to and that may be there.
@@ -46,6 +49,8 @@ struct Message {
     prints: Vec<u64>,
     /// Whether it left together with the one before.
     sibling: bool,
+    /// The batch it is of.
+    batch: u64,
 }
 
 impl Again {
@@ -67,8 +72,9 @@ impl Again {
     }
 
     /// Remembers a message that was seen for the first time.
-    pub fn note(&mut self, request: &Request, prints: &[u64], sibling: bool) {
-        let message = Message { request: request.clone(), prints: prints.to_vec(), sibling };
+    pub fn note(&mut self, request: &Request, prints: &[u64], sibling: bool, batch: u64) {
+        let (request, prints) = (request.clone(), prints.to_vec());
+        let message = Message { request, prints, sibling, batch };
         if std::mem::take(&mut self.overtakes) {
             self.messages[self.repeated].sibling = true;
             self.messages.insert(self.repeated, message);
@@ -77,6 +83,26 @@ impl Again {
         }
         self.messages.push(message);
         self.repeated = self.messages.len();
+    }
+
+    /// The record of a batch is durable.
+    pub fn record_ended(&mut self, at: Nanos) {
+        self.recorded = Some(at);
+    }
+
+    /// Whether the reads that come next are of a batch that has not begun.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// Since when the record of the batch that is beginning is durable.
+    pub fn durable_at(&self) -> Option<Nanos> {
+        self.durable_at
+    }
+
+    /// The batch of the message that has to be repeated next.
+    pub fn batch(&self) -> Option<u64> {
+        self.next().map(|next| next.batch)
     }
 
     /// The fingerprints of the message that was just repeated, if one was.
@@ -106,9 +132,11 @@ impl Epochs {
         if next.request != *request {
             return fault("replay-exact", words(&next.request), words(request));
         }
+        let batch = next.batch;
         if !sibling {
-            self.pace.further(at)?;
-            self.first_at = at;
+            let window = matches!(request, Request::ReadCells { .. });
+            self.lanes.turn_to(batch);
+            self.place_window(self.pace.ready(), at, window)?;
         } else if at != self.first_at && self.pace.tells_batches() {
             return fault("on-grid", format!("{} ns", self.first_at), format!("{at} ns"));
         }
@@ -152,28 +180,60 @@ impl Epochs {
         if self.batch > self.config.read_batches {
             return fault("batches-per-epoch", "the commit", "a journal record");
         }
-        let cause =
-            if self.again.recovers { self.pace.further(at)? } else { self.pace.first(at)? };
+        let reads = 0 < self.batch && self.batch < self.config.read_batches;
+        let cause = if self.again.recovers {
+            self.pace.further(at)?
+        } else if reads && self.config.in_flight > 1 {
+            self.pace.first_after(self.lanes.room_at(), at)?
+        } else {
+            self.pace.first(at)?
+        };
         self.departed(at, cause, out)
     }
 
     /// A read of the batch that was recorded last.
-    pub fn place_recorded(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
+    pub fn place_recorded(&mut self, at: Nanos, window: bool, out: &mut dyn Observer) -> Step {
         let seen = self.xor.seen_cells || self.xor.seen_paths;
         if !self.open || (self.config.xor && seen && !self.window_full) {
             return fault("journal-before-read", "the record of a batch", "a read");
         }
-        let cause = self.pace.further(at)?;
-        if self.windows == 0 {
-            self.first_at = at;
-        }
+        self.lanes.turn_to_last();
+        let ready = if self.again.recovers { self.pace.ready() } else { self.lanes.recorded() };
+        let cause = self.place_window(ready, at, window)?;
         self.departed(at, cause, out)
+    }
+
+    /// A message of the batch at hand, whose first one could leave at `ready`.
+    fn place_window(&mut self, ready: Nanos, at: Nanos, window: bool) -> Step<Cause> {
+        if let Some(cause) = self.lanes.window(&self.pace, at)? {
+            return Ok(cause);
+        }
+        let cause = self.pace.after(ready, at)?;
+        self.lanes.first(at, cause, window);
+        self.first_at = at;
+        Ok(cause)
+    }
+
+    /// Whether reads may leave while others are under way.
+    pub fn may_read(&self) -> bool {
+        match self.again.batch() {
+            Some(batch) => self.lanes.reading() == batch && self.lanes.may_read(batch),
+            None => self.again.is_recorded() || self.lanes.may_go_on(),
+        }
+    }
+
+    /// Whether the record of a batch may leave while reads are under way.
+    pub fn may_record(&self) -> bool {
+        let reads = self.begun() + u32::from(self.again.is_recorded());
+        reads < self.config.read_batches && !self.again.recovers && self.lanes.may_record()
     }
 
     /// The batch whose record is durable begins.
     pub fn begin_recorded(&mut self, out: &mut dyn Observer) {
-        if std::mem::take(&mut self.again.recorded) {
+        if let Some(at) = self.again.recorded.take() {
+            self.again.durable_at = Some(at);
             self.open_batch(out);
+            self.again.durable_at = None;
         }
     }
 
@@ -221,7 +281,8 @@ impl Epochs {
     /// The journal was read: it has so many batches.
     pub fn recover(&mut self, batches: u32) {
         self.again.recovers = batches > 0;
-        self.again.recorded = batches > self.begun();
+        self.again.recorded = (batches > self.begun()).then(|| self.pace.ready());
+        self.lanes.restart();
     }
 
     /// The open epoch is committed.
@@ -230,7 +291,7 @@ impl Epochs {
         (self.open, self.window_full) = (false, false);
         self.again.tick = self.tick;
         self.again.messages.clear();
-        (self.again.repeated, self.again.recorded) = (0, false);
+        (self.again.repeated, self.again.recorded) = (0, None);
     }
 
     /// The store is claimed.

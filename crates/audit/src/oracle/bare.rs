@@ -7,7 +7,7 @@ use fogbank_store::trace::Request;
 
 use super::Oracle;
 use super::fault::{Step, fault};
-use super::replies::{Expected, Reply, Waiting};
+use super::replies::{Expected, Reply};
 use crate::Observer;
 
 /// Requests.
@@ -73,13 +73,10 @@ impl Oracle {
 /// Replies.
 impl Oracle {
     /// The end of a request of a bare engine.
-    pub(super) fn done_bare(&mut self, waiting: &Waiting, reply: Reply) {
+    pub(super) fn done_bare(&mut self, reply: Reply) {
         match reply {
             Reply::Failed | Reply::Abandoned => self.failed(),
-            Reply::Lie => {
-                let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
-                self.lied(window);
-            }
+            Reply::Lie => self.lied(),
             _ if !self.made => {
                 self.made = true;
                 self.summary.openings = 1;

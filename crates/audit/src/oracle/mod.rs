@@ -84,7 +84,7 @@ use fogbank_store::trace::{
 use self::buckets::Shape;
 use self::chain::Chain;
 use self::config::check;
-use self::epochs::Epochs;
+use self::epochs::{Epochs, Lane};
 use self::fault::{Fault, Step, fault};
 use self::pace::Pace;
 use self::replies::Waiting;
@@ -105,6 +105,8 @@ pub struct Oracle {
     waiting: Vec<Waiting>,
     spare: Vec<Vec<u64>>,
     silence: Silence,
+    /// When the last message ended that is not one of several under way.
+    ended_at: Nanos,
     /// When the first of the deletions after a commit left.
     collects_at: Option<Nanos>,
     events: u64,
@@ -143,6 +145,7 @@ impl Oracle {
             waiting: Vec::new(),
             spare: Vec::new(),
             silence: Silence::No,
+            ended_at: 0,
             collects_at: None,
             events: 0,
             summary: Summary::default(),
@@ -166,7 +169,7 @@ impl Oracle {
             Event::Sent(sent) => self.sent(sent, out),
             Event::Done(done) => self.done(done),
             Event::Mark(mark) if mark.label == LIE => {
-                self.lied(false);
+                self.lied();
                 Ok(())
             }
             Event::Mark(_) | Event::ClientRequest(_) | Event::ClientReply(_) => Ok(()),
@@ -191,6 +194,7 @@ impl Oracle {
             chain.stop();
         }
         self.epochs.pace.restart();
+        self.epochs.lanes.restart();
         self.silence = Silence::No;
     }
 
@@ -231,7 +235,11 @@ impl Oracle {
             Request::BlobPut { name, .. } => Some(name.clone()),
             _ => None,
         };
-        self.waiting.push(Waiting { id: sent.id, expected, prints, put });
+        let lane = self.lane(&sent.request);
+        if let Some(lane) = lane {
+            self.epochs.lanes.sent(lane);
+        }
+        self.waiting.push(Waiting { id: sent.id, expected, prints, lane, put });
         Ok(())
     }
 
@@ -264,11 +272,41 @@ impl Oracle {
         if self.silence != Silence::No && !sibling {
             self.hold_silence(request)?;
         }
-        if !self.waiting.is_empty() && !sibling && !self.is_second_deletion(request) {
+        if !self.waiting.is_empty() && !sibling && !self.may_leave_beside(request) {
             let seen = format!("{:?}", request.operation());
             fault("waits-for-all", "the end of the request before", seen)?;
         }
         Ok(sibling)
+    }
+
+    /// Whether a request may leave while those that wait are under way.
+    fn may_leave_beside(&self, request: &Request) -> bool {
+        let reads = |lane| matches!(lane, Some(Lane::Window(_) | Lane::Paths(_)));
+        match request {
+            Request::ReadCells { .. } | Request::ReadXor { .. } => {
+                self.waiting.iter().all(|waiting| reads(waiting.lane)) && self.epochs.may_read()
+            }
+            Request::WriteChunks { .. } => {
+                let images = |waiting: &Waiting| waiting.lane == Some(Lane::Images);
+                self.waiting.iter().all(images) && self.epochs.lanes.may_write()
+            }
+            Request::BlobPut { .. } if self.is_record(request) => {
+                self.waiting.iter().all(|waiting| reads(waiting.lane)) && self.epochs.may_record()
+            }
+            Request::BlobGet { .. } | Request::Barrier if self.looks_for_a_put(request) => {
+                self.waiting.iter().all(|waiting| reads(waiting.lane))
+            }
+            _ => self.is_second_deletion(request),
+        }
+    }
+
+    fn lane(&self, request: &Request) -> Option<Lane> {
+        match request {
+            Request::ReadCells { .. } => Some(Lane::Window(self.epochs.lanes.reading())),
+            Request::ReadXor { .. } => Some(Lane::Paths(self.epochs.lanes.reading())),
+            Request::WriteChunks { .. } => Some(Lane::Images),
+            _ => None,
+        }
     }
 
     /// Holds the making of an array against the tree.
@@ -296,7 +334,8 @@ impl Oracle {
         }
         self.remember(reads, prints);
         if self.chain.is_some() {
-            self.epochs.again.note(request, prints, sibling);
+            let batch = self.epochs.lanes.reading();
+            self.epochs.again.note(request, prints, sibling, batch);
         }
     }
 
@@ -319,9 +358,13 @@ impl Oracle {
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at);
+        match waiting.lane {
+            Some(lane) => self.epochs.lanes.ended(lane, done.at),
+            None => self.ended_at = done.at,
+        }
         match self.chain {
             Some(_) => self.done_vault(&waiting, done, reply)?,
-            None => self.done_bare(&waiting, reply),
+            None => self.done_bare(reply),
         }
         self.spare.push(waiting.prints);
         Ok(())

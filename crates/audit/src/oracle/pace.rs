@@ -3,12 +3,15 @@
 //! - A batch takes the first point `k * interval` that is later than the one taken before and not
 //!   past when the batch before was complete; it is sent `slack` after that.
 //! - Whatever the engine sends leaves at the next multiple of the quantum, and not before half a
-//!   quantum has gone since the last end of a message.
+//!   quantum has gone since the last end of a message when it was made. With several under way, one
+//!   may end while another waits for its point.
 //!
 //! In virtual time a departure is its point, and the points tell which batch a message is of. By a
 //! real clock it may be late, never early, and a message may be of a later batch than it looks; so
 //! there a batch is only known to take a point of its own, counted from the start of its epoch, and
 //! one that is not past when the message before it ended.
+
+use std::collections::VecDeque;
 
 use fogbank_env::Nanos;
 use fogbank_store::trace::{RingConfig, TraceClock};
@@ -26,8 +29,8 @@ pub(super) struct Pace {
     next: u64,
     /// When the last message, or a batch that showed nothing, was complete.
     ready: Nanos,
-    /// When the last message ended.
-    ended: Nanos,
+    /// When the last messages ended, in order.
+    ends: VecDeque<Nanos>,
     /// How many points in a row were taken since one had to be skipped.
     since_skip: u32,
 }
@@ -58,14 +61,15 @@ impl Pace {
             quantum: config.quantum_ns,
             next: 0,
             ready: 0,
-            ended: 0,
+            ends: VecDeque::new(),
             since_skip: u32::MAX,
         }
     }
 
     /// A new proxy, nothing of which was seen yet.
     pub fn restart(&mut self) {
-        (self.next, self.ready, self.ended) = (0, 0, 0);
+        (self.next, self.ready) = (0, 0);
+        self.ends.clear();
         self.since_skip = u32::MAX;
     }
 
@@ -84,23 +88,49 @@ impl Pace {
     /// A message ended.
     pub fn ended(&mut self, at: Nanos) {
         self.ready = at;
-        self.ended = self.ended.max(at);
+        self.ends.push_back(at);
+        if self.ends.len() > ENDS_KEPT {
+            self.ends.pop_front();
+        }
+    }
+
+    /// When the last message ended, or a batch that showed nothing was complete.
+    pub fn ready(&self) -> Nanos {
+        self.ready
     }
 
     fn point(&self) -> Point {
+        self.point_after(self.ready)
+    }
+
+    fn point_after(&self, ready: Nanos) -> Point {
         if self.interval == 0 {
-            return Point { index: 0, skipped: false, send: self.ready };
+            return Point { index: 0, skipped: false, send: ready };
         }
-        let reached = self.ready.div_ceil(self.interval);
+        let reached = ready.div_ceil(self.interval);
         let index = self.next.max(reached);
         Point { index, skipped: reached > self.next, send: self.send(index) }
     }
 
+    /// When a message leaves that was made at `ready`.
     fn departure(&self, ready: Nanos) -> Nanos {
+        self.departure_past(ready, self.last_end(|end| end <= ready))
+    }
+
+    /// The same, but for messages that ended in that moment: the proxy may not have known.
+    fn departure_unaware(&self, ready: Nanos) -> Nanos {
+        self.departure_past(ready, self.last_end(|end| end < ready))
+    }
+
+    fn departure_past(&self, ready: Nanos, ended: Nanos) -> Nanos {
         match self.quantum {
             0 => ready,
-            quantum => ready.max(self.ended + quantum / 2).next_multiple_of(quantum),
+            quantum => ready.max(ended + quantum / 2).next_multiple_of(quantum),
         }
+    }
+
+    fn last_end(&self, is: impl Fn(Nanos) -> bool) -> Nanos {
+        self.ends.iter().rev().copied().find(|end| is(*end)).unwrap_or(0)
     }
 
     /// When the first message of the batch that comes after `silent` ones leaves.
@@ -141,8 +171,16 @@ impl Pace {
 
     /// The first message of a batch leaves at `at`. Returns its cause.
     pub fn first(&mut self, at: Nanos) -> Step<Cause> {
-        let point = self.point();
-        let expected = self.departure(point.send);
+        self.first_after(self.ready, at)
+    }
+
+    /// The same, of a batch for which there was room at `ready`, while others were under way.
+    pub fn first_after(&mut self, ready: Nanos, at: Nanos) -> Step<Cause> {
+        let point = self.point_after(ready);
+        let expected = match self.departure_unaware(point.send) {
+            unaware if unaware == at => at,
+            _ => self.departure(point.send),
+        };
         let caught_up = point.skipped || self.since_skip < CATCHING_UP;
         if self.interval == 0 {
             return self.loose(at, expected);
@@ -155,6 +193,11 @@ impl Pace {
     /// A further message of the same batch, or one whose time follows from the end before it.
     pub fn further(&mut self, at: Nanos) -> Step<Cause> {
         self.hold(at, self.departure(self.ready), self.since_skip < CATCHING_UP)
+    }
+
+    /// A message that was made at `ready`, while others were under way.
+    pub fn after(&self, ready: Nanos, at: Nanos) -> Step<Cause> {
+        self.hold(at, self.departure(ready), self.since_skip < CATCHING_UP)
     }
 
     /// A message that leaves together with one that left at `first`.
@@ -205,6 +248,8 @@ impl Pace {
     }
 }
 
+/// How many ends are remembered: more than there are messages under way at once.
+const ENDS_KEPT: usize = 1024;
 /// For how many points after a skipped one an early message is one that catches up.
 const CATCHING_UP: u32 = 2;
 
@@ -221,7 +266,7 @@ mod tests {
             quantum: 100,
             next: 0,
             ready: 0,
-            ended: 0,
+            ends: VecDeque::new(),
             since_skip: u32::MAX,
         };
         assert_eq!(pace.cause(1_007, 1_000), Cause { at: 1_000, missed: 0 });

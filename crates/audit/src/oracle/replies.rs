@@ -7,6 +7,7 @@
 use fogbank_store::trace::{ChunkSeen, Outcome};
 
 use super::blob::Kept;
+use super::epochs::Lane;
 use super::fault::{Step, fault};
 
 /// What kind of reply a request has.
@@ -37,6 +38,8 @@ pub(super) struct Waiting {
     pub expected: Expected,
     /// Fingerprints of the cells of the reply, 0 where they are not known.
     pub prints: Vec<u64>,
+    /// What it is a part of that may be under way in several messages.
+    pub lane: Option<Lane>,
     /// The blob that it puts, where a failure may be looked into.
     pub put: Option<String>,
 }

@@ -9,21 +9,19 @@ use super::{Oracle, Stop};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
     No,
-    /// A reply was a lie; `window` if the next window of the message leaves all the same.
-    Lied {
-        window: bool,
-    },
+    /// A reply was a lie.
+    Lied,
     Failed,
     /// A reply was either a lie, or what a process has put whose trace was not given.
     Strange(Stranger),
 }
 
 impl Oracle {
-    /// A reply was a lie; `window` if the next window of the message leaves all the same.
-    pub(super) fn lied(&mut self, window: bool) {
+    /// A reply was a lie.
+    pub(super) fn lied(&mut self) {
         self.summary.lies += 1;
         if self.silence == Silence::No {
-            self.silence = Silence::Lied { window };
+            self.silence = Silence::Lied;
         }
     }
 
@@ -42,7 +40,7 @@ impl Oracle {
     pub(super) fn take_look(&mut self, looked: Looked) -> Option<bool> {
         match looked {
             Looked::True { landed } => return Some(landed),
-            Looked::Lie => self.lied(false),
+            Looked::Lie => self.lied(),
             Looked::Strange(stranger) => {
                 self.summary.lies += 1;
                 self.silence = Silence::Strange(stranger);
@@ -55,10 +53,6 @@ impl Oracle {
     pub(super) fn hold_silence(&mut self, request: &Request) -> Result<(), Stop> {
         let seen = format!("{:?}", request.operation());
         match (&mut self.silence, request) {
-            (Silence::Lied { window }, Request::ReadCells { .. }) if *window => {
-                *window = false;
-                return Ok(());
-            }
             (Silence::Failed, _) => fault("silence-after-a-failure", "nothing more", seen)?,
             (Silence::Strange(stranger), _) => {
                 let stranger = *stranger;

@@ -10,7 +10,7 @@ use fogbank_store::ChunkName;
 use fogbank_store::trace::{Blame, Done, Outcome, Request};
 
 use super::blob::{JOURNAL, Kept};
-use super::chain::{Collect, Next};
+use super::chain::{Chain, Collect, Next};
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply, Waiting};
 use super::{Oracle, Stop};
@@ -86,6 +86,19 @@ impl Oracle {
         }
     }
 
+    /// Whether a request looks for what became of a put, or makes it durable.
+    pub(super) fn looks_for_a_put(&self, request: &Request) -> bool {
+        self.chain.as_ref().is_some_and(|chain| match request {
+            Request::BlobGet { name } => chain.doubts(name),
+            _ => chain.is_unsettled(),
+        })
+    }
+
+    /// Whether a request is the record of a batch.
+    pub(super) fn is_record(&self, request: &Request) -> bool {
+        self.chain.as_ref().is_some_and(|chain| chain.next == Next::Batches) && is_journal(request)
+    }
+
     /// Whether a request is the second of the two deletions after a commit, which leave at once.
     pub(super) fn is_second_deletion(&self, request: &Request) -> bool {
         let Some(chain) = &self.chain else { return false };
@@ -159,7 +172,9 @@ impl Oracle {
 
     fn barrier_vault(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Expected> {
         match &self.chain {
-            Some(chain) if chain.is_unsettled() => drop(self.epochs.pace.further(at)?),
+            Some(chain) if chain.is_unsettled() => {
+                self.epochs.pace.after(self.ended_at, at)?;
+            }
             Some(chain) if chain.next != Next::Batches => return chain.out_of_order("barrier"),
             _ => self.epochs.barrier(at, out)?,
         }
@@ -174,6 +189,7 @@ impl Oracle {
     ) -> Step<Expected> {
         let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
         let (before, between) = (chain.next, self.epochs.is_between());
+        let looks = chain.is_doubtful();
         let expected = match request {
             Request::BlobGet { name } => match chain.get(name)? {
                 Some(piece) => Expected::Piece(Some(piece)),
@@ -197,11 +213,10 @@ impl Oracle {
             }
             _ => Expected::Done,
         };
-        let records = matches!(request, Request::BlobPut { name, .. } if before == Next::Batches
-            && name.starts_with(JOURNAL));
         match before {
             Next::Collect => self.hold_deletion(at)?,
-            _ if records => self.epochs.record(at, out)?,
+            Next::Batches if is_journal(request) => self.epochs.record(at, out)?,
+            _ if looks => self.epochs.pace.after(self.ended_at, at).map(drop)?,
             Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),
         }
@@ -219,19 +234,22 @@ impl Oracle {
         reply: Reply,
     ) -> Result<(), Stop> {
         match (&waiting.put, reply) {
-            (_, Reply::Lie) => {
-                let window = waiting.expected == Expected::Cells && self.epochs.window_is_full();
-                self.lied(window);
-            }
+            (_, Reply::Lie) => self.lied(),
             (_, Reply::Abandoned) => self.failed(),
             (Some(name), Reply::Failed) if is_absence(&done.outcome) => self.put_ended(name, false),
             (_, Reply::Failed) => self.failed(),
             (Some(name), Reply::Put(done)) => self.put_ended(name, done),
             (_, Reply::Looked(seen)) => self.looked_vault(seen)?,
-            (_, reply) if self.waiting.is_empty() => self.call_ended(reply),
+            (_, _) if waiting.lane.is_some() && !self.waiting.is_empty() => {}
+            (_, _) if waiting.lane.is_some() => self.batch_message_ended(),
+            (_, reply) if self.waiting.is_empty() || self.is_unsettled() => self.call_ended(reply),
             _ => {}
         }
         Ok(())
+    }
+
+    fn is_unsettled(&self) -> bool {
+        self.chain.as_ref().is_some_and(Chain::is_unsettled)
     }
 
     fn put_ended(&mut self, name: &str, done: bool) {
@@ -246,7 +264,10 @@ impl Oracle {
     /// What was put when `was` was due is durable.
     fn put_settled(&mut self, was: Next) {
         match was {
-            Next::Batches => self.epochs.again.recorded = true,
+            Next::Batches => {
+                let at = self.epochs.pace.ready();
+                self.epochs.again.record_ended(at);
+            }
             _ => self.went_on(was),
         }
     }
@@ -357,6 +378,11 @@ impl Oracle {
             self.epochs.go_on();
         }
     }
+}
+
+/// Whether a request puts a journal record.
+fn is_journal(request: &Request) -> bool {
+    matches!(request, Request::BlobPut { name, .. } if name.starts_with(JOURNAL))
 }
 
 /// Whether the store may have done it all the same.

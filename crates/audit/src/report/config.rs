@@ -74,7 +74,7 @@ fn options(ring: &RingConfig) -> String {
     let on = |on: bool| if on { "on" } else { "off" };
     format!(
         "XOR {}, prefetch {}, {} levels in the proxy, epoch buffer {}, superseded versions {}, \
-         windows of {} cells and {} buckets",
+         windows of {} cells and {} buckets, {} of them and {} read batches under way",
         on(ring.xor),
         on(ring.prefetch),
         ring.cached_levels,
@@ -82,6 +82,8 @@ fn options(ring: &RingConfig) -> String {
         if ring.keep_superseded { "kept until the commit" } else { "deleted with their epoch" },
         count(ring.window_cells.into()),
         count(ring.window_chunks.into()),
+        count(ring.windows.into()),
+        count(ring.in_flight.into()),
     )
 }
 

@@ -18,9 +18,6 @@ use fogbank_store::trace::{
 use fogbank_store::{MemoryStore, Paced, Recorded, Store};
 use rand_core::Rng;
 
-/// The bytes of one window of the engine.
-const WINDOW_BYTES: usize = 8 << 20;
-
 #[derive(Debug, Clone, Copy)]
 pub enum Workload {
     Idle,
@@ -74,8 +71,10 @@ fn public(
         cached_levels: geometry.cached_levels,
         array: settings.array.into(),
         cell_bytes: geometry.cell_bytes() as u32,
-        window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1) as u32,
-        window_chunks: (WINDOW_BYTES / geometry.chunk_bytes()).max(1) as u32,
+        window_cells: (settings.window_bytes / geometry.cell_bytes()).max(1) as u32,
+        window_chunks: (settings.window_bytes / geometry.chunk_bytes()).max(1) as u32,
+        windows: settings.windows as u32,
+        in_flight: 1,
         epoch_buffer: settings.epoch_buffer,
         prefetch: settings.prefetch,
         xor: settings.xor,

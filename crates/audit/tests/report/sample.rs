@@ -44,6 +44,8 @@ pub fn config() -> PublicConfig {
         cell_bytes: 580,
         window_cells: 4_096,
         window_chunks: 64,
+        windows: 1,
+        in_flight: 1,
         epoch_buffer: true,
         prefetch: false,
         xor: false,

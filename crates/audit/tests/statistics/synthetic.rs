@@ -113,6 +113,8 @@ pub fn config(leaf_level: u8) -> PublicConfig {
         cell_bytes: 128,
         window_cells: 1 << 16,
         window_chunks: 1 << 16,
+        windows: 1,
+        in_flight: 1,
         epoch_buffer: true,
         prefetch: false,
         xor: false,

@@ -1,6 +1,7 @@
 //! Epochs of distinct uniform real keys through an engine, every value read compared with what was
 //! last written.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub struct Driver {
     /// Batches begin at multiples of this; at once if it is 0.
     interval: Nanos,
     read_batches: usize,
+    in_flight: usize,
     writes: usize,
     generation: Vec<u32>, // how often each address was written
     keys: Vec<u32>,       // all addresses; a random prefix is this epoch's
@@ -74,6 +76,7 @@ impl Driver {
             clock: clock.clone(),
             interval: 0,
             read_batches: config.read_batches,
+            in_flight: config.in_flight,
             writes: config.write_batch,
             generation: vec![0; config.capacity as usize],
             keys: (0..config.capacity).collect(),
@@ -159,12 +162,24 @@ impl Driver {
         let shape = self.engine.shape();
         let reads = self.read_batches * shape.read_batch;
         self.shuffle_prefix(reads.max(self.writes));
+        let mut under_way = VecDeque::new();
         for batch in 0..self.read_batches {
+            while under_way.len() >= self.in_flight {
+                self.finish_read(&mut under_way).await?;
+            }
             let keys = self.keys.iter().skip(batch * shape.read_batch).take(shape.read_batch);
             let addresses: Vec<Address> = keys.map(|key| Address(*key)).collect();
             self.wait_for_point().await;
-            let values = self.engine.read_batch(&addresses).await?;
-            self.check(&addresses, &values)?;
+            if self.in_flight == 1 {
+                let values = self.engine.read_batch(&addresses).await?;
+                self.check(&addresses, &values)?;
+                continue;
+            }
+            self.engine.start_read(&addresses).await?;
+            under_way.push_back(addresses);
+        }
+        while !under_way.is_empty() {
+            self.finish_read(&mut under_way).await?;
         }
         if self.writes > 0 {
             let keys: Vec<u32> = self.keys.iter().copied().take(self.writes).collect();
@@ -173,6 +188,11 @@ impl Driver {
             self.engine.write_batch(writes).await?;
         }
         self.commit().await
+    }
+
+    async fn finish_read(&mut self, under_way: &mut VecDeque<Vec<Address>>) -> Result<()> {
+        let values = self.engine.finish_read().await?;
+        self.check(&under_way.pop_front().unwrap_or_default(), &values)
     }
 
     async fn commit(&mut self) -> Result<()> {

@@ -95,7 +95,8 @@ fn head(
         return config.public(TraceClock::Real);
     }
     let (interval, slack, quantum) = Default::default();
-    let ring = settings.public(Pace { interval, slack, quantum }, None)?;
+    let pace = Pace { interval, slack, quantum, in_flight: config.in_flight };
+    let ring = settings.public(pace, None)?;
     Ok(PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) })
 }
 

@@ -11,9 +11,11 @@ mod off;
 mod on;
 
 #[cfg(not(feature = "canaries"))]
-pub(crate) use off::Canary;
+pub(crate) use off::{Canary, Trust};
 #[cfg(feature = "canaries")]
 pub use on::Canary;
+#[cfg(feature = "canaries")]
+pub(crate) use on::Trust;
 
 /// What an engine leaks. Each names the rule it breaks.
 #[cfg(feature = "canaries")]

@@ -23,6 +23,22 @@ pub struct Canary {
     accessed: BTreeMap<u32, u64>, // by block: evictions before its last access
 }
 
+/// What a canary keeps from being verified.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trust(Option<Leak>);
+
+impl Trust {
+    /// Whether a cell is used unverified.
+    pub(crate) fn cell(self, block: u32) -> bool {
+        self.0 == Some(Leak::DummiesUnverified) && block == mark::DUMMY
+    }
+
+    /// Whether a path on which nothing was sought is.
+    pub(crate) fn xor(self) -> bool {
+        self.0 == Some(Leak::XorUnchecked)
+    }
+}
+
 impl Canary {
     /// Leaks wherever it can.
     pub fn new(leak: Leak) -> Self {
@@ -122,14 +138,9 @@ impl Canary {
         if self.is(Leak::UnpaddedWrites) { writes } else { slots }
     }
 
-    /// Whether a cell is used unverified.
-    pub(crate) fn trusts(&self, block: u32) -> bool {
-        self.is(Leak::DummiesUnverified) && block == mark::DUMMY
-    }
-
-    /// Whether a path on which nothing was sought is.
-    pub(crate) fn trusts_xor(&self) -> bool {
-        self.is(Leak::XorUnchecked)
+    /// What cells are taken unverified.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust(self.leak)
     }
 
     /// Puts the slots of a retired bucket into the order in which they are asked for.

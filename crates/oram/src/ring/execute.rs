@@ -1,22 +1,17 @@
-//! Carrying out a plan: one message, every cell verified, payloads in place.
+//! Opening what has arrived: every cell verified, on all cores.
 //!
-//! A long message is sent in windows, the next while the one before is opened. Nothing is used
-//! before every cell of all of them has verified. A plain read opens each cell,
-//! dummies and stale blocks into a scratch buffer. An XORed path is one cell: the dummies on the
+//! A plain read opens each cell, dummies and stale blocks into a scratch buffer. An XORed path is one cell: the dummies on the
 //! path are sealed again and cancelled, and what is left must open as the block sought, or be all
 //! zero if none was; so a change of any cell of the path is caught, wherever the block was.
 
-use fogbank_env::compute;
 use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
-use fogbank_store::{Cell, Store, StoreError};
+use fogbank_store::{Cell, StoreError};
 use rayon::prelude::*;
 
-use super::RingEngine;
 use super::bucket::mark;
-use super::plan::{Fetch, Plan, Reads};
-use crate::canary::Canary;
+use super::plan::Fetch;
+use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
-use crate::slab::Slab;
 use crate::{Error, Result};
 
 /// Cells that one core opens in a row.
@@ -24,70 +19,6 @@ const RUN_CELLS: usize = 64;
 
 /// Cells that are loaded at once before they are opened; few enough to stay in the nearest cache.
 const TOUCHED_CELLS: usize = 8;
-
-impl RingEngine {
-    /// Sends what is planned as one message, verifies every cell of the reply and fills payloads.
-    pub(super) async fn fetch(&mut self) -> Result<()> {
-        if !self.planner.plan.is_empty() {
-            let plan = std::mem::replace(&mut self.planner.plan, std::mem::take(&mut self.spare));
-            self.fetch_planned(&plan).await?;
-            self.spare = plan;
-            self.spare.clear();
-        }
-        self.planner.release_retired();
-        Ok(())
-    }
-
-    async fn fetch_planned(&mut self, plan: &Plan) -> Result<()> {
-        let (store, keys, slab) = (&*self.store, &*self.keys, &mut self.slab);
-        let canary = &self.planner.canary;
-        let mut windows = plan.cells.iter();
-        let mut window = windows.next();
-        let (cells, paths) = tokio::join!(read_cells(store, window), read_paths(store, plan));
-        let (mut cells, paths) = (cells?, paths?);
-        compute(|| {
-            check_length(&paths, plan.path_ends.len())?;
-            open_paths((keys, canary), plan, &paths, slab).into_result()
-        })?;
-        while let Some(here) = window {
-            window = windows.next();
-            let open = async {
-                compute(|| {
-                    check_length(&cells, here.fetches.len())?;
-                    open_cells((keys, canary), &here.fetches, &cells, slab).into_result()
-                })
-            };
-            let (next, opened) = tokio::join!(read_cells(store, window), open);
-            opened?;
-            cells = next?;
-        }
-        self.count_fetched(plan);
-        Ok(())
-    }
-
-    fn count_fetched(&mut self, plan: &Plan) {
-        let cells = plan.cell_count();
-        self.moved.cells_read += (cells + plan.paths.fetches.len()) as u64;
-        self.moved.cells_received += (cells + plan.path_ends.len()) as u64;
-        self.moved.read_calls += 1;
-    }
-}
-
-async fn read_cells(store: &dyn Store, window: Option<&Reads>) -> Result<Vec<Cell>> {
-    match window {
-        Some(reads) if !reads.is_empty() => store.read_cells(&reads.message).await.map_err(blame),
-        _ => Ok(Vec::new()),
-    }
-}
-
-async fn read_paths(store: &dyn Store, plan: &Plan) -> Result<Vec<Cell>> {
-    match store.xor() {
-        Some(xor) if !plan.paths.is_empty() => {
-            xor.read_xor(&plan.paths.message, &plan.path_ends).await.map_err(blame)
-        }
-        _ => Ok(Vec::new()),
-    }
-}
 
 /// A store's error by who is to blame for it.
 pub(super) fn blame(error: StoreError) -> Error {
@@ -98,12 +29,8 @@ pub(super) fn blame(error: StoreError) -> Error {
     }
 }
 
-fn check_length(reply: &[Cell], expected: usize) -> Result<()> {
-    if reply.len() == expected { Ok(()) } else { Err(Error::CloudLied) }
-}
-
 /// What verifies cells, and what may keep it from doing so in a test.
-pub(super) type Verifier<'a> = (&'a KeyRing, &'a Canary);
+pub(super) type Verifier<'a> = (&'a KeyRing, Trust);
 
 /// What came of verifying cells; the worst of many counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,11 +51,16 @@ impl Verdict {
     }
 }
 
-/// Opens all cells on all cores, each to its payload or to a scratch buffer.
-fn open_cells(by: Verifier<'_>, fetches: &[Fetch], cells: &[Cell], slab: &mut Slab) -> Verdict {
-    let mut buffers: Vec<Box<[u8]>> = fetches.iter().map(|f| slab.take(f.payload)).collect();
-    let plaintext_bytes = slab.buffer_bytes();
-    let runs = buffers
+/// Opens all cells on all cores, each to its payload or, where that is empty, to a scratch buffer of
+/// `plaintext_bytes`. There are as many cells and payloads as fetches.
+pub(super) fn open_cells(
+    by: Verifier<'_>,
+    fetches: &[Fetch],
+    cells: &[Cell],
+    payloads: &mut [Box<[u8]>],
+    plaintext_bytes: usize,
+) -> Verdict {
+    let runs = payloads
         .par_chunks_mut(RUN_CELLS)
         .zip(fetches.par_chunks(RUN_CELLS))
         .zip(cells.par_chunks(RUN_CELLS));
@@ -145,11 +77,7 @@ fn open_cells(by: Verifier<'_>, fetches: &[Fetch], cells: &[Cell], slab: &mut Sl
         worst
     };
     let opened = runs.map(|((buffers, fetches), cells)| open_run(buffers, fetches, cells));
-    let worst = opened.max().unwrap_or(Verdict::Sound);
-    for (fetch, buffer) in fetches.iter().zip(buffers) {
-        slab.put(fetch.payload, buffer);
-    }
-    worst
+    opened.max().unwrap_or(Verdict::Sound)
 }
 
 pub(super) fn open_cell(
@@ -158,8 +86,8 @@ pub(super) fn open_cell(
     cell: &Cell,
     plaintext: &mut [u8],
 ) -> Verdict {
-    let (keys, canary) = by;
-    if canary.trusts(fetch.block) {
+    let (keys, trust) = by;
+    if trust.cell(fetch.block) {
         return Verdict::Sound;
     }
     let (Cell::Bytes(sealed), Some(keys)) = (cell, keys.of(fetch.opening)) else {
@@ -188,31 +116,32 @@ fn check_id(block: u32, plaintext: &[u8]) -> Verdict {
     }
 }
 
-/// Opens all XORed paths on all cores.
-fn open_paths(by: Verifier<'_>, plan: &Plan, replies: &[Cell], slab: &mut Slab) -> Verdict {
-    let plaintext_bytes = slab.buffer_bytes();
-    let starts = std::iter::once(0).chain(plan.path_ends.iter().copied());
-    let mut paths: Vec<Path<'_>> = starts
-        .zip(&plan.path_ends)
-        .zip(replies)
-        .map(|((start, end), reply)| {
-            let fetches = &plan.paths.fetches[start as usize..*end as usize];
-            let sought = fetches.iter().find(|fetch| fetch.block != mark::DUMMY);
-            let payload = sought.map_or(Box::default(), |sought| slab.take(sought.payload));
-            Path { fetches, reply, sought, payload }
-        })
-        .collect();
+/// Opens all XORed paths on all cores: `paths` are fetches and where in them each path ends, `payloads`
+/// as for [`open_cells`]. There are as many replies as paths.
+pub(super) fn open_paths(
+    by: Verifier<'_>,
+    paths: (&[Fetch], &[u32]),
+    replies: &[Cell],
+    mut payloads: &mut [Box<[u8]>],
+    plaintext_bytes: usize,
+) -> Verdict {
+    let (fetches, ends) = paths;
+    let mut paths = Vec::with_capacity(ends.len());
+    let mut start = 0;
+    for (end, reply) in ends.iter().zip(replies) {
+        let end = *end as usize;
+        let (of_path, rest) = payloads.split_at_mut(end - start);
+        let fetches = &fetches[start..end];
+        let sought = fetches.iter().zip(of_path).find(|(fetch, _)| fetch.block != mark::DUMMY);
+        paths.push(Path { fetches, reply, sought });
+        (payloads, start) = (rest, end);
+    }
     let open_run = |run: &mut [Path<'_>]| {
         let mut rest = vec![0; plaintext_bytes + TAG_BYTES];
         let mut dummy = rest.clone();
         run.iter_mut().map(|path| path.open(by, &mut rest, &mut dummy)).max()
     };
     let worst = paths.par_chunks_mut(RUN_CELLS / 8).filter_map(open_run).max();
-    for path in paths {
-        if let Some(sought) = path.sought {
-            slab.put(sought.payload, path.payload);
-        }
-    }
     worst.unwrap_or(Verdict::Sound)
 }
 
@@ -220,14 +149,13 @@ fn open_paths(by: Verifier<'_>, plan: &Plan, replies: &[Cell], slab: &mut Slab) 
 struct Path<'a> {
     fetches: &'a [Fetch],
     reply: &'a Cell,
-    sought: Option<&'a Fetch>,
-    payload: Box<[u8]>,
+    sought: Option<(&'a Fetch, &'a mut Box<[u8]>)>,
 }
 
 impl Path<'_> {
     /// Cancels the dummies and opens what is left; `rest` and `dummy` are room for one cell each.
     fn open(&mut self, by: Verifier<'_>, rest: &mut [u8], dummy: &mut [u8]) -> Verdict {
-        let (keys, canary) = by;
+        let (keys, trust) = by;
         let Cell::Bytes(reply) = self.reply else { return Verdict::Forged };
         if reply.len() != rest.len() {
             return Verdict::Forged;
@@ -238,15 +166,15 @@ impl Path<'_> {
             seal_dummy(keys, fetch, dummy);
             rest.iter_mut().zip(&*dummy).for_each(|(rest, dummy)| *rest ^= dummy);
         }
-        match self.sought {
-            Some(sought) => {
+        match &mut self.sought {
+            Some((sought, payload)) => {
                 let Some(keys) = keys.of(sought.opening) else { return Verdict::Forged };
-                match keys.cells().open(sought.place, rest, &mut self.payload) {
-                    Ok(()) => check_id(sought.block, &self.payload),
+                match keys.cells().open(sought.place, rest, payload) {
+                    Ok(()) => check_id(sought.block, payload),
                     Err(_) => Verdict::Forged,
                 }
             }
-            None if canary.trusts_xor() => Verdict::Sound,
+            None if trust.xor() => Verdict::Sound,
             None if rest.iter().all(|byte| *byte == 0) => Verdict::Sound,
             None => Verdict::Forged,
         }

@@ -47,6 +47,7 @@ mod bucket;
 mod delta;
 mod evict;
 mod execute;
+mod flight;
 mod journal;
 mod plan;
 mod public;
@@ -63,6 +64,7 @@ mod tests;
 
 pub(crate) use bucket::mark;
 pub use delta::delta_lengths;
+pub use flight::WINDOWS;
 pub use journal::{ReadJournal, is_write_record, record_bytes};
 pub use plan::WINDOW_BYTES;
 pub use public::Pace;
@@ -70,6 +72,7 @@ pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{ReadBy, SecretStats, Stats};
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -80,10 +83,11 @@ use fogbank_store::{ChunkName, Store};
 
 use self::delta::EpochLog;
 use self::execute::blame;
-use self::plan::{Plan, Planner, Request};
+use self::flight::{Flight, Sought};
+use self::plan::{Planner, Request};
 use self::stats::Moved;
-use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of};
-use crate::slab::{Handle, Slab};
+use crate::geometry::{Geometry, opening_of};
+use crate::slab::Slab;
 use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections};
 
 /// The engine. See the module for the protocol.
@@ -99,7 +103,8 @@ pub struct RingEngine {
     batches: usize, // read batches since the last commit
     moved: Moved,
     fault: Option<Error>,
-    spare: Plan, // memory of the plan before
+    /// Read batches under way, the oldest first.
+    flights: VecDeque<Flight>,
 }
 
 #[async_trait]
@@ -114,6 +119,38 @@ impl BatchEngine for RingEngine {
         self.begin()?;
         let result = self.read_padded(addresses).await;
         self.finish(result)
+    }
+
+    async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
+        self.check_addresses(addresses, self.settings.shape.read_batch)?;
+        self.check_room(true)?;
+        if !self.settings.epoch_buffer {
+            let reason = "without the epoch's buffer one batch is read at a time";
+            return Err(Error::Caller(reason.into()));
+        }
+        self.enter()?;
+        let result = self.send_padded(addresses).await;
+        self.finish(result)
+    }
+
+    async fn ready_to_start(&mut self) -> Result<()> {
+        self.fault.clone().map_or(Ok(()), Err)?;
+        self.all_begun().await; // may be given up
+        Ok(())
+    }
+
+    async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
+        self.fault.clone().map_or(Ok(()), Err)?;
+        if self.flights.is_empty() {
+            return Err(Error::Caller("no read batch is under way".into()));
+        }
+        let arrived = self.arrival().await; // may be given up: nothing has changed so far
+        let oldest = arrived.map(|()| self.flights.pop_front());
+        let values = oldest.and_then(|oldest| match oldest {
+            Some(flight) => self.land(flight), // 4. of the oldest batch
+            None => Ok(Vec::new()),
+        });
+        self.finish(values)
     }
 
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
@@ -150,8 +187,7 @@ impl BatchEngine for RingEngine {
 impl RingEngine {
     async fn read_padded(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>> {
         // 1. Pad to the fixed size; a random order.
-        let blocks: Vec<u32> = addresses.iter().map(|address| address.0).collect();
-        let requests = self.planner.pad_and_shuffle(&blocks, self.settings.shape.read_batch);
+        let requests = self.padded(addresses);
         // 2. What is about to be read is journalled before it is read, and while it is planned.
         let record = self.journal.is_some().then(|| journal::read_record(&requests));
         self.read_paths_of(&requests, addresses.len(), record).await
@@ -164,24 +200,49 @@ impl RingEngine {
         mut record: Option<Vec<u8>>,
     ) -> Result<Vec<Option<Bytes>>> {
         let mut values = vec![None; replies];
-        let mut found = Vec::with_capacity(replies);
         // 3. Plan every path read, and the evictions and reshuffles that fall due in between. With
         //    the epoch's buffer this goes on to the end of the batch; without, to the next rewrite.
         let mut rest = requests;
-        self.batches += 1;
-        if let Some(log) = &mut self.log {
-            log.begin_reads(requests.len());
-        }
+        self.begin_reads(requests.len());
         while !rest.is_empty() {
+            let mut found = Vec::with_capacity(replies);
             let plan = |engine: &mut Self| engine.plan_until_rewrite(rest, &mut found);
             let planned = self.journalled(record.take(), plan).await?;
             rest = &rest[planned..];
             // 4. One message; every cell of the reply verifies before anything is used.
-            self.fetch().await?;
-            self.deliver(&mut found, &mut values);
+            let arrived = self.fetch(found, replies).await?;
+            values.iter_mut().zip(arrived).for_each(|(value, new)| *value = value.take().or(new));
             self.write_through().await?;
         }
         Ok(values)
+    }
+
+    /// The same up to the message, behind the batches that are under way.
+    async fn send_padded(&mut self, addresses: &[Address]) -> Result<()> {
+        // 0. Messages leave in turn: first all of the batch before.
+        self.all_begun().await;
+        // 1. to 3.
+        let requests = self.padded(addresses);
+        let record = self.journal.is_some().then(|| journal::read_record(&requests));
+        let mut found = Vec::with_capacity(addresses.len());
+        self.begin_reads(requests.len());
+        let plan = |engine: &mut Self| engine.plan_until_rewrite(&requests, &mut found);
+        self.journalled(record, plan).await?;
+        let flight = self.launch(found, addresses.len());
+        self.flights.push_back(flight);
+        Ok(())
+    }
+
+    fn padded(&mut self, addresses: &[Address]) -> Vec<Request> {
+        let blocks: Vec<u32> = addresses.iter().map(|address| address.0).collect();
+        self.planner.pad_and_shuffle(&blocks, self.settings.shape.read_batch)
+    }
+
+    fn begin_reads(&mut self, requests: usize) {
+        self.batches += 1;
+        if let Some(log) = &mut self.log {
+            log.begin_reads(requests);
+        }
     }
 
     async fn write_padded(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
@@ -205,7 +266,7 @@ impl RingEngine {
             let plan = |engine: &mut Self| engine.plan_writes_until_rewrite(left, &mut writes);
             left -= self.journalled(record.take(), plan).await?;
             // 3. One message for all evictions of the batch.
-            self.fetch().await?;
+            self.fetch(Vec::new(), 0).await?;
             self.write_through().await?;
             if left == 0 {
                 return Ok(());
@@ -214,7 +275,7 @@ impl RingEngine {
     }
 
     /// Plans while the record is on its way to the journal, if there is one. What was planned leaves
-    /// only when both are done.
+    /// only when both are done, and only if no batch that is under way has failed meanwhile.
     async fn journalled<T>(
         &mut self,
         record: Option<Vec<u8>>,
@@ -222,14 +283,16 @@ impl RingEngine {
     ) -> Result<T> {
         let Some(record) = record else { return Ok(compute(|| plan(self))) };
         let mut journal = self.journal.take();
+        let mut flights = std::mem::take(&mut self.flights);
         let append = async {
-            match &mut journal {
-                Some(journal) => journal.append(&record).await,
-                None => Ok(()),
+            let Some(journal) = &mut journal else { return Ok(()) };
+            tokio::select! { biased;
+                error = flight::failure(&mut flights) => Err(error),
+                appended = journal.append(&record) => appended,
             }
         };
         let (appended, planned) = tokio::join!(biased; append, async { compute(|| plan(self)) });
-        self.journal = journal;
+        (self.journal, self.flights) = (journal, flights);
         appended.map(|()| planned)
     }
 
@@ -264,11 +327,7 @@ impl RingEngine {
 
     /// Plans requests in turn: all of them, or without the epoch's buffer up to the first rewrite.
     /// Returns how many, and where the payloads of those found will be.
-    fn plan_until_rewrite(
-        &mut self,
-        requests: &[Request],
-        found: &mut Vec<(u32, Handle)>,
-    ) -> usize {
+    fn plan_until_rewrite(&mut self, requests: &[Request], found: &mut Vec<Sought>) -> usize {
         for (planned, request) in requests.iter().enumerate() {
             let payload = self.planner.access(request);
             if let Some(log) = &mut self.log {
@@ -297,16 +356,6 @@ impl RingEngine {
         self.write_back().await?;
         self.batches = 0;
         compute(|| self.take_delta())
-    }
-
-    /// Copies the payloads that were found into the reply.
-    fn deliver(&self, found: &mut Vec<(u32, Handle)>, values: &mut [Option<Bytes>]) {
-        for (reply, payload) in found.drain(..) {
-            if let Some(value) = values.get_mut(reply as usize) {
-                let plaintext = self.slab.get(payload);
-                *value = plaintext.get(BLOCK_ID_BYTES..).map(Bytes::copy_from_slice);
-            }
-        }
     }
 
     fn put(&mut self, block: u32, value: &[u8]) {
@@ -390,7 +439,7 @@ impl RingEngine {
             batches: 0,
             moved: Moved::default(),
             fault: None,
-            spare: Plan::default(),
+            flights: VecDeque::new(),
         })
     }
 
@@ -439,9 +488,17 @@ impl RingEngine {
         self.store.delete_chunks(&stored).await.map_err(blame)
     }
 
+    /// As [`RingEngine::enter`], for whatever needs that no batch is under way.
+    fn begin(&mut self) -> Result<()> {
+        if !self.flights.is_empty() && self.fault.is_none() {
+            return Err(Error::Caller("read batches are under way".into()));
+        }
+        self.enter()
+    }
+
     /// Refuses after a fault; otherwise a fault is assumed until [`RingEngine::finish`], so that a
     /// call dropped midway stops the engine too.
-    fn begin(&mut self) -> Result<()> {
+    fn enter(&mut self) -> Result<()> {
         let midway = Error::Bug("a call was dropped midway".into());
         self.fault.replace(midway).map_or(Ok(()), |fault| {
             self.fault = Some(fault.clone());
@@ -458,6 +515,9 @@ impl RingEngine {
             result => result,
         };
         self.fault = result.as_ref().err().cloned();
+        if self.fault.is_some() {
+            self.flights.clear(); // nothing more of them leaves
+        }
         result
     }
 

@@ -19,9 +19,9 @@ use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
 use crate::stash::{Held, Stash};
 
-/// Cells that are asked for, or sealed and written, in one call: enough to keep a link or a disk
-/// busy, little beside what the proxy holds anyway.
-pub const WINDOW_BYTES: usize = 8 << 20;
+/// Cells that are asked for, or sealed and written, in one call. Several calls are under way at once:
+/// together they keep a link or a disk busy, and are little beside what the proxy holds anyway.
+pub const WINDOW_BYTES: usize = 2 << 20;
 
 /// One path read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Reads {
         self.fetches.is_empty()
     }
 
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.message.clear();
         self.fetches.clear();
     }
@@ -81,10 +81,12 @@ impl Fetch {
 pub(super) struct Plan {
     /// Reads in the order of planning: evictions and reshuffles, and path reads unless XORed. In
     /// windows, so that the replies take bounded memory; what is read decides where they end.
-    pub cells: Vec<Reads>,
+    cells: Vec<Reads>,
     /// Path reads that the cloud XORs, and where each path ends.
     pub paths: Reads,
     pub path_ends: Vec<u32>,
+    /// Memory of windows that have landed.
+    spare: Vec<Reads>,
 }
 
 impl Plan {
@@ -92,7 +94,7 @@ impl Plan {
     pub fn window(&mut self, cells_max: usize) -> &mut Reads {
         match self.cells.last() {
             Some(last) if last.fetches.len() < cells_max => {}
-            _ => self.cells.push(Reads::default()),
+            _ => self.cells.push(self.spare.pop().unwrap_or_default()),
         }
         let last = self.cells.len() - 1;
         &mut self.cells[last]
@@ -107,11 +109,25 @@ impl Plan {
         self.cells.iter().all(Reads::is_empty) && self.paths.is_empty()
     }
 
-    pub fn clear(&mut self) {
-        self.cells.truncate(1);
-        self.cells.iter_mut().for_each(Reads::clear);
-        self.paths.clear();
-        self.path_ends.clear();
+    /// Takes the windows out.
+    pub fn take_windows(&mut self) -> Vec<Reads> {
+        let mut windows = std::mem::take(&mut self.cells);
+        windows.retain(|window| !window.is_empty());
+        windows
+    }
+
+    /// Takes the XORed paths out, if there are any, and where each ends.
+    pub fn take_paths(&mut self) -> Option<(Reads, Vec<u32>)> {
+        if self.paths.is_empty() {
+            return None;
+        }
+        Some((std::mem::take(&mut self.paths), std::mem::take(&mut self.path_ends)))
+    }
+
+    /// Takes the memory of a window back.
+    pub fn give_back(&mut self, mut window: Reads) {
+        window.clear();
+        self.spare.push(window);
     }
 }
 
@@ -206,7 +222,7 @@ impl Planner {
             dry: false,
             given: None,
             full: Vec::new(),
-            window_cells: (WINDOW_BYTES / geometry.cell_bytes()).max(1),
+            window_cells: (settings.window_bytes / geometry.cell_bytes()).max(1),
             canary: Canary::default(),
             xor,
             leaves: from.stream(Purpose::Leaves),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fogbank_store::trace::{RingConfig, VaultConfig};
 
-use super::{RingSettings, WINDOW_BYTES};
+use super::RingSettings;
 use crate::Result;
 
 /// The public times by which an engine is called and its messages leave.
@@ -17,6 +17,8 @@ pub struct Pace {
     pub slack: Duration,
     /// What departures are multiples of; 0 lets them leave at once.
     pub quantum: Duration,
+    /// Read batches that are under way at once.
+    pub in_flight: usize,
 }
 
 impl RingSettings {
@@ -26,7 +28,7 @@ impl RingSettings {
     /// Those of [`RingSettings::geometry`].
     pub fn public(&self, pace: Pace, vault: Option<VaultConfig>) -> Result<RingConfig> {
         let (geometry, shape) = (self.geometry()?, &self.shape);
-        let window = |bytes: usize| (WINDOW_BYTES / bytes).max(1) as u32;
+        let window = |bytes: usize| (self.window_bytes / bytes).max(1) as u32;
         Ok(RingConfig {
             capacity: shape.capacity,
             value_bytes: shape.value_bytes as u64,
@@ -45,6 +47,8 @@ impl RingSettings {
             cell_bytes: geometry.cell_bytes() as u32,
             window_cells: window(geometry.cell_bytes()),
             window_chunks: window(geometry.chunk_bytes()),
+            windows: self.windows as u32,
+            in_flight: pace.in_flight as u32,
             epoch_buffer: self.epoch_buffer,
             prefetch: self.prefetch,
             xor: self.xor,

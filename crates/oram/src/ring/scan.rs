@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::RingEngine;
 use super::bucket::mark;
 use super::execute::{Verdict, blame, open_cell};
-use super::plan::{Fetch, WINDOW_BYTES};
+use super::plan::Fetch;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::Handle;
 use crate::{Address, Error, Result, Scanned};
@@ -43,7 +43,7 @@ impl RingEngine {
             hand_over(into, held.block, self.slab.get(held.payload))?;
         }
         let written: Vec<ChunkName> = self.written().collect();
-        let window = (WINDOW_BYTES / self.planner.geometry.chunk_bytes()).max(1);
+        let window = (self.settings.window_bytes / self.planner.geometry.chunk_bytes()).max(1);
         let mut done = 0;
         for window in written.chunks(window) {
             let read = self.store.read_chunks(window).await.map_err(blame)?;
@@ -100,7 +100,7 @@ impl RingEngine {
             let start = usize::from(*slot) * cell_bytes;
             let cell = Cell::Bytes(cells.slice(start..start + cell_bytes));
             let fetch = Fetch::of(name, *slot, block, Handle::NONE);
-            let by = (&*self.keys, &self.planner.canary);
+            let by = (&*self.keys, self.planner.canary.trust());
             worst = worst.max(open_cell(by, &fetch, &cell, &mut plaintext));
             if block != mark::DUMMY && block != mark::STALE {
                 blocks.push((block, plaintext.clone()));

@@ -1,6 +1,7 @@
 //! What the user decides about a `ring` store: plain values, fixed when the store is created but
 //! for the options at the end.
 
+use super::{WINDOW_BYTES, WINDOWS};
 use crate::geometry::{BucketShape, Geometry};
 use crate::{BatchShape, Error, Result};
 
@@ -33,6 +34,10 @@ pub struct RingSettings {
     /// Keep a log of each epoch, so that [`crate::BatchEngine::commit`] returns a delta. An epoch then
     /// has at most `read_batches` read batches and one write batch. Needs `epoch_buffer`.
     pub log_epochs: bool,
+    /// About how many bytes of cells one message asks for or brings.
+    pub window_bytes: usize,
+    /// How many such messages of a batch, or of a commit, are under way at once: at least one.
+    pub windows: usize,
 }
 
 impl RingSettings {
@@ -50,6 +55,8 @@ impl RingSettings {
             xor: false,
             keep_superseded: false,
             log_epochs: false,
+            window_bytes: WINDOW_BYTES,
+            windows: WINDOWS,
         }
     }
 

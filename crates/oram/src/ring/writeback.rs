@@ -1,18 +1,25 @@
 //! The end of an epoch: every image is given slots, sealed, and written once.
 //!
 //! Which buckets are written, and their sizes, follow from the paths read and evicted. The write is
-//! cut into windows of bounded memory, one sealed while the one before is written; what it supersedes is deleted only once it is durable.
+//! cut into windows of bounded memory, some of which are under way while others are sealed; what it
+//! supersedes is deleted only once it is durable.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::compute;
 use fogbank_seal::{IncarnationKeys, Place, TAG_BYTES};
-use fogbank_store::{ChunkName, ChunkWrite};
+use fogbank_store::{ChunkName, ChunkWrite, Store};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use rayon::prelude::*;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::RingEngine;
 use super::bucket::{Bucket, Images, Kept, NO_IMAGE};
 use super::execute::blame;
-use super::plan::{Planner, WINDOW_BYTES};
+use super::flight::of_task;
+use super::plan::Planner;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
 use crate::{Error, Result};
@@ -45,27 +52,24 @@ impl RingEngine {
         let geometry = self.planner.geometry;
         let slots = usize::from(geometry.bucket.slots());
         let mut orders = vec![0; images.len() * slots];
-        let window = (WINDOW_BYTES / geometry.chunk_bytes()).max(1);
-        let mut sealed = Vec::new();
+        let window = (self.settings.window_bytes / geometry.chunk_bytes()).max(1);
+        // They are written beside the sealing, which so holds none of them up.
+        let (sealed, written) = mpsc::channel(1);
+        let mut writing = JoinSet::new();
+        writing.spawn(write_windows(self.store.clone(), written, self.settings.windows));
         for (images, orders) in images.chunks(window).zip(orders.chunks_mut(window * slots)) {
-            let seal = async { compute(|| self.seal_images(tick, images, orders)) };
-            let (written, next) = tokio::join!(self.write_sealed(sealed), seal);
-            written?;
-            sealed = next;
-            self.moved.cells_written += (sealed.len() * slots) as u64;
+            let writes = compute(|| self.seal_images(tick, images, orders));
+            self.moved.cells_written += (writes.len() * slots) as u64;
             self.moved.write_calls += 1;
+            if sealed.send(writes).await.is_err() {
+                break; // it has failed, and says so
+            }
         }
-        self.write_sealed(sealed).await?;
+        drop(sealed);
+        writing.join_next().await.map_or(Ok(()), of_task)?;
         let (opening, _) = self.keys.current();
         compute(|| self.planner.settle(version(opening, tick), images, &orders));
         Ok(())
-    }
-
-    async fn write_sealed(&self, writes: Vec<ChunkWrite>) -> Result<()> {
-        if writes.is_empty() {
-            return Ok(());
-        }
-        self.store.write_chunks(writes).await.map_err(blame)
     }
 
     /// The number of this write-back; none is ever used twice in an opening.
@@ -137,6 +141,27 @@ impl Sealing<'_> {
         let mut dummy = vec![0; self.geometry.plaintext_bytes()];
         dummy[..BLOCK_ID_BYTES].copy_from_slice(&u64::MAX.to_le_bytes());
         dummy
+    }
+}
+
+/// Writes windows in the order in which they come, `at_once` under way.
+async fn write_windows(
+    store: Arc<dyn Store>,
+    mut sealed: mpsc::Receiver<Vec<ChunkWrite>>,
+    at_once: usize,
+) -> Result<()> {
+    let mut writing = FuturesUnordered::new();
+    loop {
+        tokio::select! { biased;
+            Some(written) = writing.next() => {
+                let written: fogbank_store::Result<()> = written;
+                written.map_err(blame)?;
+            }
+            Some(window) = sealed.recv(), if writing.len() < at_once.max(1) => {
+                writing.push(store.write_chunks(window));
+            }
+            else => return Ok(()),
+        }
     }
 }
 

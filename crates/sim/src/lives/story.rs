@@ -60,7 +60,7 @@ impl Story {
         match below(10) {
             0 | 1 => Self::Meeting(Meeting {
                 seed,
-                shape: shape(below(3)),
+                shape: shape(below(4)),
                 full_every: 1 + below(4),
                 clients: 1 + below(5) as u32,
                 hold: Hold { call: 1 + below(24), before: below(2) == 0 },
@@ -82,7 +82,7 @@ impl Story {
                 }
                 Self::Lives(Lives {
                     seed,
-                    shape: shape(below(3)),
+                    shape: shape(below(4)),
                     full_every: 1 + below(5),
                     clients: 1 + below(5) as u32,
                     workload: Workload::ALL[below(Workload::ALL.len() as u64) as usize],
@@ -150,11 +150,12 @@ impl std::ops::AddAssign for Count {
     }
 }
 
-/// Plain, with paths read as one cell, or with a cached top.
+/// Plain, with paths read as one cell, with small windows and batches in flight, or with a cached top.
 fn shape(which: u64) -> Shape {
     match which {
         0 => Shape::small(),
         1 => Shape { xor: true, ..Shape::small() },
+        2 => Shape { in_flight: 2, read_batches: 3, windows: (160, 2), ..Shape::small() },
         _ => Shape { cache_bytes: 2_000, ..Shape::small() },
     }
 }

@@ -62,6 +62,10 @@ impl<S: Store> Dying<S> {
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.death.is_some_and(|death| death.how.is_before() && number > death.call) {
+            // It would have left in the same moment, behind the one that never did.
+            return std::future::pending().await;
+        }
         let Some(death) = self.death.filter(|death| death.call == number) else {
             return call.perform(&self.inner).await;
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::BucketShape;
-use fogbank_oram::ring::{Pace, RingSettings};
+use fogbank_oram::ring::{Pace, RingSettings, WINDOW_BYTES, WINDOWS};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, VaultConfig};
 use fogbank_txn::Settings;
 
@@ -19,6 +19,10 @@ pub struct Shape {
     pub batch: BatchShape,
     /// R.
     pub read_batches: usize,
+    /// Read batches under way at once.
+    pub in_flight: usize,
+    /// Bytes of a window, and how many are under way at once.
+    pub windows: (usize, usize),
     /// Z, S and A.
     pub bucket: BucketShape,
     /// Distance of the points of the grid; a multiple of 6 ms.
@@ -38,6 +42,8 @@ impl Shape {
         Self {
             batch: BatchShape { capacity: 200, value_bytes: 16, read_batch: 8, write_batch: 8 },
             read_batches: 2,
+            in_flight: 1,
+            windows: (WINDOW_BYTES, WINDOWS),
             bucket: BucketShape::new(4, 5, 3),
             interval: Duration::from_millis(60),
             cache_bytes: 0,
@@ -65,6 +71,8 @@ impl Shape {
             cache_bytes: self.cache_bytes,
             xor: self.xor,
             prefetch: self.prefetch,
+            window_bytes: self.windows.0,
+            windows: self.windows.1,
             ..RingSettings::new(self.batch, self.read_batches)
         }
     }
@@ -78,6 +86,7 @@ impl Shape {
     pub fn proxy_settings(&self) -> Settings {
         Settings {
             read_batches: self.read_batches,
+            in_flight: self.in_flight,
             interval: self.interval,
             slack: Settings::slack_for(&self.batch),
             ..Settings::default()
@@ -97,7 +106,8 @@ impl Shape {
         let mut settings = self.ring_settings();
         settings.keep_superseded = vault.is_some();
         let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
-        let ring = settings.public(Pace { interval: self.interval, slack, quantum }, vault)?;
+        let pace = Pace { interval: self.interval, slack, quantum, in_flight: self.in_flight };
+        let ring = settings.public(pace, vault)?;
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
     }
 }

@@ -12,12 +12,21 @@ pub type Change = (&'static str, &'static str, fn(&mut [Life]));
 
 /// Lives of one store, each of which dies when a call of this number is done, and one that goes on.
 pub fn lives(dies: &[u64]) -> (PublicConfig, Vec<Life>) {
+    lives_of(&scene(), dies)
+}
+
+/// A scene of the usual shape.
+pub fn scene() -> Scene {
+    Scene { cast: Cast::Journalled, epochs: 8, ..Scene::new(Workload::Uniform, 9) }
+}
+
+/// The same of another scene.
+pub fn lives_of(scene: &Scene, dies: &[u64]) -> (PublicConfig, Vec<Life>) {
     let folder = tempfile::tempdir().unwrap();
-    let scene = Scene { cast: Cast::Journalled, epochs: 8, ..Scene::new(Workload::Uniform, 9) };
     let deaths = dies.iter().map(|call| Some(Death { call: *call, how: Fate::Done }));
     let paths = (0..).map(|life| folder.path().join(format!("{life}")));
     let lives: Vec<_> = paths.zip(deaths.chain([None])).collect();
-    record_lives(&scene, &lives).unwrap();
+    record_lives(scene, &lives).unwrap();
     let mut config = None;
     let events = lives.iter().map(|(path, _)| {
         let reader = TraceReader::open(path).unwrap();

@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fogbank_audit::Observation;
 use fogbank_audit::oracle::{Summary, replay};
 use fogbank_sim::scene::{Cast, Hold, Intensity, Scene, Shape, Workload, record, record_lives};
-use fogbank_store::Operation;
+use fogbank_store::{Link, Operation};
 
 const EPOCHS: u32 = 60;
 
@@ -53,6 +54,59 @@ fn every_shape() {
             predicted(&Scene { shape: shape.clone(), ..whole(workload, 3) });
         }
     }
+}
+
+/// A link of this round trip.
+fn far(round_trip_ms: u64) -> Link {
+    Link { round_trip: Duration::from_millis(round_trip_ms), ..Link::instant() }
+}
+
+/// Windows of a few cells and batches behind one another, over links longer than the interval.
+#[test]
+fn messages_under_way_together() {
+    let small = || Shape { read_batches: 4, windows: (200, 2), ..Shape::small() };
+    for shape in [
+        Shape { windows: (100, 1), ..small() },
+        Shape { windows: (40, 64), ..small() },
+        Shape { xor: true, prefetch: true, windows: (120, 3), ..small() },
+        Shape { in_flight: 2, ..small() },
+        Shape { in_flight: 3, xor: true, ..small() },
+        Shape { in_flight: 4, prefetch: true, windows: (80, 5), ..small() },
+        Shape { in_flight: 4, read_batches: 7, cache_bytes: 4 << 10, ..small() },
+    ] {
+        for (workload, round_trip_ms) in [
+            (Workload::Idle, 4),
+            (Workload::Zipf, 60),
+            (Workload::AbortStorm, 150),
+            (Workload::Uniform, 333),
+        ] {
+            let link = far(round_trip_ms);
+            predicted(&Scene { shape: shape.clone(), link, epochs: 20, ..whole(workload, 6) });
+        }
+    }
+}
+
+/// What batches in flight are for: over a link of 150 ms epochs are so much shorter.
+#[test]
+fn batches_in_flight_do_not_wait_for_each_other() {
+    let seconds = |in_flight| {
+        let shape = Shape { in_flight, read_batches: 8, ..Shape::small() };
+        let scene = Scene { shape, link: far(150), epochs: 10, ..whole(Workload::Uniform, 7) };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        record(&scene, &path).unwrap();
+        let mut last = 0;
+        let mut departures = |seen: &Observation<'_>| {
+            if let Observation::Departed { at, .. } = seen {
+                last = *at;
+            }
+        };
+        let summary = replay(&[&path], &mut [&mut departures]).unwrap();
+        last as f64 / 1e9 / summary.epochs as f64
+    };
+    let [one, two] = [1, 2].map(seconds);
+    // A journal record and a reply a batch, against a record.
+    assert!(one > 8.0 * 0.3 && two < 0.8 * one, "{one} s and {two} s an epoch");
 }
 
 #[test]

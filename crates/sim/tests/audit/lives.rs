@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fogbank_audit::Observation;
 use fogbank_audit::oracle::{Summary, replay};
 use fogbank_sim::scene::{Cast, Death, Fate, Scene, Shape, Workload, record_lives};
+use fogbank_store::Link;
 
 fn journalled(workload: Workload, seed: u64) -> Scene {
     Scene { cast: Cast::Journalled, epochs: 6, ..Scene::new(workload, seed) }
@@ -79,9 +81,21 @@ fn die(numbers: Range<u64>) -> u32 {
     for number in numbers {
         let nth = |part: u64| Fate::ALL[(number / part) as usize % Fate::ALL.len()];
         let (xor, prefetch) = (number % 3 == 0, number % 7 == 0);
-        let shape = Shape { xor, prefetch, ..Shape::small() };
+        let in_flight = 1 + number as usize % 5 % 3;
+        let (read_batches, windows) = match number % 4 {
+            0 => (4, (120, 2)),
+            1 => (4, (4_000, 3)),
+            _ => (2, Shape::small().windows),
+        };
+        let small = Shape { read_batches, in_flight, windows, ..Shape::small() };
+        let shape = Shape { xor, prefetch, ..small };
         let workload = Workload::ALL[number as usize % Workload::ALL.len()];
-        let scene = Scene { epochs: 2, shape, ..journalled(workload, number) };
+        let far = Duration::from_millis(150);
+        let link = match number % 8 {
+            0 | 1 | 4 | 5 => Link { round_trip: far, ..Link::instant() },
+            _ => Scene::new(workload, number).link,
+        };
+        let scene = Scene { epochs: 2, shape, link, ..journalled(workload, number) };
         let first = dies(1 + number * 3 % 100, nth(1));
         let deaths = [None, first, dies(1 + number * 7 % 41, nth(5)), None];
         let summary = predicted(&scene, &deaths);

@@ -10,6 +10,7 @@ mod joints;
 mod lives;
 mod spoiled;
 mod sweeps;
+mod under_way;
 
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, audit};

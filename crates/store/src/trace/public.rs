@@ -68,6 +68,12 @@ pub struct RingConfig {
     pub window_cells: u32,
     /// Buckets that one message writes at most.
     pub window_chunks: u32,
+    /// Windows of a batch, or of a commit, that are under way at once.
+    #[serde(default = "one")]
+    pub windows: u32,
+    /// Read batches that are under way at once.
+    #[serde(default = "one")]
+    pub in_flight: u32,
     /// Whether rewritten buckets stay in the proxy to the end of the epoch.
     pub epoch_buffer: bool,
     /// Whether the last read batch of an epoch fetches for the write batch's evictions.
@@ -110,6 +116,11 @@ pub struct JournalConfig {
     pub delta_last_piece_bytes: u64,
     /// From one full checkpoint to the next, in epochs.
     pub full_every: u64,
+}
+
+/// What heads say nothing of that were written before there was a choice.
+fn one() -> u32 {
+    1
 }
 
 impl PublicConfig {

@@ -7,6 +7,7 @@ use fogbank_store::trace::ChunkSeen;
 
 use super::Epochs;
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::pace::Cause;
 use crate::{Observation, Observer};
 
 /// What of the commit is due.
@@ -29,7 +30,7 @@ impl Epochs {
         at: Nanos,
         out: &mut dyn Observer,
     ) -> Step {
-        self.reach_commit(at, out)?;
+        self.reach_images(at, out)?;
         let left = self.reads.images.len() - self.written;
         let count = left.min(self.config.window_chunks as usize);
         if self.commit != Commit::Images || count != writes.len() || count == 0 {
@@ -147,7 +148,7 @@ impl Epochs {
     }
 
     /// A message of the commit leaves; what was not seen of the batches before shows nothing.
-    fn reach_commit(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
+    fn reach_commit(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Cause> {
         if self.open {
             self.end_batch(out)?;
         }
@@ -167,7 +168,20 @@ impl Epochs {
             return fault("images-written", "nothing of the commit before its time", seen);
         }
         let cause = if free { self.pace.owners(at)? } else { self.pace.further(at)? };
-        self.departed(at, cause, out)
+        self.departed(at, cause, out)?;
+        Ok(cause)
+    }
+
+    /// The same, of images: a few leave at a time.
+    fn reach_images(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
+        if self.committing
+            && let Some(cause) = self.lanes.image(&self.pace, at)?
+        {
+            return self.departed(at, cause, out);
+        }
+        let cause = self.reach_commit(at, out)?;
+        self.lanes.first_image(at, cause);
+        Ok(())
     }
 
     fn begin_commit(&mut self) {

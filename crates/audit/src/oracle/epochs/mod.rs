@@ -7,6 +7,7 @@
 
 mod commit;
 mod further;
+mod lanes;
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
@@ -14,6 +15,7 @@ use fogbank_store::trace::{ChunkCells, RingConfig};
 
 pub(super) use self::commit::Commit;
 use self::further::Further;
+pub(super) use self::lanes::{Lane, Lanes};
 use super::again::Again;
 use super::buckets::{Buckets, Shape};
 use super::fault::{Step, fault};
@@ -41,6 +43,8 @@ pub(super) struct Epochs {
     /// When its first message left.
     pub(super) first_at: Nanos,
     pub(super) xor: XorBatch,
+    /// What is under way.
+    pub lanes: Lanes,
     pub(super) commit: Commit,
     pub(super) committing: bool,
     /// Images that were written.
@@ -56,6 +60,7 @@ impl Epochs {
         Self {
             reads: Reads::new(Buckets::new(shape), config.evict_every),
             again: Again::default(),
+            lanes: Lanes::new(&config),
             config,
             pace,
             epoch: 0,
@@ -78,12 +83,6 @@ impl Epochs {
     /// Whether nothing of the epoch was seen yet.
     pub fn is_between(&self) -> bool {
         self.batch == 0 && !self.open
-    }
-
-    /// Whether a message of cells that was lied about may be followed by the next window, which
-    /// leaves while it is verified.
-    pub fn window_is_full(&self) -> bool {
-        self.open && self.window_full
     }
 
     /// Whether there is a journal, whose records say where batches begin.
@@ -119,7 +118,7 @@ impl Epochs {
         out: &mut dyn Observer,
     ) -> Step {
         self.end_path_before(reads.first(), out)?;
-        self.place(at, sibling, reads, out)?;
+        self.place(at, sibling, (reads, true), out)?;
         self.windows += 1;
         self.reads.begin_message();
         let mut cells = 0;
@@ -153,7 +152,7 @@ impl Epochs {
             return fault("unknown-operation", "no XOR", "read XOR");
         }
         let full = std::mem::take(&mut self.window_full);
-        self.place(at, sibling, reads, out)?;
+        self.place(at, sibling, (reads, false), out)?;
         self.window_full = full && sibling;
         for read in reads {
             let entry = self.entry(read)?;
@@ -181,22 +180,24 @@ impl Epochs {
         &mut self,
         at: Nanos,
         sibling: bool,
-        reads: &[ChunkCells],
+        (reads, window): (&[ChunkCells], bool),
         out: &mut dyn Observer,
     ) -> Step {
         if sibling {
             return self.departed(at, Cause { at, missed: 0 }, out);
         }
         if self.is_recorded() {
-            return self.place_recorded(at, out);
+            return self.place_recorded(at, window, out);
         }
-        let cause = if self.open && self.window_full && self.goes_on(at, reads) {
-            self.pace.further(at)?
+        let goes_on = self.open && self.window_full && self.goes_on(at, reads);
+        let further = if goes_on { self.lanes.window(&self.pace, at)? } else { None };
+        let cause = if let Some(cause) = further {
+            cause
         } else {
             if self.open {
                 self.end_batch(out)?;
             }
-            self.begin_batch(at, out)?
+            self.begin_batch(at, window, out)?
         };
         self.departed(at, cause, out)
     }
@@ -223,7 +224,7 @@ impl Epochs {
         let incomplete = self.config.xor || self.reads.is_open() || fetches;
         incomplete
             && match self.pace.tells_batches() {
-                true => self.pace.clone().further(at).is_ok(),
+                true => self.lanes.fits(&self.pace, at),
                 false => self.config.xor || fetches || self.reads.may_go_on(reads),
             }
     }
@@ -232,7 +233,7 @@ impl Epochs {
         self.batch + 1 == self.config.read_batches
     }
 
-    fn begin_batch(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Cause> {
+    fn begin_batch(&mut self, at: Nanos, window: bool, out: &mut dyn Observer) -> Step<Cause> {
         if self.committing {
             return fault(self.commit.rule(), self.commit.words(), "a read");
         }
@@ -249,6 +250,7 @@ impl Epochs {
         let cause = self.pace.first(at)?;
         self.first_at = at;
         self.open_batch(out);
+        self.lanes.first(at, cause, window);
         Ok(cause)
     }
 
@@ -256,6 +258,7 @@ impl Epochs {
         self.open = true;
         (self.windows, self.window_full, self.fetched) = (0, false, false);
         self.xor.clear();
+        self.lanes.open(self.again.durable_at().unwrap_or(self.pace.ready()));
         self.reads.place = self.place_of_batch();
         match self.batch < self.config.read_batches {
             true => self.reads.begin_paths(self.config.read_batch.into()),

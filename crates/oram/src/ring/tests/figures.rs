@@ -71,7 +71,8 @@ impl Plane {
     fn done(&mut self) {
         let plan = &mut self.planner.plan;
         self.read += (plan.cell_count() + plan.path_ends.len()) as u64;
-        plan.clear();
+        plan.take_windows().into_iter().for_each(|window| plan.give_back(window));
+        drop(plan.take_paths());
         for handle in std::mem::take(&mut self.planner.retired) {
             self.planner.handles.release(handle);
         }

@@ -36,6 +36,18 @@ impl BatchEngine for Undoing {
         self.inner.read_batch(addresses).await
     }
 
+    async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
+        self.inner.start_read(addresses).await
+    }
+
+    async fn ready_to_start(&mut self) -> Result<()> {
+        self.inner.ready_to_start().await
+    }
+
+    async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
+        self.inner.finish_read().await
+    }
+
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
         let aborts = self.aborts.get();
         let work = (aborts - self.undone) * UNDO.as_nanos() as Nanos;

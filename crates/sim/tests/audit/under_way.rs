@@ -1,0 +1,120 @@
+//! Several windows of a batch and several batches under way: whatever leaves sooner or beside more than
+//! the configuration says is found by the name of its rule.
+
+use std::time::Duration;
+
+use fogbank_audit::oracle::replay;
+use fogbank_sim::scene::{Scene, Shape, record};
+use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, RingConfig};
+use fogbank_store::{Lie, LieRule, Link, Operation};
+
+use crate::change::{Life, broken, find, is_put, is_read, lives_of, request, scene};
+
+/// Two windows at once, two batches in flight, over a link longer than the interval.
+fn honest() -> (PublicConfig, Life) {
+    let windows = (160, 2);
+    let shape = Shape { in_flight: 2, read_batches: 4, windows, ..Shape::small() };
+    let link = Link { round_trip: Duration::from_millis(150), ..Link::instant() };
+    let (config, mut lives) = lives_of(&Scene { shape, link, ..scene() }, &[]);
+    (config, lives.remove(0))
+}
+
+fn is_record(request: &Request) -> bool {
+    is_put(request, "journal/")
+}
+
+/// The next event from `from` on that ends the request at `sent`.
+fn end_of(life: &[Event], sent: usize) -> usize {
+    let Event::Sent(of) = &life[sent] else { panic!("no request") };
+    let ends = |event: &Event| matches!(event, Event::Done(done) if done.id == of.id);
+    (sent..life.len()).find(|at| ends(&life[*at])).unwrap()
+}
+
+/// Lets the request at `from` leave just before the event at `to`.
+fn hasten(life: &mut Life, from: usize, to: usize) {
+    let mut event = life.remove(from);
+    let at = life[to].at();
+    let Event::Sent(sent) = &mut event else { panic!("no request") };
+    sent.at = at;
+    life.insert(to, event);
+}
+
+/// A batch of at least three windows in the middle of a life: its record, and its windows.
+fn batch_of_three(life: &Life) -> (usize, Vec<usize>) {
+    let mut from = life.len() / 2;
+    loop {
+        let record = find(life, from, is_record);
+        let durable = end_of(life, record);
+        let next = find(life, durable, |r| !is_read(r));
+        let windows: Vec<usize> =
+            (durable..next).filter(|at| request(&life[*at]).is_some_and(is_read)).collect();
+        if windows.len() >= 3 {
+            return (record, windows);
+        }
+        from = record + 1;
+    }
+}
+
+#[test]
+fn what_leaves_too_soon() {
+    let (config, honest) = honest();
+    assert_eq!(broken(&config, std::slice::from_ref(&honest)), "none");
+    let (record, windows) = batch_of_three(&honest);
+    let rule = |change: &dyn Fn(&mut Life)| {
+        let mut spoiled = honest.clone();
+        change(&mut spoiled);
+        assert_ne!(spoiled, honest);
+        broken(&config, &[spoiled])
+    };
+    let durable = end_of(&honest, record);
+    assert_eq!(rule(&|life| hasten(life, windows[0], durable)), "waits-for-all");
+    let room = (windows[1]..windows[2]).find(|at| matches!(honest[*at], Event::Done(_))).unwrap();
+    assert_eq!(rule(&|life| hasten(life, windows[2], room)), "waits-for-all");
+    let next = find(&honest, record + 1, is_record);
+    // A record says that all of the batch before has left.
+    assert_eq!(rule(&|life| hasten(life, next, windows[0])), "full-batch");
+    let late = |life: &mut Life| {
+        let Event::Sent(sent) = &mut life[next] else { panic!("no request") };
+        sent.at += 10_000_000;
+    };
+    assert_eq!(rule(&late), "on-grid");
+}
+
+#[test]
+fn more_than_the_configuration_says() {
+    let (config, honest) = honest();
+    let with = |change: fn(&mut RingConfig)| {
+        let mut config = config.clone();
+        let EngineConfig::Ring(ring) = &mut config.engine;
+        change(ring);
+        broken(&config, std::slice::from_ref(&honest))
+    };
+    assert_eq!(with(|ring| ring.windows = 1), "waits-for-all");
+    assert_eq!(with(|ring| ring.in_flight = 1), "waits-for-all");
+    // Fewer than it says: the next could have left sooner.
+    assert_eq!(with(|ring| ring.windows = 3), "on-grid");
+    assert_eq!(with(|ring| ring.in_flight = 3), "none"); // the record's round trip keeps it to two
+}
+
+/// Whichever window is forged, nothing is sent once it has arrived: no other window of its batch, no
+/// record of the next one, nothing of the batch behind it.
+#[test]
+fn nothing_leaves_after_a_lie() {
+    for (in_flight, at_once) in [(1, 3), (2, 2), (4, 1)] {
+        let windows = (160, at_once);
+        let shape = Shape { in_flight, read_batches: 4, windows, ..Shape::small() };
+        let link = Link { round_trip: Duration::from_millis(150), ..Link::instant() };
+        for nth in 30..60 {
+            let operation = Operation::ReadCells;
+            let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });
+            let scene = Scene { shape: shape.clone(), link, lie, ..scene() };
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("trace");
+            let played = record(&scene, &path).unwrap();
+            assert!(played.stopped.is_some_and(|why| why.contains("verify")), "{nth}");
+            let summary = replay(&[&path], &mut []).unwrap_or_else(|e| panic!("{nth}: {e}"));
+            // The cloud says so, and the fingerprints show it.
+            assert!(summary.lies >= 2, "{nth}: {}", summary.lies);
+        }
+    }
+}
