@@ -204,7 +204,7 @@ fn machine(clock: &Arc<dyn Clock>, config: &StoreConfig) -> Machine {
 }
 
 /// Bytes of memory once the store is full: positions, buckets' metadata, the cached top, the images of
-/// an epoch, two windows each way, the directory, and what the process takes anyway.
+/// an epoch, windows under way, the directory, and what the process takes anyway.
 fn proxy_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
     let geometry = config.geometry()?;
     let (reals, slots) = (f64::from(config.bucket_reals), f64::from(geometry.bucket.slots()));
@@ -215,7 +215,8 @@ fn proxy_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
     let held = f64::from(geometry.stash_blocks_max()) * payload;
     // A bucket is about half full.
     let images = traffic.buckets * (reals / 2.0 * payload + 4.0 * reals);
-    let windows = 4.0 * (WINDOW_BYTES as f64).min(traffic.bytes_read(config));
+    let windows = config.in_flight.max(2) as f64 * config.windows as f64 * WINDOW_BYTES as f64;
+    let windows = windows.min(2.0 * traffic.bytes_read(config));
     Ok(16e6 + 8.0 * capacity + metadata + directory + held + images + windows)
 }
 

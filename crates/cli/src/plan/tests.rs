@@ -119,6 +119,29 @@ async fn throughput_is_that_of_the_engine() {
     }
 }
 
+/// Batches in flight, and windows that do not all fit. Some batches are a window longer than others, and
+/// then a whole round trip, where the plan knows the mean only.
+#[tokio::test(start_paused = true)]
+async fn throughput_is_that_of_messages_under_way() {
+    for (in_flight, windows, rtt_ms, value_kib) in
+        [(1, 1, 10.0, 16), (1, 3, 40.0, 16), (2, 6, 10.0, 1), (4, 2, 40.0, 16), (3, 6, 40.0, 1)]
+    {
+        for interval in [0, 30] {
+            let config = config(|shape| {
+                (shape.in_flight, shape.windows) = (Some(in_flight), Some(windows));
+                shape.value_size = Some(bytesize::ByteSize::kib(value_kib));
+                shape.interval_ms = Some(interval);
+            });
+            let link = LinkArgs::of_round_trip(rtt_ms);
+            let seen = measure(&config, link.link().unwrap(), 60.0).await;
+            let plan = Plan::of(&config, &link, &IDEAL).unwrap();
+            let planned = plan.accesses / plan.epoch.total_s;
+            let what = format!("{in_flight}, {windows}, {rtt_ms} ms, {interval}");
+            assert_near(&what, planned, seen.accesses_per_s, 0.15);
+        }
+    }
+}
+
 /// The canary: the test of the bytes sees a bucket less in ten.
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "a bucket less")]

@@ -1,8 +1,9 @@
 //! How long an epoch takes: the rounds that have to follow one another, what the link needs for the
 //! bytes, and what the machine needs to open and seal them.
 //!
-//! - A read batch: its journal record (the batch is planned meanwhile), then its cells in windows, the
-//!   next of which is asked for while the one before is opened.
+//! - A read batch: its journal record (the batch is planned meanwhile), then its cells in windows, so
+//!   many under way, each opened as it arrives. With several batches in flight the next one follows
+//!   when the record is durable and link and machine are through with this one.
 //! - The write batch: its record, then what its evictions read.
 //! - The commit: buckets in windows, sealed while those before are on their way; a barrier; the delta;
 //!   the commit record; the deletions.
@@ -53,17 +54,27 @@ impl Epoch {
             asked: (traffic.path_cells + read_cells) / batches,
             sent: (traffic.path_cells_sent + read_cells) / batches,
             cell_bytes,
+            overshoot: f64::from(config.bucket_reals) / 2.0,
         };
+        let at_once = config.windows as f64;
         let record_s = wire.put(traffic.record_bytes);
         let plan_s = config.batch as f64 * machine.plans_s;
-        let read_batch_s = record_s.max(plan_s) + fetch.seconds(&wire, machine);
+        let first_s = record_s.max(plan_s);
+        let read_batch_s = first_s + fetch.pipe(&wire, machine, at_once).seconds();
+        let next_batch_s = match config.in_flight {
+            1 => read_batch_s,
+            most => {
+                let busy_s = plan_s + fetch.pipe(&wire, machine, at_once).busy_s();
+                first_s.max(busy_s).max(read_batch_s / most as f64)
+            }
+        };
         let due =
-            Fetch { asked: traffic.write_batch_cells, sent: traffic.write_batch_cells, cell_bytes };
+            Fetch { asked: traffic.write_batch_cells, sent: traffic.write_batch_cells, ..fetch };
         // A small write batch has nothing to read in most epochs.
         let share = due.asked.min(1.0);
-        let write_s = record_s + share * due.seconds(&wire, machine);
+        let write_s = record_s + share * due.pipe(&wire, machine, at_once).seconds();
         let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
-        let images_s = images(traffic.buckets, slots, cell_bytes, &wire, machine);
+        let images_s = images(traffic.buckets, (slots, cell_bytes), &wire, machine, at_once);
         let delta_s = traffic.delta_pieces * wire.write_s + wire.up_s(traffic.delta_bytes);
         let full_s = traffic.full_pieces * wire.write_s + wire.up_s(traffic.full_bytes);
         let settle_s = wire.write_s + delta_s + full_s + wire.put(traffic.commit_bytes);
@@ -74,14 +85,15 @@ impl Epoch {
             + 4.0
             + traffic.delta_pieces
             + traffic.full_pieces
-            + batches * (fetch.windows() - 1.0);
+            + batches * ((fetch.windows() / at_once).ceil() - 1.0);
         let delete_s = wire.write_s;
         let interval_s = config.interval_ms as f64 / 1e3;
         let total_s = if interval_s == 0.0 {
-            batches * read_batch_s + commit_s + delete_s
+            (batches - 1.0) * next_batch_s + read_batch_s + commit_s + delete_s
         } else {
             let points = |takes_s: f64| (takes_s / interval_s).ceil().max(1.0) * interval_s;
-            batches * points(read_batch_s) + points(commit_s + delete_s)
+            let reads_s = (batches - 1.0) * points(next_batch_s) + points(read_batch_s);
+            reads_s + points(commit_s + delete_s)
         };
         Self { total_s, read_batch_s, commit_s, rounds }
     }
@@ -125,28 +137,76 @@ struct Fetch {
     asked: f64,
     sent: f64,
     cell_bytes: f64,
+    /// Cells by which a window is longer than it has to be.
+    overshoot: f64,
+}
+
+/// How many there are on average, where the last is some part of one.
+fn whole(parts: f64) -> f64 {
+    if parts <= 1.0 { 1.0 } else { parts + 0.5 }
 }
 
 impl Fetch {
     fn windows(&self) -> f64 {
-        (self.asked * self.cell_bytes / WINDOW_BYTES as f64).ceil().max(1.0)
+        // A window is full once it has so many cells; a bucket that is retired comes whole.
+        let full = (WINDOW_BYTES as f64 / self.cell_bytes).max(1.0) + self.overshoot;
+        whole(self.asked / full)
     }
 
-    fn seconds(&self, wire: &Wire, machine: &Machine) -> f64 {
+    fn pipe(&self, wire: &Wire, machine: &Machine, at_once: f64) -> Pipe {
         let windows = self.windows();
-        let fetch_s = wire.read_s
-            + self.asked / windows * REQUEST_BYTES * wire.up_s_a_byte
-            + self.sent / windows * self.cell_bytes * wire.down_s_a_byte;
-        let open_s = self.asked / windows * machine.opens_s;
-        fetch_s + (windows - 1.0) * fetch_s.max(open_s) + open_s
+        let asking_s = self.asked / windows * REQUEST_BYTES * wire.up_s_a_byte;
+        Pipe {
+            windows,
+            at_once,
+            round_s: wire.read_s + asking_s,
+            link_s: self.sent / windows * self.cell_bytes * wire.down_s_a_byte,
+            work_s: self.asked / windows * machine.opens_s,
+        }
     }
 }
 
-fn images(buckets: f64, slots: f64, cell_bytes: f64, wire: &Wire, machine: &Machine) -> f64 {
+fn images(
+    buckets: f64,
+    (slots, cell_bytes): (f64, f64),
+    wire: &Wire,
+    machine: &Machine,
+    at_once: f64,
+) -> f64 {
     let bytes = buckets * slots * cell_bytes;
-    let windows = (bytes / WINDOW_BYTES as f64).ceil().max(1.0);
-    let send_s = wire.write_s + wire.up_s(bytes / windows);
-    let seal_s = buckets / windows * slots * machine.seals_s;
+    let windows = whole(buckets / (WINDOW_BYTES as f64 / (slots * cell_bytes)).floor().max(1.0));
+    let pipe = Pipe {
+        windows,
+        at_once,
+        round_s: wire.write_s,
+        link_s: wire.up_s(bytes / windows),
+        work_s: bytes / windows / cell_bytes * machine.seals_s,
+    };
     // An epoch without an eviction writes nothing.
-    buckets.min(1.0) * (seal_s + (windows - 1.0) * send_s.max(seal_s) + send_s)
+    buckets.min(1.0) * pipe.seconds()
+}
+
+/// Windows that follow one another, some of them under way at once: the narrowest part sets the pace.
+struct Pipe {
+    windows: f64,
+    at_once: f64,
+    /// Of a window, without its bytes.
+    round_s: f64,
+    /// The link is busy with a window.
+    link_s: f64,
+    /// The machine is.
+    work_s: f64,
+}
+
+impl Pipe {
+    fn seconds(&self) -> f64 {
+        let through_s = self.round_s + self.link_s + self.work_s;
+        let rounds = whole(self.windows / self.at_once);
+        let busy_s = (self.windows - 1.0) * self.link_s.max(self.work_s);
+        (through_s + busy_s).max(rounds * through_s)
+    }
+
+    fn busy_s(&self) -> f64 {
+        self.windows * self.link_s.max(self.work_s)
+    }
 }
