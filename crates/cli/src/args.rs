@@ -223,9 +223,27 @@ pub struct ServeArgs {
     /// owner may read: for the auditor's picture. Secret.
     #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY")]
     pub history: Option<PathBuf>,
+    /// When epochs run.
+    #[command(flatten)]
+    pub schedule: ScheduleArgs,
     /// What to show while it runs.
     #[command(flatten)]
     pub view: ViewArgs,
+}
+
+/// When epochs run.
+#[derive(Debug, Clone, Args)]
+pub struct ScheduleArgs {
+    /// When there is traffic: always; connected (while a client is, which the cloud then sees); or hours
+    /// such as "mon-fri 08:00-18:00", outside which commands are refused.
+    #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
+    pub schedule: String,
+    /// The time zone of the hours, such as Europe/Berlin [this machine's].
+    #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
+    pub time_zone: Option<String>,
+    /// Seconds for which epochs go on when the last client has left, for --schedule connected.
+    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S", default_value_t = 60)]
+    pub linger_s: u64,
 }
 
 /// What to look at.

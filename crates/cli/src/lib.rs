@@ -38,9 +38,10 @@ mod place;
 mod public;
 pub mod recording;
 pub mod registers;
+mod schedule;
 
 pub use error::{Error, Result};
-pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction};
+pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};
 pub use place::{Place, open_store};

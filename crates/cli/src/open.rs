@@ -19,9 +19,9 @@ use fogbank_durable::{Opening, Recovered, Register, Vault};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::{KeyRing, MasterKey};
-use fogbank_store::trace::TraceClock;
+use fogbank_store::trace::{EngineConfig, TraceClock};
 use fogbank_store::{Paced, Store};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
+use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy, Uptime};
 
 use crate::apart::check_apart;
 use crate::args::ShapeArgs;
@@ -46,6 +46,7 @@ pub struct OpenOptions {
     randomness: Option<Randomness>,
     accept_rollback_risk: bool,
     existing: bool,
+    uptime: Option<Uptime>,
     on: Option<Arc<dyn Store>>,
 }
 
@@ -63,6 +64,7 @@ impl OpenOptions {
             randomness: None,
             accept_rollback_risk: false,
             existing: false,
+            uptime: None,
             on: None,
         }
     }
@@ -76,6 +78,12 @@ impl OpenOptions {
     /// Writes a trace of everything the store sees to `path`.
     pub fn record(mut self, path: Option<PathBuf>) -> Self {
         self.record = path;
+        self
+    }
+
+    /// When epochs run, once the store is open: always, unless this is called.
+    pub fn uptime(mut self, uptime: Uptime) -> Self {
+        self.uptime = Some(uptime);
         self
     }
 
@@ -155,7 +163,9 @@ impl OpenOptions {
             None => StoreConfig::derive(&self.shape, bare.xor().is_some())?,
         };
         config.agree(&self.shape)?;
-        let head = config.public(TraceClock::Real)?;
+        let mut head = config.public(TraceClock::Real)?;
+        let EngineConfig::Ring(ring) = &mut head.engine;
+        ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
@@ -179,6 +189,9 @@ impl OpenOptions {
             |done, of| tell(&recovered, done, of),
         );
         let proxy = proxy.await?;
+        if let Some(uptime) = self.uptime {
+            proxy.run_when(uptime);
+        }
         let recovered = Recovery {
             epoch: recovered.epoch,
             epochs_replayed: recovered.deltas.len(),

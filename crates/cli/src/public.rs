@@ -20,6 +20,7 @@ impl StoreConfig {
             slack: proxy.slack,
             quantum: self.departure_quantum(),
             in_flight: proxy.in_flight,
+            pauses: false,
         };
         let (full, delta) = (self.full_pieces()?, self.delta_pieces()?);
         let vault = self.vault_settings()?.public(self.encode().len(), full, delta);

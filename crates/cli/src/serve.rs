@@ -30,6 +30,7 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let place = Place::from(&args.place);
     check_apart("--record", args.record.as_deref(), &place.store_url())?;
     check_apart("--history", args.history.as_deref(), &place.store_url())?;
+    let uptime = args.schedule.uptime()?;
     let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
@@ -39,6 +40,7 @@ pub async fn run(args: ServeArgs) -> Result<()> {
         .metrics(metrics.clone())
         .clock(looks.clock.clone())
         .live(looks.live.clone())
+        .uptime(uptime)
         .record(args.record.clone());
     let opened = options.open().await?;
     greet(&place, &opened, listener.address(), &args, &looks);
@@ -165,6 +167,12 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
             "  traffic       back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
             config.cells_per_epoch() * config.cell_bytes() as f64 / 1e6
         ),
+    }
+    if args.schedule.pauses() {
+        println!(
+            "  schedule      {}: the cloud sees when there is traffic",
+            args.schedule.schedule
+        );
     }
     if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
         println!(

@@ -83,6 +83,7 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
         window_chunks: 10,
         windows: 1,
         in_flight: 1,
+        pauses: false,
         epoch_buffer: true,
         prefetch: true,
         xor: false,

@@ -37,6 +37,7 @@ use crate::record::{Record, Stat};
 use crate::row::{Load, Row};
 use crate::schedule::{Schedule, Stage};
 use crate::settings::{Limits, Settings};
+use crate::uptime::Uptime;
 use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
@@ -65,6 +66,10 @@ pub(crate) struct Core {
     pub closing: bool,
     /// The last epoch that admitted anything has closed.
     pub drained: bool,
+    /// When epochs run.
+    pub uptime: Uptime,
+    /// No epochs run for now, and why.
+    pub resting: Option<Error>,
     /// Nothing runs any more, and why.
     pub stopped: Option<Error>,
     /// Batches frozen in the open epoch.
@@ -116,6 +121,8 @@ impl Core {
             refused: Vec::new(),
             closing: false,
             drained: false,
+            uptime: Uptime::Always,
+            resting: None,
             stopped: None,
             batches_frozen: 0,
             ages: 0,
@@ -188,8 +195,20 @@ impl Core {
         self.mvtso.quota.set_space(limit, self.addresses.pending_count());
     }
 
+    /// No epochs run for now: whoever waits is told why.
+    pub(crate) fn rest(&mut self, error: Error) {
+        self.turn_away(&error);
+        self.resting = Some(error);
+    }
+
     /// Ends everything: whoever waits is told why.
     pub(crate) fn stop(&mut self, error: Error) {
+        self.turn_away(&error);
+        self.under_way.clear();
+        self.stopped = Some(error);
+    }
+
+    fn turn_away(&mut self, error: &Error) {
         let outcomes = self.mvtso.expire();
         let lost = outcomes.lost.into_iter().map(|(answer, _)| answer);
         for answer in lost.chain(outcomes.committed) {
@@ -197,9 +216,13 @@ impl Core {
         }
         let programs = self.schedule.take_all();
         self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
-        self.under_way.clear();
         self.open_epoch();
-        self.stopped = Some(error);
+    }
+
+    /// Why nothing is admitted.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        let closed = self.closing.then_some(Error::Closed);
+        closed.or_else(|| self.stopped.clone()).or_else(|| self.resting.clone())
     }
 
     /// Checks a key and a value against the limits.

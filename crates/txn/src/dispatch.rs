@@ -26,8 +26,7 @@ const STEPS_OF_A_SUBMIT: usize = 4;
 impl Core {
     /// A program arrives.
     pub(crate) fn submit(&mut self, session: u64, body: Box<dyn Submission>) {
-        let error = if self.closing { Some(Error::Closed) } else { self.stopped.clone() };
-        if let Some(error) = error {
+        if let Some(error) = self.refusal() {
             self.refused.push((body, error));
             return;
         }

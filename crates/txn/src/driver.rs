@@ -5,6 +5,7 @@
 //!    one takes the first point after the record of this one is durable and there is room.
 //! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit: the
 //!    engine's images, the delta or the full checkpoint that is due, the commit record.
+//!    Before an epoch, wait until epochs run ([`crate::Uptime`]).
 //! 3. Answer the epoch, all in one sweep, delete what it superseded, and begin again.
 //!
 //! Invariant: exactly R reads, one write and one commit an epoch, whatever the core holds. The
@@ -36,10 +37,12 @@ const MOMENT_LOOKS: usize = 256;
 
 /// Drives the epochs of one proxy.
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     engine: Box<dyn BatchEngine>,
     vault: Option<Keeping>,
-    grid: Grid,
+    pub(crate) grid: Grid,
+    /// When a client was last seen.
+    pub(crate) last_present: Option<Nanos>,
     read_batches: usize,
     in_flight: usize,
     /// How many values each batch under way will bring.
@@ -94,6 +97,7 @@ impl Driver {
             engine,
             vault,
             grid,
+            last_present: None,
             read_batches: settings.read_batches,
             in_flight: settings.in_flight,
             under_way: VecDeque::new(),
@@ -124,6 +128,7 @@ impl Driver {
 
     /// One epoch. Whether it was closed as the last one.
     async fn epoch(&mut self) -> Result<bool> {
+        self.rest().await;
         for _ in 0..self.read_batches {
             self.read().await?;
         }

@@ -52,6 +52,9 @@ pub enum Error {
     /// committed is decided by recovery.
     #[error("stopped: {0}")]
     Stopped(String),
+    /// Epochs do not run now: the schedule says so. Nothing of it took place.
+    #[error("the proxy rests: {0}")]
+    Resting(String),
     /// The proxy was closed in an orderly way.
     #[error("closed")]
     Closed,

@@ -61,6 +61,12 @@ impl Grid {
         Point { freeze, send: freeze + self.slack }
     }
 
+    /// The first point later than `now`; it is not taken.
+    pub(crate) fn next(&self, now: Nanos) -> Nanos {
+        let since = now.saturating_sub(self.origin) / self.interval.max(1);
+        self.origin + (since + 1) * self.interval
+    }
+
     /// Points that calls before them have run past.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped

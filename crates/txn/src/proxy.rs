@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::keeping::Keeping;
 use crate::program::{Program, submission};
 use crate::settings::{Components, Limits, Settings};
-use crate::shared::Shared;
+use crate::shared::{Presence, Shared};
 use crate::transaction::Transaction;
+use crate::uptime::Uptime;
 
 type Running = JoinHandle<Result<Box<dyn BatchEngine>>>;
 
@@ -111,7 +112,12 @@ impl Proxy {
     /// An ordered stream of programs: one connection.
     pub fn session(&self) -> Session {
         let id = self.shared.with(|core| core.schedule.open_session());
-        Session { shared: self.shared.clone(), id }
+        Session { shared: self.shared.clone(), id, presence: None }
+    }
+
+    /// From the next epoch on, epochs run when `uptime` says so. Always, unless this is called.
+    pub fn run_when(&self, uptime: Uptime) {
+        self.shared.with(|core| core.uptime = uptime);
     }
 
     /// An interactive transaction. It takes its epoch and its timestamp at its first statement.
@@ -160,9 +166,15 @@ impl Proxy {
 pub struct Session {
     shared: Arc<Shared>,
     id: u64,
+    presence: Option<Presence>,
 }
 
 impl Session {
+    /// From now on the session counts as a client that is here, see [`Uptime::WhilePresent`].
+    pub fn attend(&mut self) {
+        self.presence.get_or_insert_with(|| self.shared.welcome());
+    }
+
     /// Queues a program behind those submitted before on this session. Resolves when its epoch has
     /// committed, or with an error. Dropping the future does not cancel the program.
     pub fn submit<P: Program>(

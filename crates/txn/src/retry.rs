@@ -16,6 +16,7 @@ use std::future::Future;
 
 use tokio::sync::MutexGuard;
 
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::proxy::Proxy;
 use crate::transaction::Transaction;
@@ -66,7 +67,8 @@ impl Proxy {
     async fn wait_for_epoch(&self, epoch: u64) -> Result<()> {
         loop {
             let beat = self.shared.next_beat();
-            let (now, stopped) = self.shared.with(|core| (core.epoch, core.stopped.clone()));
+            let stopped = |core: &mut Core| core.stopped.clone().or_else(|| core.resting.clone());
+            let (now, stopped) = self.shared.with(|core| (core.epoch, stopped(core)));
             if let Some(error) = stopped {
                 return Err(error);
             }

@@ -1,6 +1,7 @@
 //! What the handles and the driver share: the core behind a lock that is never held across an
 //! await, the beat that wakes whoever waits, and the sweeper.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos};
@@ -27,6 +28,16 @@ pub(crate) struct Shared {
     pub turn: tokio::sync::Mutex<()>,
     core: Mutex<Core>,
     work: Notify,
+    present: AtomicUsize,
+}
+
+/// A client that is here, for as long as this is kept.
+pub(crate) struct Presence(Arc<Shared>);
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.0.present.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Shared {
@@ -34,7 +45,18 @@ impl Shared {
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
         let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
         let turn = tokio::sync::Mutex::new(());
-        Arc::new(Self { clock, beat, turn, core, work })
+        Arc::new(Self { clock, beat, turn, core, work, present: AtomicUsize::new(0) })
+    }
+
+    /// Counts a client.
+    pub(crate) fn welcome(self: &Arc<Self>) -> Presence {
+        self.present.fetch_add(1, Ordering::Relaxed);
+        Presence(self.clone())
+    }
+
+    /// Whether any client is here.
+    pub(crate) fn is_anybody_present(&self) -> bool {
+        self.present.load(Ordering::Relaxed) > 0
     }
 
     /// Does something to the core. Programs it refused are answered after the lock is released;

@@ -47,11 +47,8 @@ pub(crate) struct Place {
 impl Core {
     /// Begins: takes a timestamp in the open epoch, if that can still serve reads.
     pub(crate) fn begin(&mut self, age: Option<u64>) -> Result<Step<Place>> {
-        if let Some(error) = &self.stopped {
-            return Err(error.clone());
-        }
-        if self.closing {
-            return Err(Error::Closed);
+        if let Some(error) = self.stopped.clone().or_else(|| self.refusal()) {
+            return Err(error);
         }
         if self.batches_left() == 0 {
             return Ok(Step::Wait);
@@ -66,7 +63,7 @@ impl Core {
 
     /// Fails unless the transaction can take statements.
     pub(crate) fn check_active(&self, place: &Place) -> Result<()> {
-        if let Some(error) = &self.stopped {
+        if let Some(error) = self.stopped.as_ref().or(self.resting.as_ref()) {
             return Err(error.clone());
         }
         if place.epoch != self.epoch {

@@ -186,6 +186,9 @@ impl Epochs {
         } else if reads && self.config.in_flight > 1 {
             self.pace.first_after(self.lanes.room_at(), at)?
         } else {
+            if self.config.pauses && self.begun() == 0 {
+                self.pace.rest_until(at);
+            }
             self.pace.first(at)?
         };
         self.departed(at, cause, out)

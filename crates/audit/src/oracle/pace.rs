@@ -169,6 +169,13 @@ impl Pace {
         self.since_skip = if point.skipped { 0 } else { self.since_skip.saturating_add(1) };
     }
 
+    /// Whatever leaves at `at` may have waited for this point: nobody says that epochs run before.
+    pub fn rest_until(&mut self, at: Nanos) {
+        if let Some(index) = at.saturating_sub(self.slack).checked_div(self.interval) {
+            self.ready = self.ready.max(index * self.interval);
+        }
+    }
+
     /// The first message of a batch leaves at `at`. Returns its cause.
     pub fn first(&mut self, at: Nanos) -> Step<Cause> {
         self.first_after(self.ready, at)

@@ -75,6 +75,7 @@ fn public(
         window_chunks: (settings.window_bytes / geometry.chunk_bytes()).max(1) as u32,
         windows: settings.windows as u32,
         in_flight: 1,
+        pauses: false,
         epoch_buffer: settings.epoch_buffer,
         prefetch: settings.prefetch,
         xor: settings.xor,

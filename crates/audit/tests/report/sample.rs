@@ -46,6 +46,7 @@ pub fn config() -> PublicConfig {
         window_chunks: 64,
         windows: 1,
         in_flight: 1,
+        pauses: false,
         epoch_buffer: true,
         prefetch: false,
         xor: false,

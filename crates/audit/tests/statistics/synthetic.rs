@@ -115,6 +115,7 @@ pub fn config(leaf_level: u8) -> PublicConfig {
         window_chunks: 1 << 16,
         windows: 1,
         in_flight: 1,
+        pauses: false,
         epoch_buffer: true,
         prefetch: false,
         xor: false,

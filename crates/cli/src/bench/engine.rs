@@ -95,7 +95,7 @@ fn head(
         return config.public(TraceClock::Real);
     }
     let (interval, slack, quantum) = Default::default();
-    let pace = Pace { interval, slack, quantum, in_flight: config.in_flight };
+    let pace = Pace { interval, slack, quantum, in_flight: config.in_flight, pauses: false };
     let ring = settings.public(pace, None)?;
     Ok(PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) })
 }

@@ -15,6 +15,7 @@ mod registers;
 mod resp;
 mod restart;
 mod rust_client;
+mod schedule;
 mod server;
 mod templates;
 mod tools;

@@ -300,6 +300,9 @@ impl Connection {
             }
             return self.refuse(Reply::error(text));
         }
+        if self.client.authenticated {
+            self.session.attend();
+        }
         if !self.client.authenticated && !command.is('n') {
             return self.refuse(Reply::error_with_code("NOAUTH", "Authentication required."));
         }

@@ -178,6 +178,7 @@ pub fn refusal(error: &Error) -> Reply {
             Reply::error_with_code("OOM", "command not allowed: the store is full")
         }
         Error::Closed => Reply::error("the server is shutting down"),
+        Error::Resting(_) => Reply::error_with_code("RESTING", error.to_string()),
         Error::Stopped(_) => Reply::error("the store has stopped"),
         other if other.is_retryable() => Reply::error_with_code("TRYAGAIN", other.to_string()),
         other => Reply::error(other.to_string()),

@@ -19,6 +19,8 @@ pub struct Pace {
     pub quantum: Duration,
     /// Read batches that are under way at once.
     pub in_flight: usize,
+    /// Whether an epoch may begin later than it could.
+    pub pauses: bool,
 }
 
 impl RingSettings {
@@ -49,6 +51,7 @@ impl RingSettings {
             window_chunks: window(geometry.chunk_bytes()),
             windows: self.windows as u32,
             in_flight: pace.in_flight as u32,
+            pauses: pace.pauses,
             epoch_buffer: self.epoch_buffer,
             prefetch: self.prefetch,
             xor: self.xor,

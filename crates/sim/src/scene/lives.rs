@@ -1,8 +1,10 @@
 //! The whole proxy in its store, as it ships: one life of it, from its opening to its close
 //! or its death.
 
+use std::sync::Arc;
+
 use fogbank_env::{Metrics, Randomness};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
+use fogbank_txn::{Components, FIRST_SECTION_TAG, Hours, Keeping, Proxy, Uptime};
 
 use super::canary::Canary;
 use super::clients::Clients;
@@ -24,6 +26,15 @@ pub(super) async fn play(
     Ok((stopped, figures(&metrics)))
 }
 
+/// Set hours that change often.
+struct EveryOtherSecond;
+
+impl Hours for EveryOtherSecond {
+    fn closed_at(&self, wall_ms: u64) -> Option<String> {
+        (wall_ms / 1_000 % 2 == 1).then(|| "an odd second".into())
+    }
+}
+
 async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(), SceneError> {
     let first = Randomness::repeatable(scene.seed);
     let (vault, recovered) =
@@ -38,6 +49,9 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     let recovering =
         Proxy::recover(settings, engine, vault.clone(), components, &recovered, |_, _| {});
     let proxy = recovering.await?;
+    if scene.shape.pauses {
+        proxy.run_when(Uptime::Hours(Arc::new(EveryOtherSecond)));
+    }
     let clients = Clients::start(scene, &proxy, &stage.clock);
     stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;
     drop(clients);

@@ -23,6 +23,8 @@ pub struct Shape {
     pub in_flight: usize,
     /// Bytes of a window, and how many are under way at once.
     pub windows: (usize, usize),
+    /// Whether epochs run every other second only.
+    pub pauses: bool,
     /// Z, S and A.
     pub bucket: BucketShape,
     /// Distance of the points of the grid; a multiple of 6 ms.
@@ -44,6 +46,7 @@ impl Shape {
             read_batches: 2,
             in_flight: 1,
             windows: (WINDOW_BYTES, WINDOWS),
+            pauses: false,
             bucket: BucketShape::new(4, 5, 3),
             interval: Duration::from_millis(60),
             cache_bytes: 0,
@@ -106,7 +109,8 @@ impl Shape {
         let mut settings = self.ring_settings();
         settings.keep_superseded = vault.is_some();
         let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
-        let pace = Pace { interval: self.interval, slack, quantum, in_flight: self.in_flight };
+        let (interval, in_flight, pauses) = (self.interval, self.in_flight, self.pauses);
+        let pace = Pace { interval, slack, quantum, in_flight, pauses };
         let ring = settings.public(pace, vault)?;
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
     }

@@ -46,6 +46,7 @@ fn every_shape() {
     for shape in [
         Shape { xor: true, ..small() },
         Shape { prefetch: true, ..small() },
+        Shape { pauses: true, in_flight: 2, ..small() },
         Shape { cache_bytes: 4 << 10, ..small() },
         Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
         Shape::stressed(),

@@ -96,6 +96,17 @@ fn more_than_the_configuration_says() {
     assert_eq!(with(|ring| ring.in_flight = 3), "none"); // the record's round trip keeps it to two
 }
 
+/// Epochs that rest for a second, where nothing says that they may.
+#[test]
+fn a_pause_is_public() {
+    let shape = Shape { pauses: true, ..Shape::small() };
+    let (mut config, lives) = lives_of(&Scene { shape, epochs: 30, ..scene() }, &[]);
+    assert_eq!(broken(&config, &lives), "none");
+    let EngineConfig::Ring(ring) = &mut config.engine;
+    ring.pauses = false;
+    assert_eq!(broken(&config, &lives), "on-grid");
+}
+
 /// Whichever window is forged, nothing is sent once it has arrived: no other window of its batch, no
 /// record of the next one, nothing of the batch behind it.
 #[test]

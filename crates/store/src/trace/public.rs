@@ -74,6 +74,9 @@ pub struct RingConfig {
     /// Read batches that are under way at once.
     #[serde(default = "one")]
     pub in_flight: u32,
+    /// Whether an epoch may begin later than it could: a schedule says when epochs run.
+    #[serde(default)]
+    pub pauses: bool,
     /// Whether rewritten buckets stay in the proxy to the end of the epoch.
     pub epoch_buffer: bool,
     /// Whether the last read batch of an epoch fetches for the write batch's evictions.

@@ -8,3 +8,4 @@ mod programs;
 mod records;
 mod shape;
 mod support;
+mod uptime;
