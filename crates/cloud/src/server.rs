@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use fogbank_env::{Clock, FolderLock, Metrics, Nanos, by};
+use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, by};
+use fogbank_store::PlaceHashing;
 use fogbank_tls::{Pin, TlsFiles};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -136,7 +137,9 @@ impl CloudServer {
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
         let lock = lock(&settings.data)?;
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
-        let tenants = Tenants::new(&settings.data, settings.keeping, settings.share);
+        let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);
+        let hashing = PlaceHashing::keyed(&mut random.stream(Purpose::Incarnation));
+        let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, hashing);
         let found = tenants.announce(pin).map_err(fault)?;
         let failed = |source| ServerError::Bind { address: listen, source };
         let socket = TcpListener::bind(listen).await.map_err(failed)?;

@@ -18,7 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos, compute, write_secret};
-use fogbank_store::{ArrayId, ArrayShape, FileStore, MemoryStore, Result, Store, StoreError};
+use fogbank_store::{
+    ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
+    StoreError,
+};
 use fogbank_tls::{Pin, Token};
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -82,6 +85,7 @@ pub struct Tenants {
     folder: PathBuf,
     keeping: Keeping,
     share: Share,
+    hashing: PlaceHashing,
     known: Mutex<BTreeMap<String, Arc<Known>>>,
 }
 
@@ -93,9 +97,9 @@ struct Known {
 }
 
 impl Tenants {
-    /// Those under `data`.
-    pub fn new(data: &Path, keeping: Keeping, share: Share) -> Self {
-        Self { folder: data.join("tenants"), keeping, share, known: Mutex::default() }
+    /// Those under `data`. Tenants choose the places of their chunks, so `hashing` is to be keyed.
+    pub fn new(data: &Path, keeping: Keeping, share: Share, hashing: PlaceHashing) -> Self {
+        Self { folder: data.join("tenants"), keeping, share, hashing, known: Mutex::default() }
     }
 
     /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old one
@@ -172,8 +176,10 @@ impl Tenants {
     async fn open(&self, folder: &Path) -> Result<Tenant> {
         let allowed = compute(|| read_quota(&folder.join("quota")))?;
         let (bare, arrays) = match self.keeping {
-            Keeping::Memory => (Box::new(MemoryStore::new()) as Box<dyn Store>, Vec::new()),
-            Keeping::Disk => compute(|| open_folder(&folder.join("store")))?,
+            Keeping::Memory => {
+                (Box::new(MemoryStore::hashed(self.hashing)) as Box<dyn Store>, Vec::new())
+            }
+            Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.hashing))?,
         };
         let cached: Box<dyn Store> = match self.share.cache_bytes {
             0 => bare,
@@ -210,10 +216,10 @@ impl Tenant {
 
 type Arrays = Vec<(ArrayId, ArrayShape)>;
 
-fn open_folder(folder: &Path) -> Result<(Box<dyn Store>, Arrays)> {
+fn open_folder(folder: &Path, hashing: PlaceHashing) -> Result<(Box<dyn Store>, Arrays)> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|e| StoreError::Absent(format!("the tenant's folder: {e}")))?;
-    let store = FileStore::open(folder)?;
+    let store = FileStore::open_with(folder, &FileOptions { hashing, ..FileOptions::default() })?;
     let arrays = store.arrays()?;
     Ok((Box::new(store), arrays))
 }
@@ -257,7 +263,7 @@ mod tests {
         let allowed = Allowance { bytes: 1, arrays: 1 };
         Tenants::add(data.path(), "a", allowed, Pin([0; 32])).unwrap();
         let share = Share { calls_per_s: 100, ..Share::default() };
-        let tenants = Tenants::new(data.path(), Keeping::Memory, share);
+        let tenants = Tenants::new(data.path(), Keeping::Memory, share, PlaceHashing::default());
         let token = Token::load_or_create(&data.path().join("tenants/a/token")).unwrap();
         let tenant = tenants.enter("a", token.bytes()).await.unwrap().unwrap();
         let clock = SystemClock::new();
@@ -279,7 +285,8 @@ mod tests {
             Tenants::add(data.path(), name, allowed, Pin([0; 32])).unwrap();
             Token::load_or_create(&data.path().join("tenants").join(name).join("token")).unwrap()
         });
-        let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default());
+        let tenants =
+            Tenants::new(data.path(), Keeping::Memory, Share::default(), PlaceHashing::default());
         assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
         assert!(tenants.enter("a", tokens[0].bytes()).await.unwrap().is_some());
         assert!(tenants.enter("b", tokens[0].bytes()).await.unwrap().is_none());
