@@ -80,8 +80,12 @@ struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = Share::default().calls_max)]
     calls: usize,
     /// Bytes of requests of each tenant that are being received, so also of one request.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     requests: ByteSize,
+    /// Memory for connections, requests and answers of all tenants together. What each keeps in memory
+    /// (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    work_memory: ByteSize,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = 512)]
     connections: usize,
@@ -169,7 +173,8 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let keeping = if args.memory { Keeping::Memory } else { Keeping::Disk };
     let mut settings = ServerSettings::new(&args.data.data, keeping);
     settings.tls = args.data.tls();
-    settings.connections_max = args.connections.clamp(1, 1 << 20);
+    settings.connections_max = args.connections.clamp(16, 1 << 20);
+    settings.work_bytes_max = args.work_memory.as_u64().max(512 << 20);
     settings.share.cache_bytes = args.cache.as_u64() as usize;
     settings.share.calls_per_s = args.rate.max(1);
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);

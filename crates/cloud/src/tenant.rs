@@ -8,7 +8,7 @@
 //! ```
 //! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that are
 //! being received, its connections and its rate are bounded apart from those of others: who overdoes it
-//! waits, and only he.
+//! waits, and only he. What all use together is bounded, too, and shared out (`pool`).
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -27,6 +27,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::cache::TopCache;
 use crate::credentials::Credentials;
+use crate::pool::{Account, Pool};
 use crate::quota::{Allowance, Quota};
 
 /// What a tenant may use at once, and what of its chunks is kept in memory.
@@ -49,7 +50,7 @@ impl Default for Share {
         Self {
             calls_max: 64,
             calls_per_s: 20_000,
-            request_bytes_max: 1 << 30,
+            request_bytes_max: 512 << 20,
             connections_max: 64,
             cache_bytes: 0,
         }
@@ -65,6 +66,17 @@ pub enum Keeping {
     Memory,
 }
 
+/// What all tenants share.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// How the places of chunks are hashed. Tenants choose them, so it is to be keyed.
+    pub hashing: PlaceHashing,
+    /// Memory for connections and calls, in bytes.
+    pub memory: Arc<Pool>,
+    /// Connections.
+    pub connections: Arc<Pool>,
+}
+
 /// One tenant, open.
 pub struct Tenant {
     /// Its store, behind its quota.
@@ -75,6 +87,10 @@ pub struct Tenant {
     pub request_kib: Arc<Semaphore>,
     /// A permit a connection.
     pub connections: Arc<Semaphore>,
+    /// Of what all tenants share: memory.
+    pub memory: Arc<Account>,
+    /// Connections.
+    pub places: Arc<Account>,
     /// When the next call may begin.
     next_call: Mutex<Nanos>,
     share: Share,
@@ -85,7 +101,7 @@ pub struct Tenants {
     folder: PathBuf,
     keeping: Keeping,
     share: Share,
-    hashing: PlaceHashing,
+    common: Common,
     known: Mutex<BTreeMap<String, Arc<Known>>>,
 }
 
@@ -97,9 +113,9 @@ struct Known {
 }
 
 impl Tenants {
-    /// Those under `data`. Tenants choose the places of their chunks, so `hashing` is to be keyed.
-    pub fn new(data: &Path, keeping: Keeping, share: Share, hashing: PlaceHashing) -> Self {
-        Self { folder: data.join("tenants"), keeping, share, hashing, known: Mutex::default() }
+    /// Those under `data`.
+    pub fn new(data: &Path, keeping: Keeping, share: Share, common: Common) -> Self {
+        Self { folder: data.join("tenants"), keeping, share, common, known: Mutex::default() }
     }
 
     /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old one
@@ -177,9 +193,9 @@ impl Tenants {
         let allowed = compute(|| read_quota(&folder.join("quota")))?;
         let (bare, arrays) = match self.keeping {
             Keeping::Memory => {
-                (Box::new(MemoryStore::hashed(self.hashing)) as Box<dyn Store>, Vec::new())
+                (Box::new(MemoryStore::hashed(self.common.hashing)) as Box<dyn Store>, Vec::new())
             }
-            Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.hashing))?,
+            Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.common.hashing))?,
         };
         let cached: Box<dyn Store> = match self.share.cache_bytes {
             0 => bare,
@@ -190,6 +206,8 @@ impl Tenants {
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
             connections: Arc::new(Semaphore::new(self.share.connections_max)),
+            memory: self.common.memory.account(),
+            places: self.common.connections.account(),
             next_call: Mutex::default(),
             share: self.share,
         })
@@ -199,7 +217,7 @@ impl Tenants {
 impl Tenant {
     /// Bytes of a request, at most.
     pub fn request_bytes_max(&self) -> u64 {
-        self.share.request_bytes_max as u64
+        self.memory.most_of_one().min(self.share.request_bytes_max as u64)
     }
 
     /// Waits until the rate allows one more call.
@@ -257,13 +275,18 @@ mod tests {
 
     use super::*;
 
+    fn common() -> Common {
+        let (memory, connections) = (Pool::new(1 << 30), Pool::new(100));
+        Common { hashing: PlaceHashing::default(), memory, connections }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn calls_come_at_their_rate_after_a_burst() {
         let data = tempfile::tempdir().unwrap();
         let allowed = Allowance { bytes: 1, arrays: 1 };
         Tenants::add(data.path(), "a", allowed, Pin([0; 32])).unwrap();
         let share = Share { calls_per_s: 100, ..Share::default() };
-        let tenants = Tenants::new(data.path(), Keeping::Memory, share, PlaceHashing::default());
+        let tenants = Tenants::new(data.path(), Keeping::Memory, share, common());
         let token = Token::load_or_create(&data.path().join("tenants/a/token")).unwrap();
         let tenant = tenants.enter("a", token.bytes()).await.unwrap().unwrap();
         let clock = SystemClock::new();
@@ -285,8 +308,7 @@ mod tests {
             Tenants::add(data.path(), name, allowed, Pin([0; 32])).unwrap();
             Token::load_or_create(&data.path().join("tenants").join(name).join("token")).unwrap()
         });
-        let tenants =
-            Tenants::new(data.path(), Keeping::Memory, Share::default(), PlaceHashing::default());
+        let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default(), common());
         assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
         assert!(tenants.enter("a", tokens[0].bytes()).await.unwrap().is_some());
         assert!(tenants.enter("b", tokens[0].bytes()).await.unwrap().is_none());
