@@ -38,3 +38,4 @@ pub use pool::Pool;
 pub use quota::Allowance;
 pub use server::{CloudServer, ServerError, ServerSettings, identity};
 pub use tenant::{Common, Keeping, Share, Tenants};
+pub use wire::fuzz_request;

@@ -16,7 +16,7 @@ use fogbank_store::{
 };
 use tokio::sync::RwLock;
 
-use crate::wire::SERVED_CHUNK_BYTES_MAX;
+use crate::wire::{BLOB_BYTES_MAX, SERVED_CHUNK_BYTES_MAX};
 
 /// How much a tenant may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,6 +241,12 @@ impl<S: Store> Quota<S> {
     }
 
     async fn put(&self, name: &str, data: bytes::Bytes, condition: PutCondition) -> Result<Reply> {
+        if data.len() > BLOB_BYTES_MAX {
+            return Err(StoreError::Caller(format!(
+                "a blob of {} bytes is larger than the {BLOB_BYTES_MAX} that are served here",
+                data.len()
+            )));
+        }
         let bytes = blob_bytes(name, data.len());
         let _alone = self.counting.write().await;
         let before = self.used().blobs.get(name).copied().unwrap_or(0);

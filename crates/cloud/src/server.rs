@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, by};
+use fogbank_peer::{Desks, PeerAddress, write_address};
 use fogbank_store::PlaceHashing;
 use fogbank_tls::{Pin, TlsFiles};
 use http::{Request, Response};
@@ -132,6 +133,8 @@ pub struct CloudServer {
     pin: Pin,
     tenants: usize,
     memory: Arc<Pool>,
+    data: PathBuf,
+    files: TlsFiles,
     _lock: FolderLock,
 }
 
@@ -168,7 +171,40 @@ impl CloudServer {
             figures: Arc::new(Figures::new(metrics)),
             strangers: Arc::new(Semaphore::new(settings.strangers_max)),
         });
-        Ok(Self { serving, tls, socket, address, pin, tenants: found, memory, _lock: lock })
+        Ok(Self {
+            serving,
+            tls,
+            socket,
+            address,
+            pin,
+            tenants: found,
+            memory,
+            data: settings.data,
+            files,
+            _lock: lock,
+        })
+    }
+
+    /// Freshness registers, for the tenants that are there now, at a port of their own. Their proxies find
+    /// where in the file `register` of each.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn registers(&self, listen: SocketAddr) -> Result<Desks, fogbank_peer::ServerError> {
+        let folder = &self.data;
+        let fault = |source| fogbank_peer::ServerError::File { path: folder.clone(), source };
+        let tls = fogbank_tls::acceptor(&self.files, &[])?;
+        let (mut desks, mut lines) = (Vec::new(), Vec::new());
+        for (token, path, desk) in self.serving.tenants.registers().map_err(fault)? {
+            desks.push(desk);
+            lines.push((token, path));
+        }
+        let desks = Desks::bind(listen, tls, desks).await?;
+        let place = desks.address().to_string();
+        for (token, path) in lines {
+            write_address(&path, &PeerAddress { place: place.clone(), token, pin: self.pin })?;
+        }
+        Ok(desks)
     }
 
     /// Where it listens.

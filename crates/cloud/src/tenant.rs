@@ -5,6 +5,8 @@
 //! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
 //! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
 //! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
+//! DATA/tenants/NAME/registers/     freshness registers held for it (`fogbank_peer`), if that is asked for
+//! DATA/tenants/NAME/register       the line for the proxy of where they are        0600, at every start
 //! ```
 //! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that are
 //! being received, its connections and its rate are bounded apart from those of others: who overdoes it
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos, compute, write_secret};
+use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
     StoreError,
@@ -144,18 +147,39 @@ impl Tenants {
     /// # Errors
     /// As the system says.
     pub fn announce(&self, pin: Pin) -> io::Result<usize> {
+        let all = self.all()?;
+        for known in &all {
+            write_credentials(&known.folder, known.token.clone(), pin)?;
+        }
+        Ok(all.len())
+    }
+
+    fn all(&self) -> io::Result<Vec<Arc<Known>>> {
         let entries = match std::fs::read_dir(&self.folder) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut found = 0;
+        let mut found = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
             if let Some(known) = name.to_str().and_then(|name| self.find(name).transpose()) {
-                let known = known?;
-                write_credentials(&known.folder, known.token.clone(), pin)?;
-                found += 1;
+                found.push(known?);
             }
+        }
+        Ok(found)
+    }
+
+    /// What is held for each tenant that is there, for whoever shows its token, with the file that is to say
+    /// where.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn registers(&self) -> io::Result<Vec<(Token, PathBuf, Desk)>> {
+        let mut found = Vec::new();
+        for known in self.all()? {
+            let (token, folder) = (known.token.clone(), known.folder.join("registers"));
+            let desk = Desk::open(&folder, token.clone(), REGISTERS_MAX, REGISTER_CONNECTIONS_MAX)?;
+            found.push((token, known.folder.join("register"), desk));
         }
         Ok(found)
     }
@@ -265,6 +289,9 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(fit)
 }
 
+/// Stores of a tenant whose register is held, and connections over which they are reached.
+const REGISTERS_MAX: usize = 16;
+const REGISTER_CONNECTIONS_MAX: usize = 32;
 const SECOND_NANOS: Nanos = 1_000_000_000;
 /// Calls of so much time may come at once.
 const BURST_NANOS: Nanos = SECOND_NANOS;

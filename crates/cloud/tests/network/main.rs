@@ -7,4 +7,7 @@ mod fixture;
 mod hand_clock;
 mod honest;
 mod hostile;
+mod liar;
 mod raw;
+#[path = "../relay/mod.rs"]
+mod relay;
