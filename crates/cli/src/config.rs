@@ -106,6 +106,14 @@ impl StoreConfig {
     /// # Errors
     /// [`Error::Usage`] naming what is out of its limits.
     pub fn derive(args: &ShapeArgs, xor_offered: bool) -> Result<Self> {
+        Self::derive_at(args, xor_offered, false)
+    }
+
+    /// The same for a store that may lie `across_a_link`: there, combined cells save what it carries.
+    ///
+    /// # Errors
+    /// As [`StoreConfig::derive`].
+    pub fn derive_at(args: &ShapeArgs, xor_offered: bool, across_a_link: bool) -> Result<Self> {
         let usage = |e: fogbank_oram::Error| Error::Usage(e.to_string());
         let shape = BatchShape {
             capacity: args.capacity.unwrap_or(CAPACITY),
@@ -133,7 +141,7 @@ impl StoreConfig {
             bucket_dummies: bucket.dummies,
             evict_every: bucket.evict_every,
             leaf_level: args.leaf_level.map_or(least, |level| level.min(255) as u8),
-            xor: xor(args.xor, xor_offered)?,
+            xor: xor(args.xor, xor_offered, across_a_link)?,
             key_budget: 64,
         };
         config.geometry()?;
@@ -334,10 +342,11 @@ fn rate(args: &ShapeArgs, otherwise: u16) -> Result<u16> {
         .ok_or_else(|| Error::Usage("--evict-every is outside 1 to 4096".into()))
 }
 
-fn xor(asked: Option<Xor>, offered: bool) -> Result<bool> {
+fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
     match asked.unwrap_or(Xor::Auto) {
         // An embedded store has no link whose bytes it could save.
-        Xor::Auto | Xor::Off => Ok(false),
+        Xor::Auto => Ok(offered && across_a_link),
+        Xor::Off => Ok(false),
         Xor::On if offered => Ok(true),
         Xor::On => Err(Error::Usage("--xor on: this store does not combine cells".into())),
     }
@@ -379,6 +388,22 @@ mod tests {
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn cells_are_combined_where_a_link_lies_between_unless_said_otherwise() {
+        let combined = |asked, offered, link| {
+            let args = ShapeArgs { xor: asked, ..ShapeArgs::default() };
+            StoreConfig::derive_at(&args, offered, link).map(|config| config.xor).ok()
+        };
+        for asked in [None, Some(Xor::Auto)] {
+            assert_eq!(combined(asked, true, true), Some(true));
+            assert_eq!(combined(asked, false, true), Some(false));
+            assert_eq!(combined(asked, true, false), Some(false));
+        }
+        assert_eq!(combined(Some(Xor::Off), true, true), Some(false));
+        assert_eq!(combined(Some(Xor::On), true, false), Some(true));
+        assert_eq!(combined(Some(Xor::On), false, true), None);
     }
 
     #[test]

@@ -44,4 +44,4 @@ pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};
-pub use place::{Place, open_store};
+pub use place::{Place, across_a_link, open_store};

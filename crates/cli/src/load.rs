@@ -152,7 +152,10 @@ impl OpenOptions {
         key_of: impl Fn(&[u8]) -> (Key, u64) + Send,
         progress: &mut Progress<'_>,
     ) -> Result<usize> {
-        let config = StoreConfig::derive(self.shape_args(), false)?;
+        let config = {
+            let link = self.across_a_link();
+            StoreConfig::derive_at(self.shape_args(), link, link)?
+        };
         check(source, &config, &key_of, &self)?;
         let mut filling = empty(&config, &self)?;
         let mut new = Fill::begin(self, &config, progress).await?;

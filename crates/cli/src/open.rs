@@ -30,7 +30,7 @@ use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::fill::MARKER;
 use crate::opened::{Opened, Recovery};
-use crate::place::{Place, lock_trusted_side, open_store};
+use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
 
@@ -125,6 +125,10 @@ impl OpenOptions {
         self
     }
 
+    pub(crate) fn across_a_link(&self) -> bool {
+        self.on.is_none() && across_a_link(&self.place.store_url())
+    }
+
     /// Refuses to make a store where there is none.
     pub fn existing(mut self) -> Self {
         self.existing = true;
@@ -160,7 +164,10 @@ impl OpenOptions {
         let config = match &claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
-            None => StoreConfig::derive(&self.shape, bare.xor().is_some())?,
+            None => {
+                let link = self.across_a_link();
+                StoreConfig::derive_at(&self.shape, bare.xor().is_some(), link)?
+            }
         };
         config.agree(&self.shape)?;
         let mut head = config.public(TraceClock::Real)?;

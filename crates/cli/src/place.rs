@@ -110,6 +110,11 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     })
 }
 
+/// Whether what a store sends crosses a link that it could save bytes of: a server's does, wherever it runs.
+pub fn across_a_link(url: &str) -> bool {
+    url.starts_with(fogbank_cloud::SCHEME)
+}
+
 async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
     let url: ObjectsUrl = url.parse()?;
     let environment = Environment::of_process();

@@ -45,7 +45,7 @@ use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
 use crate::reply::{Incoming, Messages, cell_lengths};
 use crate::server::TENANT_HEADER;
-use crate::wire::{MESSAGE_BYTES_MAX, PATH, messages, request};
+use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, PATH, messages, request};
 
 /// A tenant's store at a server.
 pub struct CloudStore {
@@ -201,7 +201,10 @@ impl CloudStore {
         let most = match call {
             Call::ReadCells(reads) | Call::ReadXor(reads, _) => cells(reads),
             Call::ReadChunks(chunks) => chunks.iter().map(chunk).fold(0, u64::saturating_add),
-            Call::ListChunks(_) | Call::BlobGet(_) | Call::BlobList(_) => ANSWER_BYTES_MAX,
+            Call::ListChunks(array) => self.shape(*array).map_or(ANSWER_BYTES_MAX, |shape| {
+                u64::from(shape.chunks) * LISTED_BYTES * VERSIONS_MAX
+            }),
+            Call::BlobGet(_) | Call::BlobList(_) => BLOB_BYTES_MAX as u64,
             _ => 0,
         };
         most.min(ANSWER_BYTES_MAX)
@@ -253,7 +256,14 @@ impl Messages for Arriving {
         let next = by(&*self.clock, self.deadline, self.stream.message()).await;
         let late = || StoreError::Absent(format!("{}: no answer in time", self.place));
         let next = next.ok_or_else(late)?.map_err(|status| blame(&self.place, &status))?;
-        self.deadline = self.deadline.max(self.clock.now() + PATIENCE_NANOS);
+        let Some(message) = &next else { return Ok(None) };
+        if message.is_empty() {
+            // Counted by its bytes, it could come for ever.
+            return Err(StoreError::Misbehaved(format!("{}: a message of nothing", self.place)));
+        }
+        // Nor may a byte at a time: what came earns time, and never more than from here on.
+        let earned = self.deadline + message.len() as Nanos * SLOWEST_NANOS_PER_BYTE;
+        self.deadline = earned.min(self.clock.now() + PATIENCE_NANOS).max(self.deadline);
         Ok(next)
     }
 }
@@ -374,8 +384,11 @@ const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 const SEND_BYTES: usize = 1 << 20;
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
-/// No answer is longer, whatever was asked.
+/// No answer is longer, whatever was asked: also of an array whose shape is not known.
 const ANSWER_BYTES_MAX: u64 = 8 << 30;
+/// A chunk version in a list, and so many of every chunk: old ones are deleted every epoch.
+const LISTED_BYTES: u64 = 12;
+const VERSIONS_MAX: u64 = 8;
 const ANSWER_SPARE_BYTES: u64 = 1 << 20;
 /// What may stand around one cell.
 const PART_HEAD_BYTES: u64 = 10;

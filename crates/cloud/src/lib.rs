@@ -24,6 +24,7 @@ mod client;
 mod codec;
 mod credentials;
 mod figures;
+mod pool;
 mod quota;
 mod reply;
 mod server;
@@ -33,6 +34,8 @@ mod wire;
 
 pub use client::{CONNECTIONS, CloudStore};
 pub use credentials::{Address, Credentials, SCHEME, VARIABLE};
+pub use pool::Pool;
 pub use quota::Allowance;
 pub use server::{CloudServer, ServerError, ServerSettings, identity};
-pub use tenant::{Keeping, Share, Tenants};
+pub use tenant::{Common, Keeping, Share, Tenants};
+pub use wire::fuzz_request;

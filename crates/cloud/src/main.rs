@@ -80,11 +80,19 @@ struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = Share::default().calls_max)]
     calls: usize,
     /// Bytes of requests of each tenant that are being received, so also of one request.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     requests: ByteSize,
+    /// Memory for connections, requests and answers of all tenants together. What each keeps in memory
+    /// (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    work_memory: ByteSize,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = 512)]
     connections: usize,
+    /// Hold freshness registers for tenants, too, and where: `fogbank serve --registers` elsewhere takes the
+    /// line in DIR/tenants/NAME/register, beside those of two servers or more that others run.
+    #[arg(long, value_name = "HOST:PORT")]
+    register_listen: Option<String>,
     /// Serve figures for Prometheus at http://HOST:PORT/metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
@@ -169,7 +177,8 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let keeping = if args.memory { Keeping::Memory } else { Keeping::Disk };
     let mut settings = ServerSettings::new(&args.data.data, keeping);
     settings.tls = args.data.tls();
-    settings.connections_max = args.connections.clamp(1, 1 << 20);
+    settings.connections_max = args.connections.clamp(16, 1 << 20);
+    settings.work_bytes_max = args.work_memory.as_u64().max(512 << 20);
     settings.share.cache_bytes = args.cache.as_u64() as usize;
     settings.share.calls_per_s = args.rate.max(1);
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);
@@ -177,9 +186,32 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
     let stop = stop_signal().map_err(|e| (format!("cannot watch signals: {e}"), 71))?;
     let clock = Arc::new(SystemClock::new());
-    let server = CloudServer::bind(settings, listen, clock, &metrics).await.map_err(explain)?;
+    let at =
+        args.register_listen.as_deref().map(|at| address("--register-listen", at)).transpose()?;
+    let server = CloudServer::bind(settings, listen, clock.clone(), &metrics).await;
+    let server = server.map_err(explain)?;
+    let registers = match at {
+        Some(at) => Some(server.registers(at).await.map_err(|e| (e.to_string(), CANNOT))?),
+        None => None,
+    };
+    if let Some(registers) = &registers {
+        println!("registers on {}", registers.address());
+    }
     greet(&server, &args);
-    server.serve(stop).await;
+    let (stopping, stopped) = tokio::sync::watch::channel(false);
+    let until = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
+        let _ended = stopped.wait_for(|stop| *stop).await;
+    };
+    let hold = async {
+        if let Some(registers) = registers {
+            registers.serve(clock, until(stopped.clone())).await;
+        }
+    };
+    let signalled = async {
+        stop.await;
+        stopping.send_replace(true);
+    };
+    tokio::join!(server.serve(until(stopped.clone())), hold, signalled);
     eprintln!(
         "stopped; everything acknowledged is kept{}",
         match keeping {

@@ -1,6 +1,7 @@
 //! What a tenant may keep: bytes and arrays, and no chunk too large to be served.
 //!
-//! Bytes are counted from above: a write counts whether or not its version was there already, a delete
+//! A chunk version counts for [`VERSION_BYTES_MIN`] at least and a blob for more than its bytes, since
+//! each takes a place in an index in memory. Bytes are counted from above: a write counts whether or not its version was there already, a delete
 //! counts when the array is counted anew, and that is done when the quota would be passed. So no write
 //! is refused that has room, and what is kept never exceeds the quota.
 //!
@@ -15,7 +16,7 @@ use fogbank_store::{
 };
 use tokio::sync::RwLock;
 
-use crate::wire::SERVED_CHUNK_BYTES_MAX;
+use crate::wire::{BLOB_BYTES_MAX, SERVED_CHUNK_BYTES_MAX};
 
 /// How much a tenant may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,9 @@ struct Used {
     arrays: BTreeMap<ArrayId, Kept>,
     /// With the bytes each counts for.
     blobs: BTreeMap<String, u64>,
+    /// The sum of those, and the bytes of their names.
+    blobs_bytes: u64,
+    names_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -53,13 +57,33 @@ struct Kept {
 impl Used {
     fn bytes(&self) -> u64 {
         let chunks = self.arrays.values().map(|kept| kept.bytes(kept.versions_max));
-        chunks.chain(self.blobs.values().copied()).fold(0, u64::saturating_add)
+        chunks.fold(self.blobs_bytes, u64::saturating_add)
+    }
+
+    fn keep_blob(&mut self, name: &str, bytes: u64) {
+        self.forget_blob(name);
+        self.blobs.insert(name.to_owned(), bytes);
+        self.blobs_bytes = self.blobs_bytes.saturating_add(bytes);
+        self.names_bytes += name.len();
+    }
+
+    fn forget_blob(&mut self, name: &str) {
+        if let Some(bytes) = self.blobs.remove(name) {
+            self.blobs_bytes -= bytes;
+            self.names_bytes -= name.len();
+        }
+    }
+
+    /// What naming all versions of an array takes.
+    fn listing_bytes(&self, array: ArrayId) -> usize {
+        let versions = self.arrays.get(&array).map_or(0, |kept| kept.versions_max);
+        usize::try_from(versions).unwrap_or(usize::MAX).saturating_mul(LISTED_BYTES)
     }
 }
 
 impl Kept {
     fn bytes(&self, versions: u64) -> u64 {
-        versions.saturating_mul(self.shape.chunk_bytes() as u64)
+        versions.saturating_mul((self.shape.chunk_bytes() as u64).max(VERSION_BYTES_MIN))
     }
 }
 
@@ -80,7 +104,7 @@ impl<S: Store> Quota<S> {
         }
         for name in inner.blob_list("").await? {
             if let Some((data, _)) = inner.blob_get(&name).await? {
-                used.blobs.insert(name.clone(), blob_bytes(&name, data.len()));
+                used.keep_blob(&name, blob_bytes(&name, data.len()));
             }
         }
         Ok(Self { inner, allowed, used: Mutex::new(used), counting: RwLock::new(()) })
@@ -89,6 +113,31 @@ impl<S: Store> Quota<S> {
     /// The shape of an array, if there is one.
     pub fn shape(&self, array: ArrayId) -> Option<ArrayShape> {
         self.used().arrays.get(&array).map(|kept| kept.shape)
+    }
+
+    /// Memory for the names of an array's versions, at most.
+    pub fn listing_bytes(&self, array: ArrayId) -> usize {
+        self.used().listing_bytes(array)
+    }
+
+    /// Memory for a blob, at most.
+    pub fn blob_bytes(&self, name: &str) -> usize {
+        self.used().blobs.get(name).map_or(0, |bytes| *bytes as usize)
+    }
+
+    /// Memory for the names of all blobs.
+    pub fn blob_listing_bytes(&self) -> usize {
+        let used = self.used();
+        used.blobs.len() * LISTED_BYTES + 2 * used.names_bytes
+    }
+
+    /// Memory for counting anew, if a write comes so near the quota that it has to be done.
+    pub fn counting_bytes(&self, written: u64) -> usize {
+        let used = self.used();
+        if used.bytes().saturating_add(written) <= self.allowed.bytes {
+            return 0;
+        }
+        used.arrays.keys().map(|array| used.listing_bytes(*array)).max().unwrap_or(0)
     }
 
     /// Bytes counted, from above.
@@ -123,7 +172,7 @@ impl<S: Store> Quota<S> {
                 self.inner.blob_delete(names).await?;
                 let mut used = self.used();
                 for name in names {
-                    used.blobs.remove(*name);
+                    used.forget_blob(name);
                 }
                 Ok(Reply::Done)
             }
@@ -161,10 +210,12 @@ impl<S: Store> Quota<S> {
         let _alone = self.counting.write().await;
         self.count_anew().await?;
         // What is there already takes no more room: a write that is repeated must not be refused.
+        let wanted: BTreeSet<ChunkName> = names.clone().collect();
         let mut there = BTreeSet::new();
         for array in by_array(names.clone()).into_keys() {
             if self.shape(array).is_some() {
-                there.extend(self.inner.list_chunks(array).await?);
+                let listed = self.inner.list_chunks(array).await?;
+                there.extend(listed.into_iter().filter(|name| wanted.contains(name)));
             }
         }
         if !self.reserve(&by_array(names.filter(|name| !there.contains(name)))) {
@@ -190,6 +241,12 @@ impl<S: Store> Quota<S> {
     }
 
     async fn put(&self, name: &str, data: bytes::Bytes, condition: PutCondition) -> Result<Reply> {
+        if data.len() > BLOB_BYTES_MAX {
+            return Err(StoreError::Caller(format!(
+                "a blob of {} bytes is larger than the {BLOB_BYTES_MAX} that are served here",
+                data.len()
+            )));
+        }
         let bytes = blob_bytes(name, data.len());
         let _alone = self.counting.write().await;
         let before = self.used().blobs.get(name).copied().unwrap_or(0);
@@ -201,7 +258,7 @@ impl<S: Store> Quota<S> {
         }
         let outcome = self.inner.blob_put(name, data, condition).await?;
         if matches!(outcome, PutOutcome::Done(_)) {
-            self.used().blobs.insert(name.to_owned(), bytes);
+            self.used().keep_blob(name, bytes);
         }
         Ok(Reply::Put(outcome))
     }
@@ -250,7 +307,7 @@ fn fits(used: &Used, allowed: &Allowance, versions: &BTreeMap<ArrayId, u64>, byt
 }
 
 /// What a blob counts for: one of nothing takes room too.
-fn blob_bytes(name: &str, length: usize) -> u64 {
+pub fn blob_bytes(name: &str, length: usize) -> u64 {
     (length + name.len() + BLOB_BYTES) as u64
 }
 
@@ -260,6 +317,10 @@ fn used_up(what: String) -> StoreError {
 }
 
 const BLOB_BYTES: usize = 512;
+/// A chunk version counts for so much at least.
+pub const VERSION_BYTES_MIN: u64 = 512;
+/// A name in a list, and in what is made of it.
+const LISTED_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -273,7 +334,7 @@ mod tests {
 
     fn writes(chunks: std::ops::Range<u32>, version: u64) -> Vec<ChunkWrite> {
         let name = |chunk| ChunkName { array: ArrayId(1), chunk, version };
-        chunks.map(|c| ChunkWrite { chunk: name(c), data: vec![c as u8; 100].into() }).collect()
+        chunks.map(|c| ChunkWrite { chunk: name(c), data: vec![c as u8; 1000].into() }).collect()
     }
 
     #[tokio::test]
@@ -283,8 +344,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_quota_is_never_passed_and_room_is_found_again() {
-        let store = quota(1000, 2).await;
-        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 100 };
+        let store = quota(10_000, 2).await;
+        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 1000 };
         store.create_array(ArrayId(1), shape).await.unwrap();
         store.create_array(ArrayId(2), shape).await.unwrap();
         let more = store.create_array(ArrayId(3), shape).await.unwrap_err().to_string();
@@ -295,7 +356,7 @@ mod tests {
             store.write_chunks(writes(0..10, round)).await.unwrap(); // the same again is nothing more
             let full = store.write_chunks(writes(10..11, round)).await.unwrap_err();
             assert!(matches!(&full, StoreError::Absent(why) if why.contains("quota")), "{full}");
-            assert!(store.inner.stored_bytes() <= 1000);
+            assert!(store.inner.stored_bytes() <= 10_000);
             assert!(store.blob_put("a", "".into(), PutCondition::Always).await.is_err());
             version = round;
             let names: Vec<_> = writes(0..10, round).iter().map(|write| write.chunk).collect();
@@ -305,23 +366,42 @@ mod tests {
         store.drop_array(ArrayId(2)).await.unwrap();
         let huge = store.create_array(ArrayId(2), huge).await.unwrap_err();
         assert!(matches!(huge, StoreError::Caller(_)), "{huge}");
-        store.blob_put("a", vec![0; 400].into(), PutCondition::Always).await.unwrap();
-        store.blob_put("a", vec![1; 400].into(), PutCondition::Always).await.unwrap();
+        store.blob_put("a", vec![0; 9000].into(), PutCondition::Always).await.unwrap();
+        store.blob_put("a", vec![1; 9000].into(), PutCondition::Always).await.unwrap();
         assert!(store.write_chunks(writes(0..1, version + 1)).await.is_err());
         store.blob_delete(&["a"]).await.unwrap();
         store.write_chunks(writes(0..10, version + 1)).await.unwrap();
     }
 
+    /// Small things fill a quota by what the index of them takes.
+    #[tokio::test]
+    async fn what_is_small_counts_for_its_place() {
+        let store = quota(100 * VERSION_BYTES_MIN, 2).await;
+        let shape = ArrayShape { chunks: 1000, cells_per_chunk: 1, cell_bytes: 1 };
+        store.create_array(ArrayId(1), shape).await.unwrap();
+        let write = |chunk| {
+            let chunk = ChunkName { array: ArrayId(1), chunk, version: 1 };
+            vec![ChunkWrite { chunk, data: "x".into() }]
+        };
+        for chunk in 0..100 {
+            store.write_chunks(write(chunk)).await.unwrap();
+        }
+        assert!(store.write_chunks(write(100)).await.is_err());
+        assert_eq!(store.listing_bytes(ArrayId(1)), 100 * LISTED_BYTES);
+        assert_eq!(store.counting_bytes(0), 0);
+        assert_eq!(store.counting_bytes(1), 100 * LISTED_BYTES);
+    }
+
     #[tokio::test]
     async fn what_was_there_before_counts() {
         let store = MemoryStore::new();
-        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 100 };
+        let shape = ArrayShape { chunks: 100, cells_per_chunk: 1, cell_bytes: 1000 };
         store.create_array(ArrayId(1), shape).await.unwrap();
         store.write_chunks(writes(0..9, 1)).await.unwrap();
         let arrays = store.arrays();
-        let allowed = Allowance { bytes: 1000, arrays: 9 };
+        let allowed = Allowance { bytes: 10_000, arrays: 9 };
         let store = Quota::new(store, arrays, allowed).await.unwrap();
-        assert_eq!(store.used_bytes(), 900);
+        assert_eq!(store.used_bytes(), 9000);
         store.write_chunks(writes(9..10, 1)).await.unwrap();
         assert!(store.write_chunks(writes(10..11, 1)).await.is_err());
     }

@@ -12,7 +12,7 @@ use fogbank_store::{
     ArrayId, BlobTag, Cell, CellReads, ChunkName, PutOutcome, Reply, Result, StoreError,
 };
 
-use crate::wire::{MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX, count, put_text};
+use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX, count, put_text};
 
 const DONE: u8 = 1;
 const PART: u8 = 2;
@@ -289,6 +289,9 @@ impl<M: Messages> Incoming<M> {
         }
         let tag = BlobTag(self.text().await?.into());
         let length = self.u32().await?;
+        if length > BLOB_BYTES_MAX {
+            return Err(too_long());
+        }
         let data = self.take(length).await?;
         self.end(Some((data, tag))).await
     }

@@ -19,11 +19,14 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use fogbank_env::{Clock, FolderLock, Metrics, Nanos, by};
+use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, by};
+use fogbank_peer::{Desks, PeerAddress, write_address};
+use fogbank_store::PlaceHashing;
 use fogbank_tls::{Pin, TlsFiles};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -41,8 +44,9 @@ use tonic::server::Grpc;
 
 use crate::codec::Pieces;
 use crate::figures::Figures;
+use crate::pool::{Pool, Room};
 use crate::service::Desk;
-use crate::tenant::{Keeping, Share, Tenant, Tenants};
+use crate::tenant::{Common, Keeping, Share, Tenant, Tenants};
 use crate::wire::{MESSAGE_BYTES_MAX, PATH};
 
 /// Why a server cannot begin.
@@ -87,13 +91,23 @@ pub struct ServerSettings {
     pub connections_max: usize,
     /// Of strangers.
     pub strangers_max: usize,
+    /// Bytes of memory for connections, requests and answers of all tenants and strangers together.
+    pub work_bytes_max: u64,
 }
 
 impl ServerSettings {
     /// The usual bounds.
     pub fn new(data: &Path, keeping: Keeping) -> Self {
         let (share, data) = (Share::default(), data.to_owned());
-        Self { data, keeping, tls: None, share, connections_max: 512, strangers_max: 64 }
+        Self {
+            data,
+            keeping,
+            tls: None,
+            share,
+            connections_max: 512,
+            strangers_max: 64,
+            work_bytes_max: WORK_BYTES,
+        }
     }
 }
 
@@ -118,6 +132,9 @@ pub struct CloudServer {
     address: SocketAddr,
     pin: Pin,
     tenants: usize,
+    memory: Arc<Pool>,
+    data: PathBuf,
+    files: TlsFiles,
     _lock: FolderLock,
 }
 
@@ -136,7 +153,14 @@ impl CloudServer {
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
         let lock = lock(&settings.data)?;
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
-        let tenants = Tenants::new(&settings.data, settings.keeping, settings.share);
+        let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);
+        let hashing = PlaceHashing::keyed(&mut random.stream(Purpose::Incarnation));
+        // A stranger has no account: room for all of them is set aside.
+        let strangers = settings.strangers_max as u64 * STRANGER_BYTES;
+        let memory = Pool::new(settings.work_bytes_max.saturating_sub(strangers));
+        let connections = Pool::new(settings.connections_max as u64);
+        let common = Common { hashing, memory: memory.clone(), connections };
+        let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, common);
         let found = tenants.announce(pin).map_err(fault)?;
         let failed = |source| ServerError::Bind { address: listen, source };
         let socket = TcpListener::bind(listen).await.map_err(failed)?;
@@ -145,10 +169,42 @@ impl CloudServer {
             tenants,
             clock,
             figures: Arc::new(Figures::new(metrics)),
-            served: Arc::new(Semaphore::new(settings.connections_max)),
             strangers: Arc::new(Semaphore::new(settings.strangers_max)),
         });
-        Ok(Self { serving, tls, socket, address, pin, tenants: found, _lock: lock })
+        Ok(Self {
+            serving,
+            tls,
+            socket,
+            address,
+            pin,
+            tenants: found,
+            memory,
+            data: settings.data,
+            files,
+            _lock: lock,
+        })
+    }
+
+    /// Freshness registers, for the tenants that are there now, at a port of their own. Their proxies find
+    /// where in the file `register` of each.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn registers(&self, listen: SocketAddr) -> Result<Desks, fogbank_peer::ServerError> {
+        let folder = &self.data;
+        let fault = |source| fogbank_peer::ServerError::File { path: folder.clone(), source };
+        let tls = fogbank_tls::acceptor(&self.files, &[])?;
+        let (mut desks, mut lines) = (Vec::new(), Vec::new());
+        for (token, path, desk) in self.serving.tenants.registers().map_err(fault)? {
+            desks.push(desk);
+            lines.push((token, path));
+        }
+        let desks = Desks::bind(listen, tls, desks).await?;
+        let place = desks.address().to_string();
+        for (token, path) in lines {
+            write_address(&path, &PeerAddress { place: place.clone(), token, pin: self.pin })?;
+        }
+        Ok(desks)
     }
 
     /// Where it listens.
@@ -159,6 +215,11 @@ impl CloudServer {
     /// Its certificate's.
     pub fn pin(&self) -> Pin {
         self.pin
+    }
+
+    /// The memory that connections and calls take their part of.
+    pub fn memory(&self) -> Arc<Pool> {
+        self.memory.clone()
     }
 
     /// How many tenants there were at the start.
@@ -210,7 +271,6 @@ struct Serving {
     tenants: Tenants,
     clock: Arc<dyn Clock>,
     figures: Arc<Figures>,
-    served: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
 }
 
@@ -220,13 +280,18 @@ struct Visit {
     stranger: Mutex<Option<OwnedSemaphorePermit>>,
     standing: tokio::sync::Mutex<Option<Standing>>,
     stalled: Arc<Notify>,
+    /// Calls that are not over. A client that takes its calls back opens others at once, and those it
+    /// took back may still be at work.
+    calls: Arc<Semaphore>,
+    refusals: AtomicU32,
 }
 
 /// Whose connection it is, and its places among the server's and the tenant's.
 struct Standing {
     name: String,
     tenant: Arc<Tenant>,
-    _places: [OwnedSemaphorePermit; 2],
+    _place: OwnedSemaphorePermit,
+    _rooms: [Room; 2],
 }
 
 impl Serving {
@@ -250,6 +315,8 @@ impl Serving {
             stranger: Mutex::new(Some(permit)),
             standing: tokio::sync::Mutex::default(),
             stalled: Arc::default(),
+            calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
+            refusals: AtomicU32::new(0),
         });
         if let Err(error) = self.clone().converse(stream, visit, told).await {
             tracing::debug!(%error, "a connection ended");
@@ -310,14 +377,21 @@ impl Serving {
             Ok(tenant) => tenant,
             Err(status) => {
                 self.figures.turned_away.add(1);
+                if visit.refusals.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX {
+                    visit.stalled.notify_one();
+                }
                 return status.into_http();
             }
+        };
+        let Ok(call) = visit.calls.clone().try_acquire_owned() else {
+            return Status::resource_exhausted("too many calls on a connection").into_http();
         };
         let desk = Desk {
             clock: self.clock.clone(),
             figures: self.figures.clone(),
             tenant,
             stalled: visit.stalled.clone(),
+            _call: Arc::new(call),
         };
         let mut grpc = Grpc::new(Pieces)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -348,13 +422,19 @@ impl Serving {
             Some(_) => return Err(Status::unauthenticated("the connection is another tenant's")),
             None => {}
         }
-        let full = |_| Status::resource_exhausted("too many connections");
-        let places = [
-            self.served.clone().try_acquire_owned().map_err(full)?,
-            tenant.connections.clone().try_acquire_owned().map_err(full)?,
+        let full = || Status::resource_exhausted("too many connections");
+        let place = tenant.connections.clone().try_acquire_owned().map_err(|_| full())?;
+        let rooms = [
+            tenant.places.try_take(1).ok_or_else(full)?,
+            tenant.memory.try_take(CONNECTION_BYTES).ok_or_else(full)?,
         ];
         self.figures.connections.add(1);
-        *standing = Some(Standing { name: name.into(), tenant: tenant.clone(), _places: places });
+        *standing = Some(Standing {
+            name: name.into(),
+            tenant: tenant.clone(),
+            _place: place,
+            _rooms: rooms,
+        });
         drop(visit.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(tenant)
     }
@@ -373,14 +453,23 @@ const EXHAUSTED_PAUSE_NANOS: Nanos = 50_000_000;
 /// A silent connection is asked whether it lives, and has so long to say so.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Calls of a connection that are refused before it ends.
+const REFUSALS_MAX: u32 = 8;
 /// Calls of a connection at once.
-const CALLS_MAX: u32 = 32;
+const CALLS_MAX: u32 = 16;
 const HEADER_BYTES_MAX: u32 = 8 << 10;
 /// What may be on its way to the server: of a call, of a connection.
-const STREAM_WINDOW_BYTES: u32 = 8 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
+/// What a stranger's connection can take: what is sent without being asked for, headers, buffers of TLS.
+const STRANGER_BYTES: u64 = CONNECTION_WINDOW_BYTES as u64 + (1 << 20);
+/// A tenant's takes beside what its calls do: that, and the end of each answer on its way to the network.
+const CONNECTION_BYTES: u64 =
+    STRANGER_BYTES + CALLS_MAX as u64 * (SEND_BYTES + MESSAGE_BYTES_MAX) as u64;
+/// Unless something else is said.
+const WORK_BYTES: u64 = 4 << 30;
 const FRAME_BYTES: u32 = MESSAGE_BYTES_MAX as u32;
 /// What a call has ready for the network.
-const SEND_BYTES: usize = 1 << 20;
+const SEND_BYTES: usize = 256 << 10;
 /// TLS alone would read the network in small pieces.
 const READ_BYTES: usize = 64 << 10;

@@ -1,14 +1,17 @@
 //! One call: who asks, what, and the answer in pieces.
 //!
 //! 1. *who*: the tenant and its token are in the request's header, on every call;
-//! 2. *room*: a call waits for its turn by the tenant's rate, and for a permit a call and a KiB;
-//! 3. *what*: the request is received whole, by a deadline that follows from its length, and decoded;
+//! 2. *room*: a call waits for its turn by the tenant's rate, and for a permit a call and a KiB; then for
+//!    memory, of what all tenants share: for its request before it is received, for what that decodes to
+//!    and for its answer before these are made. It is refused if there is none in time;
+//! 3. *what*: the request is received whole, never slower than a public rate, and decoded;
 //! 4. *answer*: reads are done a portion at a time, each when the last has left, so that memory does not
 //!    follow what is asked; all others are done whole, and acknowledged when they are.
 //!
 //! Invariants
 //! - Nothing is done for who has not shown a token, and nothing before a request is there whole.
 //! - A client that takes nothing of its answer for a while loses its connection.
+//! - What a call takes of memory is counted before it is taken; what takes it back is the end of the call.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +19,17 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Clock, Nanos, by};
 use fogbank_store::{Call, Cell, CellReads, ChunkName, Operation, Reply, Store, StoreError};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::server::StreamingService;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
 use crate::figures::Figures;
+use crate::pool::Room;
+use crate::quota::{VERSION_BYTES_MIN, blob_bytes};
 use crate::reply::groups;
 use crate::tenant::Tenant;
-use crate::wire::{HEAD_BYTES, Request, SERVED_CHUNK_BYTES_MAX, head, messages};
+use crate::wire::{HEAD_BYTES, MESSAGE_BYTES_MAX, Request, SERVED_CHUNK_BYTES_MAX, head, messages};
 
 /// What every call of a connection shares.
 #[derive(Clone)]
@@ -34,6 +39,8 @@ pub struct Desk {
     pub tenant: Arc<Tenant>,
     /// Told when the connection has to end.
     pub stalled: Arc<tokio::sync::Notify>,
+    /// The call's place among those of its connection.
+    pub _call: Arc<OwnedSemaphorePermit>,
 }
 
 type Answer = Result<Vec<Bytes>, Status>;
@@ -49,11 +56,12 @@ impl StreamingService<Bytes> for Desk {
         Box::pin(async move {
             let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
             tokio::spawn(async move {
-                let mut out = Out { answers, desk: desk.clone() };
+                let mut out = Out { answers, desk: desk.clone(), rooms: None };
                 if let Err(status) = desk.serve(asked.into_inner(), &mut out).await {
                     desk.figures.refused.add(1);
                     let _gone = out.send(Err(status)).await;
                 }
+                out.left().await;
             });
             Ok(Response::new(ReceiverStream::new(stream)))
         })
@@ -64,6 +72,8 @@ impl StreamingService<Bytes> for Desk {
 struct Out {
     answers: mpsc::Sender<Answer>,
     desk: Desk,
+    /// Until the answer has left.
+    rooms: Option<Rooms>,
 }
 
 impl Out {
@@ -83,6 +93,15 @@ impl Out {
         }
     }
 
+    /// Waits until what was sent is on its way, or never will be.
+    async fn left(&self) {
+        let clock = &*self.desk.clock;
+        let empty = self.answers.reserve_many(ANSWERS_AHEAD);
+        if by(clock, clock.now() + TAKING_NANOS_MAX, empty).await.is_none() {
+            self.desk.stalled.notify_one();
+        }
+    }
+
     async fn reply(&self, reply: Reply) -> Result<(), Status> {
         for message in messages(groups(reply).map_err(status)?) {
             self.send(Ok(message)).await?;
@@ -93,12 +112,32 @@ impl Out {
 
 impl Desk {
     async fn serve(&self, mut asked: Streaming<Bytes>, out: &mut Out) -> Result<(), Status> {
+        let tenant = &self.tenant;
+        let gone = out.answers.clone();
+        let begin = async {
+            tenant.turn(&*self.clock).await;
+            let closed = |_| Status::unavailable("the server is closing");
+            let call = tenant.calls.clone().acquire_owned().await.map_err(closed)?;
+            self.receive(&mut asked, call).await
+        };
+        let (operation, request, rooms) = tokio::select! {
+            biased;
+            begun = begin => begun?,
+            // Nobody is left to answer, and nothing is done yet.
+            () = gone.closed() => return Err(Status::cancelled("nobody waits for it")),
+        };
+        out.rooms = Some(rooms);
+        self.answer(operation, request, out).await
+    }
+
+    /// The request, and the room that it and its answer take.
+    async fn receive(
+        &self,
+        asked: &mut Streaming<Bytes>,
+        call: OwnedSemaphorePermit,
+    ) -> Result<(Operation, Request, Rooms), Status> {
         let (clock, tenant) = (&*self.clock, &self.tenant);
-        tenant.turn(clock).await;
-        let closed = |_| Status::unavailable("the server is closing");
-        let _call = tenant.calls.clone().acquire_owned().await.map_err(closed)?;
-        self.figures.calls.add(1);
-        let first = by(clock, clock.now() + HEAD_NANOS_MAX, asked.message()).await;
+        let first = by(clock, clock.now() + PATIENCE_NANOS, asked.message()).await;
         let first = first.ok_or_else(too_slow)??.ok_or_else(no_request)?;
         let (operation, length) = head(&first[..]).ok_or_else(no_request)?;
         if length > tenant.request_bytes_max() {
@@ -107,14 +146,62 @@ impl Desk {
                 tenant.request_bytes_max()
             )));
         }
+        self.figures.calls.add(1);
+        let closed = |_| Status::unavailable("the server is closing");
         let kib = u32::try_from(length >> 10).unwrap_or(u32::MAX);
-        let _room = tenant.request_kib.clone().acquire_many_owned(kib).await.map_err(closed)?;
-        let patience = HEAD_NANOS_MAX + length * SLOWEST_NANOS_PER_BYTE;
-        let body = receive(&mut asked, first.slice(HEAD_BYTES..), length as usize);
-        let body = by(clock, clock.now() + patience, body).await.ok_or_else(too_slow)??;
+        let own = tenant.request_kib.clone().acquire_many_owned(kib).await.map_err(closed)?;
+        let body = self.room(CALL_BYTES + length).await?;
+        let whole = receive_body(asked, first.slice(HEAD_BYTES..), length as usize, clock).await?;
         self.figures.bytes_in.add(length);
-        let request = Request::decode(operation, body).ok_or_else(no_request)?;
-        self.answer(operation, request, out).await
+        let decoded = self.room(decoded_bytes(operation, &whole)).await?;
+        let request = Request::decode(operation, whole).ok_or_else(no_request)?;
+        let answer = self.room(self.answer_bytes(&request)).await?;
+        Ok((operation, request, Rooms { _own: [call, own], _shared: [body, decoded, answer] }))
+    }
+
+    /// Memory, of what all tenants share.
+    async fn room(&self, bytes: u64) -> Result<Room, Status> {
+        let (clock, memory) = (&*self.clock, &self.tenant.memory);
+        let room = memory.take(bytes, clock, clock.now() + ROOM_NANOS_MAX).await;
+        room.ok_or_else(|| Status::resource_exhausted("the server has no memory left for it"))
+    }
+
+    /// What the answer takes while it is made and leaves, at most.
+    fn answer_bytes(&self, request: &Request) -> u64 {
+        let cells = |reads: &CellReads| {
+            reads
+                .iter()
+                .map(|read| self.cells_cost(read.chunk, read.cells.len()))
+                .max()
+                .unwrap_or(0)
+        };
+        let made = match request {
+            Request::ReadCells(reads, None) => PORTION_BYTES + cells(reads),
+            // A group is combined whole.
+            Request::ReadCells(reads, Some(_)) => {
+                let all = reads.iter().map(|read| self.cells_cost(read.chunk, read.cells.len()));
+                let most = XOR_PORTION_BYTES + SERVED_CHUNK_BYTES_MAX;
+                all.fold(0, usize::saturating_add).min(most)
+            }
+            Request::ReadChunks(chunks) => {
+                let largest = chunks.iter().map(|name| self.chunk_cost(*name)).max();
+                PORTION_BYTES + largest.unwrap_or(0)
+            }
+            Request::ListChunks(array) => self.tenant.store.listing_bytes(*array),
+            Request::BlobGet(name) => self.tenant.store.blob_bytes(name),
+            Request::BlobList(_) => self.tenant.store.blob_listing_bytes(),
+            Request::WriteChunks(writes) => {
+                let bytes = writes.iter().map(|write| self.chunk_cost(write.chunk) as u64);
+                let bytes = bytes.map(|bytes| bytes.max(VERSION_BYTES_MIN));
+                return self.tenant.store.counting_bytes(bytes.fold(0, u64::saturating_add)) as u64;
+            }
+            Request::BlobPut(name, data, _) => {
+                let bytes = blob_bytes(name, data.len());
+                return self.tenant.store.counting_bytes(bytes) as u64;
+            }
+            _ => return 0,
+        };
+        (made + ANSWERS_AHEAD * MESSAGE_BYTES_MAX) as u64
     }
 
     async fn answer(&self, asked: Operation, request: Request, out: &Out) -> Result<(), Status> {
@@ -162,27 +249,31 @@ impl Desk {
         let (mut portion, mut bytes, mut next) = (CellReads::default(), 0, at);
         while next < end && (bytes < PORTION_BYTES || next == at) {
             let read = reads.get(next);
-            bytes += read.cells.len() * self.cell_bytes(read.chunk);
+            bytes += self.cells_cost(read.chunk, read.cells.len());
             portion.push(read.chunk, read.cells.iter().copied());
             next += 1;
         }
         (portion, next)
     }
 
-    fn cell_bytes(&self, chunk: ChunkName) -> usize {
-        self.tenant.store.shape(chunk.array).map_or(0, |shape| shape.cell_bytes as usize)
+    /// What so many cells of a chunk take: one that is small or not there takes something, too.
+    fn cells_cost(&self, chunk: ChunkName, cells: usize) -> usize {
+        let shape = self.tenant.store.shape(chunk.array);
+        cells * shape.map_or(0, |shape| shape.cell_bytes as usize).max(ITEM_BYTES)
+    }
+
+    fn chunk_cost(&self, chunk: ChunkName) -> usize {
+        let shape = self.tenant.store.shape(chunk.array);
+        shape.map_or(0, |shape| shape.chunk_bytes()).max(ITEM_BYTES)
     }
 
     async fn chunks(&self, chunks: &[ChunkName], out: &Out) -> Result<(), Status> {
         let mut left = chunks;
         while !left.is_empty() {
-            let bytes = |name: &ChunkName| {
-                self.tenant.store.shape(name.array).map_or(0, |shape| shape.chunk_bytes())
-            };
             let mut taken = 0;
             let fits = |name: &&ChunkName| {
                 let fits = taken < PORTION_BYTES;
-                taken += bytes(name);
+                taken += self.chunk_cost(**name);
                 fits
             };
             let many = left.iter().take_while(fits).count().max(1);
@@ -211,7 +302,7 @@ impl Desk {
             let (mut portion, mut ends, mut bytes) = (CellReads::default(), Vec::new(), 0);
             while group < groups.len() && (bytes < XOR_PORTION_BYTES || ends.is_empty()) {
                 for read in (at..groups[group] as usize).map(|at| reads.get(at)) {
-                    bytes += read.cells.len() * self.cell_bytes(read.chunk);
+                    bytes += self.cells_cost(read.chunk, read.cells.len());
                     portion.push(read.chunk, read.cells.iter().copied());
                 }
                 if bytes > SERVED_CHUNK_BYTES_MAX {
@@ -228,26 +319,56 @@ impl Desk {
     }
 }
 
-/// The body: `length` bytes, of which `first` are there, and then nothing more.
-async fn receive(
+/// What a call holds until it is over.
+struct Rooms {
+    _own: [OwnedSemaphorePermit; 2],
+    _shared: [Room; 3],
+}
+
+/// What a body takes beside its bytes when it is decoded, at most.
+fn decoded_bytes(operation: Operation, body: &[u8]) -> u64 {
+    let count = body.first_chunk().map_or(0, |count| u32::from_le_bytes(*count) as usize);
+    let bytes = match operation {
+        // Data stay where they arrived.
+        Operation::WriteChunks => count.min(body.len()).saturating_mul(DECODED_ITEM_BYTES),
+        Operation::BlobPut => 0,
+        // A name of nothing takes two bytes of a body, a number one of two.
+        Operation::BlobDelete => body.len().saturating_mul(DECODED_ITEM_BYTES / 2),
+        _ => body.len().saturating_mul(DECODED_FACTOR),
+    };
+    bytes as u64
+}
+
+/// The body: `length` bytes, of which `first` are there, and then nothing more. What comes too slowly ends:
+/// a client may be silent for [`PATIENCE_NANOS`], and what it was ahead of its rate helps it no further.
+async fn receive_body(
     asked: &mut Streaming<Bytes>,
     first: Bytes,
     length: usize,
+    clock: &dyn Clock,
 ) -> Result<Bytes, Status> {
+    let mut deadline = clock.now() + PATIENCE_NANOS;
+    let mut next = async |came: usize| {
+        let earned = deadline + came as Nanos * SLOWEST_NANOS_PER_BYTE;
+        deadline = earned.min(clock.now() + PATIENCE_NANOS);
+        by(clock, deadline, asked.message()).await.ok_or_else(too_slow)?
+    };
+    let mut came = first.len();
     let mut whole = first;
     if whole.len() < length {
         let mut growing = BytesMut::with_capacity(length);
         growing.extend_from_slice(&whole);
         while growing.len() < length {
-            let message = asked.message().await?.ok_or_else(no_request)?;
+            let message = next(came).await?.ok_or_else(no_request)?;
             if message.is_empty() || message.len() > length - growing.len() {
                 return Err(no_request());
             }
+            came = message.len();
             growing.extend_from_slice(&message);
         }
         whole = growing.freeze();
     }
-    let more = asked.message().await?;
+    let more = next(came).await?;
     if whole.len() > length || more.is_some() { Err(no_request()) } else { Ok(whole) }
 }
 
@@ -274,8 +395,17 @@ const PORTION_BYTES: usize = 1 << 20;
 const XOR_PORTION_BYTES: usize = 8 << 20;
 /// Messages that are ready before the client takes them.
 const ANSWERS_AHEAD: usize = 4;
-/// How long a request may take to begin, and an answer to be taken.
-const HEAD_NANOS_MAX: Nanos = 10_000_000_000;
+/// How long a client may be silent within a request, how long a call waits for memory, and how long an
+/// answer may take to be taken, a message at a time.
+const PATIENCE_NANOS: Nanos = 10_000_000_000;
+const ROOM_NANOS_MAX: Nanos = 5_000_000_000;
 const TAKING_NANOS_MAX: Nanos = 30_000_000_000;
 /// A request arrives at 64 KiB a second at least.
 const SLOWEST_NANOS_PER_BYTE: Nanos = 15_000;
+/// A call takes so much beside what it says and is told.
+const CALL_BYTES: u64 = 64 << 10;
+/// A cell or chunk takes so much at least while it is on its way.
+const ITEM_BYTES: usize = 64;
+/// Of what is decoded: a name or write, and a byte of anything else.
+const DECODED_ITEM_BYTES: usize = 96;
+const DECODED_FACTOR: usize = 8;

@@ -5,10 +5,12 @@
 //! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
 //! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
 //! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
+//! DATA/tenants/NAME/registers/     freshness registers held for it (`fogbank_peer`), if that is asked for
+//! DATA/tenants/NAME/register       the line for the proxy of where they are        0600, at every start
 //! ```
 //! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that are
 //! being received, its connections and its rate are bounded apart from those of others: who overdoes it
-//! waits, and only he.
+//! waits, and only he. What all use together is bounded, too, and shared out (`pool`).
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -18,12 +20,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos, compute, write_secret};
-use fogbank_store::{ArrayId, ArrayShape, FileStore, MemoryStore, Result, Store, StoreError};
+use fogbank_peer::Desk;
+use fogbank_store::{
+    ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
+    StoreError,
+};
 use fogbank_tls::{Pin, Token};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::cache::TopCache;
 use crate::credentials::Credentials;
+use crate::pool::{Account, Pool};
 use crate::quota::{Allowance, Quota};
 
 /// What a tenant may use at once, and what of its chunks is kept in memory.
@@ -46,7 +53,7 @@ impl Default for Share {
         Self {
             calls_max: 64,
             calls_per_s: 20_000,
-            request_bytes_max: 1 << 30,
+            request_bytes_max: 512 << 20,
             connections_max: 64,
             cache_bytes: 0,
         }
@@ -62,6 +69,17 @@ pub enum Keeping {
     Memory,
 }
 
+/// What all tenants share.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// How the places of chunks are hashed. Tenants choose them, so it is to be keyed.
+    pub hashing: PlaceHashing,
+    /// Memory for connections and calls, in bytes.
+    pub memory: Arc<Pool>,
+    /// Connections.
+    pub connections: Arc<Pool>,
+}
+
 /// One tenant, open.
 pub struct Tenant {
     /// Its store, behind its quota.
@@ -72,6 +90,10 @@ pub struct Tenant {
     pub request_kib: Arc<Semaphore>,
     /// A permit a connection.
     pub connections: Arc<Semaphore>,
+    /// Of what all tenants share: memory.
+    pub memory: Arc<Account>,
+    /// Connections.
+    pub places: Arc<Account>,
     /// When the next call may begin.
     next_call: Mutex<Nanos>,
     share: Share,
@@ -82,6 +104,7 @@ pub struct Tenants {
     folder: PathBuf,
     keeping: Keeping,
     share: Share,
+    common: Common,
     known: Mutex<BTreeMap<String, Arc<Known>>>,
 }
 
@@ -94,8 +117,8 @@ struct Known {
 
 impl Tenants {
     /// Those under `data`.
-    pub fn new(data: &Path, keeping: Keeping, share: Share) -> Self {
-        Self { folder: data.join("tenants"), keeping, share, known: Mutex::default() }
+    pub fn new(data: &Path, keeping: Keeping, share: Share, common: Common) -> Self {
+        Self { folder: data.join("tenants"), keeping, share, common, known: Mutex::default() }
     }
 
     /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old one
@@ -124,18 +147,39 @@ impl Tenants {
     /// # Errors
     /// As the system says.
     pub fn announce(&self, pin: Pin) -> io::Result<usize> {
+        let all = self.all()?;
+        for known in &all {
+            write_credentials(&known.folder, known.token.clone(), pin)?;
+        }
+        Ok(all.len())
+    }
+
+    fn all(&self) -> io::Result<Vec<Arc<Known>>> {
         let entries = match std::fs::read_dir(&self.folder) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut found = 0;
+        let mut found = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
             if let Some(known) = name.to_str().and_then(|name| self.find(name).transpose()) {
-                let known = known?;
-                write_credentials(&known.folder, known.token.clone(), pin)?;
-                found += 1;
+                found.push(known?);
             }
+        }
+        Ok(found)
+    }
+
+    /// What is held for each tenant that is there, for whoever shows its token, with the file that is to say
+    /// where.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn registers(&self) -> io::Result<Vec<(Token, PathBuf, Desk)>> {
+        let mut found = Vec::new();
+        for known in self.all()? {
+            let (token, folder) = (known.token.clone(), known.folder.join("registers"));
+            let desk = Desk::open(&folder, token.clone(), REGISTERS_MAX, REGISTER_CONNECTIONS_MAX)?;
+            found.push((token, known.folder.join("register"), desk));
         }
         Ok(found)
     }
@@ -172,8 +216,10 @@ impl Tenants {
     async fn open(&self, folder: &Path) -> Result<Tenant> {
         let allowed = compute(|| read_quota(&folder.join("quota")))?;
         let (bare, arrays) = match self.keeping {
-            Keeping::Memory => (Box::new(MemoryStore::new()) as Box<dyn Store>, Vec::new()),
-            Keeping::Disk => compute(|| open_folder(&folder.join("store")))?,
+            Keeping::Memory => {
+                (Box::new(MemoryStore::hashed(self.common.hashing)) as Box<dyn Store>, Vec::new())
+            }
+            Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.common.hashing))?,
         };
         let cached: Box<dyn Store> = match self.share.cache_bytes {
             0 => bare,
@@ -184,6 +230,8 @@ impl Tenants {
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
             connections: Arc::new(Semaphore::new(self.share.connections_max)),
+            memory: self.common.memory.account(),
+            places: self.common.connections.account(),
             next_call: Mutex::default(),
             share: self.share,
         })
@@ -193,7 +241,7 @@ impl Tenants {
 impl Tenant {
     /// Bytes of a request, at most.
     pub fn request_bytes_max(&self) -> u64 {
-        self.share.request_bytes_max as u64
+        self.memory.most_of_one().min(self.share.request_bytes_max as u64)
     }
 
     /// Waits until the rate allows one more call.
@@ -210,10 +258,10 @@ impl Tenant {
 
 type Arrays = Vec<(ArrayId, ArrayShape)>;
 
-fn open_folder(folder: &Path) -> Result<(Box<dyn Store>, Arrays)> {
+fn open_folder(folder: &Path, hashing: PlaceHashing) -> Result<(Box<dyn Store>, Arrays)> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|e| StoreError::Absent(format!("the tenant's folder: {e}")))?;
-    let store = FileStore::open(folder)?;
+    let store = FileStore::open_with(folder, &FileOptions { hashing, ..FileOptions::default() })?;
     let arrays = store.arrays()?;
     Ok((Box::new(store), arrays))
 }
@@ -241,6 +289,9 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(fit)
 }
 
+/// Stores of a tenant whose register is held, and connections over which they are reached.
+const REGISTERS_MAX: usize = 16;
+const REGISTER_CONNECTIONS_MAX: usize = 32;
 const SECOND_NANOS: Nanos = 1_000_000_000;
 /// Calls of so much time may come at once.
 const BURST_NANOS: Nanos = SECOND_NANOS;
@@ -251,13 +302,18 @@ mod tests {
 
     use super::*;
 
+    fn common() -> Common {
+        let (memory, connections) = (Pool::new(1 << 30), Pool::new(100));
+        Common { hashing: PlaceHashing::default(), memory, connections }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn calls_come_at_their_rate_after_a_burst() {
         let data = tempfile::tempdir().unwrap();
         let allowed = Allowance { bytes: 1, arrays: 1 };
         Tenants::add(data.path(), "a", allowed, Pin([0; 32])).unwrap();
         let share = Share { calls_per_s: 100, ..Share::default() };
-        let tenants = Tenants::new(data.path(), Keeping::Memory, share);
+        let tenants = Tenants::new(data.path(), Keeping::Memory, share, common());
         let token = Token::load_or_create(&data.path().join("tenants/a/token")).unwrap();
         let tenant = tenants.enter("a", token.bytes()).await.unwrap().unwrap();
         let clock = SystemClock::new();
@@ -279,7 +335,7 @@ mod tests {
             Tenants::add(data.path(), name, allowed, Pin([0; 32])).unwrap();
             Token::load_or_create(&data.path().join("tenants").join(name).join("token")).unwrap()
         });
-        let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default());
+        let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default(), common());
         assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
         assert!(tenants.enter("a", tokens[0].bytes()).await.unwrap().is_some());
         assert!(tenants.enter("b", tokens[0].bytes()).await.unwrap().is_none());

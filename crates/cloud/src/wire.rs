@@ -22,6 +22,8 @@ pub const PATH: &str = "/fogbank.cloud.v1.Store/Call";
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a chunk that a server keeps, at most.
 pub const SERVED_CHUNK_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a blob that is kept, at most, and of a list of their names.
+pub const BLOB_BYTES_MAX: usize = 64 << 20;
 /// Bytes of what comes before a request's body: operation and length.
 pub const HEAD_BYTES: usize = 9;
 
@@ -271,6 +273,45 @@ impl Request {
         };
         r.0.is_empty().then_some(request)
     }
+}
+
+/// Decodes what arrives as the server does, for tests that damage it; whether it is a request. One has to be
+/// said by these bytes alone.
+///
+/// # Panics
+/// If it is said by others, too.
+#[doc(hidden)]
+pub fn fuzz_request(bytes: &[u8]) -> bool {
+    let Some((operation, length)) = head(bytes) else { return false };
+    let body = Bytes::copy_from_slice(&bytes[HEAD_BYTES..]);
+    if body.len() as u64 != length {
+        return false;
+    }
+    let Some(decoded) = Request::decode(operation, body) else { return false };
+    let said = |call| request(call).map(|pieces| pieces.concat());
+    let names: Vec<&str>;
+    let again = match &decoded {
+        Request::CreateArray(array, shape) => said(Call::CreateArray(*array, *shape)),
+        Request::DropArray(array) => said(Call::DropArray(*array)),
+        Request::ReadCells(reads, None) => said(Call::ReadCells(reads)),
+        Request::ReadCells(reads, Some(groups)) => said(Call::ReadXor(reads, groups)),
+        Request::ReadChunks(chunks) => said(Call::ReadChunks(chunks)),
+        Request::WriteChunks(writes) => said(Call::WriteChunks(writes.clone())),
+        Request::DeleteChunks(chunks) => said(Call::DeleteChunks(chunks)),
+        Request::ListChunks(array) => said(Call::ListChunks(*array)),
+        Request::BlobGet(name) => said(Call::BlobGet(name)),
+        Request::BlobPut(name, data, condition) => {
+            said(Call::BlobPut(name, data.clone(), condition.clone()))
+        }
+        Request::BlobDelete(all) => {
+            names = all.iter().map(String::as_str).collect();
+            said(Call::BlobDelete(&names))
+        }
+        Request::BlobList(prefix) => said(Call::BlobList(prefix)),
+        Request::Barrier => said(Call::Barrier),
+    };
+    assert_eq!(again.ok().as_deref(), Some(bytes), "other bytes say the same: {decoded:?}");
+    true
 }
 
 /// Takes values off the front.

@@ -34,7 +34,6 @@ mod inspect;
 mod journal;
 mod link;
 mod opening;
-mod peer;
 mod public;
 mod put;
 mod quorum;
@@ -42,7 +41,6 @@ mod register;
 mod register_file;
 mod schedule;
 mod section;
-mod slot_file;
 mod sweep;
 mod vault;
 
@@ -50,16 +48,15 @@ pub use backup::{BackupError, BackupReader, BackupWriter};
 pub use commit::{State, commit_bytes};
 pub use container::Pieces;
 pub use error::{Error, Suspicion};
+pub use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, SlotFile, Stamp};
 pub use inspect::{Inspected, Standing, inspect};
 pub use journal::journal_bytes;
 pub use opening::{Opening, Recovered};
-pub use peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
 pub use quorum::QuorumRegister;
 pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
-pub use slot_file::SlotFile;
 pub use vault::{Vault, VaultSettings};
 
 /// The result of a call of this crate.

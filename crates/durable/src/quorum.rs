@@ -22,8 +22,8 @@ use fogbank_seal::{MasterKey, RegisterKey};
 use rand_core::Rng;
 use tokio::sync::mpsc;
 
-use crate::peer::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
 use crate::section::SectionWriter;
+use crate::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
 use crate::{Error, Register, RegisterValue, Result};
 
 /// A register kept by peers.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use fogbank_env::compute;
 
-use crate::slot_file::SlotFile;
+use crate::SlotFile;
 use crate::{Error, Register, RegisterValue, Result};
 
 /// A file on the trusted side. One process at a time: whoever uses it holds a lock beside it.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_durable::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
 use fogbank_env::{Clock, Nanos, by};
+use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, Stamp};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::client::TlsStream;

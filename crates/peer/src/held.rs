@@ -1,4 +1,4 @@
-//! What a server holds, on its disk: a file of two slots a store (`fogbank_durable::SlotFile`), named
+//! What a server holds, on its disk: a file of two slots a store (`fogbank_held::SlotFile`), named
 //! by the store's name in hexadecimal digits.
 //!
 //! ```text
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use fogbank_durable::{Ballot, Held, SectionReader, SectionWriter, SlotFile, Stamp};
+use fogbank_held::{Ballot, Held, SlotFile, Stamp};
 
 use crate::wire::{Name, read_held, write_held};
 
@@ -120,14 +120,14 @@ impl HeldFiles {
 }
 
 fn encode(held: &Held) -> Vec<u8> {
-    let (mut inner, mut w) = (SectionWriter::default(), SectionWriter::default());
+    let mut inner = Vec::new();
     write_held(&mut inner, held);
-    w.bytes(&inner.0);
-    w.0
+    [&(inner.len() as u32).to_le_bytes()[..], &inner].concat()
 }
 
 fn decode(value: &[u8]) -> Option<Held> {
-    read_held(SectionReader(value).bytes().ok()?)
+    let (length, rest) = value.split_first_chunk()?;
+    read_held(rest.get(..u32::from_le_bytes(*length) as usize)?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A server that keeps a copy of the freshness register, and the way to it.
 //!
 //! A proxy keeps its register at a majority of 2f + 1 of these in trust domains of others
-//! (`fogbank_durable::QuorumRegister` has the protocol among them). This crate is one of them, and the
+//! (`QuorumRegister` of the crate `durable` has the protocol among them). This crate is one of them, and the
 //! network in between:
 //!
 //! 1. *first start*: the server makes a certificate of its own and a token, 32 random bytes, and
@@ -33,4 +33,4 @@ pub use address::{AddressError, PeerAddress, parse_list};
 pub use client::TlsPeer;
 pub use fogbank_tls::Token;
 pub use held::HeldFiles;
-pub use server::{Bound, RegisterServer, ServerError};
+pub use server::{Bound, Desk, Desks, RegisterServer, ServerError, write_address};

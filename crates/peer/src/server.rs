@@ -68,11 +68,36 @@ pub enum ServerError {
     },
 }
 
+/// What those reach who show one token.
+#[derive(Debug)]
+pub struct Desk {
+    token: Token,
+    held: HeldFiles,
+    places: Arc<Semaphore>,
+}
+
+impl Desk {
+    /// For whoever shows `token`: what is held in `folder`, which is made if there is none, for up to
+    /// `stores_max` stores and over up to `connections_max` connections.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn open(
+        folder: &Path,
+        token: Token,
+        stores_max: usize,
+        connections_max: usize,
+    ) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let held = HeldFiles::open(folder, stores_max)?;
+        Ok(Self { token, held, places: Arc::new(Semaphore::new(connections_max)) })
+    }
+}
+
 /// A server that does not listen yet.
 pub struct RegisterServer {
     folder: PathBuf,
-    held: Arc<HeldFiles>,
-    token: Token,
+    desk: Desk,
     pin: Pin,
     tls: TlsAcceptor,
     lock: FolderLock,
@@ -91,11 +116,10 @@ impl RegisterServer {
         let path = folder.join("token");
         let token =
             Token::load_or_create(&path).map_err(|source| ServerError::File { path, source })?;
-        let stores = folder.join("stores");
-        DirBuilder::new().recursive(true).mode(0o700).create(&stores).map_err(fault)?;
-        let held = Arc::new(HeldFiles::open(&stores, STORES_MAX).map_err(fault)?);
+        let desk = Desk::open(&folder.join("stores"), token, STORES_MAX, CONNECTIONS_MAX);
+        let desk = desk.map_err(fault)?;
         let tls = fogbank_tls::acceptor(&files, &[])?;
-        Ok(Self { folder: folder.to_owned(), held, token, pin, tls, lock })
+        Ok(Self { folder: folder.to_owned(), desk, pin, tls, lock })
     }
 
     /// Listens, and writes down where and how to be reached.
@@ -103,29 +127,27 @@ impl RegisterServer {
     /// # Errors
     /// See [`ServerError`].
     pub async fn bind(self, listen: SocketAddr) -> Result<Bound, ServerError> {
-        let failed = |source| ServerError::Bind { address: listen, source };
-        let socket = TcpListener::bind(listen).await.map_err(failed)?;
-        let place = socket.local_addr().map_err(failed)?.to_string();
-        let address = PeerAddress { place, token: self.token.clone(), pin: self.pin };
-        let path = self.folder.join("address");
-        let line = address.line().to_string() + "\n";
-        fogbank_env::write_secret(&path, line.as_bytes())
-            .map_err(|source| ServerError::File { path: path.clone(), source })?;
-        let server = Serving {
-            held: self.held,
-            token: self.token,
-            served: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-        };
-        let (tls, lock) = (self.tls, self.lock);
-        Ok(Bound { server: Arc::new(server), tls, socket, address, path, _lock: lock })
+        let (token, path) = (self.desk.token.clone(), self.folder.join("address"));
+        let desks = Desks::bind(listen, self.tls, vec![self.desk]).await?;
+        let address = PeerAddress { place: desks.address().to_string(), token, pin: self.pin };
+        write_address(&path, &address)?;
+        Ok(Bound { desks, address, path, _lock: self.lock })
     }
+}
+
+/// Writes down, for the proxy, how to be reached: a secret.
+///
+/// # Errors
+/// [`ServerError::File`].
+pub fn write_address(path: &Path, address: &PeerAddress) -> Result<(), ServerError> {
+    let line = address.line().to_string() + "\n";
+    let failed = |source| ServerError::File { path: path.to_owned(), source };
+    fogbank_env::write_secret(path, line.as_bytes()).map_err(failed)
 }
 
 /// A server that listens and does not serve yet.
 pub struct Bound {
-    server: Arc<Serving>,
-    tls: TlsAcceptor,
-    socket: TcpListener,
+    desks: Desks,
     address: PeerAddress,
     path: PathBuf,
     _lock: FolderLock,
@@ -140,6 +162,41 @@ impl Bound {
     /// The file in which that line stands.
     pub fn address_file(&self) -> &Path {
         &self.path
+    }
+
+    /// As [`Desks::serve`].
+    pub async fn serve(self, clock: Arc<dyn Clock>, stop: impl Future<Output = ()>) {
+        self.desks.serve(clock, stop).await;
+    }
+}
+
+/// A port at which those with any of some tokens are served, each at a desk of their own.
+pub struct Desks {
+    server: Arc<Serving>,
+    tls: TlsAcceptor,
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Desks {
+    /// Listens.
+    ///
+    /// # Errors
+    /// [`ServerError::Bind`].
+    pub async fn bind(
+        listen: SocketAddr,
+        tls: TlsAcceptor,
+        desks: Vec<Desk>,
+    ) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let socket = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { server: Arc::new(Serving { desks }), tls, socket, address })
+    }
+
+    /// Where.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Serves until `stop` completes. A call that was under way then is not answered; whether it is
@@ -176,9 +233,7 @@ impl Bound {
 
 /// What all connections share.
 struct Serving {
-    held: Arc<HeldFiles>,
-    token: Token,
-    served: Arc<Semaphore>,
+    desks: Vec<Desk>,
 }
 
 impl Serving {
@@ -192,7 +247,7 @@ impl Serving {
         // Without it small replies wait for acknowledgements; a failure costs only time.
         let _slower = stream.set_nodelay(true);
         let greeted = by(clock, clock.now() + GREETING_NANOS_MAX, self.greet(stream, tls)).await;
-        let (mut stream, _known) = greeted.ok_or(ErrorKind::TimedOut)??;
+        let (mut stream, desk, _known) = greeted.ok_or(ErrorKind::TimedOut)??;
         drop(stranger);
         loop {
             let next = by(clock, clock.now() + IDLE_NANOS_MAX, read_length(&mut stream)).await;
@@ -200,7 +255,7 @@ impl Serving {
                 Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(()), // it hung up
                 length => length?,
             };
-            let exchange = self.exchange(&mut stream, length);
+            let exchange = exchange(&desk.held, &mut stream, length);
             let done = by(clock, clock.now() + FRAME_NANOS_MAX, exchange).await;
             done.ok_or(ErrorKind::TimedOut)??;
         }
@@ -210,44 +265,48 @@ impl Serving {
         &self,
         stream: TcpStream,
         tls: TlsAcceptor,
-    ) -> io::Result<(impl AsyncRead + AsyncWrite + Unpin + use<>, OwnedSemaphorePermit)> {
+    ) -> io::Result<(impl AsyncRead + AsyncWrite + Unpin + use<>, &Desk, OwnedSemaphorePermit)>
+    {
         let mut stream = tls.accept(stream).await?;
         let length = read_length(&mut stream).await?;
         let frame = read_body(&mut stream, length).await?;
-        let reply = match Request::decode(&frame) {
-            Some(Request::Hello(shown)) if self.token.is(shown.bytes()) => Reply::Welcome,
-            _ => Reply::Refused("the token is not this server's".into()),
+        let desk = match Request::decode(&frame) {
+            Some(Request::Hello(shown)) => {
+                self.desks.iter().find(|desk| desk.token.is(shown.bytes()))
+            }
+            _ => None,
         };
-        if reply != Reply::Welcome {
-            send(&mut stream, &reply.frame()).await?;
+        let Some(desk) = desk else {
+            let refused = Reply::Refused("the token is not this server's".into());
+            send(&mut stream, &refused.frame()).await?;
             return Err(ErrorKind::PermissionDenied.into());
-        }
-        let Ok(permit) = self.served.clone().try_acquire_owned() else {
+        };
+        let Ok(permit) = desk.places.clone().try_acquire_owned() else {
             send(&mut stream, &Reply::Refused("it has too many clients".into()).frame()).await?;
             return Err(ErrorKind::ConnectionRefused.into());
         };
-        send(&mut stream, &reply.frame()).await?;
-        Ok((stream, permit))
+        send(&mut stream, &Reply::Welcome.frame()).await?;
+        Ok((stream, desk, permit))
     }
+}
 
-    async fn exchange(
-        &self,
-        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-        length: usize,
-    ) -> io::Result<()> {
-        let frame = read_body(stream, length).await?;
-        let done = compute(|| match Request::decode(&frame) {
-            Some(Request::Read(name, promise)) => Some(self.held.read(&name, promise)),
-            Some(Request::Write(name, stamp, value)) => Some(self.held.write(&name, stamp, value)),
-            Some(Request::Hello(_)) | None => None,
-        });
-        let reply = match done.ok_or(ErrorKind::InvalidData)? {
-            Ok(held) => Reply::Held(held),
-            Err(error) => {
-                tracing::error!(%error, "a register cannot be kept");
-                Reply::Refused(format!("it cannot keep the register: {error}"))
-            }
-        };
-        send(stream, &reply.frame()).await
-    }
+async fn exchange(
+    registers: &HeldFiles,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    length: usize,
+) -> io::Result<()> {
+    let frame = read_body(stream, length).await?;
+    let done = compute(|| match Request::decode(&frame) {
+        Some(Request::Read(name, promise)) => Some(registers.read(&name, promise)),
+        Some(Request::Write(name, stamp, value)) => Some(registers.write(&name, stamp, value)),
+        Some(Request::Hello(_)) | None => None,
+    });
+    let reply = match done.ok_or(ErrorKind::InvalidData)? {
+        Ok(held) => Reply::Held(held),
+        Err(error) => {
+            tracing::error!(%error, "a register cannot be kept");
+            Reply::Refused(format!("it cannot keep the register: {error}"))
+        }
+    };
+    send(stream, &reply.frame()).await
 }

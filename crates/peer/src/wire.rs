@@ -14,8 +14,8 @@
 
 use std::io::{self, ErrorKind};
 
-use bytes::Bytes;
-use fogbank_durable::{Ballot, Held, SectionReader, SectionWriter, Stamp};
+use bytes::{Buf, BufMut, Bytes};
+use fogbank_held::{Ballot, Held, Stamp};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::Token;
@@ -55,28 +55,41 @@ pub enum Reply {
 impl Request {
     /// As a frame.
     pub fn frame(&self) -> Vec<u8> {
-        let mut w = SectionWriter::default();
+        let mut w = Vec::new();
         match self {
-            Self::Hello(token) => w.raw(&[1]).raw(MAGIC).raw(token.bytes()),
-            Self::Read(name, promise) => ballot(w.raw(&[2]).raw(name), *promise),
-            Self::Write(name, at, value) => stamp(w.raw(&[3]).raw(name), *at).raw(value),
-        };
-        framed(&w.0)
+            Self::Hello(token) => {
+                w.put_u8(1);
+                w.put_slice(MAGIC);
+                w.put_slice(token.bytes());
+            }
+            Self::Read(name, promise) => {
+                w.put_u8(2);
+                w.put_slice(name);
+                put_ballot(&mut w, *promise);
+            }
+            Self::Write(name, at, value) => {
+                w.put_u8(3);
+                w.put_slice(name);
+                put_stamp(&mut w, *at);
+                w.put_slice(value);
+            }
+        }
+        framed(&w)
     }
 
     /// From what stands in a frame; `None` if it is no request.
     pub fn decode(frame: &[u8]) -> Option<Self> {
         let (kind, body) = frame.split_first()?;
-        let mut r = SectionReader(body);
+        let mut r = body;
         let request = match kind {
             1 => {
-                let magic = r.raw(MAGIC.len()).ok()?;
-                let token = r.digest().ok().filter(|_| magic == MAGIC)?;
+                let magic: [u8; 8] = read_array(&mut r)?;
+                let token = read_array(&mut r).filter(|_| magic == *MAGIC)?;
                 Self::Hello(Token::from_bytes(token))
             }
-            2 => Self::Read(r.digest().ok()?, read_ballot(&mut r)?),
+            2 => Self::Read(read_array(&mut r)?, read_ballot(&mut r)?),
             3 => {
-                let (name, at) = (r.digest().ok()?, read_stamp(&mut r)?);
+                let (name, at) = (read_array(&mut r)?, read_stamp(&mut r)?);
                 Self::Write(name, at, rest(&mut r)?)
             }
             _ => return None,
@@ -88,16 +101,20 @@ impl Request {
 impl Reply {
     /// As a frame.
     pub fn frame(&self) -> Vec<u8> {
-        let mut w = SectionWriter::default();
+        let mut w = Vec::new();
         match self {
-            Self::Welcome => w.raw(&[1]),
-            Self::Held(held) => write_held(w.raw(&[2]), held),
+            Self::Welcome => w.put_u8(1),
+            Self::Held(held) => {
+                w.put_u8(2);
+                write_held(&mut w, held);
+            }
             Self::Refused(why) => {
                 let words = why.as_bytes();
-                w.raw(&[4]).raw(&words[..words.len().min(WHY_BYTES_MAX)])
+                w.put_u8(4);
+                w.put_slice(&words[..words.len().min(WHY_BYTES_MAX)]);
             }
-        };
-        framed(&w.0)
+        }
+        framed(&w)
     }
 
     /// From what stands in a frame; `None` if it is no reply.
@@ -117,37 +134,46 @@ impl Reply {
 }
 
 /// What is held, as it stands in replies and on the server's disk.
-pub fn write_held<'w>(w: &'w mut SectionWriter, held: &Held) -> &'w mut SectionWriter {
-    stamp(ballot(w, held.promised), held.stamp).raw(&held.value)
+pub fn write_held(w: &mut Vec<u8>, held: &Held) {
+    put_ballot(w, held.promised);
+    put_stamp(w, held.stamp);
+    w.put_slice(&held.value);
 }
 
 /// The inverse of [`write_held`].
 pub fn read_held(bytes: &[u8]) -> Option<Held> {
-    let mut r = SectionReader(bytes);
+    let mut r = bytes;
     let (promised, stamp) = (read_ballot(&mut r)?, read_stamp(&mut r)?);
     Some(Held { promised, stamp, value: rest(&mut r)? })
 }
 
-fn ballot(w: &mut SectionWriter, ballot: Ballot) -> &mut SectionWriter {
-    w.u64(ballot.round).u64(ballot.nonce)
+fn put_ballot(w: &mut Vec<u8>, ballot: Ballot) {
+    w.put_u64_le(ballot.round);
+    w.put_u64_le(ballot.nonce);
 }
 
-fn stamp(w: &mut SectionWriter, stamp: Stamp) -> &mut SectionWriter {
-    ballot(w, stamp.ballot).u64(stamp.number)
+fn put_stamp(w: &mut Vec<u8>, stamp: Stamp) {
+    put_ballot(w, stamp.ballot);
+    w.put_u64_le(stamp.number);
 }
 
-fn read_ballot(r: &mut SectionReader<'_>) -> Option<Ballot> {
-    Some(Ballot { round: r.u64().ok()?, nonce: r.u64().ok()? })
+fn read_array<const N: usize>(r: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, rest) = r.split_first_chunk()?;
+    *r = rest;
+    Some(*array)
 }
 
-fn read_stamp(r: &mut SectionReader<'_>) -> Option<Stamp> {
-    Some(Stamp { ballot: read_ballot(r)?, number: r.u64().ok()? })
+fn read_ballot(r: &mut &[u8]) -> Option<Ballot> {
+    Some(Ballot { round: r.try_get_u64_le().ok()?, nonce: r.try_get_u64_le().ok()? })
 }
 
-fn rest(r: &mut SectionReader<'_>) -> Option<Bytes> {
-    let length = r.0.len();
-    let bytes = r.raw(length).ok().filter(|bytes| bytes.len() <= VALUE_BYTES_MAX)?;
-    Some(Bytes::copy_from_slice(bytes))
+fn read_stamp(r: &mut &[u8]) -> Option<Stamp> {
+    Some(Stamp { ballot: read_ballot(r)?, number: r.try_get_u64_le().ok()? })
+}
+
+fn rest(r: &mut &[u8]) -> Option<Bytes> {
+    let bytes = std::mem::take(r);
+    (bytes.len() <= VALUE_BYTES_MAX).then(|| Bytes::copy_from_slice(bytes))
 }
 
 fn framed(body: &[u8]) -> Vec<u8> {

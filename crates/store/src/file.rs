@@ -45,8 +45,8 @@ use self::reads::{Part, Wanted, read_all};
 use crate::shape::{check_groups, no_array};
 use crate::xor::fold;
 use crate::{
-    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceMap, PutCondition,
-    PutOutcome, Result, Store, StoreError, XorCells,
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceHashing, PlaceMap,
+    PutCondition, PutOutcome, Result, Store, StoreError, XorCells,
 };
 
 /// Settings of a [`FileStore`].
@@ -54,11 +54,13 @@ use crate::{
 pub struct FileOptions {
     /// Threads that read at once. More than there are cores keeps a disk's queue filled.
     pub read_threads: usize,
+    /// How places are hashed: keyed where others than the operator choose them.
+    pub hashing: PlaceHashing,
 }
 
 impl Default for FileOptions {
     fn default() -> Self {
-        Self { read_threads: 4 }
+        Self { read_threads: 4, hashing: PlaceHashing::default() }
     }
 }
 
@@ -71,6 +73,7 @@ pub struct FileStore {
     arrays: RwLock<PlaceMap<ArrayId, Arc<ArrayFile>>>,
     pool: rayon::ThreadPool,
     buffers: Buffers,
+    hashing: PlaceHashing,
 }
 
 impl FileStore {
@@ -92,7 +95,8 @@ impl FileStore {
             .build()
             .map_err(|error| StoreError::Absent(format!("no threads to read with: {error}")))?;
         let (arrays, buffers) = (RwLock::default(), Buffers::default());
-        let store = Self { root, lock, blobs, arrays, pool, buffers };
+        let hashing = options.hashing;
+        let store = Self { root, lock, blobs, arrays, pool, buffers, hashing };
         store.remove_leftovers()?;
         Ok(store)
     }
@@ -227,7 +231,7 @@ impl FileStore {
         if !there.map_err(|error| failed("look for", &folder, &error))? {
             return Ok(None);
         }
-        let array = Arc::new(ArrayFile::open(id, &folder)?);
+        let array = Arc::new(ArrayFile::open(id, &folder, self.hashing)?);
         let mut arrays = self.arrays.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Some(arrays.entry(id).or_insert(array).clone()))
     }

@@ -40,7 +40,7 @@ pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};
 pub use fault::{Fault, FaultRule, Faulty};
 pub use file::{FileOptions, FileStore};
-pub use hash::{PlaceHasher, PlaceMap};
+pub use hash::{PlaceHasher, PlaceHashing, PlaceMap};
 pub use limit::Limit;
 pub use memory::MemoryStore;
 pub use paced::Paced;

@@ -19,8 +19,8 @@ use hashbrown::hash_map::Entry;
 use crate::shape::{check_blob_name, check_groups, no_array, rewritten};
 use crate::xor::fold;
 use crate::{
-    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceMap, PutCondition,
-    PutOutcome, Result, Store, StoreError, XorCells,
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceHashing, PlaceMap,
+    PutCondition, PutOutcome, Result, Store, StoreError, XorCells,
 };
 
 /// A store that lives and dies with the process.
@@ -29,6 +29,7 @@ pub struct MemoryStore {
     arrays: RwLock<PlaceMap<ArrayId, Arc<Array>>>,
     blobs: RwLock<BTreeMap<String, Blob>>,
     puts: AtomicU64,
+    hashing: PlaceHashing,
 }
 
 #[derive(Debug)]
@@ -49,6 +50,11 @@ impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty store that hashes places in this way: keyed where others choose them.
+    pub fn hashed(hashing: PlaceHashing) -> Self {
+        Self { hashing, ..Self::default() }
     }
 
     /// Bytes of all chunk versions and blobs that are there.
@@ -139,7 +145,9 @@ impl Store for MemoryStore {
                 there.get().shape
             ))),
             Entry::Vacant(place) => {
-                place.insert(Arc::new(Array { id: array, shape, shards: Default::default() }));
+                let shards =
+                    std::array::from_fn(|_| RwLock::new(PlaceMap::with_hasher(self.hashing)));
+                place.insert(Arc::new(Array { id: array, shape, shards }));
                 Ok(())
             }
         }
@@ -283,11 +291,16 @@ const SHARDS: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use fogbank_env::{Purpose, Randomness};
+
     use super::*;
 
     #[tokio::test]
     async fn conforms() {
         crate::conformance::run(&MemoryStore::new()).await;
+        let keyed =
+            PlaceHashing::keyed(&mut Randomness::repeatable(1).stream(Purpose::Incarnation));
+        crate::conformance::run(&MemoryStore::hashed(keyed)).await;
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub use listening::{TlsFiles, acceptor};
 pub use own::made;
 pub use pin::{Pin, SERVER_NAME, connector};
-pub use token::Token;
+pub use token::{Token, fresh_seed};
 
 /// Why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]

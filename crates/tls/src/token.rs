@@ -28,10 +28,7 @@ impl Token {
     /// # Errors
     /// If the system has no randomness to give.
     pub fn fresh() -> io::Result<Self> {
-        let mut bytes = [0; Self::BYTES];
-        let drawn = SystemRandom::new().fill(&mut bytes);
-        drawn.map_err(|_| io::Error::other("the system has no randomness to give"))?;
-        Ok(Self::from_bytes(bytes))
+        Ok(Self::from_bytes(fresh_seed()?))
     }
 
     /// That in the file at `path`, of mode 0600, which is made if there is none.
@@ -90,6 +87,17 @@ impl std::fmt::Debug for Token {
 
 /// Bytes of a token's file that are looked at.
 const FILE_BYTES_MAX: u64 = 100;
+
+/// 32 bytes from the system's randomness.
+///
+/// # Errors
+/// If it has none to give.
+pub fn fresh_seed() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let drawn = SystemRandom::new().fill(&mut bytes);
+    drawn.map_err(|_| io::Error::other("the system has no randomness to give"))?;
+    Ok(bytes)
+}
 
 #[cfg(test)]
 mod tests {

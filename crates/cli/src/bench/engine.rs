@@ -25,7 +25,7 @@ use fogbank::apart::check_apart;
 use fogbank::args::{BenchEngineArgs, Engine};
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
-use fogbank::{Error, Result, open_store};
+use fogbank::{Error, Result, across_a_link, open_store};
 
 /// Runs the benchmark and prints its figures.
 ///
@@ -37,7 +37,10 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     default_shape(&mut args.shape);
     let bare = open_store(&args.store, &clock).await?;
-    let config = StoreConfig::derive(&args.shape, bare.xor().is_some())?;
+    let config = {
+        let link = across_a_link(&args.store);
+        StoreConfig::derive_at(&args.shape, bare.xor().is_some(), link)?
+    };
     let randomness = Randomness::repeatable(args.seed);
     let mut settings = config.ring_settings();
     settings.epoch_buffer = !args.no_epoch_buffer;

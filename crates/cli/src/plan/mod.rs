@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use fogbank::args::PlanArgs;
 use fogbank::config::StoreConfig;
-use fogbank::{Place, Result};
+use fogbank::{Place, Result, across_a_link};
 use fogbank_env::{Clock, SystemClock};
 use fogbank_oram::ring::WINDOW_BYTES;
 use serde_json::json;
@@ -44,7 +44,10 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let shape = args.shape.or_file(args.config.as_deref())?;
     let url = args.store.unwrap_or_else(|| Place::local("fogbank-data").store_url());
-    let config = StoreConfig::derive(&shape, url.starts_with("grpc"))?;
+    let config = {
+        let link = across_a_link(&url);
+        StoreConfig::derive_at(&shape, link, link)?
+    };
     let prices = price::prices(args.prices.as_deref(), &url)?;
     args.link.link()?;
     let plan = Plan::of(&config, &args.link, &machine(&clock, &config))?;

@@ -68,3 +68,26 @@ fn nothing_acknowledged_is_lost_when_the_storage_server_is_killed() {
     drop(fogbank);
     holds(&Server::fogbank(&data, &["--store", &url]));
 }
+
+/// The commit record says in clear how a store was made.
+#[test]
+fn a_store_at_a_server_combines_cells_and_one_on_this_machine_does_not() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (cloud, port) = (folder.path().join("cloud"), free_port());
+    let url = Server::cloud_tenant(&cloud, port);
+    let _server = Server::cloud(&cloud, port);
+    let (far, near) = (folder.path().join("far"), folder.path().join("near"));
+    for (data, options, kept, xor) in [
+        (&far, &["--store", &url][..], cloud.join("tenants/test/store"), "\"xor\":true"),
+        (&near, &[], near.join("cloud"), "\"xor\":false"),
+    ] {
+        let mut fogbank = Server::fogbank(data, options);
+        assert_eq!(fogbank.connect().line("INCR n").expect("a reply"), Frame::Integer(1));
+        assert!(fogbank.terminate().success());
+        let record = std::fs::read(kept.join("blobs/commit")).expect("the commit record");
+        assert!(String::from_utf8_lossy(&record).contains(xor), "{xor}");
+        // It stays what it was made as.
+        let fogbank = Server::fogbank(data, options);
+        assert_eq!(fogbank.connect().line("GET n").expect("a reply"), Frame::Bulk(b"1".to_vec()));
+    }
+}

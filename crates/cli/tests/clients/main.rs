@@ -8,10 +8,14 @@ mod cloud;
 mod compare;
 mod differential;
 mod generator;
+mod lying_cloud;
 mod middle;
 mod object_store;
 mod python;
 mod registers;
+#[path = "../../../cloud/tests/relay/mod.rs"]
+#[allow(clippy::unwrap_used)] // it is a test of another crate, too
+mod relay;
 mod resp;
 mod restart;
 mod rust_client;

@@ -18,17 +18,32 @@ struct Servers {
     folder: TempDir,
     ports: Vec<u16>,
     running: Vec<Option<Server>>,
+    kind: Kind,
+}
+
+/// What the servers are: of registers alone, or storage servers that hold them beside their stores.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Registers,
+    Storage,
 }
 
 impl Servers {
     fn start(count: usize) -> Self {
+        Self::of(Kind::Registers, count)
+    }
+
+    fn of(kind: Kind, count: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ports = (0..count).map(|_| free_port()).collect();
-        let mut servers = Self { folder, ports, running: Vec::new() };
+        let mut servers = Self { folder, ports, running: Vec::new(), kind };
+        if kind == Kind::Storage {
+            (0..count).for_each(|number| drop(Server::cloud_tenant(&servers.data(number), 1)));
+        }
         servers.running.resize_with(count, || None);
         (0..count).for_each(|number| servers.revive(number));
         let lines = (0..count).map(|number| {
-            fs::read_to_string(servers.data(number).join("address")).expect("an address")
+            fs::read_to_string(servers.data(number).join(servers.address())).expect("an address")
         });
         write_list(&servers.list(), &lines.collect::<String>());
         servers
@@ -36,6 +51,13 @@ impl Servers {
 
     fn data(&self, number: usize) -> PathBuf {
         self.folder.path().join(number.to_string())
+    }
+
+    fn address(&self) -> &'static str {
+        match self.kind {
+            Kind::Registers => "address",
+            Kind::Storage => "tenants/test/register",
+        }
     }
 
     fn list(&self) -> PathBuf {
@@ -48,7 +70,11 @@ impl Servers {
     }
 
     fn revive(&mut self, number: usize) {
-        let server = Server::register_server(&self.data(number), self.ports[number]);
+        let (data, port) = (self.data(number), self.ports[number]);
+        let server = match self.kind {
+            Kind::Registers => Server::register_server(&data, port),
+            Kind::Storage => Server::cloud_with_registers(&data, port),
+        };
         self.running[number] = Some(server);
     }
 
@@ -104,7 +130,16 @@ fn counted(server: &Server) -> i64 {
 
 #[test]
 fn one_server_may_be_lost_and_with_two_nothing_more_is_acknowledged() {
-    let (data, mut servers) = (tempfile::tempdir().expect("a folder"), Servers::start(3));
+    one_and_two_are_lost(Servers::start(3));
+}
+
+#[test]
+fn so_it_is_where_storage_servers_hold_the_register() {
+    one_and_two_are_lost(Servers::of(Kind::Storage, 3));
+}
+
+fn one_and_two_are_lost(mut servers: Servers) {
+    let data = tempfile::tempdir().expect("a folder");
     let mut server = servers.serve(data.path());
     count(&server, 1..=5);
     servers.kill(0);
@@ -137,7 +172,16 @@ fn one_server_may_be_lost_and_with_two_nothing_more_is_acknowledged() {
 /// Each is killed in between its writes, again and again, and comes back with what it answered.
 #[test]
 fn servers_that_are_killed_in_turn_lose_nothing() {
-    let (data, mut servers) = (tempfile::tempdir().expect("a folder"), Servers::start(3));
+    killed_in_turn(Servers::start(3));
+}
+
+#[test]
+fn nor_do_storage_servers() {
+    killed_in_turn(Servers::of(Kind::Storage, 3));
+}
+
+fn killed_in_turn(mut servers: Servers) {
+    let data = tempfile::tempdir().expect("a folder");
     let mut server = servers.serve(data.path());
     let enough = Arc::new(AtomicBool::new(false));
     let (mut client, stop) = (server.connect(), enough.clone());

@@ -142,6 +142,15 @@ impl Server {
             .unwrap_or_else(|said| panic!("the storage server did not start: {said}"))
     }
 
+    /// The same on any port, with registers of its tenants on this one.
+    pub fn cloud_with_registers(data: &Path, port: u16) -> Self {
+        let mut command = Command::new(cloud_program());
+        command.arg("serve").arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]);
+        command.arg("--register-listen").arg(format!("127.0.0.1:{port}"));
+        Self::launch(command, port, "listening on 127.0.0.1:")
+            .unwrap_or_else(|said| panic!("the storage server did not start: {said}"))
+    }
+
     /// The URL of a new tenant of the storage server in `data` that listens on `port`.
     pub fn cloud_tenant(data: &Path, port: u16) -> String {
         let mut command = Command::new(cloud_program());

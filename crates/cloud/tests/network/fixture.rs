@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fogbank_cloud::{
-    Address, Allowance, CloudServer, CloudStore, Credentials, Keeping, ServerSettings, Tenants,
-    identity,
+    Address, Allowance, CloudServer, CloudStore, Credentials, Keeping, Pool, ServerSettings,
+    Tenants, identity,
 };
 use fogbank_env::{Clock, Metrics, SystemClock, Visibility};
 use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, Result};
@@ -18,6 +18,7 @@ pub struct Server {
     pub folder: TempDir,
     pub address: SocketAddr,
     pub metrics: Metrics,
+    pub memory: Arc<Pool>,
     stop: Option<oneshot::Sender<()>>,
     ended: Option<JoinHandle<()>>,
 }
@@ -44,10 +45,10 @@ impl Server {
         let metrics = Metrics::default();
         let listen = ([127, 0, 0, 1], 0).into();
         let server = CloudServer::bind(settings, listen, clock, &metrics).await.unwrap();
-        let address = server.address();
+        let (address, memory) = (server.address(), server.memory());
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(server.serve(async { drop(stopped.await) }));
-        Self { folder, address, metrics, stop: Some(stop), ended: Some(ended) }
+        Self { folder, address, metrics, memory, stop: Some(stop), ended: Some(ended) }
     }
 
     pub fn credentials_file(&self, tenant: &str) -> PathBuf {

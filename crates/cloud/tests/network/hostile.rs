@@ -1,6 +1,5 @@
 //! Clients that want no good: none crashes the server, holds it, or is held for long.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -10,40 +9,10 @@ use fogbank_store::{ArrayId, Store};
 use rand_core::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::fixture::{SHAPE, Server, name, write};
+use crate::fixture::{SHAPE, Server, write};
 use crate::hand_clock::HandClock;
-
-const SECOND: u64 = 1_000_000_000;
-const PATH: &str = "https://fogbank.invalid/fogbank.cloud.v1.Store/Call";
-
-async fn tls(server: &Server) -> TlsStream<TcpStream> {
-    let connector = fogbank_tls::connector(server.credentials("a").pin, &["h2"]).unwrap();
-    let stream = TcpStream::connect(server.address).await.unwrap();
-    let name = ServerName::try_from(fogbank_tls::SERVER_NAME).unwrap();
-    connector.connect(name, stream).await.unwrap()
-}
-
-/// Reads until the other end closes, whatever it says before.
-async fn closed(mut stream: impl tokio::io::AsyncRead + Unpin) {
-    let mut said = Vec::new();
-    match stream.read_to_end(&mut said).await {
-        Ok(_) => {}
-        Err(e) => assert!(
-            matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset),
-            "{e}"
-        ),
-    }
-}
-
-async fn still_serves(server: &Server) {
-    let store = server.client("b").await;
-    store.create_array(ArrayId(1), SHAPE).await.unwrap();
-    store.write_chunks(vec![write(1, 1)]).await.unwrap();
-    assert_eq!(store.read_chunks(&[name(1, 1)]).await.unwrap(), [Some(write(1, 1).data)]);
-}
+use crate::raw::{SECOND, closed, head, message, raw, status, still_serves, tls};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn noise_ends_the_connection_and_nothing_else() {
@@ -94,89 +63,6 @@ async fn slow_strangers_are_sent_away() {
         assert!(server.figure("server_turned_away_total") >= 3 * (round + 1));
     }
     still_serves(&server).await;
-}
-
-/// One call as any gRPC client could make it: `body` as it stands, `end` whether the stream ends.
-async fn raw(
-    server: &Server,
-    body: Vec<Bytes>,
-    end: bool,
-) -> hyper::Response<hyper::body::Incoming> {
-    let stream = hyper_util::rt::TokioIo::new(tls(server).await);
-    let made = hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), stream);
-    let (mut sender, connection) = made.await.unwrap();
-    tokio::spawn(connection);
-    let frames = tokio_stream::iter(body.into_iter().map(Some).chain((!end).then_some(None)));
-    let request = hyper::Request::post(PATH)
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .header("fogbank-tenant", "a")
-        .header("authorization", format!("Bearer {}", *server.credentials("a").token.digits()))
-        .body(Frames(Box::pin(frames)))
-        .unwrap();
-    sender.send_request(request).await.unwrap()
-}
-
-/// Frames of a body; after a `None`, silence.
-struct Frames(std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Option<Bytes>> + Send>>);
-
-impl hyper::body::Body for Frames {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
-        use std::task::Poll;
-        match self.0.as_mut().poll_next(context) {
-            Poll::Ready(Some(Some(bytes))) => {
-                Poll::Ready(Some(Ok(hyper::body::Frame::data(bytes))))
-            }
-            Poll::Ready(Some(None)) => {
-                self.0 = Box::pin(tokio_stream::pending());
-                Poll::Pending
-            }
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-/// The status at the end of an answer.
-async fn status(answer: hyper::Response<hyper::body::Incoming>) -> Option<String> {
-    let text = |headers: &hyper::HeaderMap| {
-        headers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
-    };
-    if let Some(status) = text(answer.headers()) {
-        return Some(status);
-    }
-    let mut body = answer.into_body();
-    loop {
-        let frame = std::future::poll_fn(|context| {
-            hyper::body::Body::poll_frame(std::pin::Pin::new(&mut body), context)
-        });
-        match frame.await {
-            Some(Ok(frame)) => {
-                if let Ok(trailers) = frame.into_trailers() {
-                    return text(&trailers);
-                }
-            }
-            Some(Err(_)) | None => return None,
-        }
-    }
-}
-
-fn message(body: &[u8]) -> Bytes {
-    let mut framed = BytesMut::new();
-    framed.put_u8(0);
-    framed.put_u32(body.len() as u32);
-    framed.put_slice(body);
-    framed.freeze()
-}
-
-fn head(operation: u8, length: u64) -> Vec<u8> {
-    [&[operation][..], &length.to_le_bytes()].concat()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@
 mod cells;
 mod mutate;
 mod requests;
+mod storage;
 
 use std::time::Duration;
 

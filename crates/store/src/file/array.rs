@@ -27,7 +27,7 @@ use super::frames::{HEADER_BYTES, Header};
 use super::index::{Index, Place};
 use super::owned::{Owned, Owner};
 use super::shape_file::{read_shape, write_shape};
-use crate::{ArrayId, ArrayShape, ChunkName, Result, StoreError};
+use crate::{ArrayId, ArrayShape, ChunkName, PlaceHashing, Result, StoreError};
 
 /// Why an operation on an array did not happen.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl ArrayFile {
     }
 
     /// Opens the array in `folder`; the index is built on first use.
-    pub(super) fn open(id: ArrayId, folder: &Path) -> Result<Self> {
+    pub(super) fn open(id: ArrayId, folder: &Path, hashing: PlaceHashing) -> Result<Self> {
         let shape = read_shape(&folder.join("shape"))?;
         Ok(Self {
             id,
@@ -88,7 +88,7 @@ impl ArrayFile {
             frame_bytes: frame_bytes(shape),
             cells: open_file(&folder.join("cells"), false)?,
             frames: open_file(&folder.join("frames"), false)?,
-            index: RwLock::default(),
+            index: RwLock::new(Index::new(hashing)),
             owner: Mutex::default(),
             turn: AtomicU64::new(0),
             generation: AtomicU64::new(0),

@@ -1,14 +1,17 @@
 //! Which frame holds which chunk version: 16 bytes a chunk version, and little around them.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 
-use crate::PlaceHasher;
+use crate::PlaceHashing;
 
 /// Which frame holds which chunk version.
-#[derive(Debug, Default)]
-pub(super) struct Index(HashTable<Place>);
+#[derive(Debug)]
+pub(super) struct Index {
+    places: HashTable<Place>,
+    pub(super) hashing: PlaceHashing,
+}
 
 /// A chunk version and its frame.
 #[derive(Debug, Clone, Copy)]
@@ -19,30 +22,32 @@ pub(super) struct Place {
 }
 
 impl Index {
+    pub(super) fn new(hashing: PlaceHashing) -> Self {
+        Self { places: HashTable::new(), hashing }
+    }
+
+    pub(super) fn hash(&self, chunk: u32, version: u64) -> u64 {
+        self.hashing.hash_one((chunk, version))
+    }
+
     pub(super) fn find(&self, chunk: u32, version: u64) -> Option<u32> {
         let same = |place: &Place| place.chunk == chunk && place.version == version;
-        self.0.find(hash(chunk, version), same).map(|place| place.frame)
+        self.places.find(self.hash(chunk, version), same).map(|place| place.frame)
     }
 
     pub(super) fn insert(&mut self, place: Place) {
-        let key = hash(place.chunk, place.version);
-        self.0.insert_unique(key, place, |p| hash(p.chunk, p.version));
+        let hash = |p: &Place| self.hashing.hash_one((p.chunk, p.version));
+        self.places.insert_unique(hash(&place), place, hash);
     }
 
     pub(super) fn remove(&mut self, chunk: u32, version: u64) {
         let same = |place: &Place| place.chunk == chunk && place.version == version;
-        if let Ok(entry) = self.0.find_entry(hash(chunk, version), same) {
+        if let Ok(entry) = self.places.find_entry(self.hashing.hash_one((chunk, version)), same) {
             entry.remove();
         }
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.0.iter()
+        self.places.iter()
     }
-}
-
-pub(super) fn hash(chunk: u32, version: u64) -> u64 {
-    let mut hasher = PlaceHasher::default();
-    (chunk, version).hash(&mut hasher);
-    hasher.finish()
 }

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::array::ArrayFile;
 use super::disk::failed;
 use super::frames::{Frame, Header, Record, record_offset};
-use super::index::{Place, hash};
+use super::index::Place;
 use super::scan::Scan;
 use crate::shape::rewritten;
 use crate::{ChunkName, ChunkWrite, Result, StoreError};
@@ -125,7 +125,7 @@ impl Owned<'_> {
         let mut seen: HashTable<&ChunkWrite> = HashTable::with_capacity(writes.len());
         for write in writes {
             let name = write.chunk;
-            let key = hash(name.chunk, name.version);
+            let key = index.hash(name.chunk, name.version);
             if let Some(frame) = index.find(name.chunk, name.version) {
                 let mut there = vec![0; write.data.len()];
                 self.array.read_frame(frame, 0, &mut there)?;
@@ -137,7 +137,7 @@ impl Owned<'_> {
                     return Err(rewritten(name));
                 }
             } else {
-                seen.insert_unique(key, write, |w| hash(w.chunk.chunk, w.chunk.version));
+                seen.insert_unique(key, write, |w| index.hash(w.chunk.chunk, w.chunk.version));
                 fresh.push(write);
             }
         }

@@ -13,7 +13,7 @@ use super::index::{Index, Place};
 use crate::Result;
 
 /// What the records say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scan {
     pub(super) index: Index,
     pub(super) free: Vec<u32>,
@@ -29,7 +29,13 @@ pub(super) struct Scan {
 impl Scan {
     /// Reads all records of `array`, whose last barrier closed `epoch`.
     pub(super) fn read(array: &ArrayFile, epoch: u32) -> Result<Self> {
-        let mut scan = Scan::default();
+        let mut scan = Scan {
+            index: Index::new(array.index().hashing),
+            free: Vec::new(),
+            lost: Vec::new(),
+            end: 0,
+            unproven: false,
+        };
         let failed = |error| failed("read", &array.frames_path(), &error);
         let bytes = array.frames.metadata().map_err(failed)?.len().saturating_sub(RECORDS_START);
         let frames = u32::try_from(bytes / RECORD_BYTES as u64).unwrap_or(u32::MAX);

@@ -14,6 +14,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use aws_lc_rs::digest::{SHA256, digest};
+
 /// Such a file, kept open, and what it holds. One process at a time: whoever uses it holds a lock
 /// beside it.
 #[derive(Debug)]
@@ -103,8 +105,8 @@ fn encode(magic: [u8; 8], serial: u64, value: &[u8]) -> Vec<u8> {
     slot.extend_from_slice(&serial.to_le_bytes());
     slot.extend_from_slice(value);
     slot.resize(CHECKED_BYTES, 0);
-    let check = fogbank_seal::digest(&[&slot]);
-    slot.extend_from_slice(&check[..8]);
+    let check = check(&slot);
+    slot.extend_from_slice(&check);
     slot
 }
 
@@ -124,9 +126,16 @@ fn decode(slot: &[u8], magic: [u8; 8]) -> Option<Option<(u64, Vec<u8>)>> {
         return Some(None);
     }
     let (checked, check) = slot.split_at(CHECKED_BYTES);
-    if !checked.starts_with(&magic) || fogbank_seal::digest(&[checked])[..8] != *check {
+    if !checked.starts_with(&magic) || self::check(checked) != check {
         return None;
     }
     let serial = u64::from_le_bytes(checked[8..HEAD_BYTES].try_into().ok()?);
     Some(Some((serial, checked[HEAD_BYTES..].to_vec())))
+}
+
+/// The first bytes of the SHA-256.
+fn check(slot: &[u8]) -> [u8; 8] {
+    let mut check = [0; 8];
+    check.copy_from_slice(&digest(&SHA256, slot).as_ref()[..8]);
+    check
 }
