@@ -85,8 +85,8 @@ pub struct PlaceArgs {
     pub data: PathBuf,
     /// The cloud side: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
     /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
-    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS); or memory: (gone
-    /// when the process ends).
+    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS);
+    /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
