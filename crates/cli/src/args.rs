@@ -46,6 +46,8 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Make a new store of a file of keys and values, quickly. The cloud sees no more of it than of an
     /// empty one of the same capacity that was filled.
+    ///
+    /// If it is stopped, the same command goes on where it was.
     Load(Box<LoadArgs>),
     /// Copy a store into a new one that has a key of its own. Stop its server before.
     ///
@@ -85,8 +87,8 @@ pub struct PlaceArgs {
     pub data: PathBuf,
     /// The cloud side: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
     /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
-    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS); or memory: (gone
-    /// when the process ends).
+    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS);
+    /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
@@ -348,12 +350,17 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// The records: comma-separated with a first line that names the columns key and value, or one JSON
-    /// object a line with the members key and value (key_base64, value_base64 for what is no text).
+    /// object a line with the members key and value (key_base64, value_base64 for what is no text), or
+    /// what Redis writes at SAVE.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
-    /// What the file is, if its name does not end in .csv or .jsonl.
+    /// What the file is, if its name does not end in .csv, .jsonl or .rdb.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+    /// Leave out keys of a Redis dump that cannot be stored: of other types than strings, hashes and sorted
+    /// sets, or of other databases than 0.
+    #[arg(long)]
+    pub skip_unsupported: bool,
 }
 
 /// Which store is to have a new key, and where to.

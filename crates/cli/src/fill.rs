@@ -1,21 +1,29 @@
 //! A new store that is filled before it serves anybody: what a restore and a load do.
 //!
-//! 1. A marker on the trusted side says that what is there is not whole yet.
+//! 1. A marker on the trusted side says that what is there is not whole yet; a load keeps its note in it.
 //! 2. The store is created; blocks are written in epochs of [`LOAD_BATCH`] slots, as many epochs as a
-//!    full store needs, whatever there is.
-//! 3. Engine and directory become the first checkpoint, the store is closed, the marker goes.
+//!    full store needs, whatever there is. Each is journalled and committed as when serving, and its delta
+//!    says how many epochs and blocks there were so far.
+//! 3. Engine and directory become a checkpoint, the store is closed, the marker goes.
+//!
+//! After a stop in 2 or 3 whoever has the same blocks in the same order goes on ([`Fill::begin`]): the store
+//! is taken over as ever, the epoch that was open is read again exactly and committed without its writes,
+//! and the blocks of committed epochs are left out.
 //!
 //! What the cloud sees: a store that is created and filled by a number of epochs that follows from its
-//! capacity. A store that was not filled to the end is not opened later.
+//! capacity, all of one shape; after a stop also what an opening shows, and one epoch more. A store that was
+//! not filled to the end is not opened for anything else.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_durable::{Opening, Section, Vault};
-use fogbank_env::Purpose;
-use fogbank_oram::ring::RingEngine;
-use fogbank_oram::{Address, BatchEngine};
+use fogbank_durable::{Opening, Recovered, Section};
+use fogbank_env::{Purpose, Randomness};
+use fogbank_oram::ring::{RingEngine, is_write_record};
+use fogbank_oram::{Address, BatchEngine, Sections};
+use fogbank_seal::KeyRing;
 use fogbank_store::{Paced, Store};
+use fogbank_txn::{FIRST_SECTION_TAG, Keeping};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -33,35 +41,47 @@ pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
 /// A store that is being filled.
 pub(crate) struct Fill<'a, 'p> {
     ground: Ground,
-    vault: Vault,
+    keeping: Keeping,
     engine: RingEngine,
     waiting: Vec<(Address, Option<Bytes>)>,
-    done: u32,
+    /// Blocks that are still to come and that the store holds already.
+    left_out: u64,
+    filled: Filled,
     epochs: u32,
     progress: &'a mut Progress<'p>,
 }
 
 impl<'a, 'p> Fill<'a, 'p> {
-    /// Makes a store of this configuration where there is none.
+    /// Makes a store of this configuration where there is none, with `note` in its marker; or, if
+    /// `goes_on`, takes over the one whose filling was begun with that note.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is one.
+    /// [`Error::Usage`] if there is one, or the one that was begun has another configuration.
     pub async fn begin(
         options: OpenOptions,
         config: &StoreConfig,
+        note: &[u8],
+        goes_on: bool,
         progress: &'a mut Progress<'p>,
     ) -> Result<Self> {
-        let ground = options.ground_for_filling().await?;
+        let ground = options.ground_for_filling(note, goes_on).await?;
+        if ground.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
+            return Err(Error::Usage(
+                "the store was begun with another shape; say the same one again, or remove both sides of it"
+                    .into(),
+            ));
+        }
         let quantum = config.departure_quantum();
         let paced = Paced::new(ground.store.clone(), ground.clock.clone(), quantum);
         let store: Arc<dyn Store> = Arc::new(paced);
         let randomness = options.randomness()?;
         let mut stream = randomness.stream(Purpose::MasterKey);
-        let master = fogbank_seal::load_or_create(&ground.trusted.join("key"), &mut stream, true)
+        let is_new = ground.claimed.is_none();
+        let master = fogbank_seal::load_or_create(&ground.trusted.join("key"), &mut stream, is_new)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
         let kept = RegisterPlace::of(options.place())?;
         let register = kept.register(&master, &randomness, &ground.clock)?;
-        kept.note(&*register, true).await?;
+        kept.note(&*register, is_new).await?;
         let opening = Opening {
             store: store.clone(),
             register,
@@ -70,16 +90,36 @@ impl<'a, 'p> Fill<'a, 'p> {
             settings: config.vault_settings()?,
             accept_rollback_risk: false,
         };
-        let vault = opening.create(config.encode()).await?;
-        let mut settings = config.ring_settings();
-        settings.shape.write_batch = LOAD_BATCH;
-        (settings.log_epochs, settings.keep_superseded) = (false, false);
-        let engine = RingEngine::create(store, vault.keys(), settings, &randomness).await?;
+        let (vault, recovered) = match &ground.claimed {
+            Some(claimed) => opening.recover_claimed(claimed).await?,
+            None => (opening.create(config.encode()).await?, Recovered::default()),
+        };
         let epochs = config.capacity.div_ceil(LOAD_BATCH as u32);
-        Ok(Self { ground, vault, engine, waiting: Vec::new(), done: 0, epochs, progress })
+        let filled = Filled::of(&recovered, epochs)?;
+        let mut engine = engine(store, vault.keys(), config, &randomness, &recovered).await?;
+        let keeping = Keeping::new(vault);
+        for delta in &recovered.deltas {
+            engine.replay_epoch(delta)?;
+        }
+        for record in &recovered.journal {
+            engine.replay(record).await?;
+        }
+        engine.set_journal(Box::new(keeping.clone()));
+        let left_out = filled.blocks;
+        let waiting = Vec::new();
+        let mut fill =
+            Self { ground, keeping, engine, waiting, left_out, filled, epochs, progress };
+        if !recovered.journal.is_empty() {
+            if !recovered.journal.iter().any(|record| is_write_record(record)) {
+                fill.engine.write_batch(Vec::new()).await?;
+            }
+            fill.commit().await?; // of nothing: its blocks come again
+        }
+        fill.engine.sweep().await?;
+        Ok(fill)
     }
 
-    /// Takes in blocks, each address once.
+    /// Takes in blocks, each address once, in the same order as before a stop.
     ///
     /// # Errors
     /// Those of the engine.
@@ -88,6 +128,10 @@ impl<'a, 'p> Fill<'a, 'p> {
         blocks: impl IntoIterator<Item = (Address, Bytes)>,
     ) -> Result<()> {
         for (address, value) in blocks {
+            if self.left_out > 0 {
+                self.left_out -= 1;
+                continue;
+            }
             self.waiting.push((address, Some(value)));
             if self.waiting.len() == LOAD_BATCH {
                 self.epoch().await?;
@@ -102,19 +146,87 @@ impl<'a, 'p> Fill<'a, 'p> {
     /// # Errors
     /// Those of the engine and of the vault.
     pub async fn finish(mut self, directory: impl Iterator<Item = Section> + Send) -> Result<()> {
-        while self.done < self.epochs || !self.waiting.is_empty() {
+        while self.filled.epochs < self.epochs || !self.waiting.is_empty() {
             self.epoch().await?;
         }
         let full = self.engine.save()?.chain(directory.map(Ok));
-        self.vault.close(Box::new(full)).await?;
+        self.keeping.close(Box::new(full)).await?;
         self.ground.is_whole()
     }
 
     async fn epoch(&mut self) -> Result<()> {
+        self.filled.epochs += 1;
+        self.filled.blocks += self.waiting.len() as u64;
         self.engine.write_batch(std::mem::take(&mut self.waiting)).await?;
-        self.engine.commit().await?;
-        self.done += 1;
-        (self.progress)(self.done, self.epochs);
+        self.commit().await?;
+        (self.progress)(self.filled.epochs, self.epochs);
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        let mut delta = self.engine.commit().await?;
+        delta.push(self.filled.section());
+        let full: Option<Sections<'_>> = match self.keeping.full_is_due().await? {
+            true => Some(Box::new(
+                self.engine.save()?.chain(std::iter::once(Ok(self.filled.section()))),
+            )),
+            false => None,
+        };
+        self.keeping.commit(&delta, full).await?;
+        tokio::try_join!(biased; self.engine.collect(), self.keeping.collect())?;
         Ok(())
     }
 }
+
+/// How far a filling is, by the epochs that are committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Filled {
+    epochs: u32,
+    blocks: u64,
+}
+
+impl Filled {
+    /// What the newest commit says; all of `epochs` if that was the close.
+    fn of(recovered: &Recovered, epochs: u32) -> Result<Self> {
+        let newest = recovered.deltas.last().unwrap_or(&recovered.full);
+        if let Some(section) = newest.iter().find(|section| section.tag == FILLED_TAG) {
+            let torn = || Error::Bug("a filling does not say how far it is".into());
+            let (epochs, blocks) = section.data.split_first_chunk().ok_or_else(torn)?;
+            let blocks = blocks.try_into().map_err(|_| torn())?;
+            return Ok(Self {
+                epochs: u32::from_le_bytes(*epochs),
+                blocks: u64::from_le_bytes(blocks),
+            });
+        }
+        match newest.is_empty() {
+            true => Ok(Self::default()),
+            false => Ok(Self { epochs, blocks: u64::MAX }), // whole, but for the marker
+        }
+    }
+
+    fn section(self) -> Section {
+        let data = [&self.epochs.to_le_bytes()[..], &self.blocks.to_le_bytes()].concat();
+        Section { tag: FILLED_TAG, padded_len: data.len(), data }
+    }
+}
+
+/// The engine as the newest full checkpoint has it, or a new one.
+async fn engine(
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
+    config: &StoreConfig,
+    random: &Randomness,
+    recovered: &Recovered,
+) -> Result<RingEngine> {
+    let mut settings = config.ring_settings();
+    settings.shape.write_batch = LOAD_BATCH;
+    let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
+    let saved: Vec<_> = saved.cloned().collect();
+    if saved.is_empty() {
+        return Ok(RingEngine::create(store, keys, settings, random).await?);
+    }
+    Ok(RingEngine::restore(store, keys, settings, random, &saved)?)
+}
+
+/// Beyond the tags of engine, directory and their deltas.
+const FILLED_TAG: u16 = 0xE000;

@@ -11,7 +11,6 @@
 //! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
 //! that is sent leaves at points of a grid (`fogbank_store::Paced`).
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -219,10 +218,14 @@ impl OpenOptions {
         })
     }
 
-    /// Where a new store is to be filled; a marker says that it is not whole yet.
-    pub(crate) async fn ground_for_filling(&self) -> Result<Ground> {
+    /// Where a new store is to be filled; a marker, which holds the `note`, says that it is not whole yet.
+    /// If the filling `goes_on`, the marker is there.
+    pub(crate) async fn ground_for_filling(&self, note: &[u8], goes_on: bool) -> Result<Ground> {
         let trusted = self.place.trusted();
-        if let Some(file) =
+        let marker = trusted.join(MARKER);
+        if goes_on {
+            // Below: what is there is what was begun.
+        } else if let Some(file) =
             ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
         {
             return Err(Error::Usage(format!(
@@ -234,17 +237,28 @@ impl OpenOptions {
         let url = self.place.store_url();
         check_apart("--data", Some(&trusted), &url)?;
         let lock = self.lock(&clock).await?;
-        let store = open_store(&url, &clock).await?;
-        if Vault::claimed_config(&*store).await?.is_some() {
+        let store = match &self.on {
+            Some(store) => store.clone(),
+            None => open_store(&url, &clock).await?,
+        };
+        let claimed = Vault::claimed_config(&*store).await?;
+        if goes_on {
+            if !marker.exists() {
+                return Err(Error::Usage(format!(
+                    "another process has filled {}",
+                    trusted.display()
+                )));
+            }
+            return Ok(Ground { store, clock, trusted, claimed, _lock: lock });
+        }
+        if claimed.is_some() {
             return Err(Error::Usage(format!(
                 "there is a store at {url} already; choose another --store for the new one"
             )));
         }
-        let marker = trusted.join(MARKER);
-        File::create(&marker)
-            .and_then(|file| file.sync_all())
+        fogbank_env::write_secret(&marker, note)
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
-        Ok(Ground { store, clock, trusted, _lock: lock })
+        Ok(Ground { store, clock, trusted, claimed, _lock: lock })
     }
 
     /// Takes the lock of the trusted side. Whoever dropped a store without closing it still ends an
@@ -333,6 +347,8 @@ pub(crate) struct Ground {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
+    /// What the cloud shows as its configuration, if a filling was begun there.
+    pub claimed: Option<Vec<u8>>,
     _lock: Arc<FolderLock>,
 }
 

@@ -62,8 +62,8 @@ impl Place {
         let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
-                "the store in {} was not filled to its end; remove both sides of it and restore \
-                 again, or load again",
+                "the store in {} was not filled to its end; say the same fogbank load again, which goes \
+                 on, or remove both sides of it and restore again",
                 self.data.display()
             )));
         }
@@ -98,6 +98,7 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     let opened = match scheme {
         "memory" | "file" => fogbank_store::url::open(url, clock).await,
         "s3" | "az" | "gs" => open_objects(url, clock).await,
+        "dynamodb" => open_table(url, clock).await,
         "grpc" => open_cloud(url, clock).await,
         _ => Err(StoreError::Caller(format!(
             "{scheme:?} begins no store URL that this build knows: {STORE_URLS}"
@@ -122,10 +123,29 @@ async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Resul
     Ok(Arc::new(store))
 }
 
+#[cfg(feature = "dynamodb")]
+async fn open_table(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+    let (url, environment) = (url.parse()?, Environment::of_process());
+    let options = fogbank_objects::ObjectsOptions::default();
+    let store =
+        fogbank_objects::DynamoStore::open(&url, &environment, options, clock.clone()).await?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "dynamodb"))]
+async fn open_table(url: &str, _: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+    url.parse::<fogbank_objects::TableUrl>()?;
+    Err(StoreError::Caller(
+        "this build does not know DynamoDB, whose library takes minutes to build; make one that does: \
+         cargo build --release --locked --bin fogbank --features dynamodb"
+            .into(),
+    ))
+}
+
 /// What a store URL can be.
 const STORE_URLS: &str = "memory:, file://DIR (with three slashes for a path such as \
     file:///srv/cloud), s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, \
-    grpc://HOST:PORT/TENANT";
+    grpc://HOST:PORT/TENANT, and dynamodb://TABLE/PREFIX in a build with the feature dynamodb";
 
 /// A server may be started again while a proxy runs: what it did not answer is asked again, the same.
 async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {

@@ -12,12 +12,12 @@ use fogbank::args::{
     BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs,
 };
 use fogbank::backup::{back_up, unread};
-use fogbank::load::Source;
+use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
-use fogbank_front::resp::place_of_string;
+use fogbank_front::resp::records_of;
 use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -168,20 +168,28 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     Ok(())
 }
 
-/// `fogbank load`.
+/// `fogbank load`. After a stop, the same again goes on.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is a store at the place, or the file is not understood or does not fit.
 pub async fn load(args: LoadArgs) -> Result<()> {
-    let source = Source::new(&args.from, args.format)?;
+    let source = Source::new(&args.from, args.format, args.skip_unsupported)?;
     let place = Place::from(&args.place);
     let shape = args.shape.or_file(args.place.config.as_deref())?;
     let bar = bar("loading");
     let mut progress = |done, of| show(&bar, done, of);
     let options = OpenOptions::new(place.clone()).shape(shape);
-    let loaded = options.load(&source, place_of_string, &mut progress).await;
+    let keep = |record: Record| records_of(&record.name, record.content, record.deadline_ms);
+    let loaded = options.load(&source, keep, &mut progress).await;
     bar.finish_and_clear();
-    println!("loaded {} records into {}", loaded?, place.store_url());
+    let Loaded { keys, skipped, went_on } = loaded?;
+    if went_on {
+        println!("went on with the load that was begun");
+    }
+    if skipped > 0 {
+        println!("left out {skipped} keys of types that cannot be stored");
+    }
+    println!("loaded {keys} records into {}", place.store_url());
     println!("its key is {}; keep and back up", place.trusted().join("key").display());
     println!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
     Ok(())

@@ -40,6 +40,16 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
     assert_eq!(fogbank(folder, &["--version"]).status.code(), Some(0));
 }
 
+#[cfg(not(feature = "dynamodb"))]
+#[test]
+fn a_build_that_lacks_a_cloud_says_how_to_make_one_that_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = |url| ["serve", "--store", url, "--data", "d", "--listen", "127.0.0.1:0"];
+    let words = refused(folder.path(), &store("dynamodb://clinic/x"));
+    assert!(words.contains("--features dynamodb"), "{words}");
+    assert!(refused(folder.path(), &store("dynamodb://x")).contains("dynamodb://TABLE"));
+}
+
 /// The address would be refused too, but later: no server is left running if the folder is not.
 #[test]
 fn what_is_written_for_the_owner_stays_out_of_the_folder_of_the_cloud() {

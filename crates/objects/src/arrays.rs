@@ -5,19 +5,43 @@
 //! arrays/..   "fogbank-array-1 CHUNKS CELLS BYTES\n"
 //! ```
 //!
-//! Shapes never change, so one that was seen is remembered. Before the first array is made the provider's
+//! In a table of items they are items with these values ([`Small`]). Shapes never change, so one that was seen is remembered. Before the first array is made the provider's
 //! conditional puts are tried, both kinds, on the object `format`: a server that takes no notice of a
 //! condition would let two proxies write one store.
 
 use std::sync::{PoisonError, RwLock};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_store::shape::no_array;
 use fogbank_store::{ArrayId, ArrayShape, PlaceMap, PutOutcome, Result, StoreError};
 
-use crate::error::{at_opening, store_error};
-use crate::names::Names;
-use crate::objects::{Condition, Objects};
+use crate::error::{Failure, at_opening};
+
+/// The few small things that say what a store is, as a back end keeps them.
+#[async_trait]
+pub(crate) trait Small: Sync {
+    /// What is there, of at most [`SMALL_BYTES_MAX`].
+    async fn read(&self, which: Which) -> std::result::Result<Option<Bytes>, Failure>;
+
+    /// Puts it under a condition; repeated blindly, since it is only ever put with one content.
+    async fn put(&self, which: Which, data: Bytes, only: Only) -> Result<PutOutcome>;
+}
+
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    Format,
+    Array(ArrayId),
+}
+
+/// When one is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Only {
+    IfAbsent,
+    /// If it has a tag that nothing has: never.
+    IfUnchangedSinceNever,
+}
 
 /// The arrays of a store, as far as they were seen.
 pub(crate) struct Arrays {
@@ -31,17 +55,15 @@ impl Arrays {
 
     pub(crate) async fn create(
         &self,
-        objects: &Objects,
-        names: &Names,
+        small: &impl Small,
         array: ArrayId,
         shape: ArrayShape,
     ) -> Result<()> {
         shape.check()?;
-        try_conditions(objects, names).await?;
+        try_conditions(small).await?;
         let written = Bytes::from(encode(shape));
-        let path = names.array(array)?;
-        objects.put(&path, written, Condition::IfAbsentElseReadBack).await?;
-        let there = self.load(objects, names, array).await?;
+        small.put(Which::Array(array), written, Only::IfAbsent).await?;
+        let there = self.load(small, array).await?;
         if there == shape {
             return Ok(());
         }
@@ -49,26 +71,35 @@ impl Arrays {
     }
 
     /// The shape of `array`.
-    pub(crate) async fn shape(
-        &self,
-        objects: &Objects,
-        names: &Names,
-        array: ArrayId,
-    ) -> Result<ArrayShape> {
+    pub(crate) async fn shape(&self, small: &impl Small, array: ArrayId) -> Result<ArrayShape> {
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner).get(&array.0).copied();
         match seen {
             Some(shape) => Ok(shape),
-            None => self.load(objects, names, array).await,
+            None => self.load(small, array).await,
         }
+    }
+
+    /// The shapes of all arrays that a call names.
+    pub(crate) async fn shapes(
+        &self,
+        small: &impl Small,
+        arrays: impl Iterator<Item = ArrayId>,
+    ) -> Result<PlaceMap<u16, ArrayShape>> {
+        let mut shapes = PlaceMap::default();
+        for array in arrays {
+            if !shapes.contains_key(&array.0) {
+                shapes.insert(array.0, self.shape(small, array).await?);
+            }
+        }
+        Ok(shapes)
     }
 
     pub(crate) fn forget(&self, array: ArrayId) {
         self.seen.write().unwrap_or_else(PoisonError::into_inner).remove(&array.0);
     }
 
-    async fn load(&self, objects: &Objects, names: &Names, array: ArrayId) -> Result<ArrayShape> {
-        let there = objects.read_whole(&names.array(array)?, SMALL_BYTES_MAX).await;
-        let Some((bytes, _)) = there.map_err(|e| store_error(&e))? else {
+    async fn load(&self, small: &impl Small, array: ArrayId) -> Result<ArrayShape> {
+        let Some(bytes) = small.read(Which::Array(array)).await? else {
             return Err(no_array(array));
         };
         let shape = decode(&bytes).ok_or_else(|| {
@@ -81,32 +112,31 @@ impl Arrays {
 
 /// Whether the place is one for us: reads the object `format`, and with it finds out whether bucket,
 /// credentials and endpoint are right.
-pub(crate) async fn look(objects: &Objects, names: &Names) -> Result<()> {
-    match objects.read_whole(&names.format()?, SMALL_BYTES_MAX).await {
+pub(crate) async fn look(small: &impl Small) -> Result<()> {
+    match small.read(Which::Format).await {
         Ok(None) => Ok(()),
-        Ok(Some((bytes, _))) if bytes == FORMAT => Ok(()),
+        Ok(Some(bytes)) if bytes == FORMAT => Ok(()),
         Ok(Some(_)) => Err(StoreError::Caller(
             "what is at this store URL was written by another version of fogbank, or is not its own: \
              use the version that wrote it, or another prefix"
                 .into(),
         )),
-        Err(error) => Err(at_opening(&error)),
+        Err(failure) => Err(at_opening(failure)),
     }
 }
 
 /// Puts the object `format`, and sees that conditions that do not hold are taken notice of.
-async fn try_conditions(objects: &Objects, names: &Names) -> Result<()> {
-    let path = names.format()?;
-    let put = |condition| objects.put(&path, Bytes::from_static(FORMAT), condition);
-    put(Condition::IfAbsentElseReadBack).await?;
-    let absent = put(Condition::IfAbsentElseReadBack).await?;
-    let changed = put(Condition::IfUnchanged(objects.tag_of_nothing())).await?;
+async fn try_conditions(small: &impl Small) -> Result<()> {
+    let put = |only| small.put(Which::Format, Bytes::from_static(FORMAT), only);
+    put(Only::IfAbsent).await?;
+    let absent = put(Only::IfAbsent).await?;
+    let changed = put(Only::IfUnchangedSinceNever).await?;
     if (absent, changed) == (PutOutcome::ConditionFailed, PutOutcome::ConditionFailed) {
         return Ok(());
     }
     Err(StoreError::Caller(
-        "this object store takes no notice of conditional puts (If-None-Match, If-Match), which keep two \
-         proxies from writing one store: use a server, or a version of it, that has them"
+        "this cloud takes no notice of conditional puts (If-None-Match, If-Match), which keep two proxies \
+         from writing one store: use a server, or a version of it, that has them"
             .into(),
     ))
 }
@@ -129,7 +159,8 @@ fn decode(bytes: &[u8]) -> Option<ArrayShape> {
 
 const FORMAT: &[u8] = b"fogbank-objects-1\n";
 const ARRAY_WORD: &str = "fogbank-array-1";
-const SMALL_BYTES_MAX: u64 = 256;
+/// No format and no shape is longer.
+pub(crate) const SMALL_BYTES_MAX: u64 = 256;
 
 #[cfg(test)]
 mod tests {

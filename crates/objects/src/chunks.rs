@@ -86,7 +86,7 @@ impl Chunks<'_> {
 }
 
 /// Each chunk version once; two contents of one are the caller's error.
-fn without_repetitions(writes: Vec<ChunkWrite>) -> Result<Vec<ChunkWrite>> {
+pub(crate) fn without_repetitions(writes: Vec<ChunkWrite>) -> Result<Vec<ChunkWrite>> {
     let mut seen: PlaceMap<ChunkName, Bytes> = PlaceMap::default();
     let mut once = Vec::with_capacity(writes.len());
     for write in writes {

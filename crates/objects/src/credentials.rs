@@ -43,7 +43,33 @@ pub(crate) fn connect(
 }
 
 fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
-    let mut builder = AmazonS3Builder::new().with_bucket_name(&url.bucket);
+    let builder = amazon(env)?.with_bucket_name(&url.bucket);
+    let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
+    let http = check_endpoint(endpoint.as_deref(), env, "AWS_ALLOW_HTTP")?;
+    let builder = builder
+        .with_client_options(trusting(client_options(http), env.get("AWS_CA_BUNDLE"))?)
+        .with_retry(once())
+        .with_http_connector(connector);
+    Ok(Arc::new(builder.build().map_err(|e| unusable(&e))?))
+}
+
+/// Who asks for the credentials of Amazon's services, whichever of them they are for.
+#[cfg(feature = "dynamodb")]
+pub(crate) fn amazon_credentials(
+    env: &Environment,
+    connector: Connector,
+) -> Result<object_store::aws::AwsCredentialProvider> {
+    let builder = amazon(env)?
+        .with_bucket_name("none")
+        .with_client_options(client_options(true)) // the services of a machine's role have no TLS
+        .with_retry(once())
+        .with_http_connector(connector);
+    Ok(builder.build().map_err(|e| unusable(&e))?.credentials().clone())
+}
+
+fn amazon(env: &Environment) -> Result<AmazonS3Builder> {
+    let mut builder = AmazonS3Builder::new();
     for (name, value) in env.starting("AWS_") {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>()
             && !matches!(key, AmazonS3ConfigKey::Bucket | AmazonS3ConfigKey::ConditionalPut)
@@ -61,14 +87,7 @@ fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<d
             builder = builder.with_token(token);
         }
     }
-    let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-    let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
-    let http = check_endpoint(endpoint.as_deref(), env, "AWS_ALLOW_HTTP")?;
-    let builder = builder
-        .with_client_options(trusting(client_options(http), env.get("AWS_CA_BUNDLE"))?)
-        .with_retry(once())
-        .with_http_connector(connector);
-    Ok(Arc::new(builder.build().map_err(|e| unusable(&e))?))
+    Ok(builder)
 }
 
 fn azure(
@@ -154,7 +173,11 @@ fn google(
 }
 
 /// Whether the endpoint may be, and is, without TLS.
-fn check_endpoint(endpoint: Option<&str>, env: &Environment, permission: &str) -> Result<bool> {
+pub(crate) fn check_endpoint(
+    endpoint: Option<&str>,
+    env: &Environment,
+    permission: &str,
+) -> Result<bool> {
     let Some(endpoint) = endpoint else { return Ok(false) };
     if endpoint.contains('@') {
         let words = "the endpoint of the object store holds credentials: set them apart from it";
@@ -174,7 +197,7 @@ fn check_endpoint(endpoint: Option<&str>, env: &Environment, permission: &str) -
     )))
 }
 
-fn client_options(http: bool) -> ClientOptions {
+pub(crate) fn client_options(http: bool) -> ClientOptions {
     ClientOptions::new()
         .with_allow_http(http)
         .with_connect_timeout(CONNECT)
@@ -183,7 +206,7 @@ fn client_options(http: bool) -> ClientOptions {
 }
 
 /// Trusts the authorities of a file, too: those of a server of one's own.
-fn trusting(mut options: ClientOptions, bundle: Option<&str>) -> Result<ClientOptions> {
+pub(crate) fn trusting(mut options: ClientOptions, bundle: Option<&str>) -> Result<ClientOptions> {
     let Some(bundle) = bundle else { return Ok(options) };
     let wrong = |e: String| StoreError::Caller(format!("AWS_CA_BUNDLE, {bundle}: {e}"));
     let text = std::fs::read(bundle).map_err(|e| wrong(e.to_string()))?;

@@ -64,8 +64,7 @@ pub(crate) fn store_error(error: &object_store::Error) -> StoreError {
 }
 
 /// The same while a store is being opened, where what is denied is the caller's to put right.
-pub(crate) fn at_opening(error: &object_store::Error) -> StoreError {
-    let failure = failure(error);
+pub(crate) fn at_opening(failure: Failure) -> StoreError {
     match failure.blame {
         Blame::Denied => StoreError::Caller(failure.words),
         _ => failure.into(),

@@ -1,5 +1,5 @@
 //! Object stores as back ends of [`fogbank_store::Store`]: S3 and what speaks like it, Azure Blob
-//! Storage, Google Cloud Storage.
+//! Storage, Google Cloud Storage; and, with the feature `dynamodb`, tables of items (`dynamo`).
 //!
 //! How a call becomes requests:
 //!
@@ -24,6 +24,8 @@ mod arrays;
 mod blobs;
 mod chunks;
 mod credentials;
+#[cfg(feature = "dynamodb")]
+mod dynamo;
 mod environment;
 mod error;
 mod names;
@@ -33,9 +35,13 @@ mod reads;
 mod requests;
 mod retry;
 mod store;
+mod table_url;
 mod url;
 
+#[cfg(feature = "dynamodb")]
+pub use dynamo::DynamoStore;
 pub use environment::Environment;
 pub use requests::RequestCount;
 pub use store::{ObjectsOptions, ObjectsStore};
+pub use table_url::TableUrl;
 pub use url::{ObjectsUrl, Provider};

@@ -42,6 +42,12 @@ impl Names {
         Ok(Self { prefix: format!("{prefix}{slash}") })
     }
 
+    /// Empty, or ends with `/`.
+    #[cfg(feature = "dynamodb")]
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     pub(crate) fn format(&self) -> Result<Path> {
         self.path("format")
     }

@@ -24,10 +24,9 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
-use tokio::sync::Semaphore;
 
 use crate::error::Failure;
-use crate::retry::{self, Trouble, Twice, Waits};
+use crate::retry::{self, Attempt, Tries, Twice};
 
 /// What the caller of a request knows of it and the library does not. Travels with the request.
 #[derive(Debug, Clone)]
@@ -58,10 +57,7 @@ pub struct RequestCount {
 
 /// What all requests of a store share.
 pub(crate) struct Requests {
-    places: Semaphore,
-    clock: Arc<dyn Clock>,
-    absent: RetrySchedule,
-    throttled: RetrySchedule,
+    tries: Tries,
     counts: [AtomicU64; 4],
 }
 
@@ -72,8 +68,8 @@ impl Requests {
         absent: RetrySchedule,
         throttled: RetrySchedule,
     ) -> Arc<Self> {
-        let places = Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS));
-        Arc::new(Self { places, clock, absent, throttled, counts: Default::default() })
+        let tries = Tries::new(requests_max, clock, absent, throttled);
+        Arc::new(Self { tries, counts: Default::default() })
     }
 
     pub(crate) fn count(&self) -> RequestCount {
@@ -101,31 +97,16 @@ impl Requests {
     ) -> Result<HttpResponse, Failure> {
         let expect = request.extensions().get::<Expect>().cloned().unwrap_or_default();
         let twice = if expect.read_back { Twice::Harmless } else { retry::twice(&request) };
-        let mut waits = Waits::new(&self.absent, &self.throttled);
-        let _place = self.places.acquire().await;
+        let mut place = self.tries.place(twice).await;
         loop {
             self.counted(&request);
-            let (trouble, failure) = match attempt(client, request.clone(), &expect).await {
+            match attempt(client, request.clone(), &expect).await {
                 Ok(answer) => return Ok(answer),
                 Err(_) if asks_who_we_are(&request) => return Err(no_credentials()),
-                Err(Attempt::Over(failure)) => return Err(failure),
-                Err(Attempt::Failed(trouble, failure)) => (trouble, failure),
-            };
-            let Some(wait) = waits.after(trouble, twice) else { return Err(failure) };
-            let wait_ms = wait.as_millis() as u64;
-            tracing::debug!(method = %request.method(), ?trouble, wait_ms, "trying again");
-            let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-            self.clock.sleep_until(self.clock.now().saturating_add(wait)).await;
+                Err(failed) => place.again(failed, request.method().as_str()).await?,
+            }
         }
     }
-}
-
-/// Why a try brought no answer.
-enum Attempt {
-    /// Another may.
-    Failed(Trouble, Failure),
-    /// Another would not.
-    Over(Failure),
 }
 
 async fn attempt(
@@ -194,7 +175,7 @@ fn check_range(parts: &http::response::Parts, expect: &Expect) -> Result<(), Fai
 }
 
 /// A body of at most `bytes_max`, whole.
-async fn read(mut body: HttpResponseBody, bytes_max: u64) -> Result<Bytes, Attempt> {
+pub(crate) async fn read(mut body: HttpResponseBody, bytes_max: u64) -> Result<Bytes, Attempt> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -264,7 +245,7 @@ fn status_failure(status: StatusCode, code: &str) -> Failure {
     }
 }
 
-fn broken(error: HttpError) -> Attempt {
+pub(crate) fn broken(error: HttpError) -> Attempt {
     let trouble = retry::of_transport(error.kind());
     let mut words = format!("no answer from the object store: {error}");
     let mut cause = std::error::Error::source(&error).and_then(std::error::Error::source);

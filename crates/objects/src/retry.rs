@@ -11,11 +11,16 @@
 //! the request holds among those under way: so the cloud sees nothing but its own failures. The library's
 //! own retries are off: they wait for random times and repeat conditional puts whose outcome is unknown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use fogbank_env::Clock;
 use fogbank_store::RetrySchedule;
 use http::{Method, StatusCode, header};
 use object_store::client::{HttpErrorKind, HttpRequest};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::error::Failure;
 
 /// What is known of a request that brought no answer to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +66,64 @@ impl Waits {
         let wait = waits.get(*tried).copied();
         *tried += 1;
         wait
+    }
+}
+
+/// Why a try brought no answer.
+pub(crate) enum Attempt {
+    /// Another may.
+    Failed(Trouble, Failure),
+    /// Another would not.
+    Over(Failure),
+}
+
+/// The places of requests under way, and the rule for sending one again: what all requests of a store share.
+pub(crate) struct Tries {
+    places: Semaphore,
+    clock: Arc<dyn Clock>,
+    absent: RetrySchedule,
+    throttled: RetrySchedule,
+}
+
+/// A request with its place among those under way, kept over all its tries.
+pub(crate) struct Place<'a> {
+    tries: &'a Tries,
+    waits: Waits,
+    twice: Twice,
+    _place: Option<SemaphorePermit<'a>>,
+}
+
+impl Tries {
+    pub(crate) fn new(
+        requests_max: usize,
+        clock: Arc<dyn Clock>,
+        absent: RetrySchedule,
+        throttled: RetrySchedule,
+    ) -> Self {
+        let places = Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS));
+        Self { places, clock, absent, throttled }
+    }
+
+    /// Waits for a place, first come first served.
+    pub(crate) async fn place(&self, twice: Twice) -> Place<'_> {
+        let waits = Waits::new(&self.absent, &self.throttled);
+        Place { tries: self, waits, twice, _place: self.places.acquire().await.ok() }
+    }
+}
+
+impl Place<'_> {
+    /// Returns when the same request is to be sent again after this `attempt`; what failed if it is not.
+    pub(crate) async fn again(&mut self, attempt: Attempt, what: &str) -> Result<(), Failure> {
+        let (trouble, failure) = match attempt {
+            Attempt::Over(failure) => return Err(failure),
+            Attempt::Failed(trouble, failure) => (trouble, failure),
+        };
+        let Some(wait) = self.waits.after(trouble, self.twice) else { return Err(failure) };
+        tracing::debug!(what, ?trouble, wait_ms = wait.as_millis() as u64, "trying again");
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let clock = &self.tries.clock;
+        clock.sleep_until(clock.now().saturating_add(wait)).await;
+        Ok(())
     }
 }
 

@@ -6,18 +6,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::Clock;
 use fogbank_store::{
-    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceMap, PutCondition,
-    PutOutcome, Result, RetrySchedule, Store, StoreError,
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PutCondition, PutOutcome,
+    Result, RetrySchedule, Store, StoreError,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
 
-use crate::arrays::{Arrays, look};
+use crate::arrays::{Arrays, Only, SMALL_BYTES_MAX, Small, Which, look};
 use crate::blobs::Blobs;
 use crate::chunks::Chunks;
 use crate::credentials;
 use crate::environment::Environment;
+use crate::error::{Failure, failure};
 use crate::names::Names;
-use crate::objects::Objects;
+use crate::objects::{Condition, Objects};
 use crate::reads;
 use crate::requests::{Connector, RequestCount, Requests};
 use crate::retry::throttled_schedule;
@@ -81,8 +83,9 @@ impl ObjectsStore {
         let requests = Requests::new(options.requests_max, clock, absent, throttled);
         let store = credentials::connect(url, environment, Connector(requests.clone()))?;
         let objects = Objects::new(store, url.provider);
-        look(&objects, &names).await?;
-        Ok(Self { objects, names, arrays: Arrays::new(), options, requests })
+        let store = Self { objects, names, arrays: Arrays::new(), options, requests };
+        look(&store).await?;
+        Ok(store)
     }
 
     /// Requests sent so far, tries counted singly.
@@ -98,29 +101,35 @@ impl ObjectsStore {
         Blobs { objects: &self.objects, names: &self.names }
     }
 
-    async fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
-        self.arrays.shape(&self.objects, &self.names, array).await
+    fn small_path(&self, which: Which) -> Result<Path> {
+        match which {
+            Which::Format => self.names.format(),
+            Which::Array(array) => self.names.array(array),
+        }
+    }
+}
+
+#[async_trait]
+impl Small for ObjectsStore {
+    async fn read(&self, which: Which) -> std::result::Result<Option<Bytes>, Failure> {
+        let path = self.small_path(which).map_err(|e| Failure::denied(e.to_string()))?;
+        let found = self.objects.read_whole(&path, SMALL_BYTES_MAX).await;
+        Ok(found.map_err(|e| failure(&e))?.map(|(data, _)| data))
     }
 
-    /// The shapes of all arrays that a call names.
-    async fn shapes(
-        &self,
-        arrays: impl Iterator<Item = ArrayId>,
-    ) -> Result<PlaceMap<u16, ArrayShape>> {
-        let mut shapes = PlaceMap::default();
-        for array in arrays {
-            if !shapes.contains_key(&array.0) {
-                shapes.insert(array.0, self.shape(array).await?);
-            }
-        }
-        Ok(shapes)
+    async fn put(&self, which: Which, data: Bytes, only: Only) -> Result<PutOutcome> {
+        let condition = match only {
+            Only::IfAbsent => Condition::IfAbsentElseReadBack,
+            Only::IfUnchangedSinceNever => Condition::IfUnchanged(self.objects.tag_of_nothing()),
+        };
+        self.objects.put(&self.small_path(which)?, data, condition).await
     }
 }
 
 #[async_trait]
 impl Store for ObjectsStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
-        self.arrays.create(&self.objects, &self.names, array, shape).await
+        self.arrays.create(self, array, shape).await
     }
 
     /// Chunks first: a stop in between leaves an array that can be dropped again.
@@ -132,7 +141,7 @@ impl Store for ObjectsStore {
     }
 
     async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
-        let shapes = self.shapes(reads.iter().map(|read| read.chunk.array)).await?;
+        let shapes = self.arrays.shapes(self, reads.iter().map(|read| read.chunk.array)).await?;
         for read in reads.iter() {
             shapes[&read.chunk.array.0].check_read(read)?;
         }
@@ -152,7 +161,7 @@ impl Store for ObjectsStore {
     }
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
-        let shapes = self.shapes(chunks.iter().map(|name| name.array)).await?;
+        let shapes = self.arrays.shapes(self, chunks.iter().map(|name| name.array)).await?;
         for &name in chunks {
             shapes[&name.array.0].check_chunk(name)?;
         }
@@ -163,7 +172,7 @@ impl Store for ObjectsStore {
     }
 
     async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
-        let shapes = self.shapes(writes.iter().map(|write| write.chunk.array)).await?;
+        let shapes = self.arrays.shapes(self, writes.iter().map(|write| write.chunk.array)).await?;
         for write in &writes {
             shapes[&write.chunk.array.0].check_write(write)?;
         }
@@ -175,7 +184,7 @@ impl Store for ObjectsStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.shape(array).await?;
+        self.arrays.shape(self, array).await?;
         self.chunks().list(array).await
     }
 

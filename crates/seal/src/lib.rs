@@ -22,7 +22,7 @@ mod system;
 
 pub use blob::{BlobKey, BlobPlace};
 pub use cell::{CellKey, Forged, Place, TAG_BYTES, TICK_BITS};
-pub use digest::{Digest, digest};
+pub use digest::{Digest, Digesting, digest};
 pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
 pub use key_file::{KeyFileError, load_or_create};
 pub use permute::PermutationKey;

@@ -7,7 +7,7 @@ use fogbank::config::StoreConfig;
 use fogbank::{Error, Result};
 use serde::Deserialize;
 
-use super::requests::Requests;
+use super::requests::{ITEM_KEY_BYTES, Requests};
 use super::traffic::Traffic;
 
 /// The table that stands in for one of the user's.
@@ -79,13 +79,23 @@ pub fn cost(
 ) -> Cost {
     let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
     let cell_bytes = config.cell_bytes() as f64;
-    let gets = requests.gets * times(prices.get_bytes, cell_bytes);
-    let mut puts = traffic.buckets * times(prices.put_bytes, slots * cell_bytes);
+    let item_bytes = cell_bytes + ITEM_KEY_BYTES;
+    let gets = match requests.items {
+        true => requests.cells_read * times(prices.get_bytes, item_bytes),
+        false => requests.gets * times(prices.get_bytes, cell_bytes),
+    };
+    // An item a cell, and one that says that the bucket is there; to delete them costs as much.
+    let bucket = match requests.items {
+        true => slots * times(prices.put_bytes, item_bytes) + 1.0,
+        false => times(prices.put_bytes, slots * cell_bytes),
+    };
+    let mut puts = traffic.buckets * bucket;
     puts += traffic.records * times(prices.put_bytes, traffic.record_bytes);
     puts += times(prices.put_bytes, traffic.commit_bytes);
     puts += blobs(prices.put_bytes, traffic.delta_pieces, traffic.delta_bytes);
     puts += blobs(prices.put_bytes, traffic.full_pieces, traffic.full_bytes);
-    let deletes = traffic.buckets + traffic.records + traffic.delta_pieces + traffic.full_pieces;
+    let buckets = traffic.buckets * if requests.items { bucket } else { 1.0 };
+    let deletes = buckets + traffic.records + traffic.delta_pieces + traffic.full_pieces;
     let epoch_usd = (gets * prices.get_usd_per_1000
         + puts * prices.put_usd_per_1000
         + deletes * prices.delete_usd_per_1000)
@@ -135,13 +145,20 @@ mod tests {
         let config = StoreConfig::derive(&ShapeArgs::default(), false).unwrap();
         let traffic =
             Traffic { path_cells: 48.0, path_cells_sent: 48.0, buckets: 2.0, ..Traffic::default() };
-        let requests = Requests { gets: 48.0, puts: 2.0, cells_read: 48.0 };
+        let requests = Requests { gets: 48.0, puts: 2.0, cells_read: 48.0, items: false };
         let only = |prices: Prices| cost(&prices, &config, (&traffic, &requests), (1.0, 5e9));
         let gets = only(Prices { get_usd_per_1000: 1.0, ..Prices::default() });
         assert!((gets.per_million_usd - 48.0 / 1e3 / 64.0 * 1e6).abs() < 1e-6);
         // A cell of 536 bytes is three units of 200.
         let units = Prices { get_usd_per_1000: 1.0, get_bytes: Some(200.0), ..Prices::default() };
         assert!((only(units).per_million_usd / gets.per_million_usd - 3.0).abs() < 1e-9);
+        // An item a cell: what is read and written is charged singly.
+        let items = Requests { items: true, ..requests };
+        let writes = Prices { put_usd_per_1000: 1.0, ..Prices::default() };
+        let written = |requests: &Requests| {
+            cost(&writes, &config, (&traffic, requests), (1.0, 5e9)).per_million_usd
+        };
+        assert!(written(&items) > 100.0 * written(&requests));
         let stored = only(Prices { storage_usd_per_gb_month: 0.02, ..Prices::default() });
         assert_eq!(stored.storage_per_month_usd, 0.1);
         let running = gets.running_per_month_usd.unwrap();

@@ -1,5 +1,5 @@
-//! What a store is asked for in requests of its own: objects have ranges, items have none, a server takes
-//! a batch whole.
+//! What a store is asked for in requests of its own: objects have ranges, items have none but 100 of them
+//! are read and 25 written at once, a server takes a batch whole.
 //!
 //! In an object store cells of one bucket that lie close together share a ranged GET, and what lies
 //! between them comes along (`fogbank_objects`). Which cells lie close is chance: k of n cells, each set
@@ -20,6 +20,8 @@ pub struct Requests {
     pub puts: f64,
     /// Cells that come back, asked for or not.
     pub cells_read: f64,
+    /// Whether each cell is an item, and charged as one.
+    pub items: bool,
 }
 
 impl Requests {
@@ -31,16 +33,24 @@ impl Requests {
         if let Ok(objects) = url.parse::<ObjectsUrl>() {
             let gap = objects.gap_bytes.unwrap_or(ObjectsOptions::default().gap_bytes);
             let [paths, rewrites] = ranges(config, traffic, gap);
-            return Self { gets: paths.0 + rewrites.0, puts, cells_read: paths.1 + rewrites.1 };
+            let cells_read = paths.1 + rewrites.1;
+            return Self { gets: paths.0 + rewrites.0, puts, cells_read, items: false };
         }
-        match url.starts_with("dynamodb:") {
-            true => Self { gets: asked, puts, cells_read: asked },
-            // A message a batch, and one for what a write batch reads.
-            false => Self {
-                gets: config.read_batches as f64 + traffic.write_batch_cells.min(1.0),
-                puts,
-                cells_read: traffic.path_cells_sent + traffic.rewrite_cells,
-            },
+        // A message a batch, and one for what a write batch reads.
+        let messages = config.read_batches as f64 + traffic.write_batch_cells.min(1.0);
+        if url.starts_with("dynamodb:") {
+            let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
+            let at_once =
+                (ITEM_BATCH_BYTES / (config.cell_bytes() as f64 + ITEM_KEY_BYTES)).floor();
+            let gets = messages * (asked / messages / at_once.clamp(1.0, 100.0)).ceil();
+            let cells = (traffic.buckets * slots / at_once.clamp(1.0, 25.0)).ceil();
+            return Self { gets, puts: puts + cells, cells_read: asked, items: true };
+        }
+        Self {
+            gets: messages,
+            puts,
+            cells_read: traffic.path_cells_sent + traffic.rewrite_cells,
+            items: false,
         }
     }
 }
@@ -86,6 +96,10 @@ fn of_bucket(k: f64, n: f64, skipped: f64) -> (f64, f64) {
     (1.0 + (k - 1.0) * wide, read)
 }
 
+/// What a batch of items may hold, and what the keys of an item add to it.
+const ITEM_BATCH_BYTES: f64 = 15e6;
+pub const ITEM_KEY_BYTES: f64 = 64.0;
+
 #[cfg(test)]
 mod tests {
     use fogbank::args::ShapeArgs;
@@ -110,7 +124,9 @@ mod tests {
         let requests = Requests::of(&config, &traffic, "s3://bucket");
         assert!((150.0..165.0).contains(&requests.gets), "{requests:?}");
         let items = Requests::of(&config, &traffic, "dynamodb://table");
-        assert!(items.gets > 5.0 * requests.gets && items.cells_read < requests.cells_read);
+        assert!(items.cells_read < requests.cells_read && items.items);
+        let batches = items.cells_read / 100.0;
+        assert!((batches..batches + 4.0).contains(&items.gets), "{items:?}");
         let messages = Requests::of(&config, &traffic, "file:///x");
         assert_eq!(messages.gets, 4.0);
     }

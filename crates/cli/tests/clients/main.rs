@@ -7,6 +7,7 @@
 mod cloud;
 mod compare;
 mod differential;
+mod dump;
 mod generator;
 mod lying_cloud;
 mod middle;

@@ -1,4 +1,5 @@
-//! The cloud side in a bucket: the same answers, and the same promise when either side dies.
+//! The cloud side in a bucket or, with the feature `dynamodb`, a table: the same answers, and the same
+//! promise when either side dies.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +18,11 @@ const WIDE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 5
 /// Short epochs of few requests.
 const NARROW: &str = "--capacity 2000 --value-size 64 --read-batches 2 --batch 8 --write-batch 8 \
     --interval-ms 10 --cache 0";
+/// A cell is an item, of which a table on this machine takes a few thousand a second: all of the tree but
+/// its leaves is in memory.
+#[cfg(feature = "dynamodb")]
+const ITEMS: &str = "--capacity 6000 --value-size 256 --read-batches 4 --batch 64 \
+    --write-batch 128 --interval-ms 5 --cache 4MiB";
 
 fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
     Server::fogbank_on(&bucket.url("clinic"), &bucket.variables(bucket.port()), shape, data)
@@ -24,9 +30,18 @@ fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
 
 #[test]
 fn answers_out_of_a_bucket_are_those_of_a_real_server() {
+    answers_are_those_of_a_real_server(&bucket::Server::gofakes3(), WIDE);
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn answers_out_of_a_table_are_those_of_a_real_server() {
+    answers_are_those_of_a_real_server(&bucket::Server::dynamodb(), ITEMS);
+}
+
+fn answers_are_those_of_a_real_server(bucket: &bucket::Server, shape: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let bucket = bucket::Server::gofakes3();
-    let (ours, theirs) = (start(&bucket, WIDE, folder.path()), Server::redis());
+    let (ours, theirs) = (start(bucket, shape, folder.path()), Server::redis());
     let found = differences(Plan::from_environment(2_000), ours.port, theirs.port);
     assert!(found.is_empty(), "{} connections differ\n{}", found.len(), found.join("\n"));
 }
@@ -45,11 +60,20 @@ fn count(server: &Server) -> std::thread::JoinHandle<i64> {
 
 #[test]
 fn a_proxy_that_is_killed_finds_everything_in_the_bucket() {
+    a_killed_proxy_finds_everything(&bucket::Server::gofakes3());
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_proxy_that_is_killed_finds_everything_in_the_table() {
+    a_killed_proxy_finds_everything(&bucket::Server::dynamodb());
+}
+
+fn a_killed_proxy_finds_everything(bucket: &bucket::Server) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let bucket = bucket::Server::gofakes3();
     let mut answered = 0;
     for _ in 0..3 {
-        let server = start(&bucket, NARROW, folder.path());
+        let server = start(bucket, NARROW, folder.path());
         let Frame::Integer(n) = server.connect().line("INCRBY n 0").expect("a reply") else {
             panic!("no number");
         };
@@ -67,8 +91,17 @@ fn a_proxy_that_is_killed_finds_everything_in_the_bucket() {
 
 #[test]
 fn a_cloud_that_is_killed_and_comes_back_is_waited_for() {
+    a_killed_cloud_is_waited_for(bucket::Server::versitygw());
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_table_whose_server_is_killed_and_comes_back_is_waited_for() {
+    a_killed_cloud_is_waited_for(bucket::Server::dynamodb_on_disk());
+}
+
+fn a_killed_cloud_is_waited_for(mut bucket: bucket::Server) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut bucket = bucket::Server::versitygw();
     let server = start(&bucket, NARROW, folder.path());
     let mut client = server.connect();
     for n in 1..=20 {

@@ -24,6 +24,7 @@
 mod client;
 mod command;
 mod connection;
+mod filling;
 mod frame;
 mod janitor;
 mod keyspace;
@@ -37,6 +38,7 @@ mod reply;
 mod scan;
 mod watcher;
 
+pub use filling::{Content, Filled, records_of};
 pub use fogbank_tls::TlsFiles;
 pub use frame::fuzz_parse;
 pub use limits::Limits;

@@ -24,6 +24,10 @@ enum Kind {
     Versity,
     Azurite,
     Google,
+    /// On disk, or in memory, which is much quicker.
+    Dynamo {
+        on_disk: bool,
+    },
 }
 
 impl Server {
@@ -47,12 +51,31 @@ impl Server {
         Self::start(Kind::Google)
     }
 
+    /// Amazon's own DynamoDB for one machine, in memory. It listens on all interfaces, so it is started only
+    /// where there is none but loopback: see `make test-dynamodb`.
+    pub fn dynamodb() -> Self {
+        Self::start_alone(Kind::Dynamo { on_disk: false })
+    }
+
+    /// The same on disk, so that it can die and come back.
+    pub fn dynamodb_on_disk() -> Self {
+        Self::start_alone(Kind::Dynamo { on_disk: true })
+    }
+
+    fn start_alone(kind: Kind) -> Self {
+        let devices = std::fs::read_to_string("/proc/net/dev").unwrap();
+        let others = devices.lines().skip(2).filter(|line| !line.trim().starts_with("lo:")).count();
+        assert_eq!(others, 0, "there is a network here: run this by make test-dynamodb");
+        Self::start(kind)
+    }
+
     /// The URL of a store in it.
     pub fn url(&self, prefix: &str) -> String {
         let scheme = match self.kind {
             Kind::GoFakeS3 | Kind::Versity => "s3",
             Kind::Azurite => "az",
             Kind::Google => "gs",
+            Kind::Dynamo { .. } => "dynamodb",
         };
         format!("{scheme}://{BUCKET}/{prefix}")
     }
@@ -84,6 +107,13 @@ impl Server {
                 ]
             }
             Kind::Google => vec![("STORAGE_EMULATOR_HOST", endpoint)],
+            Kind::Dynamo { .. } => vec![
+                ("AWS_ACCESS_KEY_ID", TABLE_KEY.into()),
+                ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.into()),
+                ("AWS_ENDPOINT_URL", endpoint),
+                ("AWS_REGION", "us-east-1".into()),
+                ("AWS_ALLOW_HTTP", "true".into()),
+            ],
         }
     }
 
@@ -116,15 +146,20 @@ impl Server {
         let process = spawn(kind, port, folder.path());
         let mut server = Self { kind, port, folder, process };
         server.wait();
-        if kind == Kind::Azurite {
-            server.make_container();
+        let url = format!("http://127.0.0.1:{port}");
+        match kind {
+            Kind::Azurite => {
+                make("container.py", &[&format!("{url}/devstoreaccount1/{BUCKET}"), AZURITE_KEY]);
+            }
+            Kind::Dynamo { .. } => make("table.py", &[&url, BUCKET]),
+            _ => {}
         }
         server
     }
 
     /// Until somebody listens.
     fn wait(&mut self) {
-        for _ in 0..600 {
+        for _ in 0..1200 {
             if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return;
             }
@@ -138,15 +173,12 @@ impl Server {
         }
         panic!("the server does not listen");
     }
+}
 
-    /// There is no container until somebody makes one, and the library under test makes none.
-    fn make_container(&self) {
-        let url = format!("http://127.0.0.1:{}/devstoreaccount1/{BUCKET}", self.port);
-        let mut command = Command::new("python3");
-        command.arg(script("container.py")).args([&url, AZURITE_KEY]);
-        let done = command.status().unwrap();
-        assert!(done.success());
-    }
+/// There is no container and no table until somebody makes one, and what is under test makes none.
+fn make(name: &str, arguments: &[&str]) {
+    let done = Command::new("python3").arg(script(name)).args(arguments).status().unwrap();
+    assert!(done.success());
 }
 
 impl Drop for Server {
@@ -190,6 +222,21 @@ fn spawn(kind: Kind, port: u16, folder: &Path) -> Child {
             command.arg(script("google.py")).args([&port.to_string(), BUCKET]);
             command
         }
+        Kind::Dynamo { on_disk } => {
+            let library = tool("dynamodb-local/lib");
+            let mut native = std::ffi::OsString::from("-Djava.library.path=");
+            native.push(&library);
+            let mut command = Command::new("java");
+            command.args(["-Xmx512m", "-XX:TieredStopAtLevel=1"]).arg(native);
+            command.arg("-cp").arg(library.join("*"));
+            command.arg("com.amazonaws.services.dynamodbv2.local.main.ServerRunner");
+            command.args(["-port", &port.to_string(), "-sharedDb", "-disableTelemetry"]);
+            match on_disk {
+                true => command.args(["-dbPath", data]),
+                false => command.arg("-inMemory"),
+            };
+            command
+        }
     };
     let log = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
     command.stdin(Stdio::null()).stdout(log("out")).stderr(log("err")).spawn().unwrap()
@@ -219,6 +266,8 @@ fn pause() {
 /// In every server.
 pub const BUCKET: &str = "cloud";
 pub const ACCESS_KEY: &str = "fogbank-test";
+/// Letters and digits alone, as that server wants it.
+pub const TABLE_KEY: &str = "fogbanktest";
 pub const SECRET_KEY: &str = "fogbank-test-secret";
 /// Azurite's account, and this key, are the same everywhere and published with it.
 const AZURITE_KEY: &str =

@@ -1,0 +1,256 @@
+//! Files of records: comma-separated, JSON, or a dump of Redis.
+//!
+//! Comma-separated is RFC 4180 with a first line that names the columns `key` and `value`; JSON is one object
+//! a line, with the members `key` and `value`, or `key_base64` and `value_base64` where they are no text. A
+//! dump is what Redis writes at `SAVE` ([`super::dump`]). Everything that is read goes into a fingerprint, by
+//! which a file that has changed is told.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::ValueEnum;
+use fogbank_front::resp::Content;
+use fogbank_seal::Digesting;
+use serde::{Deserialize, Serialize};
+
+use super::dump;
+use crate::error::{Error, Result};
+
+/// How records stand in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated, the first line naming `key` and `value`.
+    Csv,
+    /// JSON, one object a line.
+    Jsonl,
+    /// What Redis writes at SAVE.
+    Rdb,
+}
+
+/// A file of records.
+#[derive(Debug, Clone)]
+pub struct Source {
+    path: PathBuf,
+    format: Format,
+    skip_unsupported: bool,
+}
+
+/// A key and what it holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The line on which it begins, or which of the keys of a dump it is.
+    pub number: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it holds.
+    pub content: Content,
+    /// When it expires, in milliseconds of Unix time.
+    pub deadline_ms: Option<u64>,
+}
+
+/// What a file is known again by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// How many bytes were read.
+    pub bytes: u64,
+    /// Their SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What a reading of a file came to.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// What it is known again by.
+    pub fingerprint: Fingerprint,
+    /// Keys that were left out, since they cannot be stored and that was asked for.
+    pub skipped: u64,
+}
+
+impl Source {
+    /// The file at `path`, its format by its name if it is not given. Of a dump, keys that cannot be stored
+    /// are an error, or left out with `skip_unsupported`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the name does not say it either.
+    pub fn new(path: &Path, format: Option<Format>, skip_unsupported: bool) -> Result<Self> {
+        let by_name = || match path.extension()?.to_str()? {
+            "csv" => Some(Format::Csv),
+            "jsonl" | "ndjson" => Some(Format::Jsonl),
+            "rdb" => Some(Format::Rdb),
+            _ => None,
+        };
+        let format = format.or_else(by_name).ok_or_else(|| {
+            Error::Usage(format!(
+                "{} ends neither in .csv nor in .jsonl nor in .rdb; say what it is with --format",
+                path.display()
+            ))
+        })?;
+        Ok(Self { path: path.to_owned(), format, skip_unsupported })
+    }
+
+    /// Whether keys that cannot be stored are left out.
+    pub(super) fn skips(&self) -> bool {
+        self.skip_unsupported
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls `take` with every record in turn.
+    pub(super) fn each(&self, mut take: impl FnMut(Record) -> Result<()>) -> Result<Reading> {
+        let file = File::open(&self.path).map_err(|e| self.unreadable(&e.to_string()))?;
+        let read = Arc::new(Mutex::new((0, Digesting::default())));
+        let file = Digested { file, read: read.clone() };
+        let mut skipped = 0;
+        match self.format {
+            Format::Csv => self.of_csv(file)?.try_for_each(|record| take(record?))?,
+            Format::Jsonl => self.of_json(file).try_for_each(|record| take(record?))?,
+            Format::Rdb => {
+                let file = BufReader::with_capacity(BUFFER_BYTES, file);
+                skipped = dump::each(file, self.skip_unsupported, |why| self.refused(why), take)?;
+            }
+        }
+        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let sha256 = std::mem::take(&mut read.1).finish();
+        let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Reading { fingerprint: Fingerprint { bytes: read.0, sha256 }, skipped })
+    }
+    fn of_csv(&self, file: Digested) -> Result<impl Iterator<Item = Result<Record>> + '_> {
+        let mut reader = csv::Reader::from_reader(file);
+        let header = reader.byte_headers().map_err(|e| self.unreadable(&e.to_string()))?.clone();
+        let column = |name: &str| {
+            header
+                .iter()
+                .position(|cell| cell == name.as_bytes())
+                .ok_or_else(|| self.wrong(1, &format!("the first line names no column {name}")))
+        };
+        let (key, value) = (column("key")?, column("value")?);
+        Ok(reader.into_byte_records().map(move |record| {
+            let record = record.map_err(|e| self.unreadable(&e.to_string()))?;
+            let cell = |at: usize| record.get(at).unwrap_or_default().to_vec();
+            let number = record.position().map_or(0, csv::Position::line);
+            Ok(Record::of_string(number, cell(key), cell(value)))
+        }))
+    }
+
+    fn of_json(&self, file: Digested) -> impl Iterator<Item = Result<Record>> + '_ {
+        let lines = (1..).zip(BufReader::new(file).lines());
+        let whole = lines.filter(|(_, text)| text.as_ref().map_or(true, |t| !t.trim().is_empty()));
+        whole.map(|(number, text)| {
+            let text = text.map_err(|e| self.unreadable(&e.to_string()))?;
+            let object: Object =
+                serde_json::from_str(&text).map_err(|e| self.wrong(number, &e.to_string()))?;
+            let bytes = |name, text: Option<String>, coded: Option<String>| match (text, coded) {
+                (Some(text), None) => Ok(text.into_bytes()),
+                (None, Some(coded)) => BASE64_STANDARD
+                    .decode(coded)
+                    .map_err(|e| self.wrong(number, &format!("{name}_base64: {e}"))),
+                _ => Err(self.wrong(number, &format!("one of {name} and {name}_base64 is needed"))),
+            };
+            let key = bytes("key", object.key, object.key_base64)?;
+            let value = bytes("value", object.value, object.value_base64)?;
+            Ok(Record::of_string(number, key, value))
+        })
+    }
+
+    fn unreadable(&self, why: &str) -> Error {
+        Error::Usage(format!("cannot read {}: {why}", self.path.display()))
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::Usage(format!("{}: {why}", self.path.display()))
+    }
+
+    /// What is said of the record `number`.
+    pub(super) fn wrong(&self, number: u64, why: &str) -> Error {
+        let what = if self.format == Format::Rdb { "key number" } else { "line" };
+        Error::Usage(format!("{}, {what} {number}: {why}", self.path.display()))
+    }
+}
+
+impl Record {
+    fn of_string(number: u64, name: Vec<u8>, value: Vec<u8>) -> Self {
+        Self { number, name, content: Content::String(value), deadline_ms: None }
+    }
+}
+
+/// A file, and what was read of it.
+struct Digested {
+    file: File,
+    read: Arc<Mutex<(u64, Digesting)>>,
+}
+
+impl Read for Digested {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.file.read(into)?;
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.0 += bytes as u64;
+        read.1.update(&into[..bytes]);
+        Ok(bytes)
+    }
+}
+
+/// A line of JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    key: Option<String>,
+    key_base64: Option<String>,
+    value: Option<String>,
+    value_base64: Option<String>,
+}
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(name: &str, text: &str) -> Result<Vec<(u64, String, Vec<u8>)>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let mut lines = Vec::new();
+        Source::new(&path, None, false)?.each(|line| {
+            let Content::String(value) = line.content else { panic!("no string") };
+            lines.push((line.number, String::from_utf8(line.name).unwrap(), value));
+            Ok(())
+        })?;
+        Ok(lines)
+    }
+
+    #[test]
+    fn both_formats_give_the_same_records() {
+        let csv = "id,value,key\n1,one,a\n2,\"two, \"\"and\nmore\",b\n3,,c\n";
+        let json = "{\"key\":\"a\",\"value\":\"one\"}\n\n\
+            {\"value\":\"two, \\\"and\\nmore\",\"key\":\"b\"}\n{\"key_base64\":\"Yw==\",\"value_base64\":\"\"}\n";
+        let (csv, json) = (lines("x.csv", csv).unwrap(), lines("x.jsonl", json).unwrap());
+        let parts = |lines: &[(u64, String, Vec<u8>)]| {
+            lines.iter().map(|(_, key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(parts(&csv), parts(&json));
+        assert_eq!(csv.iter().map(|line| line.0).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(json.iter().map(|line| line.0).collect::<Vec<_>>(), [1, 3, 4]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (name, text, part) in [
+            ("x.csv", "name,value\na,b\n", "no column key"),
+            ("x.csv", "key,value\na,b\na,b,c\n", "line"),
+            ("x.jsonl", "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":\"a\"}\n", "line 2"),
+            ("x.jsonl", "{\"key\":\"a\",\"value\":\"b\",\"more\":1}\n", "more"),
+            ("x.jsonl", "{\"key\":\"a\",\"value_base64\":\"!\"}\n", "value_base64"),
+            ("x.txt", "", "--format"),
+        ] {
+            let told = lines(name, text).unwrap_err().to_string();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}
