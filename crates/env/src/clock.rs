@@ -27,6 +27,12 @@ pub trait Clock: Send + Sync {
     fn arrive_at(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.sleep_until(deadline)
     }
+
+    /// As [`Clock::arrive_at`], without keeping a core: for many at once, such as messages of a link that
+    /// is played, which would otherwise take the cores from whoever works meanwhile.
+    fn come_near(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.sleep_until(deadline)
+    }
 }
 
 /// The machine's clock by way of the async runtime: under a runtime whose time is paused it is
@@ -84,20 +90,31 @@ impl Clock for SystemClock {
                 return clock.sleep_until(deadline).await;
             }
             clock.sleep_until(deadline.saturating_sub(APPROACH_NANOS)).await;
-            compute(|| clock.hold_until(deadline));
+            compute(|| clock.hold_until(deadline, SPIN_NANOS));
+        })
+    }
+
+    fn come_near(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = self.clone();
+        Box::pin(async move {
+            if !has_workers() {
+                return clock.sleep_until(deadline).await;
+            }
+            clock.sleep_until(deadline.saturating_sub(APPROACH_NANOS)).await;
+            compute(|| clock.hold_until(deadline, TIMER_SLACK_NANOS));
         })
     }
 }
 
 impl SystemClock {
     #[allow(clippy::disallowed_methods)] // the one place where a thread is held on purpose
-    fn hold_until(&self, deadline: Nanos) {
+    fn hold_until(&self, deadline: Nanos, spin: Nanos) {
         loop {
             let left = deadline.saturating_sub(self.now());
             match left {
                 0 => return,
-                1..=SPIN_NANOS => std::hint::spin_loop(),
-                _ => std::thread::sleep(Duration::from_nanos(left - SPIN_NANOS)),
+                left if left <= spin => std::hint::spin_loop(),
+                left => std::thread::sleep(Duration::from_nanos(left - spin)),
             }
         }
     }
@@ -114,6 +131,8 @@ fn has_workers() -> bool {
 const APPROACH_NANOS: Nanos = 2_500_000;
 /// How long before its deadline it stops sleeping: what the system's timer may be late by.
 const SPIN_NANOS: Nanos = 200_000;
+/// What the system's timer is late by when it has nothing else to do.
+const TIMER_SLACK_NANOS: Nanos = 60_000;
 
 #[cfg(test)]
 mod tests {

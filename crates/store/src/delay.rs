@@ -82,10 +82,10 @@ impl<S: Store> Delay<S> {
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         let (there, way_back) = self.depart(&call);
-        self.clock.arrive_at(there).await;
+        self.clock.come_near(there).await;
         let reply = call.perform(&self.inner).await;
         let bytes = reply.as_ref().map_or(0, Reply::bytes_down);
-        self.clock.arrive_at(self.arrive(bytes) + way_back).await;
+        self.clock.come_near(self.arrive(bytes) + way_back).await;
         reply
     }
 

@@ -5,8 +5,8 @@
 //! 2. Every cell of a window is opened as it arrives, on all cores, beside the others.
 //! 3. When all have verified, the payloads land in the slab, and only then is any of them used.
 //!
-//! A flight runs as a task of its own: the owner of the engine keeps its times meanwhile, and may plan
-//! and send the next batch. Dropping the flight ends the task and what it asked for.
+//! With several batches in flight each is a task of its own: the owner of the engine keeps its times
+//! meanwhile, and may plan and send the next batch. Dropping a flight ends what it asked for.
 //!
 //! Invariants
 //! - Nothing is asked for once a cell of the flight has not verified.
@@ -95,8 +95,34 @@ pub(super) async fn failure(flights: &mut VecDeque<Flight>) -> Error {
 }
 
 impl RingEngine {
-    /// Sends what is planned; `found` says where in the reply of `replies` values it is wanted.
+    /// Sends what is planned, in a task of its own; `found` says where in the reply of `replies` values
+    /// it is wanted.
     pub(super) fn launch(&mut self, found: Vec<Sought>, replies: usize) -> Flight {
+        let (flying, parts) = self.depart();
+        let (begins, begun) = oneshot::channel();
+        let mut task = JoinSet::new();
+        match parts.is_empty() {
+            true => drop(begins),
+            false => drop(task.spawn(flying.fly(parts, self.settings.windows, begins))),
+        }
+        Flight { task, begun: Some(begun), landed: None, found, replies }
+    }
+
+    /// Sends what is planned and takes in the reply: nobody works meanwhile, so it needs no task.
+    pub(super) async fn fetch(
+        &mut self,
+        found: Vec<Sought>,
+        replies: usize,
+    ) -> Result<Vec<Option<Bytes>>> {
+        let (flying, parts) = self.depart();
+        let landed = match parts.is_empty() {
+            true => Vec::new(),
+            false => flying.fly(parts, self.settings.windows, oneshot::channel().0).await?,
+        };
+        Ok(self.land(landed, found, replies))
+    }
+
+    fn depart(&mut self) -> (Flying, Vec<Part>) {
         self.count_fetched();
         let parts = parts(&mut self.planner.plan, &mut self.slab);
         let flying = Flying {
@@ -105,14 +131,7 @@ impl RingEngine {
             trust: self.planner.canary.trust(),
             plaintext_bytes: self.slab.buffer_bytes(),
         };
-        let (begins, begun) = oneshot::channel();
-        let mut task = JoinSet::new();
-        match parts.is_empty() {
-            true => drop(begins),
-            false => drop(task.spawn(flying.fly(parts, self.settings.windows, begins))),
-        }
-        let begun = Some(begun);
-        Flight { task, begun, landed: None, found, replies }
+        (flying, parts)
     }
 
     /// Waits until every message of the flights so far has been begun: the next may follow them.
@@ -142,34 +161,32 @@ impl RingEngine {
         .await
     }
 
-    /// Sends what is planned and takes in the reply.
-    pub(super) async fn fetch(
-        &mut self,
-        found: Vec<Sought>,
-        replies: usize,
-    ) -> Result<Vec<Option<Bytes>>> {
-        let mut flight = self.launch(found, replies);
-        poll_fn(|cx| flight.poll_landed(cx)).await?;
-        self.land(flight)
+    /// Takes in what the oldest flight has brought; the values that were sought.
+    pub(super) fn land_oldest(&mut self) -> Result<Vec<Option<Bytes>>> {
+        let Some(flight) = self.flights.pop_front() else { return Ok(Vec::new()) };
+        let landed = flight.landed.unwrap_or(Ok(Vec::new()))?;
+        Ok(self.land(landed, flight.found, flight.replies))
     }
 
-    /// Takes in what a flight that has arrived brings; the values that were sought.
-    pub(super) fn land(&mut self, flight: Flight) -> Result<Vec<Option<Bytes>>> {
-        for part in flight.landed.unwrap_or(Ok(Vec::new()))? {
-            self.take_in(part);
-        }
+    fn land(
+        &mut self,
+        landed: Vec<Part>,
+        found: Vec<Sought>,
+        replies: usize,
+    ) -> Vec<Option<Bytes>> {
+        landed.into_iter().for_each(|part| self.take_in(part));
         if self.flights.is_empty() {
             // No read under way can fill them any more.
             self.planner.release_retired();
         }
-        let mut values = vec![None; flight.replies];
-        for (reply, payload) in flight.found {
+        let mut values = vec![None; replies];
+        for (reply, payload) in found {
             if let Some(value) = values.get_mut(reply as usize) {
                 let plaintext = self.slab.get(payload);
                 *value = plaintext.get(BLOCK_ID_BYTES..).map(Bytes::copy_from_slice);
             }
         }
-        Ok(values)
+        values
     }
 
     fn take_in(&mut self, part: Part) {
@@ -244,6 +261,12 @@ impl Flying {
                 }
                 Some(arrived) = asked.next() => {
                     let (part, cells) = arrived?;
+                    if asked.is_empty() {
+                        // Nothing that is under way would be held up.
+                        room += usize::from(part.path_ends.is_none());
+                        landed.push(compute(|| self.open(part, &cells))?);
+                        continue;
+                    }
                     let flying = self.clone();
                     opening.spawn(async move { compute(|| flying.open(part, &cells)) });
                 }

@@ -145,11 +145,7 @@ impl BatchEngine for RingEngine {
             return Err(Error::Caller("no read batch is under way".into()));
         }
         let arrived = self.arrival().await; // may be given up: nothing has changed so far
-        let oldest = arrived.map(|()| self.flights.pop_front());
-        let values = oldest.and_then(|oldest| match oldest {
-            Some(flight) => self.land(flight), // 4. of the oldest batch
-            None => Ok(Vec::new()),
-        });
+        let values = arrived.and_then(|()| self.land_oldest()); // 4. of the oldest batch
         self.finish(values)
     }
 
