@@ -267,11 +267,13 @@ impl StoreConfig {
     }
 
     /// The unit of the times at which messages leave: the interval, or the smallest part of it, down
-    /// to an eighth, that leaves the work before a message twice the slack.
+    /// to an eighth, that leaves the work before a message twice the slack. A whole part, so that a
+    /// reply is never handed over just before a point of the grid.
     pub fn departure_quantum(&self) -> Duration {
         let interval = Duration::from_millis(self.interval_ms);
         let room = 2 * self.proxy_settings().slack;
-        let parts = (2..=8).rev().find(|parts| interval / *parts >= room);
+        let whole = |parts: &u32| interval.as_nanos().is_multiple_of(u128::from(*parts));
+        let parts = (2..=8).rev().filter(whole).find(|parts| interval / *parts >= room);
         interval / parts.unwrap_or(1)
     }
 

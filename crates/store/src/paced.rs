@@ -2,11 +2,12 @@
 //! proxy worked on it.
 //!
 //! What precedes a call takes longer or shorter with secrets: planning follows the stash, sealing a
-//! block costs more than sealing a dummy. So a call waits for the next multiple of the quantum on the
-//! clock; and a call that follows the end of another (a write after a read, a deletion after a
-//! barrier) for the first multiple at least half a quantum after that end, which leaves its cause,
-//! public as it is, always the same room for work. A call that missed its point, since its own task
-//! was busy with something else, aims at a later one.
+//! block costs more than sealing a dummy, handing values over follows how many there are. So a call
+//! leaves at the next multiple of the quantum on the clock, and its reply is handed over half a
+//! quantum between two multiples, whenever it came. Whatever follows from a reply, be it another call
+//! or the choice of a later point, then has the same room for work, half a quantum, and no reply that
+//! comes at a moment of the cloud's choosing shortens it. A call that missed its point, since its own
+//! task was busy with something else, aims at a later one.
 //!
 //! Calls leave in the order in which they were made, also those that leave at one point: whoever makes
 //! two at once (the windows of a batch) knows in which order the cloud has them.
@@ -17,7 +18,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -32,8 +32,6 @@ pub struct Paced<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     quantum: Nanos,
-    /// When the last call that ended did so.
-    ended: AtomicU64,
     /// Held by the call that leaves next; the others queue in order.
     turn: Mutex<()>,
 }
@@ -42,15 +40,14 @@ impl<S: Store> Paced<S> {
     /// Lets calls leave at multiples of `quantum` on `clock`; at once if it is zero.
     pub fn new(inner: S, clock: Arc<dyn Clock>, quantum: Duration) -> Self {
         let quantum = quantum.as_nanos() as Nanos;
-        Self { inner, clock, quantum, ended: AtomicU64::new(0), turn: Mutex::new(()) }
+        Self { inner, clock, quantum, turn: Mutex::new(()) }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         if self.quantum == 0 {
             return call.perform(&self.inner).await;
         }
-        let room_after_cause = self.ended.load(Ordering::Relaxed) + self.quantum / 2;
-        let ready = self.clock.now().max(room_after_cause);
+        let ready = self.clock.now();
         let mut leaving = pin!(call.perform(&self.inner));
         let turn = self.turn.lock().await;
         self.arrive(ready).await;
@@ -65,7 +62,7 @@ impl<S: Store> Paced<S> {
             Some(reply) => reply,
             None => leaving.await,
         };
-        self.ended.fetch_max(self.clock.now(), Ordering::Relaxed);
+        self.clock.come_near(handed_over_at(self.clock.now(), self.quantum)).await;
         reply
     }
 
@@ -85,6 +82,12 @@ impl<S: Store> Paced<S> {
 
 store_by_calls!(Paced);
 
+/// When a reply that comes at `at` is handed over: in the middle between two multiples of `quantum`.
+fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
+    let half = quantum / 2;
+    (at + half).next_multiple_of(quantum.max(1)) - half
+}
+
 /// How often a call that missed its point aims at a later one: a machine that misses them all cannot
 /// hide that it does.
 const AIMS_MAX: u32 = 8;
@@ -92,6 +95,7 @@ const AIMS_MAX: u32 = 8;
 #[cfg(test)]
 mod tests {
     use std::pin::Pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use fogbank_env::SystemClock;
 
@@ -132,6 +136,50 @@ mod tests {
         assert_ne!(idle.await, busy.await);
     }
 
+    /// A cloud that answers one call a moment after another, to see which reply took longer to work on.
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_beside_another_does_not_shorten_its_room() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (watch, at) = (seen.clone(), clock.clone());
+        let far = crate::Faulty::new(Late { inner: MemoryStore::new(), clock: clock.clone() });
+        far.on_call(move |_, _| {
+            watch.lock().unwrap().push(at.now() / 1_000_000);
+            None
+        });
+        let store = Arc::new(Paced::new(far, clock.clone(), QUANTUM));
+        for work_ms in [0, 1, 2, 3] {
+            clock.sleep_until(clock.now().next_multiple_of(80_000_000)).await;
+            seen.lock().unwrap().clear();
+            let start = clock.now() / 1_000_000;
+            let other = store.clone();
+            let other = tokio::spawn(async move { other.blob_get("slow").await });
+            tokio::task::yield_now().await;
+            store.barrier().await.unwrap();
+            clock.sleep_until(clock.now() + work_ms * 1_000_000).await;
+            store.barrier().await.unwrap();
+            other.await.unwrap().unwrap();
+            let left: Vec<u64> = seen.lock().unwrap().iter().map(|at| at - start).collect();
+            assert_eq!(left, [0, 0, 8], "{work_ms}");
+        }
+    }
+
+    /// Answers gets after 5 ms, anything else after 3.
+    struct Late<S> {
+        inner: S,
+        clock: Arc<dyn Clock>,
+    }
+
+    impl<S: Store> Late<S> {
+        async fn call(&self, call: Call<'_>) -> Result<Reply> {
+            let ms = if matches!(call, Call::BlobGet(_)) { 5 } else { 3 };
+            self.clock.sleep_until(self.clock.now() + ms * 1_000_000).await;
+            call.perform(&self.inner).await
+        }
+    }
+
+    store_by_calls!(Late);
+
     #[tokio::test(start_paused = true)]
     async fn conforms() {
         let clock = Arc::new(SystemClock::new());
@@ -167,9 +215,15 @@ mod tests {
         for (late_ms, left_ms) in [(0, 8), (2, 10), (3, 16), (11, 24), (16, 24)] {
             let clock = HeldUp { now: AtomicU64::new(1), by: AtomicU64::new(late_ms * 1_000_000) };
             let clock = Arc::new(clock);
-            let store = Paced::new(MemoryStore::new(), clock.clone(), QUANTUM);
+            let (left, at) = (Arc::new(AtomicU64::new(0)), clock.clone());
+            let (far, seen) = (crate::Faulty::new(MemoryStore::new()), left.clone());
+            far.on_call(move |_, _| {
+                seen.store(at.now(), Ordering::Relaxed);
+                None
+            });
+            let store = Paced::new(far, clock.clone(), QUANTUM);
             store.barrier().await.unwrap();
-            assert_eq!(clock.now(), left_ms * 1_000_000, "{late_ms} ms late");
+            assert_eq!(left.load(Ordering::Relaxed), left_ms * 1_000_000, "{late_ms} ms late");
         }
     }
 }

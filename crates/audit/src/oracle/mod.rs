@@ -358,9 +358,10 @@ impl Oracle {
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at);
+        let handed_over = self.epochs.pace.handed_over(done.at);
         match waiting.lane {
-            Some(lane) => self.epochs.lanes.ended(lane, done.at),
-            None => self.ended_at = done.at,
+            Some(lane) => self.epochs.lanes.ended(lane, handed_over),
+            None => self.ended_at = handed_over,
         }
         match self.chain {
             Some(_) => self.done_vault(&waiting, done, reply)?,

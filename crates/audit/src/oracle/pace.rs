@@ -2,16 +2,13 @@
 //!
 //! - A batch takes the first point `k * interval` that is later than the one taken before and not
 //!   past when the batch before was complete; it is sent `slack` after that.
-//! - Whatever the engine sends leaves at the next multiple of the quantum, and not before half a
-//!   quantum has gone since the last end of a message when it was made. With several under way, one
-//!   may end while another waits for its point.
+//! - Whatever the engine sends leaves at the next multiple of the quantum after it was made, and a
+//!   reply is handed over in the middle between two multiples: what follows from it is made then.
 //!
 //! In virtual time a departure is its point, and the points tell which batch a message is of. By a
 //! real clock it may be late, never early, and a message may be of a later batch than it looks; so
 //! there a batch is only known to take a point of its own, counted from the start of its epoch, and
 //! one that is not past when the message before it ended.
-
-use std::collections::VecDeque;
 
 use fogbank_env::Nanos;
 use fogbank_store::trace::{RingConfig, TraceClock};
@@ -29,8 +26,6 @@ pub(super) struct Pace {
     next: u64,
     /// When the last message, or a batch that showed nothing, was complete.
     ready: Nanos,
-    /// When the last messages ended, in order.
-    ends: VecDeque<Nanos>,
     /// How many points in a row were taken since one had to be skipped.
     since_skip: u32,
 }
@@ -61,7 +56,6 @@ impl Pace {
             quantum: config.quantum_ns,
             next: 0,
             ready: 0,
-            ends: VecDeque::new(),
             since_skip: u32::MAX,
         }
     }
@@ -69,7 +63,6 @@ impl Pace {
     /// A new proxy, nothing of which was seen yet.
     pub fn restart(&mut self) {
         (self.next, self.ready) = (0, 0);
-        self.ends.clear();
         self.since_skip = u32::MAX;
     }
 
@@ -85,16 +78,20 @@ impl Pace {
         }
     }
 
-    /// A message ended.
+    /// A message ended: its reply is handed over then, or a little later.
     pub fn ended(&mut self, at: Nanos) {
-        self.ready = at;
-        self.ends.push_back(at);
-        if self.ends.len() > ENDS_KEPT {
-            self.ends.pop_front();
+        self.ready = self.handed_over(at);
+    }
+
+    /// When the reply of a message that ended at `at` is handed over.
+    pub fn handed_over(&self, at: Nanos) -> Nanos {
+        match self.quantum {
+            0 => at,
+            quantum => (at + quantum / 2).next_multiple_of(quantum) - quantum / 2,
         }
     }
 
-    /// When the last message ended, or a batch that showed nothing was complete.
+    /// When the last reply was handed over, or a batch that showed nothing was complete.
     pub fn ready(&self) -> Nanos {
         self.ready
     }
@@ -114,23 +111,7 @@ impl Pace {
 
     /// When a message leaves that was made at `ready`.
     fn departure(&self, ready: Nanos) -> Nanos {
-        self.departure_past(ready, self.last_end(|end| end <= ready))
-    }
-
-    /// The same, but for messages that ended in that moment: the proxy may not have known.
-    fn departure_unaware(&self, ready: Nanos) -> Nanos {
-        self.departure_past(ready, self.last_end(|end| end < ready))
-    }
-
-    fn departure_past(&self, ready: Nanos, ended: Nanos) -> Nanos {
-        match self.quantum {
-            0 => ready,
-            quantum => ready.max(ended + quantum / 2).next_multiple_of(quantum),
-        }
-    }
-
-    fn last_end(&self, is: impl Fn(Nanos) -> bool) -> Nanos {
-        self.ends.iter().rev().copied().find(|end| is(*end)).unwrap_or(0)
+        if self.quantum == 0 { ready } else { ready.next_multiple_of(self.quantum) }
     }
 
     /// When the first message of the batch that comes after `silent` ones leaves.
@@ -184,10 +165,7 @@ impl Pace {
     /// The same, of a batch for which there was room at `ready`, while others were under way.
     pub fn first_after(&mut self, ready: Nanos, at: Nanos) -> Step<Cause> {
         let point = self.point_after(ready);
-        let expected = match self.departure_unaware(point.send) {
-            unaware if unaware == at => at,
-            _ => self.departure(point.send),
-        };
+        let expected = self.departure(point.send);
         let caught_up = point.skipped || self.since_skip < CATCHING_UP;
         if self.interval == 0 {
             return self.loose(at, expected);
@@ -255,8 +233,6 @@ impl Pace {
     }
 }
 
-/// How many ends are remembered: more than there are messages under way at once.
-const ENDS_KEPT: usize = 1024;
 /// For how many points after a skipped one an early message is one that catches up.
 const CATCHING_UP: u32 = 2;
 
@@ -273,7 +249,6 @@ mod tests {
             quantum: 100,
             next: 0,
             ready: 0,
-            ends: VecDeque::new(),
             since_skip: u32::MAX,
         };
         assert_eq!(pace.cause(1_007, 1_000), Cause { at: 1_000, missed: 0 });

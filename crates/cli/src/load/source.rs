@@ -6,8 +6,9 @@
 //! which a file that has changed is told.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
@@ -104,12 +105,16 @@ impl Source {
 
     /// Calls `take` with every record in turn.
     pub(super) fn each(&self, mut take: impl FnMut(Record) -> Result<()>) -> Result<Reading> {
-        let file = File::open(&self.path).map_err(|e| self.unreadable(&e.to_string()))?;
+        let file = self.open()?;
         let read = Arc::new(Mutex::new((0, Digesting::default())));
         let file = Digested { file, read: read.clone() };
         let mut skipped = 0;
         match self.format {
-            Format::Csv => self.of_csv(file)?.try_for_each(|record| take(record?))?,
+            Format::Csv => {
+                let last = AtomicU64::new(0);
+                self.of_csv(file, &last)?.try_for_each(|record| take(record?))?;
+                self.check_end(last.into_inner())?;
+            }
             Format::Jsonl => self.of_json(file).try_for_each(|record| take(record?))?,
             Format::Rdb => {
                 let file = BufReader::with_capacity(BUFFER_BYTES, file);
@@ -121,7 +126,44 @@ impl Source {
         let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Reading { fingerprint: Fingerprint { bytes: read.0, sha256 }, skipped })
     }
-    fn of_csv(&self, file: Digested) -> Result<impl Iterator<Item = Result<Record>> + '_> {
+
+    /// The file, which is read twice: so it has to be one.
+    fn open(&self) -> Result<File> {
+        let kind = std::fs::metadata(&self.path).map_err(|e| self.unreadable(&e.to_string()))?;
+        if !kind.is_file() {
+            return Err(self.unreadable("it is read twice, so give a file, not a pipe or a folder"));
+        }
+        File::open(&self.path).map_err(|e| self.unreadable(&e.to_string()))
+    }
+
+    /// A quote that nothing ends takes all that follows for its field: the file was cut short, say. What
+    /// reads CSV does not mind; so the quotes of the record that begins at byte `last` are counted.
+    fn check_end(&self, last: u64) -> Result<()> {
+        let unreadable = |e: std::io::Error| self.unreadable(&e.to_string());
+        let mut file = self.open()?;
+        file.seek(SeekFrom::Start(last)).map_err(unreadable)?;
+        let mut rest = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut quotes = 0_u64;
+        loop {
+            let bytes = rest.fill_buf().map_err(unreadable)?;
+            if bytes.is_empty() {
+                break;
+            }
+            quotes += bytes.iter().filter(|byte| **byte == b'"').count() as u64;
+            let length = bytes.len();
+            rest.consume(length);
+        }
+        if quotes.is_multiple_of(2) {
+            return Ok(());
+        }
+        Err(self.refused("its last record has a quote that nothing ends; was the file cut short?"))
+    }
+
+    fn of_csv<'a>(
+        &'a self,
+        file: Digested,
+        last: &'a AtomicU64,
+    ) -> Result<impl Iterator<Item = Result<Record>> + 'a> {
         let mut reader = csv::Reader::from_reader(file);
         let header = reader.byte_headers().map_err(|e| self.unreadable(&e.to_string()))?.clone();
         let column = |name: &str| {
@@ -134,6 +176,7 @@ impl Source {
         Ok(reader.into_byte_records().map(move |record| {
             let record = record.map_err(|e| self.unreadable(&e.to_string()))?;
             let cell = |at: usize| record.get(at).unwrap_or_default().to_vec();
+            last.store(record.position().map_or(0, csv::Position::byte), Ordering::Relaxed);
             let number = record.position().map_or(0, csv::Position::line);
             Ok(Record::of_string(number, cell(key), cell(value)))
         }))
@@ -237,6 +280,22 @@ mod tests {
         assert_eq!(parts(&csv), parts(&json));
         assert_eq!(csv.iter().map(|line| line.0).collect::<Vec<_>>(), [2, 3, 5]);
         assert_eq!(json.iter().map(|line| line.0).collect::<Vec<_>>(), [1, 3, 4]);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_short_or_is_none_is_refused() {
+        for cut in
+            ["key,value\na,\"un\nclosed\n", "key,value\na,\"b \"\"c\"\"\"\nd,\"e", "key,value\n\"a"]
+        {
+            let told = lines("a.csv", cut).unwrap_err().to_string();
+            assert!(told.contains("cut short"), "{told}");
+        }
+        assert!(lines("a.csv", "key,value\na,\"b \"\"c\"\"\"\n").is_ok());
+        assert!(lines("a.csv", "key,value\na,b").is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let source = Source::new(folder.path(), Some(Format::Csv), false).unwrap();
+        let told = source.each(|_| Ok(())).unwrap_err().to_string();
+        assert!(told.contains("not a pipe"), "{told}");
     }
 
     #[test]

@@ -59,8 +59,6 @@ pub(super) type Sought = (u32, Handle);
 pub(super) struct Flight {
     /// One task, ended when this is dropped.
     task: JoinSet<Result<Vec<Part>>>,
-    /// Told when the last message has been begun; none once that is known.
-    begun: Option<oneshot::Receiver<()>>,
     landed: Option<Result<Vec<Part>>>,
     found: Vec<Sought>,
     replies: usize,
@@ -105,7 +103,8 @@ impl RingEngine {
             true => drop(begins),
             false => drop(task.spawn(flying.fly(parts, self.settings.windows, begins))),
         }
-        Flight { task, begun: Some(begun), landed: None, found, replies }
+        self.begun = Some(begun);
+        Flight { task, landed: None, found, replies }
     }
 
     /// Sends what is planned and takes in the reply: nobody works meanwhile, so it needs no task.
@@ -134,15 +133,22 @@ impl RingEngine {
         (flying, parts)
     }
 
-    /// Waits until every message of the flights so far has been begun: the next may follow them.
-    pub(super) async fn all_begun(&mut self) {
-        if let Some(flight) = self.flights.back_mut()
-            && let Some(begun) = &mut flight.begun
-        {
-            // It is dropped when the last message leaves, and where the flight has failed.
-            let _ = begun.await;
-            flight.begun = None;
+    /// Waits until every message of the flights so far has been begun: the next may follow them. Any
+    /// flight that fails meanwhile ends that.
+    pub(super) async fn all_begun(&mut self) -> Result<()> {
+        let failed = failure(&mut self.flights);
+        tokio::pin!(failed);
+        let begun = async {
+            if let Some(begun) = &mut self.begun {
+                // It is dropped when the last message leaves, and where the flight has failed.
+                let _ = begun.await;
+            }
+        };
+        tokio::select! { biased;
+            error = failed => return Err(error),
+            () = begun => self.begun = None,
         }
+        Ok(())
     }
 
     /// Waits for the oldest flight, and for no longer than all are well. May be given up.
@@ -246,7 +252,9 @@ impl Flying {
         let (mut asked, mut opening) = (FuturesUnordered::<Asked>::new(), JoinSet::new());
         let mut room = at_once.max(1);
         loop {
-            while room > 0
+            // XORed paths take no room.
+            let paths = |parts: &[Part]| parts.first().is_some_and(|part| part.path_ends.is_some());
+            while (room > 0 || paths(parts.as_slice()))
                 && let Some(part) = parts.next()
             {
                 room -= usize::from(part.path_ends.is_none());

@@ -80,6 +80,7 @@ use bytes::Bytes;
 use fogbank_env::{Randomness, compute};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ChunkName, Store};
+use tokio::sync::oneshot;
 
 use self::delta::EpochLog;
 use self::execute::blame;
@@ -105,6 +106,8 @@ pub struct RingEngine {
     fault: Option<Error>,
     /// Read batches under way, the oldest first.
     flights: VecDeque<Flight>,
+    /// Told when the last message of the newest has been begun; none once that is known.
+    begun: Option<oneshot::Receiver<()>>,
 }
 
 #[async_trait]
@@ -135,8 +138,8 @@ impl BatchEngine for RingEngine {
 
     async fn ready_to_start(&mut self) -> Result<()> {
         self.fault.clone().map_or(Ok(()), Err)?;
-        self.all_begun().await; // may be given up
-        Ok(())
+        let begun = self.all_begun().await; // may be given up
+        if begun.is_err() { self.finish(begun) } else { begun }
     }
 
     async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
@@ -216,7 +219,7 @@ impl RingEngine {
     /// The same up to the message, behind the batches that are under way.
     async fn send_padded(&mut self, addresses: &[Address]) -> Result<()> {
         // 0. Messages leave in turn: first all of the batch before.
-        self.all_begun().await;
+        self.all_begun().await?;
         // 1. to 3.
         let requests = self.padded(addresses);
         let record = self.journal.is_some().then(|| journal::read_record(&requests));
@@ -436,6 +439,7 @@ impl RingEngine {
             moved: Moved::default(),
             fault: None,
             flights: VecDeque::new(),
+            begun: None,
         })
     }
 

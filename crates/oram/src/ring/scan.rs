@@ -43,7 +43,8 @@ impl RingEngine {
             hand_over(into, held.block, self.slab.get(held.payload))?;
         }
         let written: Vec<ChunkName> = self.written().collect();
-        let window = (self.settings.window_bytes / self.planner.geometry.chunk_bytes()).max(1);
+        let bytes = self.settings.window_bytes * self.settings.windows;
+        let window = (bytes / self.planner.geometry.chunk_bytes()).max(1);
         let mut done = 0;
         for window in written.chunks(window) {
             let read = self.store.read_chunks(window).await.map_err(blame)?;

@@ -69,6 +69,7 @@ fn messages_under_way_together() {
     for shape in [
         Shape { windows: (100, 1), ..small() },
         Shape { windows: (40, 64), ..small() },
+        Shape { xor: true, windows: (120, 1), ..small() },
         Shape { xor: true, prefetch: true, windows: (120, 3), ..small() },
         Shape { in_flight: 2, ..small() },
         Shape { in_flight: 3, xor: true, ..small() },

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fogbank_audit::oracle::replay;
-use fogbank_sim::scene::{Scene, Shape, record};
+use fogbank_sim::scene::{Hold, Scene, Shape, record};
 use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, RingConfig};
 use fogbank_store::{Lie, LieRule, Link, Operation};
 
@@ -111,14 +111,16 @@ fn a_pause_is_public() {
 /// record of the next one, nothing of the batch behind it.
 #[test]
 fn nothing_leaves_after_a_lie() {
-    for (in_flight, at_once) in [(1, 3), (2, 2), (4, 1)] {
+    for (in_flight, at_once) in [(1, 3), (2, 2), (4, 1), (4, 2)] {
         let windows = (160, at_once);
         let shape = Shape { in_flight, read_batches: 4, windows, ..Shape::small() };
         let link = Link { round_trip: Duration::from_millis(150), ..Link::instant() };
         for nth in 30..60 {
             let operation = Operation::ReadCells;
             let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });
-            let scene = Scene { shape: shape.clone(), link, lie, ..scene() };
+            // The forged one comes last of those under way.
+            let hold = Some(Hold { operation, nth, by: Duration::from_millis(230) });
+            let scene = Scene { shape: shape.clone(), link, lie, hold, ..scene() };
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("trace");
             let played = record(&scene, &path).unwrap();
