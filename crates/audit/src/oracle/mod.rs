@@ -105,6 +105,10 @@ pub struct Oracle {
     waiting: Vec<Waiting>,
     spare: Vec<Vec<u64>>,
     silence: Silence,
+    /// From when on it is due: what left before, did so before the proxy had the reply.
+    silent_from: Nanos,
+    /// The time of the event at hand.
+    at: Nanos,
     /// When the last message ended that is not one of several under way.
     ended_at: Nanos,
     /// When the first of the deletions after a commit left.
@@ -145,6 +149,8 @@ impl Oracle {
             waiting: Vec::new(),
             spare: Vec::new(),
             silence: Silence::No,
+            silent_from: 0,
+            at: 0,
             ended_at: 0,
             collects_at: None,
             events: 0,
@@ -165,6 +171,7 @@ impl Oracle {
     /// # Errors
     /// [`Halt`]; nothing may be taken in after that.
     pub fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Halt> {
+        self.at = event.at();
         let taken = match event {
             Event::Sent(sent) => self.sent(sent, out),
             Event::Done(done) => self.done(done),
@@ -269,7 +276,7 @@ impl Oracle {
             }
             _ => false,
         };
-        if self.silence != Silence::No && !sibling {
+        if self.silence != Silence::No && !sibling && at >= self.silent_from {
             self.hold_silence(request)?;
         }
         if !self.waiting.is_empty() && !sibling && !self.may_leave_beside(request) {

@@ -21,7 +21,7 @@ impl Oracle {
     pub(super) fn lied(&mut self) {
         self.summary.lies += 1;
         if self.silence == Silence::No {
-            self.silence = Silence::Lied;
+            self.begin_silence(Silence::Lied);
         }
     }
 
@@ -32,7 +32,16 @@ impl Oracle {
 
     /// A request has failed.
     pub(super) fn failed(&mut self) {
+        if self.silence == Silence::No {
+            self.begin_silence(Silence::Failed);
+        }
         self.silence = Silence::Failed;
+    }
+
+    /// Silence is due once the reply at hand has been handed over.
+    fn begin_silence(&mut self, silence: Silence) {
+        self.silence = silence;
+        self.silent_from = self.epochs.pace.handed_over(self.at);
     }
 
     /// What a look at the commit record or the journal came to. Whether an epoch has landed, if it is
@@ -43,7 +52,7 @@ impl Oracle {
             Looked::Lie => self.lied(),
             Looked::Strange(stranger) => {
                 self.summary.lies += 1;
-                self.silence = Silence::Strange(stranger);
+                self.begin_silence(Silence::Strange(stranger));
             }
         }
         None

@@ -56,6 +56,8 @@ fn openings() {
                 let Event::Done(Done { outcome, .. }) = &mut lives[1][read + 1] else { panic!() };
                 *outcome = Outcome::Failed(Blame::Misbehaved);
                 again(&mut lives[1], at, read + 2);
+                let Event::Sent(sent) = &mut lives[1][read + 2] else { panic!("a get") };
+                sent.at += 10_000_000; // the reply has been handed over
             }),
         ],
     );
