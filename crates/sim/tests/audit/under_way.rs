@@ -111,10 +111,15 @@ fn a_pause_is_public() {
 /// record of the next one, nothing of the batch behind it.
 #[test]
 fn nothing_leaves_after_a_lie() {
-    for (in_flight, at_once) in [(1, 3), (2, 2), (4, 1), (4, 2)] {
+    let ms = Duration::from_millis;
+    let far = Link { round_trip: ms(150), ..Link::instant() };
+    // Records are durable at once and reads take long: several batches really overlap.
+    let slow = Link { round_trip: ms(4), read: ms(200), ..Link::instant() };
+    for (in_flight, at_once, link) in
+        [(1, 3, far), (2, 2, far), (4, 1, far), (3, 1, slow), (4, 2, slow)]
+    {
         let windows = (160, at_once);
         let shape = Shape { in_flight, read_batches: 4, windows, ..Shape::small() };
-        let link = Link { round_trip: Duration::from_millis(150), ..Link::instant() };
         for nth in 30..60 {
             let operation = Operation::ReadCells;
             let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });
