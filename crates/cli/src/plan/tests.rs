@@ -13,7 +13,7 @@ use super::*;
 use crate::bench::{Counted, Driver, Durable};
 
 /// Costs no time at all, as in virtual time.
-const IDEAL: Machine = Machine { opens_s: 0.0, seals_s: 0.0, plans_s: 0.0 };
+const IDEAL: Machine = Machine { opens_s: 0.0, seals_s: 0.0, plans_s: 0.0, message_s: 0.0 };
 
 fn config(edit: impl FnOnce(&mut ShapeArgs)) -> StoreConfig {
     let mut shape = ShapeArgs {

@@ -28,6 +28,8 @@ pub struct Machine {
     pub seals_s: f64,
     /// To plan an access, without its cells.
     pub plans_s: f64,
+    /// To hand a message over from thread to thread, there and back.
+    pub message_s: f64,
 }
 
 /// An epoch in seconds.
@@ -46,7 +48,7 @@ pub struct Epoch {
 impl Epoch {
     /// Expected time of an epoch.
     pub fn of(config: &StoreConfig, traffic: &Traffic, link: &LinkArgs, machine: &Machine) -> Self {
-        let wire = Wire::of(link);
+        let wire = Wire::of(link, machine);
         let cell_bytes = config.cell_bytes() as f64;
         let batches = config.read_batches as f64;
         let read_cells = traffic.rewrite_cells - traffic.write_batch_cells;
@@ -110,10 +112,10 @@ struct Wire {
 }
 
 impl Wire {
-    fn of(link: &LinkArgs) -> Self {
+    fn of(link: &LinkArgs, machine: &Machine) -> Self {
         // What a lost packet costs is spread over all calls.
         let lost_s = link.loss * fogbank_store::Link::RESEND.as_secs_f64();
-        let round_s = (link.rtt_ms + link.jitter_ms / 2.0) / 1e3 + lost_s;
+        let round_s = (link.rtt_ms + link.jitter_ms / 2.0) / 1e3 + lost_s + machine.message_s;
         let a_byte = |mb_s: Option<f64>| mb_s.map_or(0.0, |rate| 1e-6 / rate);
         Self {
             read_s: round_s + link.read_ms / 1e3,
@@ -161,7 +163,7 @@ impl Fetch {
             at_once,
             round_s: wire.read_s + asking_s,
             link_s: self.sent / windows * self.cell_bytes * wire.down_s_a_byte,
-            work_s: self.asked / windows * machine.opens_s,
+            work_s: self.asked / windows * machine.opens_s + machine.message_s,
         }
     }
 }
@@ -180,7 +182,7 @@ fn images(
         at_once,
         round_s: wire.write_s,
         link_s: wire.up_s(bytes / windows),
-        work_s: bytes / windows / cell_bytes * machine.seals_s,
+        work_s: bytes / windows / cell_bytes * machine.seals_s + machine.message_s,
     };
     // An epoch without an eviction writes nothing.
     buckets.min(1.0) * pipe.seconds()
