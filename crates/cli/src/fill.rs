@@ -18,16 +18,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::{Opening, Recovered, Section};
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::Purpose;
 use fogbank_oram::ring::{RingEngine, is_write_record};
 use fogbank_oram::{Address, BatchEngine, Sections};
-use fogbank_seal::KeyRing;
 use fogbank_store::{Paced, Store};
-use fogbank_txn::{FIRST_SECTION_TAG, Keeping};
+use fogbank_txn::Keeping;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::open::{Ground, OpenOptions};
+use crate::open::{Ground, OpenOptions, engine};
 use crate::registers::RegisterPlace;
 
 /// Write slots of an epoch while a store is filled.
@@ -96,7 +95,9 @@ impl<'a, 'p> Fill<'a, 'p> {
         };
         let epochs = config.capacity.div_ceil(LOAD_BATCH as u32);
         let filled = Filled::of(&recovered, epochs)?;
-        let mut engine = engine(store, vault.keys(), config, &randomness, &recovered).await?;
+        let mut settings = config.ring_settings();
+        settings.shape.write_batch = LOAD_BATCH;
+        let mut engine = engine(store, vault.keys(), settings, &randomness, &recovered).await?;
         let keeping = Keeping::new(vault);
         for delta in &recovered.deltas {
             engine.replay_epoch(delta)?;
@@ -208,24 +209,6 @@ impl Filled {
         let data = [&self.epochs.to_le_bytes()[..], &self.blocks.to_le_bytes()].concat();
         Section { tag: FILLED_TAG, padded_len: data.len(), data }
     }
-}
-
-/// The engine as the newest full checkpoint has it, or a new one.
-async fn engine(
-    store: Arc<dyn Store>,
-    keys: Arc<KeyRing>,
-    config: &StoreConfig,
-    random: &Randomness,
-    recovered: &Recovered,
-) -> Result<RingEngine> {
-    let mut settings = config.ring_settings();
-    settings.shape.write_batch = LOAD_BATCH;
-    let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-    let saved: Vec<_> = saved.cloned().collect();
-    if saved.is_empty() {
-        return Ok(RingEngine::create(store, keys, settings, random).await?);
-    }
-    Ok(RingEngine::restore(store, keys, settings, random, &saved)?)
 }
 
 /// Beyond the tags of engine, directory and their deltas.

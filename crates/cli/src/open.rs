@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use fogbank_durable::{Opening, Recovered, Register, Vault};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
-use fogbank_oram::ring::RingEngine;
+use fogbank_oram::ring::{RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::{EngineConfig, TraceClock};
 use fogbank_store::{Paced, Store};
@@ -183,7 +183,8 @@ impl OpenOptions {
         let vault = self.vault(store.clone(), claimed, &config, random, (&master, register));
         let (vault, recovered) = vault.await?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
-        let engine = engine(store, keys, &config, &randomness, &recovered).await?;
+        let settings = config.ring_settings();
+        let engine = engine(store, keys, settings, &randomness, &recovered).await?;
         let components =
             Components { clock: clock.clone(), random: randomness, metrics: self.metrics.clone() };
         let proxy = Proxy::recover(
@@ -362,14 +363,13 @@ impl Ground {
 }
 
 /// The engine as the newest full checkpoint has it, or a new one.
-async fn engine(
+pub(crate) async fn engine(
     store: Arc<dyn Store>,
     keys: Arc<KeyRing>,
-    config: &StoreConfig,
+    settings: RingSettings,
     random: &Randomness,
     recovered: &Recovered,
 ) -> Result<RingEngine> {
-    let settings = config.ring_settings();
     let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
     let saved: Vec<_> = saved.cloned().collect();
     if saved.is_empty() {

@@ -1,8 +1,8 @@
 //! What a tenant may keep: bytes and arrays, and no chunk too large to be served.
 //!
 //! A chunk version counts for [`VERSION_BYTES_MIN`] at least and a blob for more than its bytes, since
-//! each takes a place in an index in memory. Bytes are counted from above: a write counts whether or not its version was there already, a delete
-//! counts when the array is counted anew, and that is done when the quota would be passed. So no write
+//! each takes a place in an index in memory. Bytes are counted from above: a write counts whether or not
+//! its version was there already, a delete counts when the array is counted anew, and that is done when the quota would be passed. So no write
 //! is refused that has room, and what is kept never exceeds the quota.
 //!
 //! Invariant: counting anew takes the count for itself, so no write that is under way is missed.

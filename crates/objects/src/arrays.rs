@@ -5,8 +5,8 @@
 //! arrays/..   "fogbank-array-1 CHUNKS CELLS BYTES\n"
 //! ```
 //!
-//! In a table of items they are items with these values ([`Small`]). Shapes never change, so one that was seen is remembered. Before the first array is made the provider's
-//! conditional puts are tried, both kinds, on the object `format`: a server that takes no notice of a
+//! In a table of items they are items with these values ([`Small`]). Shapes never change, so one that
+//! was seen is remembered. Before the first array is made the provider's conditional puts are tried, both kinds, on the object `format`: a server that takes no notice of a
 //! condition would let two proxies write one store.
 
 use std::sync::{PoisonError, RwLock};

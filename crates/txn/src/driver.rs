@@ -1,11 +1,11 @@
 //! The beat of the epochs: the only place that talks to the engine.
 //!
+//! 0. Wait until epochs run ([`crate::Uptime`]): always, unless somebody wants it otherwise.
 //! 1. R times: at a point of the grid, freeze a batch; `slack` later, send it; when everything has
 //!    arrived, hand the values to the core and beat. If several batches may be under way, the next
 //!    one takes the first point after the record of this one is durable and there is room.
 //! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit: the
 //!    engine's images, the delta or the full checkpoint that is due, the commit record.
-//!    Before an epoch, wait until epochs run ([`crate::Uptime`]).
 //! 3. Answer the epoch, all in one sweep, delete what it superseded, and begin again.
 //!
 //! Invariant: exactly R reads, one write and one commit an epoch, whatever the core holds. The

@@ -1,8 +1,8 @@
 //! A dump of Redis (RDB): strings, hashes and sorted sets of database 0, with the times at which they expire.
 //!
 //! Those are the types that the front end serves. What else there is (lists, sets, streams, values of
-//! modules, hashes with fields that expire one by one, other databases) is an error that names the first such key and its type, or is left out and
-//! counted. A key that has expired already is taken in, and is as absent as it was.
+//! modules, hashes with fields that expire one by one, other databases) is an error that names the first
+//! such key and its type, or is left out and counted. A key that has expired already is taken in, and is as absent as it was.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;

@@ -160,7 +160,8 @@ impl Blobs<'_> {
 impl Head {
     fn of(item: Attributes) -> Result<Self> {
         let tag = text_of(&item, "t");
-        let tag = tag.ok_or_else(|| StoreError::Misbehaved("a blob without a tag".into()))?;
+        let tag = tag.filter(|tag| tag.len() <= TAG_BYTES_MAX);
+        let tag = tag.ok_or_else(|| StoreError::Misbehaved("a blob without its tag".into()))?;
         Ok(Self { parts: parts_of(&tag), tag, data: data_of(item)? })
     }
 }
@@ -171,8 +172,11 @@ pub(crate) fn head_of(tag: &str, content: &[u8]) -> Attributes {
     HashMap::from([("t".to_owned(), text(tag)), ("d".to_owned(), content)])
 }
 
-/// How many parts stand behind a head of this tag.
+/// How many parts stand behind a head of this tag; none that we put if it is longer than ours are.
 fn parts_of(tag: &str) -> usize {
+    if tag.len() > TAG_BYTES_MAX {
+        return 0;
+    }
     let parts = tag.split_once('-').and_then(|(_, parts)| parts.parse().ok());
     parts.filter(|&parts| parts <= PARTS_MAX).unwrap_or(0)
 }
@@ -181,5 +185,7 @@ fn parts_of(tag: &str) -> usize {
 pub(crate) const PART_BYTES: usize = 380 << 10;
 /// 64 MiB: what is held in memory.
 const PARTS_MAX: usize = (64 << 20) / PART_BYTES;
+/// A fingerprint in hexadecimal, and a number below [`PARTS_MAX`]. A name of every part has it in it.
+const TAG_BYTES_MAX: usize = 32 + 1 + 3;
 /// Readings of a blob that is replaced all the time.
 const TRIES_MAX: usize = 8;

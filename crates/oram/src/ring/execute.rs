@@ -1,8 +1,8 @@
 //! Opening what has arrived: every cell verified, on all cores.
 //!
-//! A plain read opens each cell, dummies and stale blocks into a scratch buffer. An XORed path is one cell: the dummies on the
-//! path are sealed again and cancelled, and what is left must open as the block sought, or be all
-//! zero if none was; so a change of any cell of the path is caught, wherever the block was.
+//! A plain read opens each cell, dummies and stale blocks into a scratch buffer. An XORed path is one
+//! cell: the dummies on the path are sealed again and cancelled, and what is left must open as the block
+//! sought, or be all zero if none was; so a change of any cell of the path is caught, wherever the block was.
 
 use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
 use fogbank_store::{Cell, StoreError};

@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //! - Nothing is asked for once a cell of the flight has not verified.
-//! - At most [`WINDOWS`] windows of a flight, of about [`super::WINDOW_BYTES`], are in memory.
+//! - At most so many windows of a flight ([`super::RingSettings::windows`]) are in memory.
 //! - Flights land in the order in which they were planned: what an earlier one brings, a later one may
 //!   have been promised.
 //!

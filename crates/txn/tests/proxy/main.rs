@@ -6,6 +6,7 @@ mod isolation;
 mod overflow;
 mod programs;
 mod records;
+mod room;
 mod shape;
 mod support;
 mod uptime;
