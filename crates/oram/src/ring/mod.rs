@@ -14,7 +14,7 @@
 //!    - EarlyReshuffle: a bucket that has now served S reads is read and filled the same way.
 //! 3. All these reads go out as one message, a long one in windows. Every cell of the reply is
 //!    verified before any is used. Further batches may be sent before that: what a plan needs of one
-//!    under way is where its blocks will be, not what is in them ([`flight`]).
+//!    under way is where its blocks will be, not what is in them (`flight`).
 //! 4. A write batch reads no paths: each slot, real or padding, counts as an access; a real one puts
 //!    its block into the stash under a fresh leaf and makes an old copy stale. The evictions that
 //!    fall due read as above, or were read with the last read batch if the settings say so.
