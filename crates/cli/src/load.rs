@@ -10,7 +10,8 @@
 //! it had, and of the blocks, which come in the same order, those are left out that committed epochs hold.
 //!
 //! What the cloud sees: that a store of this capacity was made and filled, and that a process stopped and
-//! another went on; neither how many records there were nor how long they are.
+//! another went on; neither how many records there were nor how long they are. One exception: a load that
+//! goes on reads the file up to where it was, and how long that takes shows (threat model).
 
 mod dump;
 mod note;

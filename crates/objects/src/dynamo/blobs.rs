@@ -1,7 +1,7 @@
 //! Blobs as items: one each, put conditionally if asked; a long one has parts.
 //!
-//! An item holds its content `d`, its tag `t` and, if it is only the head of one, the number `n` of its
-//! parts. The tag is a fingerprint of the content, and the number.
+//! An item holds its content `d`, none if it is only the head of a long one, and its tag `t`: a fingerprint
+//! of the content, and the number of its parts.
 //!
 //! 1. A long blob's parts are put first, under the tag that their head will have: nobody sees them.
 //! 2. Its head is put, under the condition if there is one. That is the put: it is there whole, or not.
