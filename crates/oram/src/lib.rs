@@ -13,6 +13,7 @@
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
+//! | [`immediate`] | the shape of engines that serve every access as it comes |
 //! | [`conformance`] | the suite that every batched engine passes |
 
 #[cfg(feature = "canaries")]
@@ -21,6 +22,7 @@ pub mod canary;
 mod canary;
 pub mod conformance;
 pub mod geometry;
+pub mod immediate;
 mod position;
 pub mod ring;
 mod slab;
@@ -31,6 +33,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use fogbank_durable::{Section, Sections};
+pub use immediate::{Access, ImmediateEngine, ImmediateShape, Ticket};
 
 /// A logical address: which block, from 0 to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

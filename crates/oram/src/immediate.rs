@@ -1,0 +1,78 @@
+//! The immediate shape of an engine: every access is served as it comes, many at once.
+//!
+//! # The contract
+//!
+//! 1. [`ImmediateEngine::submit`] takes an access and returns at once; the order of these calls is the
+//!    order of arrival.
+//! 2. The [`Ticket`] gives the block as it was after the access. Answers come in the order of arrival,
+//!    so one that would be ready sooner waits for those before it.
+//! 3. An access that was answered is durable. Accesses to one address take effect in their order.
+//!
+//! How many accesses arrive and when is public, and so is when they are answered; which addresses
+//! they name, and whether they read or write, is not.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::{Address, Error, Result};
+
+/// The public shape of an immediate engine, fixed when the store is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImmediateShape {
+    /// Logical blocks; addresses are below it.
+    pub capacity: u32,
+    /// Bytes of every block.
+    pub value_bytes: usize,
+}
+
+/// What to do with a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing but read it.
+    Read,
+    /// Put `bytes` at `offset` into it; what lies around them stays. Both ends lie within the block.
+    Write {
+        /// Where in the block, in bytes.
+        offset: u32,
+        /// What to put there: at least one byte.
+        bytes: Bytes,
+    },
+}
+
+/// See the module.
+pub trait ImmediateEngine: Send + Sync {
+    /// The public shape.
+    fn shape(&self) -> ImmediateShape;
+
+    /// Begins an access. A block that was never written holds zeros.
+    ///
+    /// The ticket gives [`Error::Caller`] for an address or a range outside of the shape, which
+    /// changes nothing; any other error has stopped the engine, and every later ticket gives it too.
+    fn submit(&self, address: Address, access: Access) -> Ticket;
+}
+
+/// The answer to come: the block as it was after the access, `value_bytes` long. Dropping it changes
+/// nothing of what the access does.
+#[derive(Debug)]
+pub struct Ticket(oneshot::Receiver<Result<Bytes>>);
+
+impl Ticket {
+    /// A ticket and what answers it.
+    pub fn new() -> (oneshot::Sender<Result<Bytes>>, Self) {
+        let (answer, ticket) = oneshot::channel();
+        (answer, Self(ticket))
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let gone = |_| Err(Error::Bug("the engine was dropped before it answered".into()));
+        Pin::new(&mut self.0).poll(context).map(|answer| answer.unwrap_or_else(gone))
+    }
+}
