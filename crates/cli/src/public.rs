@@ -38,6 +38,7 @@ impl StoreConfig {
         let full_bytes = self.full_pieces()?.total_bytes();
         Ok(VaultSettings {
             record_bytes: record_bytes(self.batch),
+            record_parts_max: 1,
             full_every: full_every(full_bytes, epoch_bytes as u64, accesses as u64),
         })
     }

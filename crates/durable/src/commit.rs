@@ -8,6 +8,7 @@
 //!          full checkpoint: 8 epoch | 4 opening | 8 sequence | 4 pieces | 32 digest
 //!          last delta: 4 opening | 4 pieces | 32 digest
 //!          journal of the open epoch: 32 digest it starts from (0: of this record) | 4 place | 32 digest there
+//!          tail, of the epoch before: 4 place | 32 digest there | 4 place of its end | 32 digest there
 //!          16 tag
 //! ```
 //! Sealed by the last opening's blob key, nonce (kind 1, sequence), bound to the public part.
@@ -22,10 +23,11 @@ use crate::{Error, Result};
 pub(crate) const COMMIT_BLOB: &str = "commit";
 pub(crate) const KIND_COMMIT: u8 = 1;
 const MAGIC: &[u8; 8] = b"fogcomm1";
-const FORMAT: u16 = 2;
+const FORMAT: u16 = 3;
 const SALT_BYTES: u64 = size_of::<Salt>() as u64;
 const NO_DIGEST: Digest = [0; 32];
-const PLAIN_BYTES: usize = (32 + 8) + (8 + 4 + 8 + 4 + 32) + (4 + 4 + 32) + (32 + 4 + 32);
+const PLAIN_BYTES: usize =
+    (32 + 8) + (8 + 4 + 8 + 4 + 32) + (4 + 4 + 32) + (32 + 4 + 32) + 2 * (4 + 32);
 const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 
 /// What the last proxy said of the store.
@@ -45,6 +47,16 @@ pub enum State {
 pub(crate) struct LogEnd {
     pub place: u32,
     pub digest: Digest,
+}
+
+/// What the newest full checkpoint does not cover of the journal of the last committed epoch: the
+/// checkpoint was written while the journal went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// How far the checkpoint goes.
+    pub from: LogEnd,
+    /// Where that epoch's journal ended.
+    pub to: LogEnd,
 }
 
 /// The part of a commit record that anybody can read; trusted only once the whole verified.
@@ -73,6 +85,8 @@ pub(crate) struct CommitRecord {
     pub log_start: Option<Digest>,
     /// How far the journal reached when this record was put.
     pub log: Option<LogEnd>,
+    /// What comes before the open epoch's journal and is in no checkpoint.
+    pub tail: Option<Tail>,
 }
 
 impl PublicPart {
@@ -138,7 +152,8 @@ impl CommitRecord {
         let salts = vec![salt];
         let public = PublicPart { store, sequence: 1, state: State::Claimed, config, salts };
         let (full, delta, log_start, log) = (None, None, None, None);
-        Self { public, previous: NO_DIGEST, epoch: 0, full, full_epoch: 0, delta, log_start, log }
+        let (previous, tail) = (NO_DIGEST, None);
+        Self { public, previous, epoch: 0, full, full_epoch: 0, delta, log_start, log, tail }
     }
 
     /// A record that follows this one, whose digest is `digest`, within the same epoch: nothing but
@@ -153,8 +168,8 @@ impl CommitRecord {
 
     /// A record that follows this one and commits the open epoch.
     pub(crate) fn next_epoch(&self, digest: Digest) -> Self {
-        let (log_start, log) = (None, None);
-        Self { epoch: self.epoch + 1, log_start, log, ..self.next(digest) }
+        let (log_start, log, tail) = (None, None, None);
+        Self { epoch: self.epoch + 1, log_start, log, tail, ..self.next(digest) }
     }
 
     /// Where the open epoch's journal begins, if this record's digest is `digest`.
@@ -191,6 +206,9 @@ impl CommitRecord {
         w.raw(&full.digest);
         w.u32(delta.opening).u32(delta.pieces).raw(&delta.digest);
         w.raw(&self.log_start.unwrap_or(NO_DIGEST)).u32(log.place).raw(&log.digest);
+        let none = LogEnd { place: 0, digest: NO_DIGEST };
+        let tail = self.tail.unwrap_or(Tail { from: none, to: none });
+        w.u32(tail.from.place).raw(&tail.from.digest).u32(tail.to.place).raw(&tail.to.digest);
         w.0
     }
 
@@ -203,10 +221,13 @@ impl CommitRecord {
         let delta =
             ContainerName { kind: Kind::Delta, opening, number, pieces, digest: r.digest()? };
         let (start, log) = (r.digest()?, LogEnd { place: r.u32()?, digest: r.digest()? });
+        let mut end = || Ok::<_, Error>(LogEnd { place: r.u32()?, digest: r.digest()? });
+        let tail = Tail { from: end()?, to: end()? };
+        let tail = (tail.to.digest != NO_DIGEST).then_some(tail);
         let log_start = (start != NO_DIGEST).then_some(start);
         let log = (log.digest != NO_DIGEST).then_some(log);
         let (full, delta) = (full.there(), delta.there());
-        Ok(Self { public, previous, epoch, full, full_epoch, delta, log_start, log })
+        Ok(Self { public, previous, epoch, full, full_epoch, delta, log_start, log, tail })
     }
 
     fn place(&self) -> BlobPlace {
@@ -261,6 +282,8 @@ mod tests {
         let mut third = second.next([6; 32]);
         third.full = Some(name(Kind::Full, 9));
         third.log = Some(LogEnd { place: 2, digest: [8; 32] });
+        let end = |place| LogEnd { place, digest: [place as u8; 32] };
+        third.tail = Some(Tail { from: end(4), to: end(6) });
         for record in [first, second, third] {
             let (sealed, digest) = record.seal(&keys);
             assert_eq!(sealed.len() as u64, commit_bytes(6, 1));

@@ -1,4 +1,4 @@
-//! The journal: what the open epoch is about to read, one sealed record a batch.
+//! The journal: what is about to be read, one sealed record a batch.
 //!
 //! ```text
 //! name     journal/EPOCH-PLACE, hexadecimal, 16 and 6 digits; put only if absent
@@ -11,7 +11,8 @@
 //! that ended the epoch before.
 //!
 //! Invariants
-//! - Every record of a store has one length.
+//! - A record's length says how many parts it has, and no more: one for every engine that reads in
+//!   batches; as many as accesses go together for one that serves them as they come.
 //! - One place is taken once: whoever finds it taken by another is fenced.
 //! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
 //!   held for many epochs must still find its next place taken.
@@ -39,7 +40,7 @@ const TAKEOVER: u8 = 2;
 /// A place is part of a nonce and has 24 bits there.
 const PLACES: u32 = 1 << 24;
 
-/// Bytes of every journal record of a store whose engine's longest has `record_bytes`.
+/// Bytes of a journal record on the cloud, of which the engine's part takes `record_bytes`.
 pub fn journal_bytes(record_bytes: usize) -> u64 {
     (PUBLIC_BYTES + HEAD_BYTES + record_bytes + TAG_BYTES) as u64
 }
@@ -73,7 +74,27 @@ pub(crate) struct Writer<'a> {
     pub store: &'a dyn Store,
     pub keys: &'a KeyRing,
     pub epoch: u64,
-    pub record_bytes: usize,
+    pub lengths: Lengths,
+}
+
+/// Which lengths an engine's records have: whole parts, from one part up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    pub part_bytes: usize,
+    pub parts_max: usize,
+}
+
+impl Lengths {
+    /// What a record of `bytes` is padded to; `None` if it is too long.
+    fn padded(self, bytes: usize) -> Option<usize> {
+        let parts = bytes.div_ceil(self.part_bytes.max(1)).max(1);
+        (parts <= self.parts_max).then_some(parts * self.part_bytes)
+    }
+
+    /// Whether a sealed record can have `bytes`.
+    fn allow(self, bytes: usize) -> bool {
+        (1..=self.parts_max).any(|parts| journal_bytes(parts * self.part_bytes) == bytes as u64)
+    }
 }
 
 impl Writer<'_> {
@@ -94,16 +115,16 @@ impl Writer<'_> {
             Entry::Batch(record) => (BATCH, record),
             Entry::Takeover => (TAKEOVER, &[]),
         };
-        if record.len() > self.record_bytes || end.place >= PLACES {
-            return Err(Error::Bug(format!("a journal record of {} bytes", record.len())));
-        }
+        let padded = self.lengths.padded(record.len()).filter(|_| end.place < PLACES);
+        let padded = padded
+            .ok_or_else(|| Error::Bug(format!("a journal record of {} bytes", record.len())))?;
         let (opening, keys) = self.keys.current();
         let salt = self.keys.salts().last().ok_or_else(|| Error::Bug("no opening".into()))?;
         let mut public = SectionWriter::default();
         public.u8(kind).u32(opening).raw(&salt.0);
         let mut w = SectionWriter::default();
         w.raw(&end.digest).bytes(record);
-        w.0.resize(HEAD_BYTES + self.record_bytes, 0);
+        w.0.resize(HEAD_BYTES + padded, 0);
         let bound = bound(self.epoch, end.place, &public.0);
         let sealed = keys.blobs().seal(blob_place(self.epoch, end.place), &bound, w.0);
         public.raw(&sealed);
@@ -121,14 +142,16 @@ fn blob_place(epoch: u64, place: u32) -> BlobPlace {
     BlobPlace { kind: KIND_JOURNAL, piece: place, sequence: epoch }
 }
 
-/// The journal of one epoch as read from the cloud, each record verified as it came.
+/// The journal of one epoch, or its end, as read from the cloud, each record verified as it came.
 pub(crate) struct Log<'a> {
     pub store: &'a dyn Store,
     pub master: &'a MasterKey,
     pub keys: &'a KeyRing,
     pub epoch: u64,
-    pub record_bytes: usize,
-    /// The digest at every place from 0: of the record before it.
+    pub lengths: Lengths,
+    /// The place it is read from.
+    pub first: u32,
+    /// The digest at every place from there: of the record before it.
     pub digests: Vec<Digest>,
     pub entries: Vec<Entry>,
     /// The salts that stand in the records.
@@ -160,17 +183,18 @@ impl Log<'_> {
     /// Where the next record goes.
     pub(crate) fn end(&self) -> LogEnd {
         let digest = self.digests.last().copied().unwrap_or_default();
-        LogEnd { place: self.entries.len() as u32, digest }
+        LogEnd { place: self.first + self.entries.len() as u32, digest }
     }
 
     /// Whether the log went through `end`.
     pub(crate) fn passes(&self, end: LogEnd) -> bool {
-        self.digests.get(end.place as usize) == Some(&end.digest)
+        let index = end.place.checked_sub(self.first);
+        index.and_then(|index| self.digests.get(index as usize)) == Some(&end.digest)
     }
 
     /// The places of takeover records.
     pub(crate) fn takeovers(&self) -> Vec<u32> {
-        let entries = self.entries.iter().zip(0..);
+        let entries = self.entries.iter().zip(self.first..);
         entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, place)| place).collect()
     }
 
@@ -190,7 +214,7 @@ impl Log<'_> {
 
     fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
         let lied = || Error::CloudLied(Suspicion::Journal);
-        if sealed.len() as u64 != journal_bytes(self.record_bytes) {
+        if !self.lengths.allow(sealed.len()) {
             return Err(lied());
         }
         let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
@@ -230,17 +254,19 @@ mod tests {
     async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
         let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
         let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
-        let writer = Writer { store: &store, keys: &keys, epoch: 1, record_bytes: 9 };
+        let lengths = |part_bytes| Lengths { part_bytes, parts_max: 1 };
+        let writer = Writer { store: &store, keys: &keys, epoch: 1, lengths: lengths(9) };
         let (start, batch) =
             (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
         let end = writer.append(start, &batch).await.unwrap().unwrap();
         writer.append(LogEnd { digest: [4; 32], ..end }, &batch).await.unwrap().unwrap();
-        let log = |record_bytes| Log {
+        let log = |part_bytes| Log {
             store: &store,
             master: &master,
             keys: &keys,
             epoch: 1,
-            record_bytes,
+            lengths: lengths(part_bytes),
+            first: 0,
             digests: vec![start.digest],
             entries: Vec::new(),
             salts: Vec::new(),

@@ -57,7 +57,7 @@ pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
-pub use vault::{Vault, VaultSettings};
+pub use vault::{Checkpoint, CheckpointWriter, Cut, Superseded, Vault, VaultSettings};
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

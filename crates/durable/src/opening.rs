@@ -7,8 +7,8 @@
 //!    before meets it at his next batch, so the journal read is all that he will ever have read.
 //! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
 //!    somebody has, all begins again, unless he read our takeover record: then we are overtaken.
-//! 5. The register is bumped; full checkpoint and deltas are read and verified; what a stop left
-//!    behind is deleted.
+//! 5. The register is bumped; full checkpoint and deltas are read and verified, and the journal's tail
+//!    if the checkpoint was written while it went on; what a stop left behind is deleted.
 //!
 //! A stop anywhere in this leaves a store that is opened in the same way: takeover records of
 //! openings that never claimed the store are skipped.
@@ -20,7 +20,7 @@ use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_seal::{Digest, KeyRing, MasterKey, Salt, StoreId, digest};
 use fogbank_store::{BlobTag, PutCondition, Store};
 
-use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName};
 use crate::error::Suspicion;
 use crate::freshness::Known;
@@ -57,7 +57,7 @@ pub struct Recovered {
     pub full: Vec<Section>,
     /// The deltas of the epochs committed since, oldest first.
     pub deltas: Vec<Vec<Section>>,
-    /// The engine's records of the open epoch: what the cloud may have seen read since.
+    /// The engine's records since then, oldest first: what the cloud may have seen read.
     pub journal: Vec<Vec<u8>>,
     /// Epochs committed so far.
     pub epoch: u64,
@@ -191,6 +191,7 @@ impl Opening<'_> {
             known,
             log: end,
             takeovers,
+            tail_takeovers: Vec::new(),
             deltas: Vec::new(),
             superseded: Vec::new(),
             health: Health::Well,
@@ -204,7 +205,8 @@ impl Opening<'_> {
             master: self.master,
             keys: &view.keys,
             epoch: view.record.epoch + 1,
-            record_bytes: self.settings.record_bytes,
+            lengths: self.settings.lengths(),
+            first: 0,
             digests: vec![view.record.log_start(view.digest).digest],
             entries: Vec::new(),
             salts: Vec::new(),
@@ -240,8 +242,8 @@ impl Opening<'_> {
         log: &mut Log<'_>,
         registered: &mut Option<RegisterValue>,
     ) -> Result<Option<LogEnd>> {
-        let (epoch, record_bytes) = (log.epoch, log.record_bytes);
-        let writer = Writer { store: &*self.store, keys, epoch, record_bytes };
+        let (epoch, lengths) = (log.epoch, log.lengths);
+        let writer = Writer { store: &*self.store, keys, epoch, lengths };
         loop {
             if let Some(end) = writer.append(log.end(), &Entry::Takeover).await? {
                 return Ok(Some(end));
@@ -264,7 +266,34 @@ impl Opening<'_> {
         Ok(())
     }
 
-    async fn read(&self, mut vault: Vault, journal: Vec<Vec<u8>>) -> Result<(Vault, Recovered)> {
+    /// Reads the stretch of the journal that the checkpoint does not cover: the places of takeovers in
+    /// it, and the engine's records.
+    async fn tail(&self, vault: &Vault, tail: Tail) -> Result<(Vec<u32>, Vec<Vec<u8>>)> {
+        let mut log = Log {
+            store: &*self.store,
+            master: self.master,
+            keys: &vault.keys,
+            epoch: vault.record.epoch,
+            lengths: self.settings.lengths(),
+            first: tail.from.place,
+            digests: vec![tail.from.digest],
+            entries: Vec::new(),
+            salts: Vec::new(),
+        };
+        while log.end().place < tail.to.place {
+            if !log.read_next().await? {
+                return Err(Error::CloudLied(Suspicion::JournalCut));
+            }
+        }
+        let all = log.passes(tail.to).then(|| (log.takeovers(), log.batches()));
+        all.ok_or(Error::CloudLied(Suspicion::Journal))
+    }
+
+    async fn read(
+        &self,
+        mut vault: Vault,
+        mut journal: Vec<Vec<u8>>,
+    ) -> Result<(Vault, Recovered)> {
         let (store, keys) = (&*self.store, vault.keys.clone());
         let full = match vault.record.full {
             None => Vec::new(),
@@ -280,9 +309,14 @@ impl Opening<'_> {
         }
         deltas.reverse();
         vault.deltas.reverse();
+        if let Some(tail) = vault.record.tail {
+            let (takeovers, batches) = self.tail(&vault, tail).await?;
+            vault.tail_takeovers = takeovers;
+            journal.splice(0..0, batches);
+        }
         let kept: Vec<ContainerName> =
             vault.deltas.iter().copied().chain(vault.record.full).collect();
-        sweep(store, &vault.record, &kept).await?;
+        sweep(store, &vault.record, &kept, self.settings.cuts()).await?;
         let epoch = vault.record.epoch;
         Ok((vault, Recovered { full, deltas, journal, epoch }))
     }
@@ -377,6 +411,7 @@ async fn create_at(
         known,
         log,
         takeovers: Vec::new(),
+        tail_takeovers: Vec::new(),
         deltas,
         superseded,
         health,

@@ -2,9 +2,10 @@
 //!
 //! Between stops everything superseded is deleted by name. After one, the opening proxy lists once.
 //! It deletes only what stays useless whatever happens meanwhile: batch records of the last committed
-//! epoch (those before are gone), and containers of older openings that its own commit record does not
-//! name. So a proxy that is
-//! overtaken in the middle of its sweep takes nothing from the one that overtook it.
+//! epoch that are not its tail, for an engine that cuts those of the epoch before, which were the tail
+//! until then (all others are gone), and containers of older openings that its own commit record does
+//! not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
+//! overtook it.
 
 use fogbank_store::Store;
 
@@ -14,14 +15,22 @@ use crate::container::{ContainerName, Kind};
 use crate::journal;
 
 /// Deletes what is left over, as seen by the opening that put `record`; `kept` are the containers
-/// that count.
+/// that count, and `cuts` says whether the engine leaves tails.
 pub(crate) async fn sweep(
     store: &dyn Store,
     record: &CommitRecord,
     kept: &[ContainerName],
+    cuts: bool,
 ) -> Result<()> {
     let mut names = Vec::new();
-    for name in store.blob_list(&journal::epoch_prefix(record.epoch)).await? {
+    let tail = record.tail.map_or(0..0, |tail| tail.from.place..tail.to.place);
+    let tail: Vec<String> = tail.map(|place| journal::record_name(record.epoch, place)).collect();
+    let mut journalled = store.blob_list(&journal::epoch_prefix(record.epoch)).await?;
+    if let Some(before) = record.epoch.checked_sub(1).filter(|_| cuts) {
+        journalled.extend(store.blob_list(&journal::epoch_prefix(before)).await?);
+    }
+    journalled.retain(|name| !tail.contains(name));
+    for name in journalled {
         let there = store.blob_get(&name).await?;
         if there.is_some_and(|(sealed, _)| journal::claims_batch(&sealed)) {
             names.push(name);

@@ -9,18 +9,24 @@
 //!    then may the epoch's answers leave;
 //! 3. then what the commit superseded is deleted, by name.
 //!
+//! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint.
+//! It cuts instead ([`Vault::cut`]): the checkpoint is written beside further journal records
+//! ([`CheckpointWriter`]) and then adopted ([`Vault::adopt`]) by a commit that ends an epoch too. What the
+//! journal held since the cut stays until the next one, as the *tail*.
+//!
 //! After any failure, or a call that was abandoned midway, every further call fails: what the cloud
 //! has then is found out by opening again.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_seal::{Digest, KeyRing};
 use fogbank_store::{BlobTag, PutCondition, Store};
 
-use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName, Kind};
-use crate::journal::{Entry, Writer, record_name};
+use crate::journal::{Entry, Lengths, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
 use crate::sweep::delete;
@@ -29,10 +35,69 @@ use crate::{Error, Register, RegisterValue, Result, Section, Sections};
 /// Public numbers of a store that follow from its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VaultSettings {
-    /// The longest record that [`Vault::append`] is given: all are padded to it.
+    /// Records given to [`Vault::append`] are padded to the next multiple of this.
     pub record_bytes: usize,
+    /// How many times as long one may be: 1 if all have one length.
+    pub record_parts_max: usize,
     /// From one full checkpoint to the next, in epochs; at least 1. See [`crate::full_every`].
     pub full_every: u64,
+}
+
+impl VaultSettings {
+    /// Whether checkpoints are cut: only engines that serve accesses as they come need that, and only
+    /// theirs are records of several parts.
+    pub(crate) fn cuts(&self) -> bool {
+        self.record_parts_max > 1
+    }
+
+    pub(crate) fn lengths(&self) -> Lengths {
+        Lengths { part_bytes: self.record_bytes, parts_max: self.record_parts_max }
+    }
+}
+
+/// A moment in the journal.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    epoch: u64,
+    end: LogEnd,
+}
+
+/// Writes one full checkpoint while the vault goes on journalling.
+pub struct CheckpointWriter {
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
+    number: u64,
+}
+
+/// A full checkpoint that is durable and that no commit record names yet.
+#[derive(Debug)]
+pub struct Checkpoint(ContainerName);
+
+/// Names of blobs that nothing refers to any more.
+pub struct Superseded {
+    store: Arc<dyn Store>,
+    names: Vec<String>,
+}
+
+impl CheckpointWriter {
+    /// Writes `sections`.
+    ///
+    /// # Errors
+    /// As for a commit; whatever a section cannot be made for.
+    pub async fn write(self, sections: Sections<'_>) -> Result<Checkpoint> {
+        let number = (Kind::Full, self.number);
+        container::write(&*self.store, &self.keys, number, sections).await.map(Checkpoint)
+    }
+}
+
+impl Superseded {
+    /// Deletes them.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] and the like; what is left is swept when the store is opened again.
+    pub async fn delete(self) -> Result<()> {
+        delete(&*self.store, &self.names).await
+    }
 }
 
 /// Whether a vault still answers.
@@ -60,6 +125,8 @@ pub struct Vault {
     pub(crate) log: LogEnd,
     /// Places of takeover records in it.
     pub(crate) takeovers: Vec<u32>,
+    /// Places of takeover records in the tail.
+    pub(crate) tail_takeovers: Vec<u32>,
     /// The deltas since the full checkpoint, oldest first.
     pub(crate) deltas: Vec<ContainerName>,
     /// Names of what the last commits superseded.
@@ -149,6 +216,34 @@ impl Vault {
         self.end(deleted)
     }
 
+    /// Where the journal ends now: what a checkpoint of the engine's state at this moment covers.
+    pub fn cut(&self) -> Cut {
+        Cut { epoch: self.record.epoch + 1, end: self.log }
+    }
+
+    /// Writes the checkpoint of a cut. Good for the next commit only.
+    pub fn checkpoint_writer(&self) -> CheckpointWriter {
+        let (store, keys) = (self.store.clone(), self.keys.clone());
+        CheckpointWriter { store, keys, number: self.record.public.sequence + 1 }
+    }
+
+    /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been
+    /// journalled since. Everything that the checkpoint refers to has to be durable.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has opened the store since; [`Error::Bug`] if another commit
+    /// came between.
+    pub async fn adopt(&mut self, cut: Cut, checkpoint: Checkpoint) -> Result<()> {
+        self.begin()?;
+        let adopted = self.commit_cut(cut, checkpoint.0).await;
+        self.end(adopted)
+    }
+
+    /// What the commits so far have superseded, to be deleted while the vault goes on.
+    pub fn take_superseded(&mut self) -> Superseded {
+        Superseded { store: self.store.clone(), names: std::mem::take(&mut self.superseded) }
+    }
+
     /// Writes `sections` as a full checkpoint and closes the store. Only when this has returned may
     /// the process say that everything is kept.
     ///
@@ -201,8 +296,19 @@ impl Vault {
     }
 
     fn writer(&self) -> Writer<'_> {
-        let (epoch, record_bytes) = (self.record.epoch + 1, self.settings.record_bytes);
-        Writer { store: &*self.store, keys: &self.keys, epoch, record_bytes }
+        let (epoch, lengths) = (self.record.epoch + 1, self.settings.lengths());
+        Writer { store: &*self.store, keys: &self.keys, epoch, lengths }
+    }
+
+    async fn commit_cut(&mut self, cut: Cut, full: ContainerName) -> Result<()> {
+        let mut record = self.record.next_epoch(self.digest);
+        if cut.epoch != record.epoch || full.number != record.public.sequence {
+            return Err(Error::Bug("another commit came after the cut".into()));
+        }
+        (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
+        record.tail = (cut.end != self.log).then_some(Tail { from: cut.end, to: self.log });
+        record.public.state = State::Running;
+        self.commit_over(record).await
     }
 
     async fn commit_full(&mut self, sections: Sections<'_>, state: State) -> Result<()> {
@@ -211,6 +317,11 @@ impl Vault {
         let full = container::write(&*self.store, &self.keys, number, sections).await?;
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.public.state = state;
+        self.commit_over(record).await
+    }
+
+    /// Puts a record with a new full checkpoint: the old one is superseded, and all deltas.
+    async fn commit_over(&mut self, record: CommitRecord) -> Result<()> {
         let old_full = self.record.full;
         self.commit(record).await?;
         let old = self.deltas.drain(..).chain(old_full);
@@ -234,15 +345,26 @@ impl Vault {
         Ok(())
     }
 
-    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers.
+    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers and for the
+    /// new tail, and the old tail is.
     async fn commit(&mut self, record: CommitRecord) -> Result<()> {
-        let (old_epoch, old_log) = (self.record.epoch + 1, self.log);
+        let (old_epoch, old_log, old_tail) = (self.record.epoch + 1, self.log, self.record.tail);
         self.publish(record).await?;
         self.log = self.record.log_end(self.digest);
-        let takeovers = std::mem::take(&mut self.takeovers);
-        let places = (0..old_log.place).filter(|place| !takeovers.contains(place));
-        self.superseded.extend(places.map(|place| record_name(old_epoch, place)));
+        let mut takeovers = std::mem::take(&mut self.takeovers);
+        let tail = self.record.tail.map_or(old_log.place, |tail| tail.from.place);
+        self.supersede(old_epoch, 0..tail, &takeovers);
+        takeovers.retain(|place| *place >= tail);
+        let tail_takeovers = std::mem::replace(&mut self.tail_takeovers, takeovers);
+        if let Some(Tail { from, to }) = old_tail {
+            self.supersede(old_epoch - 1, from.place..to.place, &tail_takeovers);
+        }
         Ok(())
+    }
+
+    fn supersede(&mut self, epoch: u64, places: Range<u32>, takeovers: &[u32]) {
+        let places = places.filter(|place| !takeovers.contains(place));
+        self.superseded.extend(places.map(|place| record_name(epoch, place)));
     }
 
     /// Puts a commit record in place of ours and bumps the register.

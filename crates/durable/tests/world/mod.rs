@@ -12,7 +12,8 @@ use fogbank_env::Randomness;
 use fogbank_seal::MasterKey;
 use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
 
-pub const SETTINGS: VaultSettings = VaultSettings { record_bytes: 24, full_every: 2 };
+pub const SETTINGS: VaultSettings =
+    VaultSettings { record_bytes: 24, record_parts_max: 1, full_every: 2 };
 pub const CONFIG: &[u8] = b"config";
 const DELTA: u16 = 1;
 const FULL: u16 = 2;
@@ -27,6 +28,8 @@ pub struct World {
     pub cloud: Arc<MemoryStore>,
     pub register: Arc<MemoryRegister>,
     pub openings: Arc<Mutex<u64>>,
+    /// Whether its proxies cut, and so have records of up to three parts.
+    pub cuts: bool,
     /// Lengths of all blobs put, by kind.
     pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
 }
@@ -78,7 +81,7 @@ impl World {
             register,
             master: &master(),
             random: &random,
-            settings: SETTINGS,
+            settings: VaultSettings { record_parts_max: if self.cuts { 3 } else { 1 }, ..SETTINGS },
             accept_rollback_risk: false,
         };
         if exists {

@@ -89,6 +89,7 @@ impl World {
             random,
             settings: VaultSettings {
                 record_bytes: record_bytes(self.shape.batch.read_batch),
+                record_parts_max: 1,
                 full_every: self.full_every,
             },
             accept_rollback_risk: false,

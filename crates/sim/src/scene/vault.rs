@@ -63,7 +63,7 @@ pub(super) fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
 
 fn vault_settings(shape: &Shape) -> VaultSettings {
     let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
-    VaultSettings { record_bytes, full_every: FULL_EVERY }
+    VaultSettings { record_bytes, record_parts_max: 1, full_every: FULL_EVERY }
 }
 
 /// The master key of a scene.

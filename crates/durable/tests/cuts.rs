@@ -1,0 +1,185 @@
+//! Checkpoints that are written while the journal goes on, and a proxy that dies at any call.
+
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+mod world;
+
+use std::sync::Arc;
+
+use fogbank_durable::{Error, Recovered, Result, Section, Sections, Vault, journal_bytes};
+use fogbank_store::{Fault, Store};
+use world::{SETTINGS, World};
+
+const FAULTS: [Fault; 4] = [Fault::Before, Fault::After, Fault::Partly(1), Fault::Partly(2)];
+const TAKEOVER: u8 = 2;
+
+/// What was journalled so far, in order: the state of this store.
+#[derive(Debug, Default, Clone)]
+struct Promised {
+    numbers: Vec<u8>,
+    under_way: Option<u8>,
+}
+
+/// A record of one, two or three parts that says a number.
+fn record(number: u8) -> Vec<u8> {
+    vec![number; 1 + usize::from(number % 3) * SETTINGS.record_bytes]
+}
+
+fn full(numbers: &[u8]) -> Sections<'static> {
+    Section::each(vec![Section { tag: 2, padded_len: 200, data: numbers.to_vec() }])
+}
+
+impl Promised {
+    /// Holds what was recovered against what was promised.
+    fn check(&mut self, recovered: &Recovered) {
+        let full = recovered.full.iter().flat_map(|section| section.data.clone());
+        let journal = recovered.journal.iter().map(|record| record[0]);
+        let numbers: Vec<u8> = full.chain(journal).collect();
+        let mut longer = self.numbers.clone();
+        longer.extend(self.under_way);
+        assert!(numbers == self.numbers || numbers == longer, "{numbers:?} of {self:?}");
+        *self = Self { numbers, under_way: None };
+    }
+
+    async fn append(&mut self, vault: &mut Vault) -> Result<()> {
+        let number = self.numbers.len() as u8;
+        self.under_way = Some(number);
+        vault.append(&record(number)).await?;
+        self.numbers.extend(self.under_way.take());
+        Ok(())
+    }
+
+    /// Opens; then three times: records, a cut, `beside` records while its checkpoint is written, and
+    /// the commit of it; closes in the end.
+    async fn live(&mut self, world: &World, store: Arc<dyn Store>, beside: usize) -> Result<()> {
+        let (mut vault, recovered) = world.open(store).await?;
+        self.check(&recovered);
+        for _ in 0..3 {
+            self.append(&mut vault).await?;
+            self.append(&mut vault).await?;
+            let (cut, state) = (vault.cut(), self.numbers.clone());
+            let writer = vault.checkpoint_writer();
+            let writing = writer.write(full(&state));
+            let appending = async {
+                for _ in 0..beside {
+                    self.append(&mut vault).await?;
+                }
+                Ok::<_, Error>(())
+            };
+            let (written, appended) = tokio::join!(writing, appending);
+            appended?;
+            vault.adopt(cut, written?).await?;
+            let deleting = vault.take_superseded().delete();
+            let (deleted, appended) = tokio::join!(deleting, self.append(&mut vault));
+            deleted.and(appended)?;
+        }
+        vault.close(full(&self.numbers)).await
+    }
+}
+
+async fn after_death(dies: u64, fault: Fault, beside: usize) -> (World, Promised, bool) {
+    let (world, mut promised) = (World { cuts: true, ..World::default() }, Promised::default());
+    let lived = promised.live(&world, world.dying(dies, fault), beside).await;
+    if let Err(error) = &lived {
+        assert!(matches!(error, Error::Absent(_)), "{error:?}");
+    }
+    (world, promised, lived.is_ok())
+}
+
+/// Another life: everything journalled is there, and nothing else is left in the end.
+async fn goes_on(world: &World, promised: &mut Promised) {
+    promised.live(world, world.healthy(), 1).await.unwrap();
+    let mut left = Vec::new();
+    for name in world.names().await {
+        let (data, _) = world.cloud.blob_get(&name).await.unwrap().unwrap();
+        if !(name.starts_with("journal/") && data[0] == TAKEOVER) {
+            left.push(name.split('/').next().unwrap().to_owned());
+        }
+    }
+    assert_eq!(left, ["checkpoint", "commit"]);
+}
+
+#[tokio::test]
+async fn every_death_leaves_everything_that_was_journalled() {
+    for beside in [0, 1, 3] {
+        for fault in FAULTS {
+            for dies in 1.. {
+                let (world, mut promised, lived) = after_death(dies, fault, beside).await;
+                goes_on(&world, &mut promised).await;
+                if lived {
+                    assert!(dies > 20, "{dies} calls are no life");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn deaths_of_the_recovering_proxy_change_nothing() {
+    let mut nested = 0;
+    for dies in (1..).step_by(3) {
+        for again in 1.. {
+            let (world, mut promised, lived) = after_death(dies, Fault::After, 2).await;
+            let opened = world.open(world.dying(again, Fault::After)).await;
+            if let Ok((_, recovered)) = &opened {
+                promised.check(recovered);
+            }
+            goes_on(&world, &mut promised).await;
+            nested += 1;
+            if lived {
+                assert!(nested > 100, "{nested}");
+                return;
+            }
+            if opened.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_records_length_says_how_many_parts_it_has() {
+    let (world, _, _) = after_death(u64::MAX, Fault::After, 2).await;
+    let lengths = world.lengths.lock().unwrap();
+    let parts = |parts| journal_bytes(parts * SETTINGS.record_bytes) as usize;
+    assert_eq!(Vec::from_iter(lengths["journal"].iter().copied()), [1, 2, 3].map(parts));
+    drop(lengths);
+    let (mut vault, _) = world.open(world.healthy()).await.unwrap();
+    let long = vec![0; 3 * SETTINGS.record_bytes + 1];
+    assert!(matches!(vault.append(&long).await, Err(Error::Bug(_))));
+}
+
+/// The tail is part of the chain: without one of its records, or with an older one in its place,
+/// nothing is opened.
+#[tokio::test]
+async fn a_tail_that_is_cut_or_changed_is_refused() {
+    for dies in 1.. {
+        let (world, _, lived) = after_death(dies, Fault::Before, 3).await;
+        assert!(!lived, "no life ended while there was a tail");
+        let mut records = world.names().await;
+        records.retain(|name| name.starts_with("journal/"));
+        let epochs = records.iter().map(|name| name.split('-').next().unwrap());
+        let epochs = std::collections::BTreeSet::from_iter(epochs);
+        if epochs.len() < 2 {
+            continue;
+        }
+        let of_tail = &records[0];
+        world.cloud.blob_delete(&[of_tail]).await.unwrap();
+        let opened = world.open(world.healthy()).await;
+        assert!(matches!(opened, Err(Error::CloudLied(_))), "{of_tail}: {:?}", opened.err());
+        return;
+    }
+}
+
+#[tokio::test]
+async fn only_the_next_commit_adopts_a_checkpoint() {
+    let world = World { cuts: true, ..World::default() };
+    let (mut vault, _) = world.open(world.healthy()).await.unwrap();
+    let (cut, writer) = (vault.cut(), vault.checkpoint_writer());
+    let (again, late) = (vault.cut(), vault.checkpoint_writer());
+    let written = writer.write(full(&[])).await.unwrap();
+    vault.adopt(cut, written).await.unwrap();
+    let written = late.write(full(&[])).await.unwrap();
+    assert!(matches!(vault.adopt(again, written).await, Err(Error::Bug(_))));
+}
