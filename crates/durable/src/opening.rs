@@ -193,6 +193,7 @@ impl Opening<'_> {
             takeovers,
             tail_takeovers: Vec::new(),
             deltas: Vec::new(),
+            writing: false,
             superseded: Vec::new(),
             health: Health::Well,
         };
@@ -413,6 +414,7 @@ async fn create_at(
         takeovers: Vec::new(),
         tail_takeovers: Vec::new(),
         deltas,
+        writing: false,
         superseded,
         health,
     })

@@ -129,6 +129,8 @@ pub struct Vault {
     pub(crate) tail_takeovers: Vec<u32>,
     /// The deltas since the full checkpoint, oldest first.
     pub(crate) deltas: Vec<ContainerName>,
+    /// Whether a checkpoint's writer has been given out and the checkpoint not adopted.
+    pub(crate) writing: bool,
     /// Names of what the last commits superseded.
     pub(crate) superseded: Vec<String>,
     pub(crate) health: Health,
@@ -221,10 +223,17 @@ impl Vault {
         Cut { epoch: self.record.epoch + 1, end: self.log }
     }
 
-    /// Writes the checkpoint of a cut. Good for the next commit only.
-    pub fn checkpoint_writer(&self) -> CheckpointWriter {
+    /// Writes the checkpoint of a cut. Its number is that of the next commit, which has to adopt it: no
+    /// number is ever given to two checkpoints of one opening, for it is part of the nonces.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if there is a writer already.
+    pub fn checkpoint_writer(&mut self) -> Result<CheckpointWriter> {
+        if std::mem::replace(&mut self.writing, true) {
+            return Err(Error::Bug("two checkpoints at once".into()));
+        }
         let (store, keys) = (self.store.clone(), self.keys.clone());
-        CheckpointWriter { store, keys, number: self.record.public.sequence + 1 }
+        Ok(CheckpointWriter { store, keys, number: self.record.public.sequence + 1 })
     }
 
     /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been
@@ -308,10 +317,14 @@ impl Vault {
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.tail = (cut.end != self.log).then_some(Tail { from: cut.end, to: self.log });
         record.public.state = State::Running;
+        self.writing = false;
         self.commit_over(record).await
     }
 
     async fn commit_full(&mut self, sections: Sections<'_>, state: State) -> Result<()> {
+        if self.writing {
+            return Err(Error::Bug("two checkpoints at once".into()));
+        }
         let mut record = self.record.next_epoch(self.digest);
         let number = (Kind::Full, record.public.sequence);
         let full = container::write(&*self.store, &self.keys, number, sections).await?;

@@ -1,4 +1,4 @@
-//! Shapes of Ring ORAM trees and the analytical model behind them.
+//! Shapes of the trees of Ring ORAM and Path ORAM, and the models behind them.
 //!
 //! Names of the paper: Z = [`BucketShape::reals`], S = [`BucketShape::dummies`], A =
 //! [`BucketShape::evict_every`], L = [`Geometry::leaf_level`] (the root is level 0), N = capacity.
@@ -18,6 +18,10 @@
 //!   level t and below whatever the ordinary one can, because it sees a superset of the candidates
 //!   and the same buckets; so what it holds above is at most what the ordinary scheme holds in its
 //!   stash and in the 2^t - 1 buckets above level t.
+//!
+//! A Path ORAM bucket ([`BucketShape::path`]) has no dummies of its own and is read and rewritten whole by
+//! every access on its path: S = 0 and A = 1. There the height is the least with `N <= Z * 2^L`, and how
+//! large the stash gets is measured, not proven, for the Z that anybody uses.
 //!
 //! Paper: Ring ORAM section 5 (as cited by Obladi section 7); Obladi section 10 for 100/196/168.
 
@@ -67,6 +71,16 @@ impl BucketShape {
         Self::OBLADI,
     ];
 
+    /// A bucket of Path ORAM that holds `reals` blocks.
+    pub const fn path(reals: u16) -> Self {
+        Self::new(reals, 0, 1)
+    }
+
+    /// Whether this is a bucket of Path ORAM.
+    pub fn is_path(&self) -> bool {
+        self.dummies == 0
+    }
+
     /// Z, S and A in the order in which papers quote them.
     pub const fn new(reals: u16, dummies: u16, evict_every: u16) -> Self {
         Self { reals, dummies, evict_every }
@@ -99,10 +113,14 @@ impl BucketShape {
         self.reals + self.dummies
     }
 
-    /// L: the least for which `capacity <= A * 2^(L-1)`.
+    /// L: the least for which `capacity <= A * 2^(L-1)`, or for Path ORAM `capacity <= Z * 2^L`.
     pub fn leaf_level(&self, capacity: u32) -> u8 {
+        let (unit, blocks) = match self.is_path() {
+            true => (self.reals, u64::from(capacity)),
+            false => (self.evict_every, 2 * u64::from(capacity)),
+        };
         let mut level = 0;
-        while (u64::from(self.evict_every.max(1)) << level) < 2 * u64::from(capacity) {
+        while (u64::from(unit.max(1)) << level) < blocks {
             level += 1;
         }
         level
@@ -114,8 +132,11 @@ impl BucketShape {
     }
 
     /// R: the residue after an eviction that is exceeded with probability below `2^-bits`; `None`
-    /// if nothing is proven for this shape.
+    /// if nothing is known for this shape.
     pub fn residue_max(&self, bits: f64) -> Option<u32> {
+        if self.is_path() {
+            return path_residue_max(self.reals, bits);
+        }
         let q = self.stash_exponent();
         if q <= 0.0 {
             return None;
@@ -159,6 +180,15 @@ impl BucketShape {
         (evict_every..4 * evict_every + 8).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(1)
     }
 }
+
+/// What Path ORAM's stash holds beside the path in hand: see [`PATH_RESIDUES`].
+fn path_residue_max(reals: u16, bits: f64) -> Option<u32> {
+    let (_, offset, slope) = PATH_RESIDUES.iter().find(|(z, ..)| *z == reals)?;
+    Some((offset + slope * bits).ceil() as u32)
+}
+
+/// By Z: blocks at 2^0 and blocks for every further bit, of a line above what was measured.
+const PATH_RESIDUES: [(u16, f64, f64); 3] = [(4, 5.0, 1.22), (5, -3.0, 0.875), (6, -6.0, 0.757)];
 
 fn stash_exponent(z: f64, a: f64) -> f64 {
     z * (2.0 * z / a).ln() + a / 2.0 - z - 4f64.ln()
@@ -232,7 +262,8 @@ impl Geometry {
         check((1..=CAPACITY_MAX).contains(&capacity), "capacity outside 1..=2^30")?;
         check((1..=VALUE_BYTES_MAX).contains(&value_bytes), "value size outside 1 B..=16 MiB")?;
         check((1..=1024).contains(&bucket.reals), "Z outside 1..=1024")?;
-        check((1..=4096).contains(&bucket.dummies), "S outside 1..=4096")?;
+        check(bucket.dummies <= 4096, "S outside 0..=4096")?;
+        check(bucket.dummies > 0 || bucket.evict_every == 1, "S outside 1..=4096")?;
         check((1..=4096).contains(&bucket.evict_every), "A outside 1..=4096")?;
         check(leaf_level >= bucket.leaf_level(capacity), "L is below what capacity and A ask for")?;
         check(leaf_level <= 28, "the tree would have more than 29 levels")?;
@@ -259,6 +290,12 @@ impl Geometry {
     /// The chunk that holds the bucket at `level` (not a cached one) on the path to `leaf`.
     pub fn chunk(&self, level: u8, leaf: u32) -> u32 {
         (1 << level) - (1 << self.cached_levels) + self.tree.index(level, leaf)
+    }
+
+    /// The chunks of the stored buckets on the path to `leaf`, from the top down.
+    pub fn chunks_to(&self, leaf: u32) -> impl Iterator<Item = u32> + use<> {
+        let geometry = *self;
+        (self.cached_levels..self.tree.levels()).map(move |level| geometry.chunk(level, leaf))
     }
 
     /// The level of a chunk.

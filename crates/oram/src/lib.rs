@@ -7,6 +7,7 @@
 //! | module | one line |
 //! |---|---|
 //! | [`ring`] | Obladi: epochs of fixed batches over a parallel Ring ORAM |
+//! | [`tao`] | TaoStore: asynchronous Path ORAM, every access served as it comes |
 //! | [`geometry`] | checked shapes of trees and the analytical model behind them |
 //! | [`tree`] | arithmetic of complete binary trees: paths, buckets, eviction order |
 //! | `position` | which leaf a block is mapped to, and where it is |
@@ -27,10 +28,13 @@ mod position;
 pub mod ring;
 mod slab;
 mod stash;
+pub mod tao;
 pub mod tree;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_store::StoreError;
+use tokio::task::JoinError;
 
 pub use fogbank_durable::{Section, Sections};
 pub use immediate::{Access, ImmediateEngine, ImmediateShape, Ticket};
@@ -165,4 +169,32 @@ pub trait BatchEngine: Send {
     /// The engine's trusted state between epochs, for a checkpoint: every section is made when it is
     /// asked for.
     fn save(&mut self) -> Result<Sections<'_>>;
+}
+
+/// A store's error by who is to blame for it.
+pub(crate) fn blame(error: StoreError) -> Error {
+    match error {
+        StoreError::Absent(reason) => Error::Absent(reason),
+        StoreError::Misbehaved(_) => Error::CloudLied,
+        StoreError::Caller(reason) => Error::Bug(reason),
+    }
+}
+
+/// A section of just its length.
+pub(crate) fn exact(tag: u16, data: Vec<u8>) -> Section {
+    Section { tag, padded_len: data.len(), data }
+}
+
+/// A checkpoint verified, but its parts contradict each other.
+pub(crate) fn torn() -> Error {
+    Error::Bug("the checkpoint does not hold together".into())
+}
+
+/// What a task has returned. One that panics takes its owner with it.
+pub(crate) fn of_task<T>(ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
+    match ended.map_err(JoinError::try_into_panic) {
+        Ok(result) => result,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => Err(Error::Bug("the runtime has ended".into())),
+    }
 }

@@ -62,6 +62,11 @@ impl Slab {
         self.buffers.get(handle.0 as usize).map_or(&[], |buffer| buffer)
     }
 
+    /// The payload, to be changed; empty if it was never put.
+    pub fn get_mut(&mut self, handle: Handle) -> &mut [u8] {
+        self.buffers.get_mut(handle.0 as usize).map_or(&mut [], |buffer| buffer)
+    }
+
     /// Writes the plaintext of a cell, block id and value, under `handle`. The value is as long as a
     /// buffer less its id.
     pub fn fill(&mut self, handle: Handle, block: u32, value: &[u8]) {

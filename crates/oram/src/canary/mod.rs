@@ -9,6 +9,12 @@
 mod off;
 #[cfg(feature = "canaries")]
 mod on;
+mod tao;
+
+#[cfg(not(feature = "canaries"))]
+pub(crate) use tao::TaoCanary;
+#[cfg(feature = "canaries")]
+pub use tao::{TaoCanary, TaoLeak};
 
 #[cfg(not(feature = "canaries"))]
 pub(crate) use off::{Canary, Trust};

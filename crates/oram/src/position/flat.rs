@@ -3,6 +3,10 @@
 //! Beside the leaf it keeps where the block is now, so that finding a block is an index and never a
 //! search. Only the leaf is state; the place follows from stash and buckets.
 
+use fogbank_durable::SectionReader;
+
+use crate::{Result, torn};
+
 /// Where a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
@@ -61,6 +65,26 @@ impl FlatPositions {
     /// Notes where `block` is now.
     pub fn set_location(&mut self, block: u32, location: Location) {
         self.entries[block as usize].location = location.pack();
+    }
+
+    /// The leaf of every address as bytes, 4 each, all ones where it holds nothing.
+    pub fn save_leaves(&self) -> Vec<u8> {
+        self.entries.iter().flat_map(|entry| entry.leaf.to_le_bytes()).collect()
+    }
+
+    /// Takes over what [`FlatPositions::save_leaves`] made; leaves are below `leaves`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Bug`] if one is not, or one is missing.
+    pub fn load_leaves(&mut self, bytes: &[u8], leaves: u32) -> Result<()> {
+        let mut bytes = SectionReader(bytes);
+        for entry in &mut self.entries {
+            entry.leaf = match bytes.u32()? {
+                leaf if leaf < leaves || leaf == ABSENT => leaf,
+                _ => return Err(torn()),
+            };
+        }
+        if bytes.is_empty() { Ok(()) } else { Err(torn()) }
     }
 
     /// Forgets `block`: its address holds nothing now.

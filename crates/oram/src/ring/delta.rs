@@ -38,12 +38,11 @@ use fogbank_durable::{SectionReader, SectionWriter, take};
 
 use super::bucket::mark;
 use super::plan::{Planner, Request};
-use super::state::{exact, torn};
 use super::{RingEngine, RingSettings};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::position::Location;
 use crate::stash::Held;
-use crate::{Error, Result, Section};
+use crate::{Error, Result, Section, exact, torn};
 
 const END: u16 = 6;
 const ACCESSES: u16 = 7;

@@ -24,8 +24,7 @@ use super::bucket::{Kept, NO_IMAGE, mark};
 use super::plan::{Fetch, Planner};
 use crate::position::Location;
 use crate::slab::Handle;
-use crate::stash::Held;
-use crate::tree::Tree;
+use crate::stash::{Held, Queue};
 
 impl Planner {
     /// Pulls the blocks of the next path into the stash, then places what it can.
@@ -150,7 +149,7 @@ impl Planner {
         while let Some(Held { block, payload, .. }) = queue.head(level) {
             let Some(index) = self.images.push(image, Kept { block, payload }) else { break };
             self.positions.set_location(block, Location::Bucket { level, index });
-            queue.next += 1;
+            queue.advance();
         }
     }
 
@@ -161,47 +160,5 @@ impl Planner {
             return self.geometry.cached_levels + n;
         }
         self.geometry.leaf_level() - n
-    }
-}
-
-/// More than a tree can have levels.
-const LEVELS_MAX: usize = 32;
-
-/// Blocks in the order in which an eviction places them: those that may go deepest first.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    blocks: Vec<Held>,
-    able: [usize; LEVELS_MAX], // by level: how many may go there or deeper
-    next: usize,
-}
-
-impl Queue {
-    /// Queues `blocks` for the path to `leaf`.
-    fn fill(&mut self, tree: Tree, leaf: u32, blocks: &[Held]) {
-        let depth = |held: &Held| usize::from(tree.meeting_level(leaf, held.leaf));
-        self.next = 0;
-        self.able = [0; LEVELS_MAX];
-        blocks.iter().for_each(|held| self.able[depth(held)] += 1);
-        for level in (0..LEVELS_MAX - 1).rev() {
-            self.able[level] += self.able[level + 1];
-        }
-        let mut at = self.able;
-        self.blocks.clear();
-        self.blocks.extend_from_slice(blocks); // for its length; every element is overwritten
-        for held in blocks {
-            let deeper = &mut at[depth(held) + 1];
-            self.blocks[*deeper] = *held;
-            *deeper += 1;
-        }
-    }
-
-    /// The next block, if it may go to `level`.
-    fn head(&self, level: u8) -> Option<Held> {
-        (self.next < self.able[usize::from(level)]).then(|| self.blocks[self.next])
-    }
-
-    /// What has not been placed.
-    fn rest(&self) -> &[Held] {
-        &self.blocks[self.next..]
     }
 }

@@ -5,7 +5,7 @@
 //! sought, or be all zero if none was; so a change of any cell of the path is caught, wherever the block was.
 
 use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
-use fogbank_store::{Cell, StoreError};
+use fogbank_store::Cell;
 use rayon::prelude::*;
 
 use super::bucket::mark;
@@ -19,15 +19,6 @@ const RUN_CELLS: usize = 64;
 
 /// Cells that are loaded at once before they are opened; few enough to stay in the nearest cache.
 const TOUCHED_CELLS: usize = 8;
-
-/// A store's error by who is to blame for it.
-pub(super) fn blame(error: StoreError) -> Error {
-    match error {
-        StoreError::Absent(reason) => Error::Absent(reason),
-        StoreError::Misbehaved(_) => Error::CloudLied,
-        StoreError::Caller(reason) => Error::Bug(reason),
-    }
-}
 
 /// What verifies cells, and what may keep it from doing so in a test.
 pub(super) type Verifier<'a> = (&'a KeyRing, Trust);

@@ -28,15 +28,15 @@ use fogbank_store::{Cell, Store};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use super::RingEngine;
-use super::execute::{blame, open_cells, open_paths};
+use super::execute::{open_cells, open_paths};
 use super::plan::{Fetch, Plan, Reads};
 use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::{Handle, Slab};
-use crate::{Error, Result};
+use crate::{Error, Result, blame, of_task};
 
 /// Windows of a batch that are under way at once: with [`super::WINDOW_BYTES`] it fills a link of
 /// 1 GB/s and 10 ms.
@@ -312,14 +312,5 @@ impl Flying {
             }
         };
         verdict.into_result().map(|()| part)
-    }
-}
-
-/// What a task has returned. One that panics takes its owner with it.
-pub(super) fn of_task<T>(ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
-    match ended.map_err(JoinError::try_into_panic) {
-        Ok(result) => result,
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        Err(Err(_)) => Err(Error::Bug("the runtime has ended".into())),
     }
 }

@@ -84,13 +84,12 @@ use fogbank_store::{ChunkName, Store};
 use tokio::sync::oneshot;
 
 use self::delta::EpochLog;
-use self::execute::blame;
 use self::flight::{Flight, Sought};
 use self::plan::{Planner, Request};
 use self::stats::Moved;
 use crate::geometry::{Geometry, opening_of};
 use crate::slab::Slab;
-use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections};
+use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections, blame};
 
 /// The engine. See the module for the protocol.
 pub struct RingEngine {

@@ -11,13 +11,12 @@ use fogbank_store::{ArrayId, CellReads, ChunkName};
 use rand_core::Rng;
 
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
-use super::evict::Queue;
 use super::settings::RingSettings;
 use crate::canary::Canary;
 use crate::geometry::{Geometry, opening_of, tick_of};
 use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
-use crate::stash::{Held, Stash};
+use crate::stash::{Held, Queue, Stash};
 
 /// Cells that are asked for, or sealed and written, in one call. Several calls are under way at once:
 /// together they keep a link or a disk busy, and are little beside what the proxy holds anyway.

@@ -16,9 +16,8 @@ use super::RingEngine;
 use super::bucket::mark;
 use super::delta::{Batch, Delta, End, ReadSlot, WriteSlot, entered};
 use super::plan::{Planner, Request};
-use super::state::torn;
 use crate::geometry::version;
-use crate::{Error, Result, Section};
+use crate::{Error, Result, Section, torn};
 
 impl RingEngine {
     /// Brings the state from one commit to the next: `delta` is what [`crate::BatchEngine::commit`]

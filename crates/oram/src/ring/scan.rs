@@ -13,11 +13,11 @@ use rayon::prelude::*;
 
 use super::RingEngine;
 use super::bucket::mark;
-use super::execute::{Verdict, blame, open_cell};
+use super::execute::{Verdict, open_cell};
 use super::plan::Fetch;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::Handle;
-use crate::{Address, Error, Result, Scanned};
+use crate::{Address, Error, Result, Scanned, blame};
 
 /// Blocks of a bucket with their plaintexts.
 type Blocks = Vec<(u32, Vec<u8>)>;

@@ -71,6 +71,9 @@ impl RingSettings {
         }
         let accesses = self.read_batches * shape.read_batch + shape.write_batch;
         let bucket = self.bucket.unwrap_or_else(|| BucketShape::choose(shape, accesses));
+        if bucket.is_path() {
+            return Err(Error::Caller("a bucket of Ring ORAM has at least one dummy".into()));
+        }
         let leaf_level = self.leaf_level.unwrap_or_else(|| bucket.leaf_level(shape.capacity));
         let (capacity, value_bytes) = (shape.capacity, shape.value_bytes);
         Geometry::with_leaf_level(capacity, value_bytes, bucket, self.cache_bytes, leaf_level)

@@ -14,10 +14,6 @@
 //!
 //! Orders of slots are not saved: they follow from key, place and version. Nor is where a block is:
 //! that follows from section 4 and the stash.
-//!
-//! A piece of the stash costs the same work whether it holds blocks or none, and is small enough that
-//! it is made within the room before a message: how many blocks the stash holds tells how much was
-//! accessed of late.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 use fogbank_seal::KeyRing;
@@ -27,21 +23,16 @@ use rayon::prelude::*;
 use super::RingEngine;
 use super::bucket::{Bucket, NO_IMAGE, mark};
 use super::plan::Planner;
-use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
+use crate::geometry::{Geometry, opening_of, tick_of};
 use crate::position::Location;
 use crate::slab::Slab;
-use crate::stash::Held;
-use crate::{Error, Result, Section, Sections};
+use crate::stash::{Held, load_stash, save_stash, stash_lengths};
+use crate::{Error, Result, Section, Sections, exact, torn};
 
 const SHAPE: u16 = 1;
 const LEAVES: u16 = 2;
 const BUCKETS: u16 = 3;
 const REALS: u16 = 4;
-/// The first piece.
-const STASH: u16 = 0x100;
-const STASH_PIECE_BYTES: usize = 1 << 20;
-/// Pieces of it, at most: their tags stay below those of others.
-const STASH_PIECES_MAX: usize = 0x1000;
 
 /// Bytes of a leaf, of a bucket's head and of a block's mark in a checkpoint.
 const LEAF_BYTES: usize = 4;
@@ -49,7 +40,6 @@ const BUCKET_BYTES: usize = 8 + 2 + 2;
 const REAL_BYTES: usize = 4;
 
 const FORMAT: u32 = 2;
-const UNMAPPED: u32 = u32::MAX;
 
 /// Counters that a checkpoint carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,14 +68,12 @@ impl RingEngine {
         let shape = std::iter::once(Ok(exact(SHAPE, shape)));
         let flat = [LEAVES, BUCKETS, REALS].into_iter().map(move |tag| {
             Ok(match tag {
-                LEAVES => exact(LEAVES, save_leaves(planner)),
+                LEAVES => exact(LEAVES, planner.positions.save_leaves()),
                 BUCKETS => exact(BUCKETS, save_buckets(planner)),
                 _ => exact(REALS, save_reals(planner)),
             })
         });
-        let mut held = planner.stash.iter();
-        let pieces = stash_pieces(&planner.geometry)
-            .map(move |piece| save_stash_piece(&planner.geometry, &mut held, slab, piece));
+        let pieces = save_stash(&planner.geometry, &planner.stash, slab);
         Ok(Box::new(shape.chain(flat).chain(pieces)))
     }
 }
@@ -100,32 +88,7 @@ pub fn checkpoint_lengths(geometry: &Geometry) -> Vec<usize> {
         BUCKET_BYTES * buckets,
         REAL_BYTES * usize::from(geometry.bucket.reals) * buckets,
     ];
-    let block_bytes = stash_block_bytes(geometry);
-    let pieces = stash_pieces(geometry).map(|piece| piece.blocks * block_bytes);
-    flat.into_iter().chain(pieces).collect()
-}
-
-fn stash_block_bytes(geometry: &Geometry) -> usize {
-    4 + geometry.value_bytes
-}
-
-/// A piece of the stash.
-#[derive(Debug, Clone, Copy)]
-struct StashPiece {
-    tag: u16,
-    /// Blocks that it has room for.
-    blocks: usize,
-    is_last: bool,
-}
-
-fn stash_pieces(geometry: &Geometry) -> impl Iterator<Item = StashPiece> + use<> {
-    let bound = geometry.stash_blocks_max() as usize;
-    let each = STASH_PIECE_BYTES / stash_block_bytes(geometry);
-    let each = each.max(bound.div_ceil(STASH_PIECES_MAX)).max(1);
-    (0..bound.div_ceil(each)).zip(STASH..).map(move |(index, tag)| {
-        let left = bound - index * each;
-        StashPiece { tag, blocks: left.min(each), is_last: left <= each }
-    })
+    flat.into_iter().chain(stash_lengths(geometry)).collect()
 }
 
 /// Puts the state of `sections` into a new engine's `planner` and `slab`.
@@ -142,19 +105,17 @@ pub(super) fn restore(
     }
     planner.evictions = counters.evictions;
     planner.round = counters.round;
-    let mut leaves = SectionReader(take(sections, LEAVES)?);
-    for block in 0..planner.geometry.capacity {
-        let leaf = leaves.u32()?;
-        match leaf {
-            UNMAPPED => {}
-            _ if leaf < planner.geometry.tree.leaves() => planner.positions.set_leaf(block, leaf),
-            _ => return Err(torn()),
-        }
-    }
+    let leaves = planner.geometry.tree.leaves();
+    planner.positions.load_leaves(take(sections, LEAVES)?, leaves)?;
     load_buckets(planner, take(sections, BUCKETS)?, take(sections, REALS)?)?;
-    for piece in stash_pieces(&planner.geometry) {
-        load_stash(planner, slab, take(sections, piece.tag)?)?;
-    }
+    let geometry = planner.geometry;
+    load_stash(&geometry, sections, |block, value| {
+        let leaf = mapped_leaf(planner, block)?;
+        let payload = planner.handles.claim();
+        slab.fill(payload, block, value);
+        planner.hold(Held { block, leaf, payload });
+        Ok(())
+    })?;
     restore_orders(planner, keys)?;
     Ok(counters)
 }
@@ -190,11 +151,6 @@ fn load_shape(geometry: &Geometry, array: u8, data: &[u8]) -> Result<Counters> {
     if sound { Ok(counters) } else { Err(torn()) }
 }
 
-fn save_leaves(planner: &Planner) -> Vec<u8> {
-    let leaves = (0..planner.geometry.capacity).map(|b| planner.positions.leaf(b));
-    leaves.flat_map(|leaf| leaf.unwrap_or(UNMAPPED).to_le_bytes()).collect()
-}
-
 fn save_buckets(planner: &Planner) -> Vec<u8> {
     let mut data = SectionWriter(Vec::with_capacity(planner.buckets.len() as usize * BUCKET_BYTES));
     for chunk in 0..planner.buckets.len() {
@@ -214,30 +170,6 @@ fn save_reals(planner: &Planner) -> Vec<u8> {
         data.extend(unused.iter().flat_map(|_| [0; 4]));
     }
     data
-}
-
-fn save_stash_piece<'a>(
-    geometry: &Geometry,
-    held: &mut impl Iterator<Item = &'a Held>,
-    slab: &Slab,
-    piece: StashPiece,
-) -> fogbank_durable::Result<Section> {
-    let nothing = vec![0; geometry.value_bytes];
-    let mut data = SectionWriter(Vec::with_capacity(piece.blocks * stash_block_bytes(geometry)));
-    for _ in 0..piece.blocks {
-        let Some(held) = held.next() else {
-            data.u32(mark::DUMMY).raw(&nothing);
-            continue;
-        };
-        let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
-            return Err(fogbank_durable::Error::Bug("a block of the stash has no payload".into()));
-        };
-        data.u32(held.block).raw(value);
-    }
-    if piece.is_last && held.next().is_some() {
-        return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
-    }
-    Ok(exact(piece.tag, data.0))
 }
 
 fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()> {
@@ -276,22 +208,6 @@ fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result
     Ok(())
 }
 
-fn load_stash(planner: &mut Planner, slab: &mut Slab, data: &[u8]) -> Result<()> {
-    let mut data = SectionReader(data);
-    while !data.is_empty() {
-        let block = data.u32()?;
-        let value = data.raw(planner.geometry.value_bytes)?;
-        if block == mark::DUMMY {
-            continue;
-        }
-        let leaf = mapped_leaf(planner, block)?;
-        let payload = planner.handles.claim();
-        slab.fill(payload, block, value);
-        planner.hold(Held { block, leaf, payload });
-    }
-    Ok(())
-}
-
 fn mapped_leaf(planner: &Planner, block: u32) -> Result<u32> {
     let known = block < planner.geometry.capacity;
     known.then(|| planner.positions.leaf(block)).flatten().ok_or_else(torn)
@@ -312,12 +228,4 @@ fn restore_orders(planner: &mut Planner, keys: &KeyRing) -> Result<()> {
         }
     });
     if all_known { Ok(()) } else { Err(torn()) }
-}
-
-pub(super) fn exact(tag: u16, data: Vec<u8>) -> Section {
-    Section { tag, padded_len: data.len(), data }
-}
-
-pub(super) fn torn() -> Error {
-    Error::Bug("the checkpoint does not hold together".into())
 }

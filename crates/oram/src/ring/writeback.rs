@@ -17,12 +17,10 @@ use tokio::task::JoinSet;
 
 use super::RingEngine;
 use super::bucket::{Bucket, Images, Kept, NO_IMAGE};
-use super::execute::blame;
-use super::flight::of_task;
 use super::plan::Planner;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
-use crate::{Error, Result};
+use crate::{Error, Result, blame, of_task};
 
 impl RingEngine {
     /// Writes every image, waits until that is durable, and lets go of what it supersedes.

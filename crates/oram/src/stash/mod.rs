@@ -7,6 +7,12 @@
 //!
 //! The size is a secret: it goes into no message, no delay and no public figure.
 
+mod queue;
+mod saved;
+
+pub use queue::Queue;
+pub use saved::{load_stash, save_stash, stash_lengths};
+
 use crate::slab::Handle;
 
 /// A block in the stash.

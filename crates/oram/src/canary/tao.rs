@@ -1,0 +1,82 @@
+//! Leaks of `tao`.
+
+use crate::tao::sequencer::Sequencer;
+
+/// What a `tao` engine leaks. Each names the rule it breaks.
+#[cfg(feature = "canaries")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaoLeak {
+    /// An answer leaves when its block is known, though its own path has not come back or others
+    /// before it wait (CURIOUS). Rule: in the order of arrival, each after its own path.
+    EarlyAnswer,
+    /// A request that finds another waiting for its block reads the block's path as well.
+    /// Rule: a path drawn at random.
+    OwnPathTwice,
+    /// A request that finds another waiting reads no path. Rule: one path a request.
+    DecoySkipped,
+    /// A bucket is dropped when a write-back is acknowledged, whatever happened to it since or is
+    /// about to come. Rule: the fresh-subtree invariant.
+    DroppedEarly,
+    /// A block keeps its leaf. Rule: a fresh one after every access.
+    LeafKept,
+    /// Decoys are not written back. Rule: every path that was read.
+    DecoyNotWritten,
+}
+
+/// Which leak, if any.
+#[derive(Debug, Default)]
+pub struct TaoCanary {
+    #[cfg(feature = "canaries")]
+    leak: Option<TaoLeak>,
+}
+
+#[cfg(feature = "canaries")]
+impl TaoCanary {
+    /// Leaks wherever it can.
+    pub fn new(leak: TaoLeak) -> Self {
+        Self { leak: Some(leak) }
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.leak.is_some()
+    }
+
+    pub(crate) fn reads_twice(&self) -> bool {
+        self.leak == Some(TaoLeak::OwnPathTwice)
+    }
+
+    pub(crate) fn skips_decoys(&self) -> bool {
+        self.leak == Some(TaoLeak::DecoySkipped)
+    }
+
+    pub(crate) fn drops_early(&self) -> bool {
+        self.leak == Some(TaoLeak::DroppedEarly)
+    }
+
+    pub(crate) fn keeps_leaf(&self) -> bool {
+        self.leak == Some(TaoLeak::LeafKept)
+    }
+
+    pub(crate) fn keeps_decoys(&self) -> bool {
+        self.leak == Some(TaoLeak::DecoyNotWritten)
+    }
+
+    pub(crate) fn let_leave(&self, sequencer: &mut Sequencer) {
+        if self.leak == Some(TaoLeak::EarlyAnswer) {
+            sequencer.emit_early();
+        }
+    }
+}
+
+#[cfg(not(feature = "canaries"))]
+#[rustfmt::skip] // one honest value a line
+#[allow(clippy::unused_self)] // the same face as the canary that leaks
+impl TaoCanary {
+    pub(crate) const fn is_set(&self) -> bool { false }
+    pub(crate) const fn reads_twice(&self) -> bool { false }
+    pub(crate) const fn skips_decoys(&self) -> bool { false }
+    pub(crate) const fn drops_early(&self) -> bool { false }
+    pub(crate) const fn keeps_leaf(&self) -> bool { false }
+    pub(crate) const fn keeps_decoys(&self) -> bool { false }
+    pub(crate) const fn let_leave(&self, _: &mut Sequencer) {}
+}

@@ -1,0 +1,343 @@
+//! `tao`: TaoStore's asynchronous Path ORAM.
+//!
+//! # The protocol, one access
+//!
+//! 1. It arrives and gets its place in the *sequencer*. The first request for a block reads the path
+//!    that the block is mapped to; one that finds another request for its block waiting reads a path
+//!    drawn at random. Either way one path, at once; so that requests for one block look like any.
+//! 2. What is about to be read is journalled, together with whatever else has arrived, before it leaves
+//!    (`departure`).
+//! 3. The path's reply may come whenever and in whatever order the network and the cloud please. Every
+//!    cell of it is verified. Buckets that are here already (the *subtree*) are fresher than what came.
+//! 4. If it was the block's own path, all requests that wait for the block are served in their order
+//!    and the block is mapped to a fresh leaf, in one step.
+//! 5. *Flush*: the blocks of the path and those waiting above it go as deep along the path as they may.
+//! 6. Answers leave in the order of arrival, each when its own path has come back and its block is known.
+//! 7. Every k flushes the k paths are written back as the union of their buckets under the next time
+//!    stamp, and nothing waits for it. When that is acknowledged, buckets that have not changed since
+//!    and that no path under way goes through are dropped from the subtree.
+//!
+//! The top of the tree never leaves the proxy. After a public number of write-backs the trusted state is
+//! written as a checkpoint, beside everything else; what it takes the place of is deleted.
+//!
+//! # Invariants
+//!
+//! - The fresh-subtree invariant (`subtree`): a bucket that is not here is current in the cloud.
+//! - A path is journalled, and the register bumped, before it is read; recovery reads the same paths.
+//! - The leaf of every path read is uniform and independent of everything before it.
+//! - A block is in exactly one of stash, subtree and cloud.
+//! - No version is used twice: (opening, time stamp).
+//! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
+//!
+//! # What the cloud sees
+//!
+//! For every access that arrives one uniform path, in the order of arrival, in records as long as their
+//! number; after every k paths that came back, the union of those in the order in which they did; a
+//! checkpoint of constant size after a constant number of write-backs. How many accesses arrive, and
+//! when, is public, and so is when they are answered; at a fixed rate ([`Rate`]) neither is seen.
+//!
+//! # Departures from the paper
+//!
+//! Versions are in the names of what is written, so the cloud compares no time stamps. One lock in place
+//! of one a bucket: under it blocks move as handles, and ciphers run outside. Integrity, journal,
+//! checkpoints and recovery are ours.
+//!
+//! Paper: TaoStore, sections 5 (TaoORAM) and 6 (security: aaob).
+
+mod departure;
+mod journal;
+mod path;
+mod processor;
+mod replay;
+mod requests;
+pub(crate) mod sequencer;
+mod settings;
+mod state;
+mod stats;
+mod subtree;
+mod writeback;
+
+#[cfg(test)]
+mod tests;
+
+pub use settings::{GROUP_MAX, Rate, TaoSettings};
+pub use state::checkpoint_lengths;
+pub use stats::{SecretStats, Stats};
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fogbank_durable::{Recovered, Vault};
+use fogbank_env::{Clock, Randomness};
+use fogbank_seal::KeyRing;
+use fogbank_store::{ArrayId, ChunkName, Store};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use self::departure::{Arrival, Departures};
+use self::journal::Kind;
+use self::processor::{PathRequest, Processor};
+use self::writeback::write_back;
+use crate::geometry::{Geometry, opening_of};
+use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame};
+
+/// One access from its departure on: the protocol's steps 3 to 7.
+async fn serve_path(shared: Arc<Shared>, path: PathRequest) -> Result<()> {
+    let served = read_and_answer(&shared, &path).await;
+    served.inspect_err(|error| shared.fail(error)) // at once: nothing more is to leave
+}
+
+async fn read_and_answer(shared: &Arc<Shared>, path: &PathRequest) -> Result<()> {
+    if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
+        return shared.step(|state| state.skip_path(path));
+    }
+    // 3. The message, and every cell of the reply verified.
+    let buckets = shared.read(path).await?;
+    // 3. to 6. in one step.
+    let due = shared.step(|state| state.path_returned(path, buckets))?;
+    // 7. Nobody waits for this.
+    match due {
+        Some(due) => write_back(shared, due).await,
+        None => Ok(()),
+    }
+}
+
+/// The engine. See the module for the protocol.
+pub struct TaoEngine {
+    shared: Arc<Shared>,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+    departures: JoinHandle<Result<()>>,
+}
+
+/// What all tasks of an engine share.
+pub(crate) struct Shared {
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
+    settings: TaoSettings,
+    geometry: Geometry,
+    array: ArrayId,
+    state: Mutex<Processor>,
+    fault: Mutex<Option<Error>>,
+    changed: Notify,
+}
+
+/// What an engine is given.
+pub struct Parts<'a> {
+    /// The cloud side.
+    pub store: Arc<dyn Store>,
+    /// Journal, checkpoints and keys, opened with [`TaoSettings::vault`].
+    pub vault: Vault,
+    /// What the store held; nothing for one just created.
+    pub recovered: Recovered,
+    /// Where leaves come from.
+    pub random: &'a Randomness,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Told of paths read again: so many of so many.
+    pub progress: &'a Progress,
+}
+
+/// Told how far something is: so much of so much.
+pub type Progress = dyn Fn(usize, usize) + Send + Sync;
+
+impl ImmediateEngine for TaoEngine {
+    fn shape(&self) -> ImmediateShape {
+        self.shared.settings.shape
+    }
+
+    fn submit(&self, address: Address, access: Access) -> Ticket {
+        let (reply, ticket) = Ticket::new();
+        let (reply, refused) = match self.check(address, &access) {
+            Err(error) => (reply, Some(error)),
+            Ok(()) => {
+                let arrival = Arrival { address, access, reply: Some(reply) };
+                match self.arrivals.send(arrival) {
+                    Ok(()) => return ticket,
+                    Err(mpsc::error::SendError(Arrival { reply: Some(reply), .. })) => {
+                        (reply, Some(self.shared.fault()))
+                    }
+                    Err(_) => return ticket,
+                }
+            }
+        };
+        let _nobody_waits = reply.send(Err(refused.unwrap_or(Error::CloudLied)));
+        ticket
+    }
+}
+
+impl TaoEngine {
+    /// Takes a store on: reads again what the journal names, writes a checkpoint if there was anything,
+    /// deletes what a stop left behind, and serves from then on.
+    ///
+    /// # Errors
+    /// As for an access; [`Error::Caller`] for settings outside the limits or of another store.
+    pub async fn open(settings: TaoSettings, parts: Parts<'_>) -> Result<Self> {
+        let Parts { store, vault, recovered, random, clock, progress } = parts;
+        let geometry = settings.geometry()?;
+        let keys = vault.keys();
+        let mut state = Processor::new(geometry, &settings, random);
+        if !recovered.full.is_empty() {
+            state::restore(&mut state, keys.current().0, &recovered.full)?;
+        }
+        let array = state.array;
+        store.create_array(array, geometry.array_shape()).await.map_err(blame)?;
+        let (state, fault, changed) = (Mutex::new(state), Mutex::new(None), Notify::new());
+        let shared =
+            Arc::new(Shared { store, keys, settings, geometry, array, state, fault, changed });
+        let mut entries = Vec::new();
+        for record in &recovered.journal {
+            entries.extend(journal::decode(record, &geometry)?);
+        }
+        replay::replay(&shared, &entries, progress).await?;
+        let (arrivals, arrived) = mpsc::unbounded_channel();
+        let mut departures = Departures::new(shared.clone(), vault, clock, arrived)?;
+        if !entries.is_empty() {
+            departures.checkpoint().await?;
+        }
+        shared.sweep().await?;
+        let departures = tokio::spawn(departures.run());
+        Ok(Self { shared, arrivals, departures })
+    }
+
+    /// Answers everything that was submitted, writes the last checkpoint and closes the store.
+    ///
+    /// # Errors
+    /// Whatever has stopped the engine.
+    pub async fn close(mut self) -> Result<()> {
+        let (closed, _) = mpsc::unbounded_channel();
+        drop(std::mem::replace(&mut self.arrivals, closed));
+        let ended = (&mut self.departures).await;
+        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
+    }
+
+    /// The shape of the tree.
+    pub fn geometry(&self) -> &Geometry {
+        &self.shared.geometry
+    }
+
+    /// Figures so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.look(|state| state.stats)
+    }
+
+    /// From now on leaks what `canary` says.
+    #[cfg(feature = "canaries")]
+    pub fn set_canary(&self, canary: crate::canary::TaoCanary) {
+        self.shared.step(|state| state.canary = canary);
+    }
+
+    fn check(&self, address: Address, access: &Access) -> Result<()> {
+        let ImmediateShape { capacity, value_bytes } = self.shared.settings.shape;
+        if address.0 >= capacity {
+            return Err(Error::Caller("an address is above the capacity".into()));
+        }
+        match access {
+            Access::Write { offset, bytes }
+                if bytes.is_empty() || *offset as usize + bytes.len() > value_bytes =>
+            {
+                Err(Error::Caller(format!(
+                    "a write lies within the {value_bytes} bytes of a block"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An engine that is dropped sends nothing more: as if its process had died.
+impl Drop for TaoEngine {
+    fn drop(&mut self) {
+        self.departures.abort();
+    }
+}
+
+impl std::fmt::Debug for TaoEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaoEngine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// One step of the state, and whoever waits for a change is told.
+    fn step<T>(&self, step: impl FnOnce(&mut Processor) -> T) -> T {
+        let result = self.look(step);
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// The same where nothing changes that anybody waits for.
+    fn look<T>(&self, look: impl FnOnce(&mut Processor) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until `reached`.
+    async fn until(&self, reached: impl Fn(&Processor) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.look(|state| reached(state)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until there is room for a path.
+    async fn room_comes(&self) {
+        self.until(|state| state.paths.len() < self.settings.under_way_max).await;
+    }
+
+    /// How many more paths may be under way.
+    fn room(&self) -> usize {
+        self.settings.under_way_max.saturating_sub(self.look(|state| state.paths.len()))
+    }
+
+    /// Reads a path: every bucket of it that was ever written, each verified.
+    async fn read(&self, path: &PathRequest) -> Result<Vec<path::Opened>> {
+        let names = self.look(|state| state.buckets_of(path));
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.sound()?;
+        let chunks = self.store.read_chunks(&names).await.map_err(blame)?;
+        path::open(&self.keys, &self.geometry, &names, chunks)
+    }
+
+    /// The engine has stopped, if it has not before: all who wait are told, and nothing more leaves.
+    fn fail(&self, error: &Error) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = fault.get_or_insert_with(|| error.clone()).clone();
+        self.step(|state| state.sequencer.fail(&fault));
+    }
+
+    /// Whether anything may be sent.
+    fn sound(&self) -> Result<()> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+    }
+
+    fn fault(&self) -> Error {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.clone().unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+    }
+
+    async fn delete(&self, chunks: &[ChunkName]) -> Result<()> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        self.store.delete_chunks(chunks).await.map_err(blame)
+    }
+
+    /// Deletes every chunk version of earlier openings that is not current: what a stop left behind.
+    async fn sweep(&self) -> Result<()> {
+        let opening = self.keys.current().0;
+        let mut stored = self.store.list_chunks(self.array).await.map_err(blame)?;
+        self.look(|state| {
+            let current = |name: &ChunkName| {
+                state.versions.get(name.chunk as usize).is_some_and(|known| *known == name.version)
+            };
+            stored.retain(|name| !current(name) && opening_of(name) < opening);
+        });
+        stored.sort_unstable();
+        self.delete(&stored).await
+    }
+}

@@ -1,0 +1,104 @@
+//! Buckets as the cloud holds them: a path opened, a write-back sealed.
+//!
+//! Every cell of a path is verified before anything of it is used, dummies as well.
+
+use bytes::Bytes;
+use fogbank_seal::{KeyRing, Place, TAG_BYTES};
+use fogbank_store::{ChunkName, ChunkWrite};
+
+use super::journal::PADDING;
+use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
+use crate::{Error, Result};
+
+/// What a dummy says its block is.
+const DUMMY: u64 = u64::MAX;
+
+/// A bucket of a path that has come back: its blocks, each with its plaintext (id and value).
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub name: ChunkName,
+    pub blocks: Vec<(u32, Box<[u8]>)>,
+}
+
+/// Opens every bucket of a path.
+///
+/// # Errors
+/// [`Error::CloudLied`] unless every cell of every one verifies.
+pub(super) fn open(
+    keys: &KeyRing,
+    geometry: &Geometry,
+    names: &[ChunkName],
+    chunks: Vec<Option<Bytes>>,
+) -> Result<Vec<Opened>> {
+    if chunks.len() != names.len() {
+        return Err(Error::CloudLied);
+    }
+    names
+        .iter()
+        .zip(chunks)
+        .map(|(name, chunk)| open_bucket(keys, geometry, *name, chunk))
+        .collect()
+}
+
+fn open_bucket(
+    keys: &KeyRing,
+    geometry: &Geometry,
+    name: ChunkName,
+    chunk: Option<Bytes>,
+) -> Result<Opened> {
+    let chunk = chunk.filter(|chunk| chunk.len() == geometry.chunk_bytes());
+    let keys = keys.of(opening_of(&name));
+    let (Some(chunk), Some(keys)) = (chunk, keys) else { return Err(Error::CloudLied) };
+    let mut blocks = Vec::new();
+    let mut plaintext = Vec::new();
+    for (cell, sealed) in chunk.chunks_exact(geometry.cell_bytes()).enumerate() {
+        plaintext.resize(geometry.plaintext_bytes(), 0);
+        let opened = keys.cells().open(place(&name, cell), sealed, &mut plaintext);
+        opened.map_err(|_| Error::CloudLied)?;
+        let id = plaintext.first_chunk::<BLOCK_ID_BYTES>().map(|id| u64::from_le_bytes(*id));
+        match id {
+            Some(DUMMY) => {}
+            Some(id) if id < u64::from(geometry.capacity) => {
+                blocks.push((id as u32, std::mem::take(&mut plaintext).into_boxed_slice()));
+            }
+            _ => return Err(Error::Bug("a cell holds no block of this store".into())),
+        }
+    }
+    Ok(Opened { name, blocks })
+}
+
+/// The image of a bucket before it is sealed: the plaintexts of its blocks, then dummies, with room
+/// for a tag behind each.
+pub(super) fn image<'a>(geometry: &Geometry, blocks: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut image = Vec::with_capacity(geometry.chunk_bytes());
+    for plaintext in blocks {
+        image.extend_from_slice(plaintext);
+        image.extend_from_slice(&[0; TAG_BYTES]);
+    }
+    while image.len() < geometry.chunk_bytes() {
+        image.extend_from_slice(&DUMMY.to_le_bytes());
+        image.resize(image.len() - BLOCK_ID_BYTES + geometry.cell_bytes(), 0);
+    }
+    image
+}
+
+/// Seals an image in place.
+pub(super) fn seal(
+    keys: &KeyRing,
+    geometry: &Geometry,
+    chunk: ChunkName,
+    mut image: Vec<u8>,
+) -> ChunkWrite {
+    let (_, keys) = keys.current();
+    for (cell, bytes) in image.chunks_exact_mut(geometry.cell_bytes()).enumerate() {
+        keys.cells().seal(place(&chunk, cell), bytes);
+    }
+    ChunkWrite { chunk, data: image.into() }
+}
+
+/// The AEAD is bound to bucket and time stamp: both are in the nonce.
+fn place(name: &ChunkName, cell: usize) -> Place {
+    Place { array: name.array.0 as u8, chunk: name.chunk, cell: cell as u16, tick: tick_of(name) }
+}
+
+const _: () = assert!(PADDING as u64 != DUMMY, "ids are told apart by their width");

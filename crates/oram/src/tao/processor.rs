@@ -1,0 +1,312 @@
+//! The Processor: trusted state and the steps that change it, none of which waits for anything.
+//!
+//! All of it is behind one lock, which is held for one step at a time and never across I/O or a
+//! cipher: metadata moves, and blocks as handles. The two steps that have to be atomic are
+//! [`Processor::read_path`] (whether a request is the first for its block, and that it waits from now
+//! on) and [`Processor::answer_requests`] (that nobody waits any more, and the block's fresh leaf).
+
+use bytes::Bytes;
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_store::{ArrayId, ChunkName};
+use rand_core::Rng;
+
+use super::journal::{Entry, Kind, PADDING};
+use super::path::Opened;
+use super::requests::{PathRequests, Queued, RequestMap};
+use super::sequencer::{Number, Reply, Sequencer};
+use super::settings::TaoSettings;
+use super::stats::Stats;
+use super::subtree::{Kept, Subtree};
+use super::writeback::{Superseded, WriteBack};
+use crate::canary::TaoCanary;
+use crate::geometry::{BLOCK_ID_BYTES, Geometry};
+use crate::position::FlatPositions;
+use crate::slab::{Handle, Handles, Slab};
+use crate::stash::{Held, Queue, Stash};
+use crate::{Access, Error, Result};
+
+/// See the module.
+pub(super) struct Processor {
+    pub geometry: Geometry,
+    pub array: ArrayId,
+    pub positions: FlatPositions,
+    /// The stash, and the top of the tree that stays here.
+    pub stash: Stash,
+    pub slab: Slab,
+    pub handles: Handles,
+    pub subtree: Subtree,
+    pub requests: RequestMap,
+    pub paths: PathRequests,
+    pub sequencer: Sequencer,
+    /// WriteQueue: leaves flushed since the last write-back, in their order.
+    pub write_queue: Vec<u32>,
+    /// Flushes so far.
+    pub flushes: u64,
+    /// k.
+    pub write_back_every: usize,
+    /// Write-backs so far in this opening: the time stamps.
+    pub tick: u64,
+    /// Those that have not been acknowledged.
+    pub unacknowledged: std::collections::BTreeSet<u64>,
+    /// By chunk: the newest version that is known to be there; 0 if none is.
+    pub versions: Vec<u64>,
+    /// What newer versions have taken the place of.
+    pub superseded: Vec<Superseded>,
+    pub stats: Stats,
+    pub canary: TaoCanary,
+    leaves: Stream,
+    decoys: Stream,
+    zeros: Bytes,
+    queue: Queue,
+    bin: Vec<Held>,
+}
+
+/// A path that is about to be read, or is being read.
+#[derive(Debug)]
+pub(super) struct PathRequest {
+    pub number: Number,
+    pub kind: Kind,
+    pub block: u32,
+    pub leaf: u32,
+}
+
+impl Processor {
+    /// Of an empty store.
+    pub fn new(geometry: Geometry, settings: &TaoSettings, random: &Randomness) -> Self {
+        Self {
+            geometry,
+            array: ArrayId(settings.array.into()),
+            positions: FlatPositions::new(geometry.capacity),
+            stash: Stash::new(geometry.leaf_level(), geometry.cached_levels),
+            slab: Slab::new(geometry.plaintext_bytes()),
+            handles: Handles::default(),
+            subtree: Subtree::default(),
+            requests: RequestMap::default(),
+            paths: PathRequests::default(),
+            sequencer: Sequencer::default(),
+            write_queue: Vec::new(),
+            flushes: 0,
+            write_back_every: settings.write_back_every as usize,
+            tick: 0,
+            unacknowledged: std::collections::BTreeSet::new(),
+            versions: vec![0; geometry.stored_buckets() as usize],
+            superseded: Vec::new(),
+            stats: Stats::default(),
+            canary: TaoCanary::default(),
+            leaves: random.stream(Purpose::Leaves),
+            decoys: random.stream(Purpose::Padding),
+            zeros: vec![0; geometry.value_bytes].into(),
+            queue: Queue::default(),
+            bin: Vec::new(),
+        }
+    }
+
+    /// ReadPath, up to the message: decides which path is read. The first request for a block reads
+    /// the block's own path; one that finds another waiting reads a decoy; both are uniform leaves.
+    pub fn read_path(&mut self, block: u32, access: Access, reply: Reply) -> (PathRequest, Entry) {
+        let number = self.sequencer.arrive(reply);
+        let kind = match block {
+            PADDING => Kind::Padding,
+            _ if self.requests.enqueue(block, (number, access.clone())) => Kind::Own,
+            _ if self.canary.reads_twice() => Kind::Own,
+            _ => Kind::Decoy,
+        };
+        let own = (kind == Kind::Own).then(|| self.positions.leaf(block)).flatten();
+        let leaf = own.unwrap_or_else(|| self.draw_decoy());
+        self.paths.add(&self.geometry, number, leaf);
+        let entry = Entry { kind, block, leaf, access };
+        (PathRequest { number, kind, block, leaf }, entry)
+    }
+
+    /// The message: every bucket of the path that was ever written, in the newest version known.
+    pub fn buckets_of(&self, path: &PathRequest) -> Vec<ChunkName> {
+        let name = |chunk: u32| {
+            let version = self.versions[chunk as usize];
+            ChunkName { array: self.array, chunk, version }
+        };
+        let names = self.geometry.chunks_to(path.leaf).map(name);
+        names.filter(|name| name.version != 0).collect()
+    }
+
+    /// AnswerRequest and Flush, when the path has come back; the write-back that falls due by it.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if an invariant does not hold.
+    pub fn path_returned(
+        &mut self,
+        path: &PathRequest,
+        buckets: Vec<Opened>,
+    ) -> Result<Option<WriteBack>> {
+        // 1. What is here is fresher than what came; what is not here, came.
+        self.synchronise(path.leaf, buckets)?;
+        // 2. If this was the block's own path, all who wait for the block are served.
+        if path.kind == Kind::Own {
+            let requests = self.requests.take(path.block);
+            let fresh = self.draw_leaf();
+            let fresh = if self.canary.keeps_leaf() { path.leaf } else { fresh };
+            self.answer_requests(path.block, path.leaf, requests, fresh)?;
+        }
+        // 3. Blocks go down the path as far as they may; every k-th time paths are written back.
+        self.end_path(path)
+    }
+
+    /// The steps after a path's requests have been served.
+    pub fn end_path(&mut self, path: &PathRequest) -> Result<Option<WriteBack>> {
+        self.paths.remove(&self.geometry, path.number, path.leaf);
+        self.sequencer.path_returned(path.number);
+        self.canary.let_leave(&mut self.sequencer);
+        self.sequencer.emit();
+        self.flush(path.leaf)?;
+        if path.kind == Kind::Decoy && self.canary.keeps_decoys() {
+            self.write_queue.pop();
+        }
+        Ok((self.write_queue.len() >= self.write_back_every).then(|| self.begin_write_back()))
+    }
+
+    /// What no engine may do: a path that is not read.
+    pub fn skip_path(&mut self, path: &PathRequest) -> Result<()> {
+        self.paths.remove(&self.geometry, path.number, path.leaf);
+        self.sequencer.path_returned(path.number);
+        self.sequencer.emit();
+        Ok(())
+    }
+
+    /// A path that the journal names is about to be read again.
+    pub fn repeat_path(&mut self, entry: &Entry) -> PathRequest {
+        let number = self.sequencer.arrive(None);
+        self.paths.add(&self.geometry, number, entry.leaf);
+        PathRequest { number, kind: entry.kind, block: entry.block, leaf: entry.leaf }
+    }
+
+    /// Buckets of the path that are not here come here.
+    pub fn synchronise(&mut self, leaf: u32, buckets: Vec<Opened>) -> Result<()> {
+        for Opened { name, blocks } in buckets {
+            if self.subtree.get(name.chunk).is_some() {
+                continue;
+            }
+            if self.versions[name.chunk as usize] != name.version && !self.canary.is_set() {
+                return Err(Error::Bug("a bucket came in an old version".into()));
+            }
+            let kept = blocks.into_iter().map(|(block, plaintext)| {
+                let payload = self.handles.claim();
+                self.slab.put(payload, plaintext);
+                Kept { block, payload }
+            });
+            self.subtree.insert(name.chunk, kept.collect());
+        }
+        // Those that were never written are empty.
+        for chunk in self.geometry.chunks_to(leaf) {
+            if self.subtree.get(chunk).is_none() {
+                self.subtree.insert(chunk, Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves all requests for `block` in their order, and maps it to `fresh`. The path to `leaf`, to
+    /// which it was mapped, is here.
+    pub fn answer_requests(
+        &mut self,
+        block: u32,
+        leaf: u32,
+        requests: impl IntoIterator<Item = Queued>,
+        fresh: u32,
+    ) -> Result<()> {
+        let mut payload = match self.positions.leaf(block) {
+            None => None,
+            Some(_) => match self.take_block(block, leaf) {
+                None if self.canary.is_set() => None,
+                None => return Err(Error::Bug("a block is not on its path".into())),
+                found => found,
+            },
+        };
+        for (number, access) in requests {
+            if let Access::Write { offset, bytes } = access {
+                let payload = *payload.get_or_insert_with(|| {
+                    let payload = self.handles.claim();
+                    self.slab.fill(payload, block, &self.zeros);
+                    payload
+                });
+                let at = BLOCK_ID_BYTES + offset as usize;
+                self.slab.get_mut(payload)[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            let (slab, zeros) = (&self.slab, &self.zeros);
+            self.sequencer.answer(number, || match payload {
+                Some(payload) => Bytes::copy_from_slice(&slab.get(payload)[BLOCK_ID_BYTES..]),
+                None => zeros.clone(),
+            });
+        }
+        match payload {
+            Some(payload) => {
+                self.positions.set_leaf(block, fresh);
+                self.stash.push(Held { block, leaf: fresh, payload });
+            }
+            None => self.positions.clear(block),
+        }
+        Ok(())
+    }
+
+    /// Flush: the blocks of the path, and those that wait above it, go as deep along it as they may.
+    pub fn flush(&mut self, leaf: u32) -> Result<()> {
+        self.flushes += 1;
+        let (mut bin, mut queue) = (std::mem::take(&mut self.bin), std::mem::take(&mut self.queue));
+        bin.clear();
+        self.stash.drain_bin(leaf, &mut bin);
+        for chunk in self.geometry.chunks_to(leaf) {
+            let node = self.subtree.get_mut(chunk).ok_or_else(not_here)?;
+            for Kept { block, payload } in node.blocks.drain(..) {
+                let leaf = self.positions.leaf(block).ok_or_else(not_here)?;
+                bin.push(Held { block, leaf, payload });
+            }
+        }
+        queue.fill(self.geometry.tree, leaf, &bin);
+        let room = usize::from(self.geometry.bucket.reals);
+        for level in (self.geometry.cached_levels..self.geometry.tree.levels()).rev() {
+            let chunk = self.geometry.chunk(level, leaf);
+            let node = self.subtree.get_mut(chunk).ok_or_else(not_here)?;
+            while node.blocks.len() < room
+                && let Some(Held { block, payload, .. }) = queue.head(level)
+            {
+                node.blocks.push(Kept { block, payload });
+                queue.advance();
+            }
+            node.flushed = self.flushes;
+        }
+        queue.rest().iter().for_each(|held| _ = self.stash.push(*held));
+        (self.bin, self.queue) = (bin, queue);
+        self.write_queue.push(leaf);
+        self.stash.note_size();
+        self.stats.note(&self.stash, &self.subtree);
+        if self.stash.len() > self.geometry.stash_blocks_max() as usize {
+            return Err(Error::Bug("the stash is above its bound".into()));
+        }
+        Ok(())
+    }
+
+    /// Takes the block out of stash or bucket, wherever on the path to `leaf` it is.
+    fn take_block(&mut self, block: u32, leaf: u32) -> Option<Handle> {
+        let waiting = self.stash.bin_of(leaf).iter().position(|held| held.block == block);
+        if let Some(index) = waiting {
+            return Some(self.stash.remove(leaf, index as u32).0.payload);
+        }
+        for chunk in self.geometry.chunks_to(leaf) {
+            let Some(node) = self.subtree.get_mut(chunk) else { continue };
+            if let Some(index) = node.blocks.iter().position(|kept| kept.block == block) {
+                return Some(node.blocks.swap_remove(index).payload);
+            }
+        }
+        None
+    }
+
+    pub fn draw_leaf(&mut self) -> u32 {
+        self.leaves.next_u32() & (self.geometry.tree.leaves() - 1)
+    }
+
+    fn draw_decoy(&mut self) -> u32 {
+        self.decoys.next_u32() & (self.geometry.tree.leaves() - 1)
+    }
+}
+
+fn not_here() -> Error {
+    Error::Bug("a bucket or block of the path is not here".into())
+}

@@ -1,0 +1,100 @@
+//! What the user decides about a `tao` store, fixed when it is created but for the last three.
+
+use fogbank_durable::{Pieces, VaultSettings};
+use fogbank_env::Nanos;
+
+use super::{journal, state};
+use crate::geometry::{BucketShape, Geometry};
+use crate::{Error, ImmediateShape, Result};
+
+/// Accesses that go into one journal record at most.
+pub const GROUP_MAX: usize = 64;
+
+/// A checkpoint takes at most one part in so many of what accesses send.
+const CHECKPOINT_SHARE: u64 = 10;
+/// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
+/// again, and up to as many that came while it was being written.
+const REPLAYED_MAX: u64 = 1 << 13;
+
+/// A fixed rate: so many accesses at every point of a grid, whatever was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// From one point to the next.
+    pub interval: Nanos,
+    /// Accesses at each: 1 to [`GROUP_MAX`].
+    pub accesses: usize,
+}
+
+/// Settings of a [`super::TaoEngine`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaoSettings {
+    /// Capacity and block size.
+    pub shape: ImmediateShape,
+    /// Z: blocks a bucket holds.
+    pub bucket_blocks: u16,
+    /// Memory for the top of the tree kept in the proxy, in bytes.
+    pub cache_bytes: u64,
+    /// k: paths from one write-back to the next.
+    pub write_back_every: u32,
+    /// The number of the store's array, part of every nonce.
+    pub array: u8,
+    /// Paths under way at once; further accesses wait their turn.
+    pub under_way_max: usize,
+    /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
+    pub window_bytes: usize,
+    /// A fixed rate; `None` serves every access as it comes.
+    pub rate: Option<Rate>,
+}
+
+impl TaoSettings {
+    /// The paper's: Z = 4, k = 40, no cache.
+    pub fn new(shape: ImmediateShape) -> Self {
+        Self {
+            shape,
+            bucket_blocks: 4,
+            cache_bytes: 0,
+            write_back_every: 40,
+            array: 1,
+            under_way_max: 64,
+            window_bytes: 128 << 10,
+            rate: None,
+        }
+    }
+
+    /// The checked geometry these settings lead to.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for settings outside the limits.
+    pub fn geometry(&self) -> Result<Geometry> {
+        let rate = |rate: Rate| rate.interval > 0 && (1..=GROUP_MAX).contains(&rate.accesses);
+        if self.write_back_every == 0 || self.under_way_max == 0 || !self.rate.is_none_or(rate) {
+            return Err(Error::Caller("k, paths under way and rate are at least one".into()));
+        }
+        let ImmediateShape { capacity, value_bytes } = self.shape;
+        let bucket = BucketShape::path(self.bucket_blocks);
+        Geometry::new(capacity, value_bytes, bucket, self.cache_bytes)
+    }
+
+    /// What the store's vault is opened with.
+    pub fn vault(&self) -> VaultSettings {
+        VaultSettings {
+            record_bytes: journal::entry_bytes(self.shape.value_bytes),
+            record_parts_max: GROUP_MAX,
+            full_every: 1,
+        }
+    }
+
+    /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes at most a tenth
+    /// of what they and the journal send, but no more than a recovery can bear. Public.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn write_backs_a_checkpoint(&self) -> Result<u64> {
+        let geometry = self.geometry()?;
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
+        let path = u64::from(geometry.stored_levels()) * geometry.chunk_bytes() as u64;
+        let access = path + journal::entry_bytes(self.shape.value_bytes) as u64;
+        let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
+        Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))
+    }
+}

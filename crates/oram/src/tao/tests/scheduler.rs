@@ -1,0 +1,185 @@
+//! A cloud that notes what it sees and answers when and in which order it pleases.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_store::{
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, MemoryStore,
+    PutCondition, PutOutcome, Result, Store,
+};
+use rand_core::Rng;
+use tokio::sync::Notify;
+
+/// What the cloud saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A path was asked for: the n-th.
+    Path(Vec<ChunkName>),
+    /// The reply to the n-th path was sent.
+    Returned(usize),
+    /// Buckets were written.
+    Written(Vec<ChunkName>),
+    /// A blob was put.
+    Put(String, usize),
+    /// Buckets were deleted.
+    Deleted(usize),
+}
+
+/// How replies are held.
+#[derive(Debug)]
+enum Holding {
+    /// Each for up to so long.
+    Random { most: Duration, stream: Stream },
+    /// Replies to paths until they are released.
+    Scripted,
+}
+
+/// See the module.
+pub struct Scheduler {
+    inner: Arc<MemoryStore>,
+    holding: Mutex<Holding>,
+    pub events: Mutex<Vec<Event>>,
+    released: Mutex<BTreeMap<usize, bool>>,
+    changed: Notify,
+    paths: Mutex<usize>,
+}
+
+impl Scheduler {
+    /// Holds every reply for a random time up to `most`.
+    pub fn random(inner: Arc<MemoryStore>, seed: u64, most: Duration) -> Arc<Self> {
+        let stream = Randomness::repeatable(seed).stream(Purpose::Faults);
+        Self::holding(inner, Holding::Random { most, stream })
+    }
+
+    /// Holds replies to paths until [`Scheduler::release`].
+    pub fn scripted(inner: Arc<MemoryStore>) -> Arc<Self> {
+        Self::holding(inner, Holding::Scripted)
+    }
+
+    fn holding(inner: Arc<MemoryStore>, holding: Holding) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            holding: Mutex::new(holding),
+            events: Mutex::default(),
+            released: Mutex::default(),
+            changed: Notify::new(),
+            paths: Mutex::new(0),
+        })
+    }
+
+    /// Lets the reply to the n-th path go.
+    pub fn release(&self, path: usize) {
+        self.released.lock().unwrap().insert(path, true);
+        self.changed.notify_waiters();
+    }
+
+    /// The paths asked for so far.
+    pub fn paths(&self) -> Vec<Vec<ChunkName>> {
+        let events = self.events.lock().unwrap();
+        let paths = events.iter().filter_map(|event| match event {
+            Event::Path(names) => Some(names.clone()),
+            _ => None,
+        });
+        paths.collect()
+    }
+
+    fn note(&self, event: Event) {
+        self.events.lock().unwrap().push(event);
+    }
+
+    async fn hold(&self, path: Option<usize>) {
+        let wait = match &mut *self.holding.lock().unwrap() {
+            Holding::Random { most, stream } => Some(*most * (stream.next_u32() % 1000) / 1000),
+            Holding::Scripted => None,
+        };
+        match (wait, path) {
+            (Some(wait), _) => tokio::time::sleep(wait).await,
+            (None, None) => {}
+            (None, Some(path)) => loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.released.lock().unwrap().contains_key(&path) {
+                    return;
+                }
+                changed.await;
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Scheduler {
+    async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        self.inner.create_array(array, shape).await
+    }
+
+    async fn drop_array(&self, array: ArrayId) -> Result<()> {
+        self.inner.drop_array(array).await
+    }
+
+    async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
+        self.inner.read_cells(reads).await
+    }
+
+    async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
+        let path = {
+            let mut paths = self.paths.lock().unwrap();
+            *paths += 1;
+            *paths - 1
+        };
+        self.note(Event::Path(chunks.to_vec()));
+        let reply = self.inner.read_chunks(chunks).await;
+        self.hold(Some(path)).await;
+        self.note(Event::Returned(path));
+        reply
+    }
+
+    async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
+        self.note(Event::Written(writes.iter().map(|write| write.chunk).collect()));
+        self.hold(None).await; // it may land late
+        let written = self.inner.write_chunks(writes).await;
+        self.hold(None).await;
+        written
+    }
+
+    async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()> {
+        self.note(Event::Deleted(chunks.len()));
+        self.inner.delete_chunks(chunks).await
+    }
+
+    async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
+        self.inner.list_chunks(array).await
+    }
+
+    async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
+        self.inner.blob_get(name).await
+    }
+
+    async fn blob_put(
+        &self,
+        name: &str,
+        data: Bytes,
+        condition: PutCondition,
+    ) -> Result<PutOutcome> {
+        self.note(Event::Put(name.to_owned(), data.len()));
+        self.hold(None).await;
+        self.inner.blob_put(name, data, condition).await
+    }
+
+    async fn blob_delete(&self, names: &[&str]) -> Result<()> {
+        self.inner.blob_delete(names).await
+    }
+
+    async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.inner.blob_list(prefix).await
+    }
+
+    async fn barrier(&self) -> Result<()> {
+        self.inner.barrier().await
+    }
+}

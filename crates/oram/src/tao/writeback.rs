@@ -1,0 +1,126 @@
+//! Write-back: every k-th flush the paths flushed since the last one are written, as the union of
+//! their buckets, under the next time stamp. Nothing waits for it.
+//!
+//! A version is (opening, time stamp) and stands in the name of what is written, so write-backs that
+//! overtake each other on the way do no harm: the newest that has been acknowledged is the one read.
+//! What it takes the place of stays until a checkpoint refers to it no more and no path that names it
+//! is under way.
+
+use std::sync::Arc;
+
+use fogbank_env::compute;
+use fogbank_store::{ChunkName, Store};
+use futures_util::stream::{StreamExt, TryStreamExt, iter};
+use rayon::prelude::*;
+
+use super::processor::Processor;
+use super::sequencer::Number;
+use super::{Shared, path};
+use crate::geometry::version;
+use crate::{Result, blame};
+
+/// Messages of a write-back under way at once: one that is on the link, one that is on its way.
+const WINDOWS: usize = 2;
+
+/// Buckets to be written.
+#[derive(Debug)]
+pub(super) struct WriteBack {
+    /// Its time stamp.
+    pub tick: u64,
+    /// Flushes it comprises.
+    pub flushed: u64,
+    /// By rising chunk: what to seal.
+    pub images: Vec<(u32, Vec<u8>)>,
+}
+
+/// A chunk version that a newer one has taken the place of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Superseded {
+    pub name: ChunkName,
+    /// The write-back that did.
+    pub tick: u64,
+    /// Requests that had arrived when it was acknowledged: older ones may still read this version.
+    pub before: Number,
+}
+
+impl Processor {
+    /// Takes the leaves of the queue, and copies of their buckets as they are now.
+    pub fn begin_write_back(&mut self) -> WriteBack {
+        self.tick += 1;
+        let (tick, flushed) = (self.tick, self.flushes);
+        self.unacknowledged.insert(tick);
+        let leaves = std::mem::take(&mut self.write_queue);
+        let mut chunks: Vec<u32> =
+            leaves.iter().flat_map(|leaf| self.geometry.chunks_to(*leaf)).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        let mut images = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let Some(node) = self.subtree.get_mut(chunk) else { continue };
+            node.sent = tick;
+            let blocks = node.blocks.iter().map(|kept| self.slab.get(kept.payload));
+            images.push((chunk, path::image(&self.geometry, blocks)));
+        }
+        self.stats.write_backs += 1;
+        self.stats.buckets_written += images.len() as u64;
+        WriteBack { tick, flushed, images }
+    }
+
+    /// The write-back of `chunks` has been acknowledged.
+    pub fn acknowledge(&mut self, opening: u32, tick: u64, flushed: u64, chunks: &[u32]) {
+        let new = version(opening, tick);
+        self.unacknowledged.remove(&tick);
+        for chunk in chunks {
+            let known = &mut self.versions[*chunk as usize];
+            let old = (*known).min(new);
+            *known = (*known).max(new);
+            if old != 0 {
+                let name = ChunkName { array: self.array, chunk: *chunk, version: old };
+                let before = self.sequencer.next();
+                self.superseded.push(Superseded { name, tick, before });
+            }
+            let dropped = match self.canary.drops_early() {
+                false => self.subtree.drop_if_settled(*chunk, flushed, &self.paths),
+                true => self.subtree.drop_early(*chunk),
+            };
+            for kept in dropped.iter().flat_map(|node| &node.blocks) {
+                self.handles.release(kept.payload);
+            }
+        }
+    }
+
+    /// The versions that no checkpoint refers to once the one that comprises write-back `tick` counts,
+    /// and that no path under way names. The rest waits for the next checkpoint.
+    pub fn take_superseded(&mut self, tick: u64) -> Vec<ChunkName> {
+        let oldest = self.paths.oldest().unwrap_or(Number::MAX);
+        let gone = |old: &Superseded| old.tick <= tick && old.before <= oldest;
+        let names = self.superseded.iter().filter(|old| gone(old)).map(|old| old.name).collect();
+        self.superseded.retain(|old| !gone(old));
+        names
+    }
+}
+
+/// Seals and sends a write-back, in messages of bounded size so that what is sent meanwhile does not
+/// wait for all of it.
+pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<()> {
+    let WriteBack { tick, flushed, images } = due;
+    let (opening, geometry) = (shared.keys.current().0, shared.geometry);
+    let chunks: Vec<u32> = images.iter().map(|(chunk, _)| *chunk).collect();
+    let writes = compute(|| {
+        let sealed = images.into_par_iter().map(|(chunk, image)| {
+            let name = ChunkName { array: shared.array, chunk, version: version(opening, tick) };
+            path::seal(&shared.keys, &geometry, name, image)
+        });
+        sealed.collect::<Vec<_>>()
+    });
+    let window = (shared.settings.window_bytes / geometry.chunk_bytes()).max(1);
+    let windows: Vec<_> = writes.chunks(window).map(<[_]>::to_vec).collect();
+    drop(writes);
+    let sent = iter(windows).map(|window| async {
+        shared.sound()?;
+        shared.store.write_chunks(window).await.map_err(blame)
+    });
+    sent.buffered(WINDOWS).try_collect::<()>().await?;
+    shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
+    Ok(())
+}
