@@ -76,6 +76,9 @@ pub enum BenchCommand {
     Recovery(BenchRecoveryArgs),
     /// How much faster than one access at a time, at the distances of Obladi's paper.
     Paper(BenchPaperArgs),
+    /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
+    /// paper. Journal and checkpoints are included, every value read is checked.
+    Tao(BenchTaoArgs),
 }
 
 /// Where a store is.
@@ -525,6 +528,57 @@ pub struct BenchPaperArgs {
     /// One JSON object as the last line of standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the benchmark of the engine tao runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchTaoArgs {
+    /// Which link of the paper; flags of the link go before it.
+    #[arg(long, value_enum, default_value = "tao-wan")]
+    pub profile: TaoProfile,
+    /// Clients: each has one access under way.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub clients: usize,
+    /// Bytes of all blocks.
+    #[arg(long, value_name = "SIZE", default_value = "1GB")]
+    pub size: ByteSize,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// Memory of the proxy for the top of the tree.
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub cache: ByteSize,
+    /// k: paths from one write-back to the next.
+    #[arg(long, value_name = "K", default_value_t = 40)]
+    pub write_back_every: u32,
+    /// Messages of a write-back under way at once, of 32 KiB each: what the link holds.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub windows: usize,
+    /// Seconds to measure, after load and warm-up.
+    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    pub seconds: f64,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Seed of accesses and of the engine's randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Links of TaoStore's paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TaoProfile {
+    /// 12 ms, 11 MB/s each way.
+    TaoWan,
+    /// 0.5 ms, 125.25 MB/s each way.
+    TaoDc,
+    /// 50 ms, no limit.
+    TaoSim,
+    /// No link: the engine alone.
+    None,
 }
 
 /// Where the register of the benchmark is.

@@ -50,6 +50,9 @@ fn main() -> ExitCode {
             Command::Bench(BenchCommand::Paper(args)) => tokio::spawn(bench::run_paper(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
+            Command::Bench(BenchCommand::Tao(args)) => tokio::spawn(bench::run_tao(args))
+                .await
+                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),

@@ -232,8 +232,8 @@ pub struct Geometry {
 impl Geometry {
     /// Checks the parameters and derives the tree and the cached top.
     ///
-    /// `cache_bytes` is what the cached top may take at most; the last three levels are never
-    /// cached.
+    /// `cache_bytes` is what the values in the cached top may take at most; the last three levels are
+    /// never cached.
     ///
     /// # Errors
     /// [`Error::Caller`] for a shape outside the limits.
@@ -357,8 +357,7 @@ pub(crate) fn tick_of(name: &ChunkName) -> u64 {
 }
 
 fn cached_levels(tree: Tree, bucket: BucketShape, value_bytes: usize, cache_bytes: u64) -> u8 {
-    let block = (BLOCK_ID_BYTES + value_bytes) as u64;
-    let bytes = |t: u8| u64::from(bucket.reals) * ((1u64 << t) - 1) * block;
+    let bytes = |t: u8| u64::from(bucket.reals) * ((1u64 << t) - 1) * value_bytes as u64;
     let most = tree.levels().saturating_sub(3);
     (0..=most).rev().find(|t| bytes(*t) <= cache_bytes).unwrap_or(0)
 }

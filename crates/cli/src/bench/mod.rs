@@ -8,9 +8,11 @@ mod engine;
 mod paper;
 mod raw;
 mod recovery;
+mod tao;
 
 #[cfg(test)]
 pub use self::{counted::Counted, driver::Driver, durable::Durable};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;
+pub use tao::run as run_tao;

@@ -10,8 +10,8 @@ use crate::{Error, ImmediateShape, Result};
 /// Accesses that go into one journal record at most.
 pub const GROUP_MAX: usize = 64;
 
-/// A checkpoint takes at most one part in so many of what accesses send.
-const CHECKPOINT_SHARE: u64 = 10;
+/// A checkpoint takes about one part in so many of what accesses send.
+const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
 /// again, and up to as many that came while it was being written.
 const REPLAYED_MAX: u64 = 1 << 13;
@@ -42,6 +42,8 @@ pub struct TaoSettings {
     pub under_way_max: usize,
     /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
     pub window_bytes: usize,
+    /// How many such messages are under way at once: with their size, what the link holds.
+    pub windows: usize,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
 }
@@ -56,7 +58,8 @@ impl TaoSettings {
             write_back_every: 40,
             array: 1,
             under_way_max: 64,
-            window_bytes: 128 << 10,
+            window_bytes: 32 << 10,
+            windows: 6,
             rate: None,
         }
     }
@@ -84,8 +87,8 @@ impl TaoSettings {
         }
     }
 
-    /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes at most a tenth
-    /// of what they and the journal send, but no more than a recovery can bear. Public.
+    /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes about a
+    /// twentieth of what they and the journal send, but no more than a recovery can bear. Public.
     ///
     /// # Errors
     /// As for [`TaoSettings::geometry`].

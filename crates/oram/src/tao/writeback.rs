@@ -19,9 +19,6 @@ use super::{Shared, path};
 use crate::geometry::version;
 use crate::{Result, blame};
 
-/// Messages of a write-back under way at once: one that is on the link, one that is on its way.
-const WINDOWS: usize = 2;
-
 /// Buckets to be written.
 #[derive(Debug)]
 pub(super) struct WriteBack {
@@ -120,7 +117,7 @@ pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<(
         shared.sound()?;
         shared.store.write_chunks(window).await.map_err(blame)
     });
-    sent.buffered(WINDOWS).try_collect::<()>().await?;
+    sent.buffered(shared.settings.windows.max(1)).try_collect::<()>().await?;
     shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
     Ok(())
 }
