@@ -335,6 +335,9 @@ pub struct RestoreArgs {
     /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
@@ -373,9 +376,12 @@ pub struct RotateKeyArgs {
     /// says otherwise, of its cloud side.
     #[arg(long, value_name = "NEWDIR")]
     pub to: PathBuf,
-    /// The new cloud side, with no store in it.
+    /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub to_store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
 }
 
 /// What to show of a running server, and where.

@@ -149,6 +149,30 @@ impl StoreConfig {
         Ok(config)
     }
 
+    /// The same for another capacity: what was derived from it is derived anew, what was chosen stays.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the capacity is out of its limits.
+    pub fn with_capacity(&self, capacity: u32) -> Result<Self> {
+        let derived = |capacity| {
+            let shape = BatchShape { capacity, ..self.ring_settings().shape };
+            bucket_shape(&ShapeArgs::default(), &shape, self.read_batches)
+        };
+        let before = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        let bucket = if derived(self.capacity)? == before { derived(capacity)? } else { before };
+        let higher = self.leaf_level.saturating_sub(before.leaf_level(self.capacity));
+        let config = Self {
+            capacity,
+            bucket_reals: bucket.reals,
+            bucket_dummies: bucket.dummies,
+            evict_every: bucket.evict_every,
+            leaf_level: bucket.leaf_level(capacity).saturating_add(higher),
+            ..self.clone()
+        };
+        config.geometry()?;
+        Ok(config)
+    }
+
     fn check(&self) -> Result<()> {
         let positive = [
             ("--read-batches", self.read_batches, 1, 1_000),
@@ -390,6 +414,21 @@ mod tests {
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn another_capacity_keeps_what_was_chosen() {
+        let small = derive(|a| a.capacity = Some(10)).unwrap();
+        let large = derive(|a| a.capacity = Some(500_000)).unwrap();
+        assert_ne!(small.bucket_reals, large.bucket_reals);
+        assert_eq!(small.with_capacity(500_000).unwrap(), large);
+        assert_eq!(large.with_capacity(10).unwrap(), small);
+        let chosen = |capacity| {
+            derive(|a| (a.capacity, a.bucket_reals) = (Some(capacity), Some(4))).unwrap()
+        };
+        assert_eq!(chosen(500).with_capacity(500_000).unwrap(), chosen(500_000));
+        let capacity = small.with_capacity(0).unwrap_err().to_string();
+        assert!(capacity.contains("capacity"), "{capacity}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fogbank::apart::check_apart;
 use fogbank::args::{
-    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs,
+    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, ShapeArgs, StoreArgs, VerifyArgs,
 };
 use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
@@ -159,7 +159,9 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
-    let restored = OpenOptions::new(place.clone()).restore(backup, &mut progress).await;
+    let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
+    let options = OpenOptions::new(place.clone()).shape(shape);
+    let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
     println!("restored into {}", place.store_url());

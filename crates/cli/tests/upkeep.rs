@@ -123,6 +123,25 @@ async fn a_restored_store_holds_the_same_and_shares_nothing() {
     let [old, new] = keys.map(|key| key.unwrap());
     assert_ne!(old, new);
 
+    // With more room, or less, down to what there is: 145 blocks, but not below.
+    let blocks: u32 = (0..60).map(|n| value(n).len().div_ceil(64) as u32).sum();
+    for capacity in [blocks, 5000] {
+        let (into, asked) = (capacity.to_string(), capacity.to_string());
+        let mut args = restore.to_vec();
+        args.truncate(5);
+        done(folder, &[&args[..], &["--data", &into, "--capacity", &asked]].concat());
+        let opened = open(&folder.join(&into)).await.unwrap();
+        assert_eq!(opened.config().capacity, capacity);
+        holds(&opened, 0..60).await.unwrap();
+        put(&opened, 0..60).await.unwrap();
+        opened.close().await.unwrap();
+        done(folder, &["verify", "--data", &into]);
+    }
+    let less = (blocks - 1).to_string();
+    let too_small = [&restore[..5], &["--data", "small", "--capacity", &less]].concat();
+    let said = fails(folder, 64, &too_small);
+    assert!(said.contains(&format!("takes {blocks}")) && !folder.join("small").exists(), "{said}");
+
     // By another key it does not open, nor does half of it.
     std::fs::copy(folder.join("new/proxy/key"), folder.join("other")).unwrap();
     let by_other = ["restore", "--from", "backup", "--key", "other", "--data", "third"];
@@ -138,10 +157,11 @@ async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     abandoned(folder.path(), 60).await;
     let folder = folder.path();
-    let rotate = ["rotate-key", "--data", "data", "--to", "new"];
+    let rotate = ["rotate-key", "--data", "data", "--to", "new", "--capacity", "900"];
     let told = done(folder, &rotate);
     assert!(told.contains("its key is new") && told.contains("delete the old store"), "{told}");
     let opened = open(&folder.join("new")).await.unwrap();
+    assert_eq!(opened.config().capacity, 900);
     holds(&opened, 0..60).await.unwrap();
     put(&opened, 60..70).await.unwrap();
     opened.close().await.unwrap();
