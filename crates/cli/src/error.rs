@@ -22,6 +22,9 @@ pub enum Error {
     /// The store is absent.
     #[error("{0}")]
     Absent(String),
+    /// The store allows no more: its operator has to.
+    #[error("{0}")]
+    Refused(String),
     /// Our fault.
     #[error("internal fault: {0}; please report it")]
     Bug(String),
@@ -40,6 +43,7 @@ impl Error {
             Self::Absent(_) => 69,
             Self::Bug(_) => 70,
             Self::CannotUse(_) => 74,
+            Self::Refused(_) => 77,
         })
     }
 }
@@ -49,6 +53,7 @@ impl From<fogbank_durable::Error> for Error {
         use fogbank_durable::Error as E;
         match &error {
             E::Absent(_) => Self::Absent(error.to_string()),
+            E::Refused(_) => Self::Refused(error.to_string()),
             E::CloudLied(suspicion) => Self::CheckFailed(format!("{error}{}", way_on(*suspicion))),
             E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
@@ -67,6 +72,7 @@ impl From<fogbank_oram::Error> for Error {
         use fogbank_oram::Error as E;
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
+            E::Refused(_) => Self::Refused(error.to_string()),
             E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
             E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),

@@ -106,7 +106,8 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     };
     opened.map_err(|e| match e {
         StoreError::Absent(_) => Error::Absent(e.to_string()),
-        StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
+        StoreError::Refused(_) => Error::Refused(e.to_string()),
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CheckFailed(e.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
     })
 }

@@ -288,6 +288,26 @@ async fn a_lost_register_is_said_and_gone_on_from_only_when_told_so() {
     assert!(told.contains("everything acknowledged is kept"), "{told}");
 }
 
+/// Whoever lost it, it was not us.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_lost_an_array_is_to_blame_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 10).await;
+    let is_blamed = |command| {
+        let said = fails(&data, 1, &[command, "--data", "."]);
+        assert!(said.contains("does not verify") && !said.contains("internal fault"), "{said}");
+    };
+    let (shape, kept) = (data.join("cloud/arrays/00000/shape"), data.join("kept"));
+    std::fs::rename(&shape, &kept).unwrap();
+    is_blamed("recover");
+    std::fs::rename(&kept, &shape).unwrap();
+    done(&data, &["recover", "--data", "."]);
+    std::fs::remove_file(&shape).unwrap();
+    is_blamed("verify");
+    std::fs::remove_dir_all(data.join("cloud/arrays/00000")).unwrap();
+    is_blamed("verify");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn inspect_tells_what_is_there_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -55,6 +55,9 @@ pub enum Error {
     /// The cloud is absent; nothing was learned or lost.
     #[error("the store is absent: {0}")]
     Absent(String),
+    /// The cloud allows no more: its operator has to. Nothing was learned or lost.
+    #[error("the store refuses: {0}")]
+    Refused(String),
     /// Something the cloud returned is forged, stale or missing. One error whatever the cause:
     /// the engine has stopped and sends nothing more.
     #[error("the store returned something that does not verify; stopped")]
@@ -78,6 +81,7 @@ impl From<fogbank_durable::Error> for Error {
     fn from(error: fogbank_durable::Error) -> Self {
         match error {
             fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
+            fogbank_durable::Error::Refused(reason) => Self::Refused(reason),
             fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
             fogbank_durable::Error::Fenced => Self::Fenced,
             lost @ fogbank_durable::Error::Register { .. } => Self::Register(lost.to_string()),

@@ -197,6 +197,12 @@ pub enum StoreError {
     /// The cloud broke the contract in a way that is visible without any key.
     #[error("the store misbehaved: {0}")]
     Misbehaved(String),
+    /// The store is there and allows no more: its operator has to. Trying again changes nothing.
+    #[error("the store refuses: {0}")]
+    Refused(String),
+    /// There is no such array. Whoever has created it learns that the cloud has lost it.
+    #[error("{0}")]
+    NoArray(String),
     /// The caller asked for what the store's shape does not allow.
     #[error("wrong use of the store: {0}")]
     Caller(String),

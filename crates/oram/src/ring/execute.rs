@@ -24,7 +24,9 @@ const TOUCHED_CELLS: usize = 8;
 pub(super) fn blame(error: StoreError) -> Error {
     match error {
         StoreError::Absent(reason) => Error::Absent(reason),
-        StoreError::Misbehaved(_) => Error::CloudLied,
+        StoreError::Refused(reason) => Error::Refused(reason),
+        // The engine names none that it has not created.
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied,
         StoreError::Caller(reason) => Error::Bug(reason),
     }
 }
