@@ -81,7 +81,15 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
 }
 
 pub fn log_to_standard_error() {
-    let level = tracing_subscriber::filter::LevelFilter::INFO;
+    log(tracing_subscriber::filter::LevelFilter::INFO);
+}
+
+/// Only what somebody who waits has to know.
+pub fn warn_on_standard_error() {
+    log(tracing_subscriber::filter::LevelFilter::WARN);
+}
+
+fn log(level: tracing_subscriber::filter::LevelFilter) {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
     log.with_ansi(std::io::stderr().is_terminal()).init();
 }

@@ -16,6 +16,7 @@
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
 //! [`Faulty`], [`Limit`], [`Paced`], [`Retry`], and under the feature `testing` the store that lies.
 
+mod absence;
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -36,6 +37,7 @@ pub mod trace;
 pub mod url;
 mod xor;
 
+pub use absence::Absences;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};
 pub use fault::{Fault, FaultRule, Faulty};
