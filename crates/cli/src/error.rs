@@ -102,8 +102,10 @@ fn way_on(suspicion: Suspicion) -> &'static str {
         | Suspicion::JournalCut
         | Suspicion::Journal
         | Suspicion::JournalLong => {
-            "; put the newest copy of that side back which is old, or, if there is none, go on with \
-             what the cloud shows by `fogbank recover --accept-rollback-risk`"
+            "; is another proxy running on this store, or was one since, from a copy of the trusted side \
+             (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, put the newest copy of that \
+             side back which is old, or, if there is none, go on with what the cloud shows by \
+             `fogbank recover --accept-rollback-risk`"
         }
         _ => "; put back what the cloud held before, or restore a backup",
     }

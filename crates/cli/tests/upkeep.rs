@@ -281,7 +281,9 @@ async fn a_lost_register_is_said_and_gone_on_from_only_when_told_so() {
     done(&data, &["verify", "--data", "."]);
     std::fs::write(data.join("proxy/register"), old).unwrap();
     let said = fails(&data, 1, &["recover", "--data", "."]);
-    assert!(said.contains("--accept-rollback-risk"), "{said}");
+    let [first, then] =
+        ["is another proxy running", "--accept-rollback-risk"].map(|w| said.find(w));
+    assert!(first.is_some() && first < then, "{said}");
     done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
     assert!(data.join("proxy/register.replaced-1").exists());
     let told = done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
