@@ -240,12 +240,12 @@ pub struct ScheduleArgs {
     /// such as "mon-fri 08:00-18:00", outside which commands are refused.
     #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
     pub schedule: String,
-    /// The time zone of the hours, such as Europe/Berlin [this machine's].
+    /// The time zone of the hours of --schedule, such as Europe/Berlin [this machine's].
     #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
     pub time_zone: Option<String>,
-    /// Seconds for which epochs go on when the last client has left, for --schedule connected.
-    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S", default_value_t = 60)]
-    pub linger_s: u64,
+    /// Seconds for which epochs go on when the last client has left, for --schedule connected [60].
+    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S")]
+    pub linger_s: Option<u64>,
 }
 
 /// What to look at.
