@@ -246,8 +246,9 @@ impl StoreConfig {
         .map_err(|e| Error::Usage(e.to_string()))
     }
 
-    /// Cells an epoch moves at the most once the store is full: every access reads a path and pays
-    /// its share of evictions and early reshuffles.
+    /// Cells an epoch would move at the most if nothing were held until its end: every access reads a path
+    /// and pays its share of evictions and early reshuffles. The schedule of full checkpoints follows from it;
+    /// what is really moved says [`crate::traffic`].
     pub fn cells_per_epoch(&self) -> f64 {
         let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
         let stored = f64::from(self.geometry().map_or(0, |g| g.stored_levels()));
@@ -255,13 +256,6 @@ impl StoreConfig {
         let path = if self.xor { 1.0 } else { stored };
         let accesses = reads + self.write_batch as f64;
         reads * path + accesses * stored * bucket.offline_slots_per_level()
-    }
-
-    /// Bytes a second towards the store, if the interval is not 0.
-    pub fn bytes_per_s(&self) -> Option<f64> {
-        let epoch_s = (self.read_batches + 1) as f64 * self.interval_ms as f64 / 1000.0;
-        let cell = self.cell_bytes() as f64;
-        (self.interval_ms > 0).then(|| self.cells_per_epoch() * cell / epoch_s)
     }
 
     /// Bytes of a sealed cell.
@@ -391,7 +385,8 @@ mod tests {
     #[test]
     fn defaults_suit_a_laptop() {
         let config = derive(|_| ()).unwrap();
-        assert!(config.bytes_per_s().unwrap() < 2e6);
+        let traffic = crate::traffic::Traffic::of(&config).unwrap();
+        assert!(traffic.bytes_per_s(&config).unwrap() < 2e6);
         let epoch_ms = (config.read_batches as u64 + 1) * config.interval_ms;
         assert!(2 * epoch_ms < 1_000, "an answer takes up to two epochs");
     }
