@@ -184,7 +184,15 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     let keep = |record: Record| records_of(&record.name, record.content, record.deadline_ms);
     let loaded = options.load(&source, keep, &mut progress).await;
     bar.finish_and_clear();
-    let Loaded { keys, skipped, went_on } = loaded?;
+    let Loaded { keys, skipped, went_on, was_finished } = loaded?;
+    if was_finished {
+        println!(
+            "this load is finished: all {keys} records of {} were loaded into {} before; nothing was changed",
+            args.from.display(),
+            place.store_url()
+        );
+        return Ok(());
+    }
     if went_on {
         println!("went on with the load that was begun");
     }

@@ -207,13 +207,39 @@ async fn a_file_that_does_not_fit_makes_nothing_and_one_that_fits_a_store() {
         ["load", "--from", file, "--capacity", capacity, "--value-size", "64", "--data", "d"]
     };
     let said = fails(folder, 64, &load("all.csv", "100"));
-    assert!(said.contains("--capacity"), "{said}");
+    assert!(
+        said.contains("of its 300 records a store of --capacity 100 holds the first"),
+        "{said}"
+    );
+    // It fits what was recommended, and not what is said to be too much.
+    let word_after = |said: &str, before: &str| -> String {
+        let (_, after) = said.split_once(before).expect("what was said");
+        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().to_owned()
+    };
+    let first: usize = word_after(&said, "holds the first ").parse().unwrap();
+    for (lines, fits) in [(first, true), (first + 1, false)] {
+        let part: String = (0..lines as u32).map(line).collect();
+        std::fs::write(folder.join("part.csv"), format!("key,value\n{part}")).unwrap();
+        let args = load("part.csv", "100");
+        let args = [&args[..8], &["d-part"]].concat();
+        assert_eq!(
+            fogbank(folder, &args).status.code(),
+            Some(if fits { 0 } else { 64 }),
+            "{lines}"
+        );
+    }
+    let enough = word_after(&said, "such as ");
+    let args = load("all.csv", "100");
+    done(folder, &[&args[..4], &[&enough], &args[5..8], &["d-enough"]].concat());
     let said = fails(folder, 64, &load("twice.csv", "700"));
     assert!(said.contains("line 3") && said.contains("line 2"), "{said}");
     assert!(!folder.join("d").exists());
     let told = done(folder, &load("all.csv", "700"));
     assert!(told.contains("loaded 300 records"), "{told}");
-    assert!(fails(folder, 64, &load("all.csv", "700")).contains("another --data"));
+    let told = done(folder, &load("all.csv", "700"));
+    assert!(told.contains("this load is finished: all 300 records"), "{told}");
+    std::fs::write(folder.join("other.csv"), format!("key,value\n{}", line(7))).unwrap();
+    assert!(fails(folder, 64, &load("other.csv", "700")).contains("another --data"));
     let opened = open(&folder.join("d")).await.unwrap();
     for n in [0, 1, 150, 299] {
         let (key, _) = fogbank_front::resp::place_of_string(format!("name {n}").as_bytes());
