@@ -7,8 +7,9 @@
 //!    second time, and has to be what it was.
 //!
 //! After the end the trusted side remembers what the file is known by: the same command says that it is done,
-//! and does nothing. After a stop in 3, the same command goes on: the file has to be the same, every record gets the addresses
-//! it had, and of the blocks, which come in the same order, those are left out that committed epochs hold.
+//! and does nothing. After a stop in 3, the same command goes on: the file has to be the same, every record
+//! gets the addresses it had, and of the blocks, which come in the same order, those are left out that
+//! committed epochs hold.
 //!
 //! What the cloud sees: that a store of this capacity was made and filled, and that a process stopped and
 //! another went on; neither how many records there were nor how long they are. One exception: a load that

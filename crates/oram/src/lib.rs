@@ -29,6 +29,7 @@ pub mod tree;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_store::StoreError;
 
 pub use fogbank_durable::{Section, Sections};
 
@@ -80,7 +81,8 @@ pub enum Error {
 impl From<fogbank_durable::Error> for Error {
     fn from(error: fogbank_durable::Error) -> Self {
         match error {
-            fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
+            fogbank_durable::Error::Absent(StoreError::Absent(reason)) => Self::Absent(reason),
+            fogbank_durable::Error::Absent(other) => Self::Absent(other.to_string()),
             fogbank_durable::Error::Refused(reason) => Self::Refused(reason),
             fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
             fogbank_durable::Error::Fenced => Self::Fenced,
