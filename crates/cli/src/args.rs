@@ -54,6 +54,7 @@ pub enum Command {
     /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
     RotateKey(RotateKeyArgs),
     /// Say what a store will need and cost, before it is made.
+    #[command(after_help = PRICES_HELP)]
     Plan(PlanArgs),
     /// Measure.
     #[command(subcommand)]
@@ -66,6 +67,19 @@ pub enum Command {
     /// data to say.
     Audit(AuditArgs),
 }
+
+/// The format of `--prices`.
+const PRICES_HELP: &str = "\
+A file for --prices has a table for each scheme of --store that it prices; what is left out costs nothing:
+
+    [s3]
+    get_usd_per_1000 = 0.0004        # a thousand requests that read
+    get_bytes = 4096                 # longer reads count several times [one each]
+    put_usd_per_1000 = 0.005         # a thousand that write
+    put_bytes = 1024                 # longer writes count several times [one each]
+    delete_usd_per_1000 = 0.0        # a thousand deletions
+    storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
+    egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
@@ -243,12 +257,12 @@ pub struct ScheduleArgs {
     /// such as "mon-fri 08:00-18:00", outside which commands are refused.
     #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
     pub schedule: String,
-    /// The time zone of the hours, such as Europe/Berlin [this machine's].
+    /// The time zone of the hours of --schedule, such as Europe/Berlin [this machine's].
     #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
     pub time_zone: Option<String>,
-    /// Seconds for which epochs go on when the last client has left, for --schedule connected.
-    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S", default_value_t = 60)]
-    pub linger_s: u64,
+    /// Seconds for which epochs go on when the last client has left, for --schedule connected [60].
+    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S")]
+    pub linger_s: Option<u64>,
 }
 
 /// What to look at.
@@ -269,7 +283,8 @@ pub struct StoreArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX.
+    /// The cloud side, as it was said to serve: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX,
+    /// gs://BUCKET/PREFIX; grpc://HOST:PORT/TENANT; or dynamodb://TABLE/PREFIX (in a build with that feature).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// Where the freshness register is, if not in DIR/proxy.
@@ -338,6 +353,9 @@ pub struct RestoreArgs {
     /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
@@ -376,9 +394,12 @@ pub struct RotateKeyArgs {
     /// says otherwise, of its cloud side.
     #[arg(long, value_name = "NEWDIR")]
     pub to: PathBuf,
-    /// The new cloud side, with no store in it.
+    /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub to_store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
 }
 
 /// What to show of a running server, and where.
@@ -427,7 +448,9 @@ pub struct AuditArgs {
 /// What to plan.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
-    /// The cloud side, for its prices: nothing is asked of it [file://fogbank-data/cloud].
+    /// The cloud side, for its prices: nothing is asked of it. file://DIR, s3://BUCKET/PREFIX,
+    /// az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, grpc://HOST:PORT/TENANT, dynamodb://TABLE/PREFIX or memory:
+    /// [file://fogbank-data/cloud].
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// The shape.
@@ -440,7 +463,8 @@ pub struct PlanArgs {
     /// The link to the store.
     #[command(flatten)]
     pub link: LinkArgs,
-    /// Prices of clouds in TOML, in place of list prices (crates/cli/src/plan/prices.toml).
+    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
+    /// --store, see below.
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// One JSON object as the last line of standard output.

@@ -3,7 +3,9 @@
 //! Backing up: the store is opened like any other time and its epochs end; then the directory, then
 //! every block in the order in which a scan meets it go to the file (`fogbank_durable::BackupWriter`).
 //!
-//! Restoring: a new store with a key, an id, salts and cells of its own is filled ([`crate::fill`]).
+//! Restoring: a new store with a key, an id, salts and cells of its own is filled ([`crate::fill`]). Its
+//! capacity may be another: the directory, which comes first, says whether what there is fits, and every
+//! block gets a new address.
 //!
 //! What the cloud sees: a store that is opened, read once from one end to the other and closed; a
 //! store that is created and filled by a number of epochs that follows from its capacity.
@@ -15,7 +17,7 @@ use fogbank_durable::{BackupError, BackupReader, BackupWriter, Section};
 use fogbank_env::Randomness;
 use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
-use fogbank_txn::FIRST_SECTION_TAG;
+use fogbank_txn::{FIRST_SECTION_TAG, Moved, Moving};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -90,29 +92,61 @@ impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
 }
 
 impl OpenOptions {
-    /// Makes a new store of what `backup` holds. It has a key of its own.
+    /// Makes a new store of what `backup` holds. It has a key of its own, and the shape that was backed up
+    /// but for a capacity that is asked for.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is a store at the place already, [`Error::CheckFailed`] if the backup
+    /// [`Error::Usage`] if there is a store at the place already or what there is does not fit, then nothing
+    /// was made; [`Error::CheckFailed`] if the backup
     /// does not open. A store that could not be filled to the end is not opened later.
     pub async fn restore<R: Read + Send>(
         self,
         mut backup: BackupReader<R>,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
-        let config = StoreConfig::decode(backup.config())?;
+        let old = StoreConfig::decode(backup.config())?;
+        let config = match self.shape_args().capacity {
+            Some(capacity) => old.with_capacity(capacity)?,
+            None => old.clone(),
+        };
         config.geometry()?;
-        let mut new = Fill::begin(self, &config, &[], false, progress).await?;
         let mut directory = Vec::new();
-        while let Some((tag, data)) = backup.section().map_err(unread)? {
-            match tag {
-                BLOCKS => new.write(blocks(&config, &data)?).await?,
-                _ => directory.push(piece(&config, tag, data)?),
-            }
+        let mut section = backup.section().map_err(unread)?;
+        while let Some((tag, data)) = section.take_if(|(tag, _)| *tag != BLOCKS) {
+            directory.push(piece(&old, tag, data)?);
+            section = backup.section().map_err(unread)?;
         }
-        fogbank_txn::check_directory(&directory, &config.ring_settings().shape)?;
-        new.finish(directory.into_iter()).await
+        let moved = moved(&directory, &old, &config, &self.randomness()?)?;
+        drop(directory);
+        let mut new = Fill::begin(self, &config, &[], false, progress).await?;
+        while let Some((tag, data)) = section {
+            if tag != BLOCKS {
+                return Err(unread(BackupError::Damaged));
+            }
+            let blocks = blocks(&config, &data)?.into_iter();
+            new.write(blocks.filter_map(|(old, value)| Some((moved.address(old)?, value)))).await?;
+            section = backup.section().map_err(unread)?;
+        }
+        new.finish(moved.sections()).await
     }
+}
+
+/// The directory of a store of the configuration `old` in one of the configuration `new`.
+fn moved(
+    directory: &[Section],
+    old: &StoreConfig,
+    new: &StoreConfig,
+    randomness: &Randomness,
+) -> Result<Moved> {
+    let moving = Moving::read(directory, &old.ring_settings().shape)?;
+    let least = moving.capacity_min(new.key_budget);
+    if least > new.capacity as usize {
+        return Err(Error::Usage(format!(
+            "--capacity {} is too small for what there is: it takes {least}, and room for more to come",
+            new.capacity
+        )));
+    }
+    Ok(moving.arrive(&new.ring_settings().shape, new.key_budget, randomness)?)
 }
 
 /// The blocks of a section.

@@ -149,6 +149,30 @@ impl StoreConfig {
         Ok(config)
     }
 
+    /// The same for another capacity: what was derived from it is derived anew, what was chosen stays.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the capacity is out of its limits.
+    pub fn with_capacity(&self, capacity: u32) -> Result<Self> {
+        let derived = |capacity| {
+            let shape = BatchShape { capacity, ..self.ring_settings().shape };
+            bucket_shape(&ShapeArgs::default(), &shape, self.read_batches)
+        };
+        let before = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        let bucket = if derived(self.capacity)? == before { derived(capacity)? } else { before };
+        let higher = self.leaf_level.saturating_sub(before.leaf_level(self.capacity));
+        let config = Self {
+            capacity,
+            bucket_reals: bucket.reals,
+            bucket_dummies: bucket.dummies,
+            evict_every: bucket.evict_every,
+            leaf_level: bucket.leaf_level(capacity).saturating_add(higher),
+            ..self.clone()
+        };
+        config.geometry()?;
+        Ok(config)
+    }
+
     fn check(&self) -> Result<()> {
         let positive = [
             ("--read-batches", self.read_batches, 1, 1_000),
@@ -222,8 +246,9 @@ impl StoreConfig {
         .map_err(|e| Error::Usage(e.to_string()))
     }
 
-    /// Cells an epoch moves at the most once the store is full: every access reads a path and pays
-    /// its share of evictions and early reshuffles.
+    /// Cells an epoch would move at the most if nothing were held until its end: every access reads a path
+    /// and pays its share of evictions and early reshuffles. The schedule of full checkpoints follows from it;
+    /// what is really moved says [`crate::traffic`].
     pub fn cells_per_epoch(&self) -> f64 {
         let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
         let stored = f64::from(self.geometry().map_or(0, |g| g.stored_levels()));
@@ -231,13 +256,6 @@ impl StoreConfig {
         let path = if self.xor { 1.0 } else { stored };
         let accesses = reads + self.write_batch as f64;
         reads * path + accesses * stored * bucket.offline_slots_per_level()
-    }
-
-    /// Bytes a second towards the store, if the interval is not 0.
-    pub fn bytes_per_s(&self) -> Option<f64> {
-        let epoch_s = (self.read_batches + 1) as f64 * self.interval_ms as f64 / 1000.0;
-        let cell = self.cell_bytes() as f64;
-        (self.interval_ms > 0).then(|| self.cells_per_epoch() * cell / epoch_s)
     }
 
     /// Bytes of a sealed cell.
@@ -367,7 +385,8 @@ mod tests {
     #[test]
     fn defaults_suit_a_laptop() {
         let config = derive(|_| ()).unwrap();
-        assert!(config.bytes_per_s().unwrap() < 2e6);
+        let traffic = crate::traffic::Traffic::of(&config).unwrap();
+        assert!(traffic.bytes_per_s(&config).unwrap() < 2e6);
         let epoch_ms = (config.read_batches as u64 + 1) * config.interval_ms;
         assert!(2 * epoch_ms < 1_000, "an answer takes up to two epochs");
     }
@@ -390,6 +409,21 @@ mod tests {
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn another_capacity_keeps_what_was_chosen() {
+        let small = derive(|a| a.capacity = Some(10)).unwrap();
+        let large = derive(|a| a.capacity = Some(500_000)).unwrap();
+        assert_ne!(small.bucket_reals, large.bucket_reals);
+        assert_eq!(small.with_capacity(500_000).unwrap(), large);
+        assert_eq!(large.with_capacity(10).unwrap(), small);
+        let chosen = |capacity| {
+            derive(|a| (a.capacity, a.bucket_reals) = (Some(capacity), Some(4))).unwrap()
+        };
+        assert_eq!(chosen(500).with_capacity(500_000).unwrap(), chosen(500_000));
+        let capacity = small.with_capacity(0).unwrap_err().to_string();
+        assert!(capacity.contains("capacity"), "{capacity}");
     }
 
     #[test]

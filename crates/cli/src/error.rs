@@ -22,6 +22,9 @@ pub enum Error {
     /// The store is absent.
     #[error("{0}")]
     Absent(String),
+    /// The store allows no more: its operator has to.
+    #[error("{0}")]
+    Refused(String),
     /// Our fault.
     #[error("internal fault: {0}; please report it")]
     Bug(String),
@@ -40,6 +43,7 @@ impl Error {
             Self::Absent(_) => 69,
             Self::Bug(_) => 70,
             Self::CannotUse(_) => 74,
+            Self::Refused(_) => 77,
         })
     }
 }
@@ -49,6 +53,7 @@ impl From<fogbank_durable::Error> for Error {
         use fogbank_durable::Error as E;
         match &error {
             E::Absent(_) => Self::Absent(error.to_string()),
+            E::Refused(_) => Self::Refused(error.to_string()),
             E::CloudLied(suspicion) => Self::CheckFailed(format!("{error}{}", way_on(*suspicion))),
             E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
@@ -67,6 +72,7 @@ impl From<fogbank_oram::Error> for Error {
         use fogbank_oram::Error as E;
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
+            E::Refused(_) => Self::Refused(error.to_string()),
             E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
             E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),
@@ -96,8 +102,10 @@ fn way_on(suspicion: Suspicion) -> &'static str {
         | Suspicion::JournalCut
         | Suspicion::Journal
         | Suspicion::JournalLong => {
-            "; put the newest copy of that side back which is old, or, if there is none, go on with \
-             what the cloud shows by `fogbank recover --accept-rollback-risk`"
+            "; is another proxy running on this store, or was one since, from a copy of the trusted side \
+             (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, put the newest copy of that \
+             side back which is old, or, if there is none, go on with what the cloud shows by \
+             `fogbank recover --accept-rollback-risk`"
         }
         _ => "; put back what the cloud held before, or restore a backup",
     }

@@ -39,9 +39,10 @@ mod public;
 pub mod recording;
 pub mod registers;
 mod schedule;
+pub mod traffic;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};
-pub use place::{Place, across_a_link, open_store};
+pub use place::{Place, across_a_link, check_scheme, open_store};

@@ -28,7 +28,7 @@ pub struct LinkArgs {
     /// Up to so many milliseconds more for a round trip, evenly distributed.
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     pub jitter_ms: f64,
-    /// The share of calls that lose a packet and wait 200 ms for it, in steps of 0.001.
+    /// The share of calls that lose a packet and wait 200 ms for it, in steps of 0.000001.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub loss: f64,
 }
@@ -44,6 +44,29 @@ impl LinkArgs {
         *self == Self::default()
     }
 
+    /// The link in words.
+    pub fn words(&self) -> String {
+        let rate =
+            |rate: Option<f64>| rate.map_or("unlimited".into(), |mb_s| format!("{mb_s} MB/s"));
+        let mut words = format!(
+            "round trips of {} ms, {} up, {} down",
+            self.rtt_ms,
+            rate(self.up_mb_s),
+            rate(self.down_mb_s)
+        );
+        for (what, figure, unit) in [
+            ("jitter up to", self.jitter_ms, " ms"),
+            ("a read takes", self.read_ms, " ms"),
+            ("a write takes", self.write_ms, " ms"),
+            ("loss", self.loss, ""),
+        ] {
+            if figure != 0.0 {
+                words += &format!(", {what} {figure}{unit}");
+            }
+        }
+        words
+    }
+
     /// The link as a store wrapper shapes it.
     ///
     /// # Errors
@@ -56,7 +79,7 @@ impl LinkArgs {
             write: duration("--write-ms", self.write_ms)?,
             up_bytes_per_s: rate("--up-mb-s", self.up_mb_s)?,
             down_bytes_per_s: rate("--down-mb-s", self.down_mb_s)?,
-            losses_per_thousand: per_thousand(self.loss)?,
+            losses_per_million: per_million(self.loss)?,
         })
     }
 }
@@ -80,9 +103,9 @@ fn rate(flag: &str, mb_s: Option<f64>) -> Result<Option<u64>> {
     }
 }
 
-fn per_thousand(share: f64) -> Result<u32> {
+fn per_million(share: f64) -> Result<u32> {
     if (0.0..=1.0).contains(&share) {
-        Ok((share * 1e3).round() as u32)
+        Ok((share * 1e6).round() as u32)
     } else {
         Err(Error::Usage("--loss is a share, from 0 to 1".into()))
     }
@@ -95,11 +118,11 @@ mod tests {
     #[test]
     fn figures_become_a_link_or_name_their_flag() {
         let args =
-            LinkArgs { rtt_ms: 0.3, up_mb_s: Some(125.0), loss: 0.002, ..Default::default() };
+            LinkArgs { rtt_ms: 0.3, up_mb_s: Some(125.0), loss: 0.0004, ..Default::default() };
         let link = args.link().unwrap();
         assert_eq!(link.round_trip, Duration::from_micros(300));
         assert_eq!((link.up_bytes_per_s, link.down_bytes_per_s), (Some(125_000_000), None));
-        assert_eq!(link.losses_per_thousand, 2);
+        assert_eq!(link.losses_per_million, 400, "a small share is not rounded away");
         assert!(LinkArgs::default().is_instant() && !args.is_instant());
         for (wrong, flag) in [
             (LinkArgs { rtt_ms: -1.0, ..args }, "--rtt-ms"),

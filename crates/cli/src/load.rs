@@ -6,8 +6,10 @@
 //! 3. The store is made and filled ([`crate::fill`]); every record gets random addresses. The file is read a
 //!    second time, and has to be what it was.
 //!
-//! After a stop in 3, the same command goes on: the file has to be the same, every record gets the addresses
-//! it had, and of the blocks, which come in the same order, those are left out that committed epochs hold.
+//! After the end the trusted side remembers what the file is known by: the same command says that it is done,
+//! and does nothing. After a stop in 3, the same command goes on: the file has to be the same, every record
+//! gets the addresses it had, and of the blocks, which come in the same order, those are left out that
+//! committed epochs hold.
 //!
 //! What the cloud sees: that a store of this capacity was made and filled, and that a process stopped and
 //! another went on; neither how many records there were nor how long they are. One exception: a load that
@@ -39,6 +41,8 @@ pub struct Loaded {
     pub skipped: u64,
     /// Whether it went on with what an earlier one had begun.
     pub went_on: bool,
+    /// Whether an earlier one had done it all: then nothing was done.
+    pub was_finished: bool,
 }
 
 impl OpenOptions {
@@ -59,6 +63,15 @@ impl OpenOptions {
         let begun = Note::read(&self.place().trusted())?;
         let (keys, reading) = check(source, &config, &records_of, &self)?;
         let new = Note::new(reading.fingerprint, source.skips(), &self.randomness()?);
+        let trusted = self.place().trusted();
+        if begun.is_none() && new.is_finished(&trusted) {
+            return Ok(Loaded {
+                keys,
+                skipped: reading.skipped,
+                went_on: false,
+                was_finished: true,
+            });
+        }
         let note = match &begun {
             None => new,
             Some(note) if (&note.file, note.skip_unsupported) == (&new.file, source.skips()) => {
@@ -99,8 +112,9 @@ impl OpenOptions {
                 source.path().display()
             )));
         }
+        note.keep_as_finished(&trusted)?;
         new.finish(filling.sections()).await?;
-        Ok(Loaded { keys, skipped: read.skipped, went_on })
+        Ok(Loaded { keys, skipped: read.skipped, went_on, was_finished: false })
     }
 }
 
@@ -120,11 +134,13 @@ fn check(
 ) -> Result<(usize, Reading)> {
     let mut filling = empty(config, &options.randomness()?);
     let mut seen: HashMap<Key, u64> = HashMap::new();
-    let (mut keys, mut needed, mut is_full) = (0, 0_usize, false);
+    let (mut keys, mut fitting, mut is_full) = (0_usize, 0, false);
+    let (mut needed, mut key_bytes) = (0_usize, 0);
     let reading = source.each(|record| {
         let number = record.number;
         keys += 1;
         for (key, value, attr) in records_of(record) {
+            key_bytes += key.encoded_len();
             needed += value.len().div_ceil(config.value_size).max(1);
             if let Some(before) = seen.insert(key.clone(), number) {
                 let why = format!("its key is that of line {before}");
@@ -136,15 +152,18 @@ fn check(
                 Ok(_) => {}
             }
         }
+        fitting += usize::from(!is_full);
         Ok(())
     })?;
     if is_full {
+        let enough = needed.max(key_bytes.div_ceil(config.key_budget)) * 5 / 4 + 1;
         return Err(Error::Usage(format!(
-            "{} does not fit: it needs {needed} blocks of {} bytes (and room for its keys); choose a \
-             --capacity with room to spare, such as {}",
+            "{} does not fit: of its {keys} records a store of --capacity {} holds the first {fitting}. All of \
+             them need {needed} blocks of {} bytes, and room for their keys; choose a --capacity with room to \
+             spare, such as {enough}",
             source.path().display(),
+            config.capacity,
             config.value_size,
-            needed.max(config.capacity as usize) * 5 / 4
         )));
     }
     Ok((keys, reading))

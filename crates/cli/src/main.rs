@@ -31,6 +31,9 @@ fn main() -> ExitCode {
             return ExitCode::from(71);
         }
     };
+    if !matches!(cli.command, Command::Serve(_) | Command::RegisterServer(_)) {
+        serve::warn_on_standard_error();
+    }
     let result = runtime.block_on(async {
         match cli.command {
             Command::Serve(args) => serve::run(*args).await,

@@ -100,15 +100,28 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
         "s3" | "az" | "gs" => open_objects(url, clock).await,
         "dynamodb" => open_table(url, clock).await,
         "grpc" => open_cloud(url, clock).await,
-        _ => Err(StoreError::Caller(format!(
-            "{scheme:?} begins no store URL that this build knows: {STORE_URLS}"
-        ))),
+        _ => return Err(unknown(scheme)),
     };
     opened.map_err(|e| match e {
         StoreError::Absent(_) => Error::Absent(e.to_string()),
-        StoreError::Misbehaved(_) => Error::CheckFailed(e.to_string()),
+        StoreError::Refused(_) => Error::Refused(e.to_string()),
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CheckFailed(e.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
     })
+}
+
+/// Refuses a URL whose scheme [`open_store`] does not know. Nothing is opened.
+///
+/// # Errors
+/// [`Error::Usage`], in the same words.
+pub fn check_scheme(url: &str) -> Result<()> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    let known = ["memory", "file", "s3", "az", "gs", "dynamodb", "grpc"].contains(&scheme);
+    if known && url.contains(':') { Ok(()) } else { Err(unknown(scheme)) }
+}
+
+fn unknown(scheme: &str) -> Error {
+    Error::Usage(format!("{scheme:?} begins no store URL that this build knows: {STORE_URLS}"))
 }
 
 /// Whether what a store sends crosses a link that it could save bytes of: a server's does, wherever it runs.

@@ -4,7 +4,7 @@
 //!    exists only while this runs. The old store is closed.
 //! 2. Only then is the new store made and filled from it: with a key, an id, salts and cells of its own.
 //!
-//! The old store stays until its owner deletes it: a rotation that is cut short loses nothing.
+//! That is also how a store gets another capacity. The old store stays until its owner deletes it: a rotation that is cut short loses nothing.
 //!
 //! Invariant: nothing is sent to the new store before the last message to the old one. Were the two
 //! filled and read side by side, the epochs of the one between the reads of the other would tell how many
@@ -17,7 +17,7 @@ use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 
-use fogbank::args::{RotateKeyArgs, StoreArgs};
+use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
 use fogbank::backup::{back_up, unread};
 use fogbank::{Error, OpenOptions, Place, Result};
 use fogbank_durable::BackupReader;
@@ -47,7 +47,9 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
     let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
-    let restored = OpenOptions::new(new.clone()).restore(backup, &mut progress).await;
+    let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
+    let options = OpenOptions::new(new.clone()).shape(shape);
+    let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
     tell(&old, &new);

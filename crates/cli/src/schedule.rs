@@ -24,6 +24,9 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sun", Weekday::Sunday),
 ];
 
+/// Seconds for which epochs go on without a client.
+const LINGER_S: u64 = 60;
+
 /// Hours of some days of the week.
 #[derive(Debug, Clone)]
 struct Office {
@@ -41,11 +44,31 @@ impl ScheduleArgs {
     /// # Errors
     /// [`Error::Usage`] naming what cannot be read.
     pub fn uptime(&self) -> Result<Uptime> {
-        match self.schedule.trim() {
+        let schedule = self.schedule.trim();
+        self.check_flags(schedule)?;
+        match schedule {
             "always" => Ok(Uptime::Always),
-            "connected" => Ok(Uptime::WhilePresent { linger: Duration::from_secs(self.linger_s) }),
+            "connected" => {
+                let linger = Duration::from_secs(self.linger_s.unwrap_or(LINGER_S));
+                Ok(Uptime::WhilePresent { linger })
+            }
             hours => Ok(Uptime::Hours(Arc::new(Office::parse(hours, self.zone()?)?))),
         }
+    }
+
+    /// What would be ignored was meant to do something.
+    fn check_flags(&self, schedule: &str) -> Result<()> {
+        let idle = |flag, matters| {
+            let words = format!("{flag} matters to --schedule {matters} only, not to {schedule:?}");
+            Err(Error::Usage(format!("{words}; say that, or leave {flag} out")))
+        };
+        if self.linger_s.is_some() && schedule != "connected" {
+            return idle("--linger-s", "connected");
+        }
+        if self.time_zone.is_some() && matches!(schedule, "always" | "connected") {
+            return idle("--time-zone", "\"mon-fri 08:00-18:00\" or the like");
+        }
+        Ok(())
     }
 
     /// Whether epochs may pause.
@@ -124,8 +147,9 @@ mod tests {
     use super::*;
 
     fn args(schedule: &str) -> ScheduleArgs {
-        let time_zone = Some("Europe/Berlin".into());
-        ScheduleArgs { schedule: schedule.into(), time_zone, linger_s: 60 }
+        let has_hours = !matches!(schedule, "always" | "connected");
+        let time_zone = has_hours.then(|| "Europe/Berlin".into());
+        ScheduleArgs { schedule: schedule.into(), time_zone, linger_s: None }
     }
 
     fn is_open(schedule: &str, at: &str) -> bool {
@@ -167,6 +191,18 @@ mod tests {
         let nowhere = ScheduleArgs { time_zone: Some("Mars".into()), ..args("08:00-18:00") };
         assert!(matches!(nowhere.uptime(), Err(Error::Usage(_))));
         assert!(matches!(args("always").uptime(), Ok(Uptime::Always)));
+        for (schedule, zone, linger_s) in [
+            ("always", Some("UTC"), None),
+            ("connected", Some("UTC"), None),
+            ("always", None, Some(5)),
+            ("08:00-18:00", None, Some(5)),
+        ] {
+            let schedule = schedule.into();
+            let given = ScheduleArgs { schedule, time_zone: zone.map(str::to_owned), linger_s };
+            let told = given.uptime().err().map(|e| e.to_string()).unwrap_or_default();
+            let flag = if zone.is_some() { "--time-zone" } else { "--linger-s" };
+            assert!(told.contains(flag) && told.contains("matters to --schedule"), "{told}");
+        }
         assert!(!args("always").pauses() && args("connected").pauses());
     }
 }

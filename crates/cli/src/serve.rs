@@ -12,6 +12,7 @@ use crate::looks::Looks;
 use bytesize::ByteSize;
 use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
+use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
@@ -81,7 +82,15 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
 }
 
 pub fn log_to_standard_error() {
-    let level = tracing_subscriber::filter::LevelFilter::INFO;
+    log(tracing_subscriber::filter::LevelFilter::INFO);
+}
+
+/// Only what somebody who waits has to know.
+pub fn warn_on_standard_error() {
+    log(tracing_subscriber::filter::LevelFilter::WARN);
+}
+
+fn log(level: tracing_subscriber::filter::LevelFilter) {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
     log.with_ansi(std::io::stderr().is_terminal()).init();
 }
@@ -157,15 +166,16 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
         config.capacity,
         show(config.value_size)
     );
-    match config.bytes_per_s() {
+    let traffic = Traffic::of(config).unwrap_or_default();
+    match traffic.bytes_per_s(config) {
         Some(bytes) => println!(
-            "  traffic       up to {:.2} MB/s, {:.0} GB/day, busy or idle",
+            "  traffic       {:.2} MB/s both ways once every bucket is written, {:.0} GB/day, busy or idle",
             bytes / 1e6,
             bytes * 86_400.0 / 1e9
         ),
         None => println!(
             "  traffic       back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
-            config.cells_per_epoch() * config.cell_bytes() as f64 / 1e6
+            (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
         ),
     }
     if args.schedule.pauses() {

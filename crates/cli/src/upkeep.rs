@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fogbank::apart::check_apart;
 use fogbank::args::{
-    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, StoreArgs, VerifyArgs,
+    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, ShapeArgs, StoreArgs, VerifyArgs,
 };
 use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
@@ -159,7 +159,9 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
-    let restored = OpenOptions::new(place.clone()).restore(backup, &mut progress).await;
+    let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
+    let options = OpenOptions::new(place.clone()).shape(shape);
+    let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
     println!("restored into {}", place.store_url());
@@ -182,7 +184,15 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     let keep = |record: Record| records_of(&record.name, record.content, record.deadline_ms);
     let loaded = options.load(&source, keep, &mut progress).await;
     bar.finish_and_clear();
-    let Loaded { keys, skipped, went_on } = loaded?;
+    let Loaded { keys, skipped, went_on, was_finished } = loaded?;
+    if was_finished {
+        println!(
+            "this load is finished: all {keys} records of {} were loaded into {} before; nothing was changed",
+            args.from.display(),
+            place.store_url()
+        );
+        return Ok(());
+    }
     if went_on {
         println!("went on with the load that was begun");
     }

@@ -123,6 +123,25 @@ async fn a_restored_store_holds_the_same_and_shares_nothing() {
     let [old, new] = keys.map(|key| key.unwrap());
     assert_ne!(old, new);
 
+    // With more room, or less, down to what there is: 145 blocks, but not below.
+    let blocks: u32 = (0..60).map(|n| value(n).len().div_ceil(64) as u32).sum();
+    for capacity in [blocks, 5000] {
+        let (into, asked) = (capacity.to_string(), capacity.to_string());
+        let mut args = restore.to_vec();
+        args.truncate(5);
+        done(folder, &[&args[..], &["--data", &into, "--capacity", &asked]].concat());
+        let opened = open(&folder.join(&into)).await.unwrap();
+        assert_eq!(opened.config().capacity, capacity);
+        holds(&opened, 0..60).await.unwrap();
+        put(&opened, 0..60).await.unwrap();
+        opened.close().await.unwrap();
+        done(folder, &["verify", "--data", &into]);
+    }
+    let less = (blocks - 1).to_string();
+    let too_small = [&restore[..5], &["--data", "small", "--capacity", &less]].concat();
+    let said = fails(folder, 64, &too_small);
+    assert!(said.contains(&format!("takes {blocks}")) && !folder.join("small").exists(), "{said}");
+
     // By another key it does not open, nor does half of it.
     std::fs::copy(folder.join("new/proxy/key"), folder.join("other")).unwrap();
     let by_other = ["restore", "--from", "backup", "--key", "other", "--data", "third"];
@@ -138,10 +157,11 @@ async fn a_new_key_opens_the_same_data_and_the_old_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     abandoned(folder.path(), 60).await;
     let folder = folder.path();
-    let rotate = ["rotate-key", "--data", "data", "--to", "new"];
+    let rotate = ["rotate-key", "--data", "data", "--to", "new", "--capacity", "900"];
     let told = done(folder, &rotate);
     assert!(told.contains("its key is new") && told.contains("delete the old store"), "{told}");
     let opened = open(&folder.join("new")).await.unwrap();
+    assert_eq!(opened.config().capacity, 900);
     holds(&opened, 0..60).await.unwrap();
     put(&opened, 60..70).await.unwrap();
     opened.close().await.unwrap();
@@ -187,13 +207,39 @@ async fn a_file_that_does_not_fit_makes_nothing_and_one_that_fits_a_store() {
         ["load", "--from", file, "--capacity", capacity, "--value-size", "64", "--data", "d"]
     };
     let said = fails(folder, 64, &load("all.csv", "100"));
-    assert!(said.contains("--capacity"), "{said}");
+    assert!(
+        said.contains("of its 300 records a store of --capacity 100 holds the first"),
+        "{said}"
+    );
+    // It fits what was recommended, and not what is said to be too much.
+    let word_after = |said: &str, before: &str| -> String {
+        let (_, after) = said.split_once(before).expect("what was said");
+        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().to_owned()
+    };
+    let first: usize = word_after(&said, "holds the first ").parse().unwrap();
+    for (lines, fits) in [(first, true), (first + 1, false)] {
+        let part: String = (0..lines as u32).map(line).collect();
+        std::fs::write(folder.join("part.csv"), format!("key,value\n{part}")).unwrap();
+        let args = load("part.csv", "100");
+        let args = [&args[..8], &["d-part"]].concat();
+        assert_eq!(
+            fogbank(folder, &args).status.code(),
+            Some(if fits { 0 } else { 64 }),
+            "{lines}"
+        );
+    }
+    let enough = word_after(&said, "such as ");
+    let args = load("all.csv", "100");
+    done(folder, &[&args[..4], &[&enough], &args[5..8], &["d-enough"]].concat());
     let said = fails(folder, 64, &load("twice.csv", "700"));
     assert!(said.contains("line 3") && said.contains("line 2"), "{said}");
     assert!(!folder.join("d").exists());
     let told = done(folder, &load("all.csv", "700"));
     assert!(told.contains("loaded 300 records"), "{told}");
-    assert!(fails(folder, 64, &load("all.csv", "700")).contains("another --data"));
+    let told = done(folder, &load("all.csv", "700"));
+    assert!(told.contains("this load is finished: all 300 records"), "{told}");
+    std::fs::write(folder.join("other.csv"), format!("key,value\n{}", line(7))).unwrap();
+    assert!(fails(folder, 64, &load("other.csv", "700")).contains("another --data"));
     let opened = open(&folder.join("d")).await.unwrap();
     for n in [0, 1, 150, 299] {
         let (key, _) = fogbank_front::resp::place_of_string(format!("name {n}").as_bytes());
@@ -261,11 +307,33 @@ async fn a_lost_register_is_said_and_gone_on_from_only_when_told_so() {
     done(&data, &["verify", "--data", "."]);
     std::fs::write(data.join("proxy/register"), old).unwrap();
     let said = fails(&data, 1, &["recover", "--data", "."]);
-    assert!(said.contains("--accept-rollback-risk"), "{said}");
+    let [first, then] =
+        ["is another proxy running", "--accept-rollback-risk"].map(|w| said.find(w));
+    assert!(first.is_some() && first < then, "{said}");
     done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
     assert!(data.join("proxy/register.replaced-1").exists());
     let told = done(&data, &["recover", "--data", ".", "--accept-rollback-risk"]);
     assert!(told.contains("everything acknowledged is kept"), "{told}");
+}
+
+/// Whoever lost it, it was not us.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_lost_an_array_is_to_blame_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 10).await;
+    let is_blamed = |command| {
+        let said = fails(&data, 1, &[command, "--data", "."]);
+        assert!(said.contains("does not verify") && !said.contains("internal fault"), "{said}");
+    };
+    let (shape, kept) = (data.join("cloud/arrays/00000/shape"), data.join("kept"));
+    std::fs::rename(&shape, &kept).unwrap();
+    is_blamed("recover");
+    std::fs::rename(&kept, &shape).unwrap();
+    done(&data, &["recover", "--data", "."]);
+    std::fs::remove_file(&shape).unwrap();
+    is_blamed("verify");
+    std::fs::remove_dir_all(data.join("cloud/arrays/00000")).unwrap();
+    is_blamed("verify");
 }
 
 #[tokio::test(flavor = "multi_thread")]

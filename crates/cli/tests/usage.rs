@@ -40,6 +40,40 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
     assert_eq!(fogbank(folder, &["--version"]).status.code(), Some(0));
 }
 
+/// Whoever reads the help of one command has not read that of the others.
+#[test]
+fn every_help_names_all_schemes_and_that_of_plan_the_format_of_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["serve", "load", "recover", "verify", "backup", "inspect", "rotate-key", "plan"]
+    {
+        let help = fogbank(folder.path(), &[command, "--help"]);
+        let help = String::from_utf8(help.stdout).unwrap();
+        for scheme in ["file://", "s3://", "az://", "gs://", "grpc://", "dynamodb://"] {
+            assert!(help.contains(scheme), "{scheme} is not in the help of {command}");
+        }
+        assert_eq!(help.contains("get_usd_per_1000"), command == "plan");
+    }
+    // The example is a price table.
+    let help = fogbank(folder.path(), &["plan", "--help"]).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let table = &help[help.find("    [s3]").unwrap()..];
+    std::fs::write(folder.path().join("prices.toml"), table).unwrap();
+    let args = ["plan", "--store", "s3://b", "--prices", "prices.toml", "--loss", "0.0004"];
+    let told = String::from_utf8(fogbank(folder.path(), &args).stdout).unwrap();
+    assert!(told.contains("loss 0.0004") && told.contains("running, a month"), "{told}");
+}
+
+/// What would have no effect was meant to have one.
+#[test]
+fn flags_that_matter_to_another_schedule_only_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for flags in [["--linger-s", "5"], ["--time-zone", "UTC"]] {
+        let serve = ["serve", "--data", "d", "--listen", "127.0.0.1:0"];
+        let words = refused(folder.path(), &[&serve[..], &flags].concat());
+        assert!(words.contains("--schedule") && words.contains(flags[0]), "{words}");
+    }
+}
+
 #[cfg(not(feature = "dynamodb"))]
 #[test]
 fn a_build_that_lacks_a_cloud_says_how_to_make_one_that_has_it() {
@@ -203,9 +237,13 @@ fn a_plan_is_printed_and_makes_nothing() {
         assert!(figures[figure].as_f64().is_some_and(|f| f > 0.0), "{figure} of {last}");
     }
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
-    for (wrong, named) in
-        [("--rtt-ms=-1", "--rtt-ms"), ("--capacity=0", "capacity"), ("--prices=none", "none")]
-    {
+    for (wrong, named) in [
+        ("--rtt-ms=-1", "--rtt-ms"),
+        ("--capacity=0", "capacity"),
+        ("--prices=none", "none"),
+        ("--store=ftp://x", "no store URL that this build knows"),
+        ("--store=cloud", "grpc://"),
+    ] {
         let words = refused(folder.path(), &["plan", wrong]);
         assert!(words.contains(named), "{words}");
     }

@@ -237,6 +237,8 @@ fn blame(place: &str, status: &Status) -> StoreError {
             StoreError::Caller(why)
         }
         Code::Unimplemented => StoreError::Caller(format!("{why} (another version?)")),
+        Code::FailedPrecondition => StoreError::Refused(why),
+        Code::NotFound => StoreError::NoArray(why),
         Code::DataLoss | Code::OutOfRange => StoreError::Misbehaved(why),
         _ => StoreError::Absent(why),
     }

@@ -27,6 +27,7 @@ mod figures;
 mod pool;
 mod quota;
 mod reply;
+pub mod roster;
 mod server;
 mod service;
 mod tenant;

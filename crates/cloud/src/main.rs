@@ -2,7 +2,7 @@
 
 mod bench;
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use fogbank_cloud::{
-    Allowance, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants, identity,
+    Allowance, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants, identity, roster,
 };
 use fogbank_env::{Metrics, SystemClock, Visibility};
 use fogbank_pages::{Site, Sites, figures};
@@ -43,8 +43,33 @@ enum Command {
 enum TenantCommand {
     /// Make a tenant, or change the quota of one, and say where its client's credentials are.
     ///
-    /// A server that is running finds a new tenant by itself; a changed quota counts from its next start.
+    /// A server that is running finds a new tenant by itself. Of one that is there, the token and what it keeps
+    /// stay, and so does what is not said of its quota; a changed quota counts from the server's next start.
     Add(TenantArgs),
+    /// Say who there is, what each may keep and what it keeps.
+    List(ListArgs),
+    /// Delete a tenant with everything that it keeps, and the freshness registers held for it. The server
+    /// must not be running.
+    Remove(RemoveArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Directory of what the server keeps.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-cloud-data")]
+    data: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct RemoveArgs {
+    /// Whom.
+    name: String,
+    /// Directory of what the server keeps.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-cloud-data")]
+    data: PathBuf,
+    /// Says that you mean it: what the tenant keeps cannot be had back.
+    #[arg(long)]
+    delete_its_data: bool,
 }
 
 #[derive(Debug, Args)]
@@ -104,12 +129,12 @@ struct TenantArgs {
     name: String,
     #[command(flatten)]
     data: DataArgs,
-    /// Bytes that it may keep.
-    #[arg(long, value_name = "SIZE", default_value = "100GiB")]
-    bytes: ByteSize,
-    /// Arrays that it may keep.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    arrays: usize,
+    /// Bytes that it may keep [new tenants: 100GiB].
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<ByteSize>,
+    /// Arrays that it may keep [new tenants: 1000].
+    #[arg(long, value_name = "N")]
+    arrays: Option<usize>,
 }
 
 impl DataArgs {
@@ -137,6 +162,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => in_runtime(serve(args)),
         Command::Tenant(TenantCommand::Add(args)) => add(&args),
+        Command::Tenant(TenantCommand::List(args)) => list(&args),
+        Command::Tenant(TenantCommand::Remove(args)) => remove(&args),
         Command::Bench(args) => in_runtime(bench::run(args)),
         Command::TcpSource(args) => bench::source(&args),
     };
@@ -156,16 +183,69 @@ fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 
 fn add(args: &TenantArgs) -> Result<(), Failure> {
     let (_, pin) = identity(&args.data.data, args.data.tls().as_ref()).map_err(explain)?;
-    let allowed = Allowance { bytes: args.bytes.as_u64(), arrays: args.arrays };
+    let before = roster::allowance(&args.data.data, &args.name);
+    let Allowance { bytes, arrays } = before.unwrap_or(NEW_TENANTS);
+    let allowed = Allowance {
+        bytes: args.bytes.map_or(bytes, |bytes| bytes.as_u64()),
+        arrays: args.arrays.unwrap_or(arrays),
+    };
     let file = Tenants::add(&args.data.data, &args.name, allowed, pin)
         .map_err(|e| (format!("tenant {}: {e}", args.name), CANNOT))?;
-    println!("tenant       {} (at most {}, {} arrays)", args.name, args.bytes, args.arrays);
+    println!("tenant       {} (at most {})", args.name, words(&allowed));
+    match before {
+        None => {}
+        Some(before) if before == allowed => {
+            println!("             was there already, and nothing has changed");
+        }
+        Some(before) => println!(
+            "             was there already, with at most {}; its token and what it keeps stay{}",
+            words(&before),
+            match roster::is_served(&args.data.data) {
+                Ok(false) => "",
+                _ =>
+                    "; the server that is running has to be started again for the new quota to count",
+            }
+        ),
+    }
     println!("credentials  {} (a secret: token and pin)", file.display());
     println!("next         copy that file to the proxy, mode 0600, then:");
     println!(
         "             fogbank serve --store 'grpc://HOST:PORT/{}?credentials=FILE'",
         args.name
     );
+    Ok(())
+}
+
+const NEW_TENANTS: Allowance = Allowance { bytes: 100 << 30, arrays: 1000 };
+
+fn words(allowed: &Allowance) -> String {
+    format!("{}, {} arrays", ByteSize::b(allowed.bytes), allowed.arrays)
+}
+
+fn list(args: &ListArgs) -> Result<(), Failure> {
+    let all = roster::list(&args.data);
+    let all = all.map_err(|e| (format!("{}: {e}", args.data.display()), CANNOT))?;
+    if all.is_empty() {
+        println!("no tenants in {}", args.data.display());
+    }
+    for listed in all {
+        let allowed = listed.allowed.as_ref().map_or("a quota that cannot be read".into(), words);
+        println!("{:<32} {} on disk of at most {allowed}", listed.name, ByteSize::b(listed.bytes));
+    }
+    Ok(())
+}
+
+fn remove(args: &RemoveArgs) -> Result<(), Failure> {
+    let name = &args.name;
+    if !args.delete_its_data {
+        let why = "everything that it keeps would be deleted for good; say --delete-its-data if you mean that";
+        return Err((format!("tenant {name}: {why}"), USAGE));
+    }
+    roster::remove(&args.data, name).map_err(|e| {
+        let code = if e.kind() == ErrorKind::NotFound { USAGE } else { CANNOT };
+        (format!("tenant {name}: {e}"), code)
+    })?;
+    println!("tenant       {name} is gone, with everything that it kept");
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A chunk version counts for [`VERSION_BYTES_MIN`] at least and a blob for more than its bytes, since
 //! each takes a place in an index in memory. Bytes are counted from above: a write counts whether or not
-//! its version was there already, a delete counts when the array is counted anew, and that is done when the quota would be passed. So no write
-//! is refused that has room, and what is kept never exceeds the quota.
+//! its version was there already, a delete counts when the array is counted anew, and that is done when the
+//! quota would be passed. So no write is refused that has room, and what is kept never exceeds the quota.
 //!
 //! Invariant: counting anew takes the count for itself, so no write that is under way is missed.
 
@@ -311,9 +311,12 @@ pub fn blob_bytes(name: &str, length: usize) -> u64 {
     (length + name.len() + BLOB_BYTES) as u64
 }
 
-/// Not the caller's error: more can be allowed while he waits.
+/// Neither the caller's error nor one that waiting mends.
 fn used_up(what: String) -> StoreError {
-    StoreError::Absent(format!("the tenant's quota is used up: {what}; its operator can raise it"))
+    StoreError::Refused(format!(
+        "the tenant's quota is used up: {what}; the operator of the server can raise it by `fogbank-cloud \
+         tenant add` with the same name and starting the server again"
+    ))
 }
 
 const BLOB_BYTES: usize = 512;
@@ -355,7 +358,7 @@ mod tests {
             store.write_chunks(writes(0..10, round)).await.unwrap();
             store.write_chunks(writes(0..10, round)).await.unwrap(); // the same again is nothing more
             let full = store.write_chunks(writes(10..11, round)).await.unwrap_err();
-            assert!(matches!(&full, StoreError::Absent(why) if why.contains("quota")), "{full}");
+            assert!(matches!(&full, StoreError::Refused(why) if why.contains("quota")), "{full}");
             assert!(store.inner.stored_bytes() <= 10_000);
             assert!(store.blob_put("a", "".into(), PutCondition::Always).await.is_err());
             version = round;

@@ -377,6 +377,8 @@ fn status(error: StoreError) -> Status {
     match error {
         StoreError::Absent(why) => Status::unavailable(why),
         StoreError::Misbehaved(why) => Status::data_loss(why),
+        StoreError::Refused(why) => Status::failed_precondition(why),
+        StoreError::NoArray(why) => Status::not_found(why),
         StoreError::Caller(why) => Status::invalid_argument(why),
     }
 }

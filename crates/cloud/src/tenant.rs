@@ -266,7 +266,7 @@ fn open_folder(folder: &Path, hashing: PlaceHashing) -> Result<(Box<dyn Store>, 
     Ok((Box::new(store), arrays))
 }
 
-fn read_quota(path: &Path) -> Result<Allowance> {
+pub(crate) fn read_quota(path: &Path) -> Result<Allowance> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| StoreError::Absent(format!("the tenant's quota cannot be read: {e}")))?;
     let number = |name: &str| -> Option<u64> {

@@ -8,6 +8,9 @@ pub enum Error {
     /// The cloud is absent.
     #[error("{0}; nothing was changed, try again when it answers")]
     Absent(StoreError),
+    /// The cloud allows no more: its operator has to.
+    #[error("the store refuses: {0}")]
+    Refused(String),
     /// What the cloud returned is forged, stale or missing. One error whatever the cause, and one
     /// behaviour: nothing of it is used and nothing more is sent. What was noticed is for the
     /// operator.
@@ -66,7 +69,8 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Absent(_) => Self::Absent(error),
-            StoreError::Misbehaved(_) => Self::CloudLied(Suspicion::Reply),
+            StoreError::Refused(reason) => Self::Refused(reason),
+            StoreError::Misbehaved(_) | StoreError::NoArray(_) => Self::CloudLied(Suspicion::Reply),
             StoreError::Caller(reason) => Self::Bug(reason),
         }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_env::Clock;
-use fogbank_store::RetrySchedule;
+use fogbank_store::{Absences, RetrySchedule};
 use http::{Method, StatusCode, header};
 use object_store::client::{HttpErrorKind, HttpRequest};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -83,6 +83,7 @@ pub(crate) struct Tries {
     clock: Arc<dyn Clock>,
     absent: RetrySchedule,
     throttled: RetrySchedule,
+    absences: Absences,
 }
 
 /// A request with its place among those under way, kept over all its tries.
@@ -101,7 +102,8 @@ impl Tries {
         throttled: RetrySchedule,
     ) -> Self {
         let places = Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS));
-        Self { places, clock, absent, throttled }
+        let absences = Absences::new(clock.clone());
+        Self { places, clock, absent, throttled, absences }
     }
 
     /// Waits for a place, first come first served.
@@ -119,7 +121,7 @@ impl Place<'_> {
             Attempt::Failed(trouble, failure) => (trouble, failure),
         };
         let Some(wait) = self.waits.after(trouble, self.twice) else { return Err(failure) };
-        tracing::debug!(what, ?trouble, wait_ms = wait.as_millis() as u64, "trying again");
+        self.tries.absences.failed(what, &failure.words);
         let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let clock = &self.tries.clock;
         clock.sleep_until(clock.now().saturating_add(wait)).await;

@@ -62,6 +62,9 @@ pub enum Error {
     /// The cloud is absent; nothing was learned or lost.
     #[error("the store is absent: {0}")]
     Absent(String),
+    /// The cloud allows no more: its operator has to. Nothing was learned or lost.
+    #[error("the store refuses: {0}")]
+    Refused(String),
     /// Something the cloud returned is forged, stale or missing. One error whatever the cause:
     /// the engine has stopped and sends nothing more.
     #[error("the store returned something that does not verify; stopped")]
@@ -84,7 +87,9 @@ pub enum Error {
 impl From<fogbank_durable::Error> for Error {
     fn from(error: fogbank_durable::Error) -> Self {
         match error {
-            fogbank_durable::Error::Absent(reason) => Self::Absent(reason.to_string()),
+            fogbank_durable::Error::Absent(StoreError::Absent(reason)) => Self::Absent(reason),
+            fogbank_durable::Error::Absent(other) => Self::Absent(other.to_string()),
+            fogbank_durable::Error::Refused(reason) => Self::Refused(reason),
             fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
             fogbank_durable::Error::Fenced => Self::Fenced,
             lost @ fogbank_durable::Error::Register { .. } => Self::Register(lost.to_string()),
@@ -175,7 +180,9 @@ pub trait BatchEngine: Send {
 pub(crate) fn blame(error: StoreError) -> Error {
     match error {
         StoreError::Absent(reason) => Error::Absent(reason),
-        StoreError::Misbehaved(_) => Error::CloudLied,
+        StoreError::Refused(reason) => Error::Refused(reason),
+        // The engine names none that it has not created.
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied,
         StoreError::Caller(reason) => Error::Bug(reason),
     }
 }

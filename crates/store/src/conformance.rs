@@ -217,14 +217,14 @@ pub async fn wrong_use<S: Store + ?Sized>(store: &S, array: ArrayId) {
     let outside = ChunkName { chunk: 4, ..inside };
     let nowhere = ChunkName { array: ArrayId(199), ..inside };
     caller_error(store.read_cells(&reads(outside, &[0])).await, "a chunk outside");
-    caller_error(store.read_cells(&reads(nowhere, &[0])).await, "no such array");
+    no_array(store.read_cells(&reads(nowhere, &[0])).await);
     caller_error(store.read_cells(&reads(inside, &[3])).await, "a cell outside");
     caller_error(store.read_cells(&reads(inside, &[1, 1])).await, "a cell twice");
     caller_error(store.read_cells(&reads(inside, &[2, 0])).await, "cells that decrease");
     caller_error(store.read_chunks(&[inside, outside]).await, "a chunk outside");
-    caller_error(store.read_chunks(&[nowhere]).await, "no such array");
-    caller_error(store.list_chunks(nowhere.array).await, "no such array");
-    for (chunk, bytes) in [(inside, 29), (inside, 31), (inside, 0), (outside, 30), (nowhere, 30)] {
+    no_array(store.read_chunks(&[nowhere]).await);
+    no_array(store.list_chunks(nowhere.array).await);
+    for (chunk, bytes) in [(inside, 29), (inside, 31), (inside, 0), (outside, 30)] {
         let good = ChunkName { chunk: 1, ..inside };
         let batch = vec![
             ChunkWrite { chunk: good, data: content(shape, good) },
@@ -232,6 +232,9 @@ pub async fn wrong_use<S: Store + ?Sized>(store: &S, array: ArrayId) {
         ];
         caller_error(store.write_chunks(batch).await, "a write that does not fit");
     }
+    no_array(
+        store.write_chunks(vec![ChunkWrite { chunk: nowhere, data: vec![1; 30].into() }]).await,
+    );
     assert!(must(store.list_chunks(array).await).is_empty(), "a refused batch changes nothing");
     must(store.delete_chunks(&[nowhere, outside]).await);
     let none = ArrayShape { chunks: 0, ..shape };
@@ -249,7 +252,7 @@ pub async fn arrays_come_and_go<S: Store + ?Sized>(store: &S, array: ArrayId) {
     write(store, shape, &[name]).await;
     must(store.drop_array(array).await);
     must(store.drop_array(array).await);
-    caller_error(store.read_chunks(&[name]).await, "a dropped array");
+    no_array(store.read_chunks(&[name]).await);
     create(store, array, other).await;
     assert_eq!(must(store.read_chunks(&[name]).await), [None], "nothing survives a drop");
     write(store, other, &[name]).await;
@@ -486,4 +489,9 @@ fn caller_error<T: std::fmt::Debug>(result: Result<T>, what: &str) {
         matches!(result, Err(StoreError::Caller(_))),
         "{what} is the caller's error: {result:?}"
     );
+}
+
+#[track_caller]
+fn no_array<T: std::fmt::Debug>(result: Result<T>) {
+    assert!(matches!(result, Err(StoreError::NoArray(_))), "there is no such array: {result:?}");
 }

@@ -31,8 +31,8 @@ pub struct Link {
     pub up_bytes_per_s: Option<u64>,
     /// Bytes a second from the store.
     pub down_bytes_per_s: Option<u64>,
-    /// How many calls of a thousand lose a packet and take [`Link::RESEND`] longer.
-    pub losses_per_thousand: u32,
+    /// How many calls of a million lose a packet and take [`Link::RESEND`] longer.
+    pub losses_per_million: u32,
 }
 
 impl Link {
@@ -48,7 +48,7 @@ impl Link {
             write: Duration::ZERO,
             up_bytes_per_s: None,
             down_bytes_per_s: None,
-            losses_per_thousand: 0,
+            losses_per_million: 0,
         }
     }
 }
@@ -100,8 +100,8 @@ impl<S: Store> Delay<S> {
             0 => 0,
             most => lanes.randomness.next_u64() % (most + 1),
         };
-        let lost = link.losses_per_thousand > 0
-            && lanes.randomness.next_u64() % 1000 < u64::from(link.losses_per_thousand);
+        let lost = link.losses_per_million > 0
+            && lanes.randomness.next_u64() % 1_000_000 < u64::from(link.losses_per_million);
         let resend = if lost { nanos(Link::RESEND) } else { 0 };
         let half = nanos(link.round_trip) / 2;
         (sent + half + resend + service, nanos(link.round_trip) - half + jitter)

@@ -228,8 +228,15 @@ impl FileStore {
     fn open_array(&self, id: ArrayId) -> Result<Option<Arc<ArrayFile>>> {
         let folder = self.array_folder(id);
         let there = folder.join("shape").try_exists();
-        if !there.map_err(|error| failed("look for", &folder, &error))? {
-            return Ok(None);
+        let failed = |error| failed("look for", &folder, &error);
+        if !there.map_err(failed)? {
+            // An array comes and goes with all its files at once.
+            return match folder.try_exists().map_err(failed)? {
+                false => Ok(None),
+                true => {
+                    Err(StoreError::Misbehaved(format!("{} has lost its shape", folder.display())))
+                }
+            };
         }
         let array = Arc::new(ArrayFile::open(id, &folder, self.hashing)?);
         let mut arrays = self.arrays.write().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
 //! [`Faulty`], [`Limit`], [`Paced`], [`Retry`], and under the feature `testing` the store that lies.
 
+mod absence;
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -36,6 +37,7 @@ pub mod trace;
 pub mod url;
 mod xor;
 
+pub use absence::Absences;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};
 pub use fault::{Fault, FaultRule, Faulty};
@@ -197,6 +199,12 @@ pub enum StoreError {
     /// The cloud broke the contract in a way that is visible without any key.
     #[error("the store misbehaved: {0}")]
     Misbehaved(String),
+    /// The store is there and allows no more: its operator has to. Trying again changes nothing.
+    #[error("the store refuses: {0}")]
+    Refused(String),
+    /// There is no such array. Whoever has created it learns that the cloud has lost it.
+    #[error("{0}")]
+    NoArray(String),
     /// The caller asked for what the store's shape does not allow.
     #[error("wrong use of the store: {0}")]
     Caller(String),

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use fogbank_env::Clock;
 
 use crate::store_by_calls;
-use crate::{Call, PutCondition, PutOutcome, Reply, Result, Store, StoreError};
+use crate::{Absences, Call, PutCondition, PutOutcome, Reply, Result, Store, StoreError};
 
 /// When to try again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +38,14 @@ pub struct Retry<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     schedule: RetrySchedule,
+    absences: Absences,
 }
 
 impl<S: Store> Retry<S> {
     /// Repeats the calls to `inner` by `schedule`.
     pub fn new(inner: S, clock: Arc<dyn Clock>, schedule: RetrySchedule) -> Self {
-        Self { inner, clock, schedule }
+        let absences = Absences::new(clock.clone());
+        Self { inner, clock, schedule, absences }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
@@ -67,8 +69,7 @@ impl<S: Store> Retry<S> {
         for wait in &self.schedule.waits {
             match call.clone().perform(&self.inner).await {
                 Err(StoreError::Absent(reason)) => {
-                    let wait_ms = wait.as_millis() as u64;
-                    tracing::debug!(operation = ?call.operation(), reason, wait_ms, "trying again");
+                    self.absences.failed(&format!("{:?}", call.operation()), &reason);
                 }
                 reply => return (reply, repeated),
             }

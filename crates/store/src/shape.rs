@@ -112,7 +112,7 @@ pub fn blob_name(encoded: &str) -> Option<String> {
 
 /// The error for an array that was not created.
 pub fn no_array(array: ArrayId) -> StoreError {
-    StoreError::Caller(format!("there is no array {}", array.0))
+    StoreError::NoArray(format!("there is no array {}", array.0))
 }
 
 /// The error for a chunk version written a second time with other bytes.

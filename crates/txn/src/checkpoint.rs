@@ -48,14 +48,6 @@ pub(crate) fn save<'a>(
     Ok(Box::new(engine.save()?.chain(of_directory)))
 }
 
-/// Whether `sections` are a directory that a proxy over an engine of this shape can start with.
-///
-/// # Errors
-/// [`Error::BadCheckpoint`] if not.
-pub fn check_directory(sections: &[Section], shape: &BatchShape) -> Result<()> {
-    restore(sections, shape).map(drop)
-}
-
 /// The padded lengths of the sections of a directory's checkpoint, in bytes, in their order.
 pub fn checkpoint_lengths(shape: &BatchShape, key_budget: usize) -> Vec<usize> {
     let (bound, piece_bytes) = bound(shape, key_budget);

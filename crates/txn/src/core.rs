@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
-use crate::quota::{Need, Quota};
+use crate::quota::{Need, Quota, held_back};
 use crate::record::{Record, Stat};
 use crate::row::{Load, Row};
 use crate::schedule::{Schedule, Stage};
@@ -237,7 +237,8 @@ impl Core {
     }
 
     fn open_epoch(&mut self) {
-        let quota = Quota::new(self.space(), self.addresses.pending_count());
+        let held_back = held_back(self.shape.capacity as usize, self.settings.key_budget_bytes);
+        let quota = Quota::new(self.space(), held_back, self.addresses.pending_count());
         self.mvtso = Mvtso::new(quota, self.shape.value_bytes);
         self.batcher = Batcher::default();
         self.batches_frozen = 0;

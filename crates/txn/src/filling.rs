@@ -16,6 +16,7 @@ use crate::core::{limits, pad};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::key::Key;
+use crate::quota::held_back;
 use crate::record::Stat;
 use crate::settings::{Limits, Settings};
 
@@ -59,9 +60,12 @@ impl Filling {
         let capacity = self.shape.capacity as usize;
         let chunks = value.chunks(self.shape.value_bytes.max(1));
         let key_bytes = self.directory.key_bytes() + key.encoded_len();
+        // A proxy would leave it too.
+        let held_back = held_back(capacity, self.key_budget);
+        let budget = capacity.saturating_mul(self.key_budget) - held_back.key_bytes;
         let full = chunks.len() > self.addresses.free_count()
-            || self.directory.len() >= capacity
-            || key_bytes > capacity.saturating_mul(self.key_budget);
+            || self.directory.len() >= capacity - held_back.keys
+            || key_bytes > budget;
         if full {
             return Err(Error::OutOfSpace);
         }

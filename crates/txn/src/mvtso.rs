@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use crate::delta::slots_of_key;
 use crate::error::{Error, Result};
 use crate::predicate::Predicates;
-use crate::quota::{Need, Quota, Verdict};
+use crate::quota::{Claim, Need, Quota, Verdict};
 use crate::record::Stat;
 use crate::row::{Load, ProgramId, Row};
 use crate::rows::{RowId, Rows};
@@ -87,6 +87,8 @@ pub(crate) struct Write {
     pub row: RowId,
     /// What is written.
     pub change: Change,
+    /// Whether that lets other records go.
+    pub makes_room: bool,
 }
 
 /// What an epoch's end hands over.
@@ -194,7 +196,7 @@ impl Mvtso {
         {
             return Err(Error::Conflict);
         }
-        self.reserve(id, &change, false)?;
+        self.reserve(id, &change)?;
         let earlier = self.rows.get(id).own(ts).cloned();
         self.rows.insert(id, ts, change);
         if let Some(txn) = self.txns.get_mut(&ts) {
@@ -357,11 +359,11 @@ impl Mvtso {
         }
     }
 
-    fn reserve(&mut self, id: RowId, change: &Change, eldest: bool) -> Result<()> {
+    fn reserve(&mut self, id: RowId, change: &Change) -> Result<()> {
         let row = self.rows.get(id);
         let wanted = row.reserved.max(self.need(row, change));
         let more = wanted - row.reserved;
-        match self.quota.judge(more, eldest) {
+        match self.quota.judge(Claim { more, ..Claim::default() }) {
             Verdict::Fits => {
                 self.quota.take(more);
                 self.gives_up |= change.body == Body::Gone;
@@ -374,21 +376,23 @@ impl Mvtso {
     }
 
     fn reserve_all(&mut self, writes: &[Write], eldest: bool) -> std::result::Result<(), Refusal> {
-        let (mut more, mut alone) = (Need::default(), 0);
+        let (mut claim, mut alone) = (Claim { eldest, ..Claim::default() }, 0);
         for write in writes {
             let row = self.rows.get(write.row);
             let need = self.need(row, &write.change);
-            more += row.reserved.max(need) - row.reserved;
+            let more = row.reserved.max(need) - row.reserved;
+            claim.more += more;
+            claim.making_room += if write.makes_room { more } else { Need::default() };
             alone += need.slots;
         }
-        match self.quota.judge(more, eldest) {
+        match self.quota.judge(claim) {
             Verdict::Fits => {}
             Verdict::NotNow => return Err(Refusal::NotNow { slots: alone }),
             // What this epoch gives up will be free in a later one.
             Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { slots: alone }),
             Verdict::NoSpace => return Err(Refusal::NoSpace),
         }
-        self.quota.take(more);
+        self.quota.take(claim.more);
         self.gives_up |= writes.iter().any(|write| write.change.body == Body::Gone);
         for write in writes {
             let wanted = {

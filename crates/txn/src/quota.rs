@@ -5,6 +5,9 @@
 //! any of its versions may come to cost; taking a version back (an abort, a vanished client, a
 //! savepoint) releases it at once.
 //!
+//! A little room is held back for records whose writing lets others go (a flush, the deletion of a large
+//! collection): otherwise a full store could not be emptied.
+//!
 //! The eldest waiting program may hold a share that others do not see: that is how a large program
 //! gets through when small ones would fill every epoch.
 //!
@@ -34,6 +37,10 @@ impl Need {
             keys: self.keys.max(other.keys),
             key_bytes: self.key_bytes.max(other.key_bytes),
         }
+    }
+
+    fn grows(&self) -> bool {
+        self.blocks + self.keys > 0
     }
 
     fn within(&self, limit: &Self) -> bool {
@@ -77,6 +84,27 @@ impl SubAssign for Need {
     }
 }
 
+/// What is held back, in a store of `capacity`, for records that make room. They have no value.
+pub(crate) fn held_back(capacity: usize, key_budget_bytes: usize) -> Need {
+    let keys = (capacity / HELD_BACK_SHARE).min(HELD_BACK_MAX);
+    Need { keys, key_bytes: keys.saturating_mul(key_budget_bytes), ..Need::default() }
+}
+
+/// One key of so many is held back, up to a number.
+const HELD_BACK_SHARE: usize = 16;
+const HELD_BACK_MAX: usize = 64;
+
+/// What a writer wants more than it has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Claim {
+    /// All of it.
+    pub more: Need,
+    /// What of it is for records that make room.
+    pub making_room: Need,
+    /// Whether it is the eldest program, which may use what is held for it.
+    pub eldest: bool,
+}
+
 /// Whether a write fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -92,6 +120,7 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
     limit: Need,
+    held_back: Need,
     used: Need,
     held_for_eldest: usize,
     /// Addresses that become free in a later epoch.
@@ -99,22 +128,29 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// The account of an epoch that opens with `limit`.
-    pub(crate) fn new(limit: Need, blocks_pending: usize) -> Self {
-        Self { limit, used: Need::default(), held_for_eldest: 0, blocks_pending }
+    /// The account of an epoch that opens with `limit`, of which all that make no room leave `held_back`.
+    pub(crate) fn new(limit: Need, held_back: Need, blocks_pending: usize) -> Self {
+        let (used, held_for_eldest) = (Need::default(), 0);
+        Self { limit, held_back, used, held_for_eldest, blocks_pending }
     }
 
-    /// Whether `more` fits for a writer; the eldest program may use what is held for it.
-    pub(crate) fn judge(&self, more: Need, eldest: bool) -> Verdict {
-        let held = if eldest { 0 } else { self.held_for_eldest };
-        let total = self.used + more;
-        let grows = more.blocks + more.keys > 0;
-        if grows && !total.within(&self.limit) {
+    /// Whether what is claimed fits.
+    pub(crate) fn judge(&self, claim: Claim) -> Verdict {
+        let held = if claim.eldest { 0 } else { self.held_for_eldest };
+        let total = self.used + claim.more;
+        if !self.has_space(&claim, self.limit) {
             // Addresses on their way back make it a matter of time.
             let later = Need { blocks: self.limit.blocks + self.blocks_pending, ..self.limit };
-            return if total.within(&later) { Verdict::NotNow } else { Verdict::NoSpace };
+            let later = self.has_space(&claim, later);
+            return if later { Verdict::NotNow } else { Verdict::NoSpace };
         }
         if total.slots + held > self.limit.slots { Verdict::NotNow } else { Verdict::Fits }
+    }
+
+    fn has_space(&self, claim: &Claim, limit: Need) -> bool {
+        let others = claim.more - claim.making_room;
+        let within = |need: Need, limit| !need.grows() || (self.used + need).within(&limit);
+        within(claim.more, limit) && within(others, limit - self.held_back)
     }
 
     /// Addresses have become free.

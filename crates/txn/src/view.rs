@@ -230,7 +230,16 @@ impl<'a> View<'a> {
     pub fn put(&mut self, key: &Key, value: Bytes, attr: u64) -> Step<()> {
         self.core.check_lengths(key, value.len()).map_err(Pause::Refused)?;
         let id = self.touch(key);
-        self.write(id, Change::put(value, attr));
+        self.write(id, Change::put(value, attr), false);
+        Ok(())
+    }
+
+    /// Writes a record without a value whose writing lets more be deleted than it takes: it may have the
+    /// room that a full store holds back for such.
+    pub fn put_making_room(&mut self, key: &Key, attr: u64) -> Step<()> {
+        self.core.check_lengths(key, 0).map_err(Pause::Refused)?;
+        let id = self.touch(key);
+        self.write(id, Change::put(Bytes::new(), attr), true);
         Ok(())
     }
 
@@ -242,7 +251,7 @@ impl<'a> View<'a> {
             Some(own) => Change { attr, ..own.clone() },
             None => Change::attr(attr, stat.len),
         };
-        self.write(id, change);
+        self.write(id, change, false);
         Ok(true)
     }
 
@@ -252,7 +261,7 @@ impl<'a> View<'a> {
             return Ok(false);
         }
         let id = self.touch(key);
-        self.write(id, Change::delete());
+        self.write(id, Change::delete(), false);
         Ok(true)
     }
 
@@ -340,7 +349,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn write(&mut self, id: RowId, change: Change) {
+    fn write(&mut self, id: RowId, change: Change, makes_room: bool) {
         let rows = &mut self.core.mvtso.rows;
         rows.index(id);
         let row = rows.get_mut(id);
@@ -348,10 +357,11 @@ impl<'a> View<'a> {
         if run == self.run.id {
             if let Some(write) = self.run.writes.get_mut(index as usize) {
                 write.change = change;
+                write.makes_room &= makes_room;
             }
             return;
         }
         row.written_by_run = (self.run.id, self.run.writes.len() as u32);
-        self.run.writes.push(Write { row: id, change });
+        self.run.writes.push(Write { row: id, change, makes_room });
     }
 }

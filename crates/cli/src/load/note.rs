@@ -14,6 +14,17 @@ use super::source::Fingerprint;
 use crate::error::{Error, Result};
 use crate::fill::MARKER;
 
+/// The file that says from what the store beside it was loaded: what the note says but for the seed.
+const LOADED: &str = "loaded";
+
+/// What was loaded to its end.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Finished {
+    file: Fingerprint,
+    skip_unsupported: bool,
+}
+
 /// The note of one filling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +56,25 @@ impl Note {
             }),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Remembers in the folder `trusted` that this was loaded. Until the marker goes, it says nothing.
+    pub fn keep_as_finished(&self, trusted: &Path) -> Result<()> {
+        let Self { file, skip_unsupported, .. } = self.clone();
+        let finished = serde_json::to_vec(&Finished { file, skip_unsupported });
+        let path = trusted.join(LOADED);
+        fogbank_env::write_secret(&path, &finished.map_err(|e| Error::Bug(e.to_string()))?)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))
+    }
+
+    /// Whether the store in `trusted` was loaded from the same, to its end.
+    pub fn is_finished(&self, trusted: &Path) -> bool {
+        let Ok(text) = std::fs::read(trusted.join(LOADED)) else { return false };
+        let there = trusted.join("key").exists() && !trusted.join(MARKER).exists();
+        let is_same = |done: Finished| {
+            (done.file, done.skip_unsupported) == (self.file.clone(), self.skip_unsupported)
+        };
+        there && serde_json::from_slice(&text).is_ok_and(is_same)
     }
 
     pub fn encode(&self) -> Result<Vec<u8>> {

@@ -1,13 +1,12 @@
 //! `fogbank plan`: what a store of a shape will need and cost, before it is made.
 //!
-//! Everything is reckoned from the public configuration ([`traffic`]), the link ([`time`]), a price
+//! Everything is reckoned from the public configuration (`fogbank::traffic`), the link ([`time`]), a price
 //! table ([`price`]) and how fast this machine opens and seals cells, which is tried out for a moment.
 //! Nothing is asked of the store and nothing is made.
 
 mod price;
 mod requests;
 mod time;
-mod traffic;
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +15,8 @@ use std::sync::Arc;
 
 use fogbank::args::PlanArgs;
 use fogbank::config::StoreConfig;
-use fogbank::{Place, Result, across_a_link};
+use fogbank::traffic::Traffic;
+use fogbank::{Place, Result, across_a_link, check_scheme};
 use fogbank_env::{Clock, SystemClock};
 use fogbank_oram::ring::WINDOW_BYTES;
 use serde_json::json;
@@ -24,7 +24,6 @@ use serde_json::json;
 use self::price::Cost;
 use self::requests::Requests;
 use self::time::{Epoch, Machine};
-use self::traffic::Traffic;
 use crate::bench::bound;
 
 /// Cells that are opened and sealed to see how fast that goes.
@@ -47,6 +46,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let shape = args.shape.or_file(args.config.as_deref())?;
     let url = args.store.unwrap_or_else(|| Place::local("fogbank-data").store_url());
+    check_scheme(&url)?;
     let config = {
         let link = across_a_link(&url);
         StoreConfig::derive_at(&shape, link, link)?
@@ -57,6 +57,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let requests = Requests::of(&config, &plan.traffic, &url);
     let at_rest = (plan.epoch.total_s, plan.storage_bytes);
     let cost = price::cost(&prices, &config, (&plan.traffic, &requests), at_rest);
+    println!("{:<22} {}", "reckoned with", args.link.words());
     plan.print(&config, (&cost, &requests));
     if args.json {
         println!("{}", plan.json(&config, (&cost, &requests)));
@@ -175,9 +176,10 @@ impl Plan {
         line(
             "link",
             format!(
-                "{}/s down, {}/s up",
+                "{}/s down, {}/s up, {}/s together: cells, journal and checkpoints, once every bucket is written",
                 size(down / self.epoch.total_s),
-                size(up / self.epoch.total_s)
+                size(up / self.epoch.total_s),
+                size((down + up) / self.epoch.total_s)
             ),
         );
         line(

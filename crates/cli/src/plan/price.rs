@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fogbank::config::StoreConfig;
+use fogbank::traffic::Traffic;
 use fogbank::{Error, Result};
 use serde::Deserialize;
 
 use super::requests::{ITEM_KEY_BYTES, Requests};
-use super::traffic::Traffic;
 
 /// The table that stands in for one of the user's.
 const LIST_PRICES: &str = include_str!("prices.toml");

@@ -7,9 +7,8 @@
 //! (n-k)/(n-1) * (n-k-1)/(n-2) * ... over m + 1 factors.
 
 use fogbank::config::StoreConfig;
+use fogbank::traffic::{Level, Traffic};
 use fogbank_objects::{ObjectsOptions, ObjectsUrl};
-
-use super::traffic::{Level, Traffic};
 
 /// Requests of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

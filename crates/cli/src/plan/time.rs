@@ -14,7 +14,7 @@ use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
 use fogbank_oram::ring::WINDOW_BYTES;
 
-use super::traffic::Traffic;
+use fogbank::traffic::Traffic;
 
 /// Bytes of a request for a cell: which chunk, which version, which cell.
 const REQUEST_BYTES: f64 = 16.0;

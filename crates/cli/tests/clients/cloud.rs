@@ -91,3 +91,20 @@ fn a_store_at_a_server_combines_cells_and_one_on_this_machine_does_not() {
         assert_eq!(fogbank.connect().line("GET n").expect("a reply"), Frame::Bulk(b"1".to_vec()));
     }
 }
+
+/// The operator's to mend, not the network's, and not ours.
+#[test]
+fn a_quota_that_is_too_small_is_named_and_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (cloud, port) = (folder.path().join("cloud"), free_port());
+    let url = Server::cloud_tenant(&cloud, port);
+    std::fs::write(cloud.join("tenants/test/quota"), "bytes=100000\narrays=10\n").expect("a quota");
+    let _server = Server::cloud(&cloud, port);
+    let data = folder.path().join("data");
+    let said = match Server::try_fogbank(&data, free_port(), &["--store", &url]) {
+        Err(said) => said,
+        Ok(mut server) => server.last_words(),
+    };
+    assert!(said.contains("quota is used up: 100000 bytes"), "{said}");
+    assert!(!said.contains("absent") && !said.contains("internal fault"), "{said}");
+}

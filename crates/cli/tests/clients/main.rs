@@ -4,6 +4,7 @@
 //! `scripts/setup-tests.sh` installs what these tests need.
 #![allow(clippy::disallowed_methods)] // real processes in real time
 
+mod append_only;
 mod cloud;
 mod compare;
 mod differential;

@@ -36,6 +36,14 @@ impl Server {
         Self::redis_with(port, &["--port", &port.to_string()])
     }
 
+    /// A real Redis with append-only files, whose base is a dump or commands.
+    pub fn redis_with_append_only_files(base_is_dump: bool) -> Self {
+        let port = free_port();
+        let preamble = if base_is_dump { "yes" } else { "no" };
+        let files = ["--appendonly", "yes", "--aof-use-rdb-preamble", preamble];
+        Self::redis_with(port, &[&["--port", &port.to_string()], &files[..]].concat())
+    }
+
     fn redis_with(port: u16, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut command = Command::new(tool("redis-server"));

@@ -65,7 +65,7 @@ async fn tenants_do_not_see_each_other() {
     a.create_array(ArrayId(1), SHAPE).await.unwrap();
     a.write_chunks(vec![write(1, 1)]).await.unwrap();
     a.blob_put("x", "a's".into(), PutCondition::IfAbsent).await.unwrap();
-    assert!(matches!(b.list_chunks(ArrayId(1)).await, Err(StoreError::Caller(_))));
+    assert!(matches!(b.list_chunks(ArrayId(1)).await, Err(StoreError::NoArray(_))));
     assert!(b.blob_list("").await.unwrap().is_empty());
     b.create_array(ArrayId(1), SHAPE).await.unwrap();
     assert_eq!(b.read_chunks(&[name(1, 1)]).await.unwrap(), [None]);
@@ -101,7 +101,7 @@ async fn a_quota_that_is_used_up_is_said_and_not_passed() {
     store.create_array(ArrayId(1), SHAPE).await.unwrap();
     store.write_chunks((0..25).map(|chunk| write(chunk, 0)).collect()).await.unwrap();
     let error = store.write_chunks(vec![write(25, 0)]).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Absent(why) if why.contains("quota")), "{error}");
+    assert!(matches!(&error, StoreError::Refused(why) if why.contains("quota")), "{error}");
     assert_eq!(store.list_chunks(ArrayId(1)).await.unwrap().len(), 25);
     store.delete_chunks(&[name(0, 0)]).await.unwrap();
     store.write_chunks(vec![write(25, 0)]).await.unwrap();

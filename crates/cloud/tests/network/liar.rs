@@ -24,8 +24,10 @@ enum Blame {
 fn blame(error: &StoreError) -> Blame {
     match error {
         StoreError::Misbehaved(_) => Blame::Lied,
-        StoreError::Absent(_) => Blame::Absent,
-        StoreError::Caller(why) => panic!("the caller did nothing wrong: {why}"),
+        StoreError::Absent(_) | StoreError::Refused(_) => Blame::Absent,
+        StoreError::Caller(why) | StoreError::NoArray(why) => {
+            panic!("the caller did nothing wrong: {why}")
+        }
     }
 }
 

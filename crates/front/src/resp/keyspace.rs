@@ -325,10 +325,10 @@ impl<'a, 'v> Keyspace<'a, 'v> {
             let mut member = Group::from_slice(&[*role as u8]);
             member.extend_from_slice(&collection_suffix(name, incarnation));
             let key = self.shared_key(Role::Retired, &member);
-            self.view.put(&key, Bytes::new(), 0)?;
+            self.view.put_making_room(&key, 0)?;
         }
         let key = self.shared_key(Role::Incarnations, name);
-        Ok(self.view.put(&key, Bytes::new(), u64::from(next))?)
+        Ok(self.view.put_making_room(&key, u64::from(next))?)
     }
 
     /// Starts the next generation: every key is gone.
@@ -336,7 +336,7 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         let Some(next) = self.generation.checked_add(1) else {
             return fail("the store has been flushed too often");
         };
-        self.view.put(&generation_key(), Bytes::new(), u64::from(next))?;
+        self.view.put_making_room(&generation_key(), u64::from(next))?;
         self.generation = next;
         Ok(())
     }

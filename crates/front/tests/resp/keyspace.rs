@@ -65,6 +65,39 @@ async fn a_large_collection_goes_at_once_and_its_name_is_free() {
     server.stop().await;
 }
 
+/// Both write a record, and there is no room for one: it is held back for them. Others do not get it.
+#[tokio::test]
+async fn a_full_store_can_be_emptied() {
+    let shape = fogbank_oram::BatchShape { capacity: 64, ..crate::support::SHAPE };
+    let server = Server::with(Settings::default(), shape).await;
+    let mut client = server.client().await;
+    let fields: String = (0..20).map(|i| format!(" f{i} v")).collect();
+    assert_eq!(client.ask(&format!("HSET h{fields}")).await, "20");
+    let mut kept = 0;
+    while client.ask(&format!("SET k{kept} v")).await == "+OK" {
+        kept += 1;
+    }
+    assert!(client.ask("SET more v").await.starts_with("-OOM"));
+    assert_eq!(records(&server.proxy).await, 60, "of 64, four are held back");
+    // What is queued beside something that makes room makes none.
+    client.ask("MULTI").await;
+    client.ask("DEL h").await;
+    client.ask("SET more v").await;
+    assert!(client.ask("EXEC").await.starts_with("-OOM"));
+    assert_eq!(client.ask("DEL h").await, "1");
+    until_records(&server.proxy, 40).await; // neither its fields nor what was noted of it
+    while kept < 60 {
+        assert_eq!(client.ask(&format!("SET k{kept} v")).await, "+OK");
+        kept += 1;
+    }
+    assert!(client.ask("SET more v").await.starts_with("-OOM"));
+    assert_eq!(client.ask("FLUSHALL").await, "+OK");
+    assert_eq!(client.ask("DBSIZE").await, "0");
+    until_records(&server.proxy, 1).await;
+    assert_eq!(client.ask("SET k1 v").await, "+OK");
+    server.stop().await;
+}
+
 /// One whole walk; every name met.
 async fn walk(client: &mut Client, scan: &str, options: &str) -> Vec<String> {
     let mut met = Vec::new();

@@ -183,7 +183,7 @@ impl Store for DynamoStore {
             if !shapes.contains_key(array) {
                 let shape = match self.arrays.shape(self, *array).await {
                     Ok(shape) => Some(shape),
-                    Err(StoreError::Caller(_)) => None, // no such array: nothing of it is there
+                    Err(StoreError::NoArray(_)) => None, // nothing of it is there
                     Err(error) => return Err(error),
                 };
                 shapes.insert(*array, shape);

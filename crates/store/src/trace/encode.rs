@@ -148,9 +148,9 @@ pub(super) fn put_reply(
             out.push(OUTCOME_BLOBS_LISTED);
             put_varint(out, names.len() as u64);
         }
-        Err(StoreError::Absent(_)) => out.push(OUTCOME_ABSENT),
+        Err(StoreError::Absent(_) | StoreError::Refused(_)) => out.push(OUTCOME_ABSENT),
         Err(StoreError::Misbehaved(_)) => out.push(OUTCOME_MISBEHAVED),
-        Err(StoreError::Caller(_)) => out.push(OUTCOME_CALLER),
+        Err(StoreError::Caller(_) | StoreError::NoArray(_)) => out.push(OUTCOME_CALLER),
     }
 }
 

@@ -14,10 +14,11 @@
 //! Where an epoch begins between two evictions differs from epoch to epoch; the mean over phases is
 //! taken.
 
-use fogbank::Result;
-use fogbank::config::StoreConfig;
 use fogbank_oram::geometry::Geometry;
 use fogbank_store::trace::{EngineConfig, TraceClock, VaultConfig};
+
+use crate::config::StoreConfig;
+use crate::error::Result;
 
 /// Phases that the mean is taken over.
 const PHASES: u32 = 32;
@@ -77,6 +78,13 @@ impl Traffic {
         let buckets = self.buckets * slots * config.cell_bytes() as f64;
         let journal = self.records * self.record_bytes;
         buckets + journal + self.delta_bytes + self.full_bytes + self.commit_bytes
+    }
+
+    /// Bytes a second both ways when epochs run at the points of the grid; `None` if they run back to back.
+    pub fn bytes_per_s(&self, config: &StoreConfig) -> Option<f64> {
+        let epoch_s = (config.read_batches + 1) as f64 * config.interval_ms as f64 / 1000.0;
+        let bytes = self.bytes_read(config) + self.bytes_written(config);
+        (config.interval_ms > 0).then(|| bytes / epoch_s)
     }
 
     fn add_vault(&mut self, config: &StoreConfig, vault: &VaultConfig) {
