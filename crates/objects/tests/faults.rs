@@ -40,12 +40,16 @@ fn quick() -> ObjectsOptions {
 async fn scene() -> (Server, Between, ObjectsStore) {
     let server = Server::gofakes3();
     let between = Between::before(server.port()).await;
+    let store = open(&server, &between).await;
+    store.create_array(ARRAY, SHAPE).await.unwrap();
+    (server, between, store)
+}
+
+async fn open(server: &Server, between: &Between) -> ObjectsStore {
     let environment = server.variables(between.port).into_iter().collect();
     let url = server.url("x").parse().unwrap();
     let clock = Arc::new(SystemClock::new());
-    let store = ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap();
-    store.create_array(ARRAY, SHAPE).await.unwrap();
-    (server, between, store)
+    ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap()
 }
 
 async fn read(store: &ObjectsStore, version: u64) -> Result<Vec<Cell>, StoreError> {
@@ -183,6 +187,31 @@ async fn a_server_that_answers_something_else_misbehaves() {
     // The canary: the truth passes.
     between.rule(|_| Fate::Pass);
     assert_eq!(read(&store, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
+}
+
+/// The object that holds the shape of an array is the cloud's: who opens a store again does not go by it.
+#[tokio::test]
+async fn a_shape_that_the_cloud_says_decides_nothing() {
+    let (server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let forged = "fogbank-array-1 8 1 1073741824\n";
+    let forged = format!(
+        "HTTP/1.1 200 OK\r\nETag: \"x\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+         Content-Length: {}\r\n\r\n{forged}",
+        forged.len()
+    );
+    let shapes = "GET /cloud/x/arrays/0001";
+    let again = open(&server, &between).await;
+    between.next(shapes, usize::MAX, Fate::AnswerInstead(forged.into_bytes()));
+    let refused = read(&again, 1).await;
+    assert!(matches!(refused, Err(StoreError::Caller(_))), "nobody said its shape: {refused:?}");
+    again.expect_array(ARRAY, SHAPE).unwrap();
+    assert_eq!(read(&again, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
+    assert_eq!(again.read_chunks(&[name(1)]).await.unwrap(), [Some(chunk(1).data)]);
+    assert!(between.seen(shapes).is_empty(), "it is not even asked for");
+    // The canary: who makes the array looks at what is there.
+    assert!(again.create_array(ARRAY, SHAPE).await.is_err());
+    assert!(!between.seen(shapes).is_empty());
 }
 
 #[tokio::test]

@@ -217,6 +217,14 @@ pub trait Store: Send + Sync {
     /// with another one is the caller's error.
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
 
+    /// Says which shape an array has that an earlier process made. Nothing is asked of the cloud: what it
+    /// says from now on is held against this, and takes no more memory than this allows. A store across a
+    /// network reads and lists no other arrays than those that it was told of here or made itself.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if what is at hand already says otherwise.
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
+
     /// Removes an array and all its chunks; fine if there is none.
     async fn drop_array(&self, array: ArrayId) -> Result<()>;
 

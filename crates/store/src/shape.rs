@@ -115,6 +115,17 @@ pub fn no_array(array: ArrayId) -> StoreError {
     StoreError::Caller(format!("there is no array {}", array.0))
 }
 
+/// Whether an array that is `there` has the `shape` that it was made with.
+///
+/// # Errors
+/// [`StoreError::Misbehaved`] if it has not, or there is none.
+pub fn as_expected(array: ArrayId, shape: ArrayShape, there: Option<ArrayShape>) -> Result<()> {
+    if there == Some(shape) {
+        return Ok(());
+    }
+    Err(StoreError::Misbehaved(format!("array {} is not there as it was made", array.0)))
+}
+
 /// The error for a chunk version written a second time with other bytes.
 pub fn rewritten(name: ChunkName) -> StoreError {
     StoreError::Caller(format!(

@@ -398,7 +398,8 @@ impl RingEngine {
     ///
     /// # Errors
     /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
-    /// [`Error::Bug`] if the sections contradict each other.
+    /// [`Error::Bug`] if the sections contradict each other; [`Error::CloudLied`] if the array is not what
+    /// was made.
     pub fn restore(
         store: Arc<dyn Store>,
         keys: Arc<KeyRing>,
@@ -407,6 +408,8 @@ impl RingEngine {
         sections: &[Section],
     ) -> Result<Self> {
         let mut engine = Self::new(store, keys, settings, randomness)?;
+        let shape = engine.planner.geometry.array_shape();
+        engine.store.expect_array(engine.planner.array, shape).map_err(blame)?;
         let (planner, slab) = (&mut engine.planner, &mut engine.slab);
         let array = engine.settings.array;
         let counters = state::restore(planner, slab, &engine.keys, array, sections)?;
