@@ -194,7 +194,8 @@ impl CloudStore {
         match call {
             Call::ReadCells(reads) | Call::ReadXor(reads, _) => {
                 for read in reads.iter() {
-                    let cell = u64::from(self.shape(read.chunk.array)?.cell_bytes) + PART_HEAD_BYTES;
+                    let cell =
+                        u64::from(self.shape(read.chunk.array)?.cell_bytes) + PART_HEAD_BYTES;
                     bytes = bytes.saturating_add(cell * read.cells.len() as u64);
                 }
             }
@@ -205,7 +206,7 @@ impl CloudStore {
                 }
             }
             Call::ListChunks(array) => {
-                bytes = u64::from(self.shape(*array)?.chunks) * LISTED_BYTES * VERSIONS_MAX;
+                bytes = self.shape(*array)?.listed_max() * LISTED_BYTES;
             }
             Call::BlobGet(_) | Call::BlobList(_) => bytes = BLOB_BYTES_MAX as u64,
             _ => {}
@@ -324,8 +325,10 @@ impl Store for CloudStore {
     }
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
-        let lengths: Vec<_> =
-            chunks.iter().map(|name| self.shape(name.array).ok().map(|s| s.chunk_bytes())).collect();
+        let lengths: Vec<_> = chunks
+            .iter()
+            .map(|name| self.shape(name.array).ok().map(|s| s.chunk_bytes()))
+            .collect();
         self.call(Call::ReadChunks(chunks)).await?.chunks(lengths.into_iter()).await
     }
 
@@ -338,7 +341,8 @@ impl Store for CloudStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.call(Call::ListChunks(array)).await?.names(array).await
+        let shape = self.shape(array)?;
+        self.call(Call::ListChunks(array)).await?.names(array, shape).await
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
@@ -359,7 +363,7 @@ impl Store for CloudStore {
     }
 
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.call(Call::BlobList(prefix)).await?.blob_names().await
+        self.call(Call::BlobList(prefix)).await?.blob_names(prefix).await
     }
 
     async fn barrier(&self) -> Result<()> {
@@ -394,9 +398,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 const SEND_BYTES: usize = 1 << 20;
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
-/// A chunk version in a list, and so many of every chunk: old ones are deleted every epoch.
+/// A chunk version in a list.
 const LISTED_BYTES: u64 = 12;
-const VERSIONS_MAX: u64 = 8;
+/// Heads; and of a list that is longer than was bargained for, the message that is being taken.
 const ANSWER_SPARE_BYTES: u64 = 1 << 20;
 /// What may stand around one cell or chunk.
 const PART_HEAD_BYTES: u64 = 10;

@@ -4,7 +4,8 @@
 //! It deletes only what stays useless whatever happens meanwhile: batch records of the last committed
 //! epoch (those before are gone), and containers of older openings that its own commit record does not
 //! name. So a proxy that is
-//! overtaken in the middle of its sweep takes nothing from the one that overtook it.
+//! overtaken in the middle of its sweep takes nothing from the one that overtook it. A list ends somewhere
+//! whatever a cloud says; what it left out the next sweep finds.
 
 use fogbank_store::Store;
 

@@ -4,8 +4,9 @@
 //! that is the answer: whoever put it reads back and sees.
 
 use bytes::Bytes;
-use fogbank_store::shape::check_blob_name;
+use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
+use object_store::path::Path;
 
 use crate::error::store_error;
 use crate::names::Names;
@@ -48,9 +49,10 @@ impl Blobs<'_> {
     }
 
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        let paths = self.objects.list(&self.names.blob_folder(prefix)?).await?;
-        let named = paths.iter().filter_map(|path| self.names.parse_blob(path));
-        let mut names: Vec<String> = named.filter(|name| name.starts_with(prefix)).collect();
+        let parse =
+            |path: &Path| self.names.parse_blob(path).filter(|name| name.starts_with(prefix));
+        let folder = self.names.blob_folder(prefix)?;
+        let mut names = self.objects.list(&folder, BLOBS_LISTED_MAX, parse).await?;
         names.sort_unstable();
         Ok(names)
     }

@@ -138,9 +138,17 @@ impl Store for ObjectsStore {
 
     /// Chunks first: a stop in between leaves an array that can be dropped again.
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
+        // Of an array that nobody told of there may be any number of chunks.
+        let any = ArrayShape { chunks: u32::MAX, cells_per_chunk: 1, cell_bytes: 1 };
+        let shape = self.arrays.shape(array).unwrap_or(any);
         self.arrays.forget(array);
-        let chunks = self.chunks().list(array).await?;
-        self.chunks().delete(&chunks).await?;
+        loop {
+            let chunks = self.chunks().list(array, shape).await?;
+            if chunks.is_empty() {
+                break;
+            }
+            self.chunks().delete(&chunks).await?;
+        }
         self.objects.delete(vec![self.names.array(array)?]).await
     }
 
@@ -188,8 +196,8 @@ impl Store for ObjectsStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.arrays.shape(array)?;
-        self.chunks().list(array).await
+        let shape = self.arrays.shape(array)?;
+        self.chunks().list(array, shape).await
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {

@@ -214,6 +214,64 @@ async fn a_shape_that_the_cloud_says_decides_nothing() {
     assert!(!between.seen(shapes).is_empty());
 }
 
+/// A page of a list with these names, and another page after it.
+fn page(names: impl Iterator<Item = String>, next: u32) -> Fate {
+    let of = |name: String| {
+        format!(
+            "<Contents><Key>{name}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+             <ETag>x</ETag><Size>1</Size></Contents>"
+        )
+    };
+    let body = format!(
+        "<ListBucketResult><IsTruncated>true</IsTruncated>\
+         <NextContinuationToken>{next}</NextContinuationToken>{}</ListBucketResult>",
+        names.map(of).collect::<String>()
+    );
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    Fate::AnswerInstead((head + &body).into_bytes())
+}
+
+#[tokio::test]
+async fn a_list_ends_whatever_the_server_says() {
+    let (_server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let lists = "GET /cloud?";
+    // Chunk 5 has many versions, and the list of them goes on for ever.
+    let (mut next, many) = (0, 1000);
+    between.rule(move |head| {
+        if !(head.starts_with(lists) && head.contains("chunks%2F0001%2F5%2F")) {
+            return Fate::Pass;
+        }
+        let versions = u64::from(next) * many..u64::from(next + 1) * many;
+        next += 1;
+        page(versions.map(|version| format!("x/chunks/0001/5/00000005-{version:016x}")), next)
+    });
+    let listed = store.list_chunks(ARRAY).await.unwrap();
+    assert_eq!(listed.len(), 2000, "two pages, 8 versions of a chunk and 1024 names to spare");
+    assert!(listed.iter().all(|name| name.array == ARRAY && name.chunk == 5));
+    assert_eq!(between.seen(lists).len(), 16 + 1);
+    // Pages of nothing, the same again and again or always others.
+    for same in [true, false] {
+        let mut next = 0;
+        between.rule(move |head| {
+            if !(head.starts_with(lists) && head.contains("chunks%2F0001%2F0%2F")) {
+                return Fate::Pass;
+            }
+            next += u32::from(!same);
+            page(std::iter::empty(), next)
+        });
+        let listed = store.list_chunks(ARRAY).await;
+        assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
+    }
+    // A page that is none.
+    between.next(lists, usize::MAX, Fate::Flood);
+    let listed = store.blob_list("").await;
+    assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
+    // The canary: the truth passes.
+    between.rule(|_| Fate::Pass);
+    assert_eq!(store.list_chunks(ARRAY).await.unwrap(), [name(1)]);
+}
+
 #[tokio::test]
 async fn an_error_repeats_nothing_of_what_the_server_says() {
     let (_server, between, store) = scene().await;

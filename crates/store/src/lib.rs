@@ -240,7 +240,9 @@ pub trait Store: Send + Sync {
     /// Deletes chunk versions; fine if they are not there.
     async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()>;
 
-    /// Every chunk version of an array that is there, in no particular order.
+    /// Every chunk version of an array that is there, in no particular order. Of more than
+    /// [`ArrayShape::listed_max`] some may be left out: a cloud does not decide how long a list is. Whoever
+    /// deletes what is listed and lists again gets the others.
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>>;
 
     /// Reads a blob with its tag; `None` where there is none.
@@ -257,7 +259,8 @@ pub trait Store: Send + Sync {
     /// Deletes blobs; fine if they are not there.
     async fn blob_delete(&self, names: &[&str]) -> Result<()>;
 
-    /// The names of all blobs that start with `prefix`, in order.
+    /// The names of all blobs that start with `prefix`, in order; some may be left out if there are
+    /// more than [`shape::BLOBS_LISTED_MAX`].
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>>;
 
     /// Returns once everything written or deleted before is durable.

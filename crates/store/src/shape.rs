@@ -8,6 +8,14 @@ use crate::{ArrayId, ArrayShape, CellRead, CellReads, ChunkName, ChunkWrite, Res
 /// No chunk is larger than this: a length beyond it is a mistake, not a wish.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
 
+/// Names of blobs in a list; of more it may leave some out. A checkpoint of so many pieces of 1 MiB would be
+/// larger than a proxy's memory, and the journal has some hundreds of records.
+pub const BLOBS_LISTED_MAX: u64 = 1 << 20;
+
+const LISTED_VERSIONS: u64 = 8;
+/// For arrays of a few chunks.
+const LISTED_SPARE: u64 = 1024;
+
 /// File systems take names of 255 bytes; a few are left for whoever copies a store with suffixes.
 const BLOB_FILE_NAME_BYTES_MAX: usize = 240;
 
@@ -24,6 +32,16 @@ impl ArrayShape {
             )));
         }
         Ok(())
+    }
+
+    /// So many chunk versions a list has, of a store that was not stopped very often; of more it may leave
+    /// some out ([`crate::Store::list_chunks`]).
+    ///
+    /// Of a chunk there are three versions while all goes well: the one that counts, one being written, one
+    /// being deleted. A proxy that has overtaken this one may have three of its own. An opening that stops
+    /// before it has swept leaves two at most. So in a list of eight, one at least is left over.
+    pub fn listed_max(&self) -> u64 {
+        u64::from(self.chunks) * LISTED_VERSIONS + LISTED_SPARE
     }
 
     /// Whether `name` lies in an array of this shape.

@@ -66,8 +66,9 @@ async fn every_lie_in_lengths_is_a_typed_error() {
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
     let address =
         Address { place: relay.address.to_string(), tenant: "a".into(), credentials: None };
-    let connect =
-        async || CloudStore::connect(address.clone(), &relay.credentials, 2, &shared).await.unwrap();
+    let connect = async || {
+        CloudStore::connect(address.clone(), &relay.credentials, 2, &shared).await.unwrap()
+    };
     connect().await.create_array(ArrayId(1), SHAPE).await.unwrap();
     // As after a stop: the array was made by an earlier process, and the server says nothing of its shape.
     let store = connect().await;

@@ -147,8 +147,13 @@ impl Store for DynamoStore {
         // No proxy drops an array; a tool that drops one of others has to go by what the cloud says.
         let there = arrays::read(self, array).await?;
         let Some(shape) = there.map(|there| known.unwrap_or(there)) else { return Ok(()) };
-        let chunks = self.chunks().list(array).await?;
-        self.chunks().delete(&chunks, |_| Some(shape)).await?;
+        loop {
+            let chunks = self.chunks().list(array, shape).await?;
+            if chunks.is_empty() {
+                break;
+            }
+            self.chunks().delete(&chunks, |_| Some(shape)).await?;
+        }
         self.chunks().change(vec![table::Change::Delete(self.keys.array(array))]).await
     }
 
@@ -185,8 +190,8 @@ impl Store for DynamoStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.arrays.shape(array)?;
-        self.chunks().list(array).await
+        let shape = self.arrays.shape(array)?;
+        self.chunks().list(array, shape).await
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {

@@ -465,7 +465,7 @@ impl RingEngine {
     }
 
     /// Deletes every chunk version of earlier openings that is not current: what a proxy that died left
-    /// behind. To be called between epochs, after recovery. Versions of later openings are those of a
+    /// behind. What a list leaves out ([`Store::list_chunks`]) the next opening deletes. To be called between epochs, after recovery. Versions of later openings are those of a
     /// proxy that has overtaken this one, which does not know it yet.
     ///
     /// # Errors
