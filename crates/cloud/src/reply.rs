@@ -8,7 +8,7 @@
 
 use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use fogbank_store::shape::BLOBS_LISTED_MAX;
+use fogbank_store::shape::{self, BLOBS_LISTED_MAX};
 use fogbank_store::{
     ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, PutOutcome, Reply, Result, StoreError,
 };
@@ -294,7 +294,7 @@ impl<M: Messages> Incoming<M> {
         if !self.there().await? {
             return self.end(None).await;
         }
-        let tag = BlobTag(self.text().await?.into());
+        let tag = shape::tag(self.text().await?)?;
         let length = self.u32().await?;
         if length > BLOB_BYTES_MAX {
             return Err(too_long());
@@ -311,7 +311,7 @@ impl<M: Messages> Incoming<M> {
         if !self.there().await? {
             return self.end(PutOutcome::ConditionFailed).await;
         }
-        let tag = BlobTag(self.text().await?.into());
+        let tag = shape::tag(self.text().await?)?;
         self.end(PutOutcome::Done(tag)).await
     }
 

@@ -1,11 +1,12 @@
 //! Blobs: one object each, put conditionally if asked.
 //!
 //! A conditional put is sent once, and again only if it was refused. If nobody knows what became of it,
-//! that is the answer: whoever put it reads back and sees.
+//! that is the answer: whoever put it reads back and sees. A blob without a tag could never be put
+//! conditionally, and how long one is the provider does not decide.
 
 use bytes::Bytes;
-use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name};
-use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
+use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name, tag};
+use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result};
 use object_store::path::Path;
 
 use crate::error::store_error;
@@ -22,7 +23,7 @@ impl Blobs<'_> {
     pub(crate) async fn get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
         let found = self.objects.read_whole(&self.names.blob(name)?, BLOB_BYTES_MAX).await;
         let found = found.map_err(|e| store_error(&e))?;
-        found.map(|(data, tag)| Ok((data, known(tag)?))).transpose()
+        found.map(|(data, said)| Ok((data, tag(said.0)?))).transpose()
     }
 
     pub(crate) async fn put(
@@ -38,7 +39,7 @@ impl Blobs<'_> {
             PutCondition::IfUnchanged(tag) => Condition::IfUnchanged(tag),
         };
         match self.objects.put(&self.names.blob(name)?, data, condition).await? {
-            PutOutcome::Done(tag) => Ok(PutOutcome::Done(known(tag)?)),
+            PutOutcome::Done(said) => Ok(PutOutcome::Done(tag(said.0)?)),
             failed => Ok(failed),
         }
     }
@@ -56,14 +57,6 @@ impl Blobs<'_> {
         names.sort_unstable();
         Ok(names)
     }
-}
-
-/// A blob without a tag could never be put conditionally.
-fn known(tag: BlobTag) -> Result<BlobTag> {
-    if tag.0.is_empty() {
-        return Err(StoreError::Misbehaved("an object has no entity tag or generation".into()));
-    }
-    Ok(tag)
 }
 
 /// The largest are pieces of checkpoints, of 1 MiB, and commit records; a reply is held in memory.

@@ -273,6 +273,25 @@ async fn a_list_ends_whatever_the_server_says() {
 }
 
 #[tokio::test]
+async fn a_tag_is_no_longer_than_tags_are() {
+    let (_server, between, store) = scene().await;
+    for (bytes, fits) in [(200, true), (300, false), (30_000, false)] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nETag: \"{}\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+             Content-Length: 0\r\n\r\n",
+            "x".repeat(bytes)
+        );
+        between.rule(move |_| Fate::AnswerInstead(answer.clone().into_bytes()));
+        let found = store.blob_get("commit").await.map(drop);
+        let put = store.blob_put("commit", "a".into(), PutCondition::IfAbsent).await.map(drop);
+        for said in [found, put] {
+            let refused = matches!(said, Err(StoreError::Misbehaved(_)));
+            assert!(refused != fits && said.is_ok() == fits, "{bytes}: {said:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_error_repeats_nothing_of_what_the_server_says() {
     let (_server, between, store) = scene().await;
     for status in ["403 Forbidden", "400 Bad Request", "500 Internal Server Error", "301 Moved"] {

@@ -96,6 +96,21 @@ fn what_is_cut_or_goes_on_is_no_acknowledgement() {
     assert!(now(incoming(endless).blob_names("")).is_err());
 }
 
+#[test]
+fn a_tag_is_short() {
+    let tag = |bytes| BlobTag("t".repeat(bytes).into());
+    for (bytes, fits) in [(256, true), (257, false), (0, false)] {
+        let blob = now(incoming(said(Reply::Blob(Some(("data".into(), tag(bytes)))))).blob());
+        let put = now(incoming(said(Reply::Put(PutOutcome::Done(tag(bytes))))).put());
+        if fits {
+            assert!(blob.is_ok() && put.is_ok());
+        } else {
+            assert!(matches!(blob, Err(StoreError::Misbehaved(_))), "{blob:?}");
+            assert!(matches!(put, Err(StoreError::Misbehaved(_))), "{put:?}");
+        }
+    }
+}
+
 /// How long a list is the server does not decide; what it says beyond is not taken.
 #[test]
 fn lists_end() {
