@@ -102,7 +102,7 @@ impl OpenOptions {
     ) -> Result<()> {
         let config = StoreConfig::decode(backup.config())?;
         config.geometry()?;
-        let mut new = Fill::begin(self, &config, &[], false, progress).await?;
+        let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
         let mut directory = Vec::new();
         while let Some((tag, data)) = backup.section().map_err(unread)? {
             match tag {
