@@ -118,7 +118,7 @@ impl OpenOptions {
         }
         let moved = moved(&directory, &old, &config, &self.randomness()?)?;
         drop(directory);
-        let mut new = Fill::begin(self, &config, &[], false, progress).await?;
+        let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
         while let Some((tag, data)) = section {
             if tag != BLOCKS {
                 return Err(unread(BackupError::Damaged));

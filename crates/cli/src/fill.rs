@@ -8,12 +8,16 @@
 //!
 //! After a stop in 2 or 3 whoever has the same blocks in the same order goes on ([`Fill::begin`]): the store
 //! is taken over as ever, the epoch that was open is read again exactly and committed without its writes,
-//! and the blocks of committed epochs are left out.
+//! and the blocks of committed epochs are left out. How many these are stands in the sealed deltas; the
+//! trusted side notes it too, after each commit, so that who goes on can pass over them before the cloud
+//! hears of it ([`blocks_noted`]): between the opening and the next epoch at most one epoch's blocks are
+//! passed over, however many the store holds.
 //!
 //! What the cloud sees: a store that is created and filled by a number of epochs that follows from its
 //! capacity, all of one shape; after a stop also what an opening shows, and one epoch more. A store that was
 //! not filled to the end is not opened for anything else.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,6 +38,16 @@ const LOAD_BATCH: usize = 500;
 /// The file on the trusted side that says that a store was not filled to the end.
 pub(crate) const MARKER: &str = "restoring";
 
+/// What the newest commits say, beside the marker; gone with it.
+pub(crate) const NOTED: &str = "filled";
+
+/// How many blocks a filling had committed when it was stopped, as its trusted side noted: those of the last
+/// epoch may be missing.
+pub(crate) fn blocks_noted(trusted: &Path) -> u64 {
+    let noted = std::fs::read(trusted.join(NOTED)).ok();
+    noted.and_then(|noted| Filled::decode(&noted)).map_or(0, |filled| filled.blocks)
+}
+
 /// How many of how many: what a long command tells while it runs.
 pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
 
@@ -52,7 +66,8 @@ pub(crate) struct Fill<'a, 'p> {
 
 impl<'a, 'p> Fill<'a, 'p> {
     /// Makes a store of this configuration where there is none, with `note` in its marker; or, if
-    /// `goes_on`, takes over the one whose filling was begun with that note.
+    /// `goes_on`, takes over the one whose filling was begun with that note. The caller has passed over
+    /// `passed` blocks, at most [`blocks_noted`], which come no more.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is one, or the one that was begun has another configuration.
@@ -61,6 +76,7 @@ impl<'a, 'p> Fill<'a, 'p> {
         config: &StoreConfig,
         note: &[u8],
         goes_on: bool,
+        passed: u64,
         progress: &'a mut Progress<'p>,
     ) -> Result<Self> {
         let ground = options.ground_for_filling(note, goes_on).await?;
@@ -106,7 +122,8 @@ impl<'a, 'p> Fill<'a, 'p> {
             engine.replay(record).await?;
         }
         engine.set_journal(Box::new(keeping.clone()));
-        let left_out = filled.blocks;
+        let fewer = || Error::Bug("the store holds fewer blocks than were noted".into());
+        let left_out = filled.blocks.checked_sub(passed).ok_or_else(fewer)?;
         let waiting = Vec::new();
         let mut fill =
             Self { ground, keeping, engine, waiting, left_out, filled, epochs, progress };
@@ -174,6 +191,7 @@ impl<'a, 'p> Fill<'a, 'p> {
             false => None,
         };
         self.keeping.commit(&delta, full).await?;
+        self.ground.note(NOTED, &self.filled.section().data)?;
         tokio::try_join!(biased; self.engine.collect(), self.keeping.collect())?;
         Ok(())
     }
@@ -192,17 +210,18 @@ impl Filled {
         let newest = recovered.deltas.last().unwrap_or(&recovered.full);
         if let Some(section) = newest.iter().find(|section| section.tag == FILLED_TAG) {
             let torn = || Error::Bug("a filling does not say how far it is".into());
-            let (epochs, blocks) = section.data.split_first_chunk().ok_or_else(torn)?;
-            let blocks = blocks.try_into().map_err(|_| torn())?;
-            return Ok(Self {
-                epochs: u32::from_le_bytes(*epochs),
-                blocks: u64::from_le_bytes(blocks),
-            });
+            return Self::decode(&section.data).ok_or_else(torn);
         }
         match newest.is_empty() {
             true => Ok(Self::default()),
             false => Ok(Self { epochs, blocks: u64::MAX }), // whole, but for the marker
         }
+    }
+
+    fn decode(data: &[u8]) -> Option<Self> {
+        let (epochs, blocks) = data.split_first_chunk()?;
+        let blocks = u64::from_le_bytes(blocks.try_into().ok()?);
+        Some(Self { epochs: u32::from_le_bytes(*epochs), blocks })
     }
 
     fn section(self) -> Section {

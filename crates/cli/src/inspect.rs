@@ -63,7 +63,10 @@ struct Held {
 }
 
 async fn held(store: &dyn Store, config: &StoreConfig) -> Result<Held> {
-    let array = ArrayId(config.ring_settings().array.into());
+    let settings = config.ring_settings();
+    let array = ArrayId(settings.array.into());
+    let shape = settings.geometry()?.array_shape();
+    store.expect_array(array, shape).map_err(absent)?;
     let count =
         async |prefix: &str| Ok::<_, Error>(store.blob_list(prefix).await.map_err(absent)?.len());
     Ok(Held {

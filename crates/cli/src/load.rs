@@ -9,11 +9,10 @@
 //! After the end the trusted side remembers what the file is known by: the same command says that it is done,
 //! and does nothing. After a stop in 3, the same command goes on: the file has to be the same, every record
 //! gets the addresses it had, and of the blocks, which come in the same order, those are left out that
-//! committed epochs hold.
+//! committed epochs hold. The file is read up to there before the cloud hears of it.
 //!
 //! What the cloud sees: that a store of this capacity was made and filled, and that a process stopped and
-//! another went on; neither how many records there were nor how long they are. One exception: a load that
-//! goes on reads the file up to where it was, and how long that takes shows (threat model).
+//! another went on; neither how many records there were nor how long they are.
 
 mod dump;
 mod note;
@@ -28,7 +27,7 @@ pub use source::{Fingerprint, Format, Reading, Record, Source};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::fill::{Fill, Progress};
+use crate::fill::{Fill, Progress, blocks_noted};
 use crate::open::OpenOptions;
 use note::Note;
 
@@ -88,7 +87,7 @@ impl OpenOptions {
         };
         let mut filling = empty(&config, &note.randomness());
         let went_on = begun.is_some();
-        let mut new = Fill::begin(self, &config, &note.encode()?, went_on, progress).await?;
+        let noted = if went_on { blocks_noted(&self.place().trusted()) } else { 0 };
         // Records are read and blocks written in turn, so that neither is ever all in memory.
         let (records, mut taken) = tokio::sync::mpsc::channel(RECORDS_AHEAD);
         let reader = source.clone();
@@ -98,24 +97,49 @@ impl OpenOptions {
                 records.blocking_send(record).map_err(gone)
             })
         });
-        while let Some(record) = taken.recv().await {
+        let mut blocks_of = |record: Record| {
             let number = record.number;
+            let mut blocks = Vec::new();
             for (key, value, attr) in records_of(record) {
-                let blocks = filling.put(&key, &value, attr);
-                new.write(blocks.map_err(|e| source.wrong(number, &e.to_string()))?).await?;
+                let put = filling.put(&key, &value, attr);
+                blocks.append(&mut put.map_err(|e| source.wrong(number, &e.to_string()))?);
             }
+            Ok::<_, Error>(blocks)
+        };
+        // What is in the store already is passed over before the cloud hears anything of it.
+        let (mut passed, mut coming) = (0, Vec::new());
+        while passed < noted {
+            let Some(record) = taken.recv().await else { break };
+            let mut blocks = blocks_of(record)?;
+            let over = blocks.len().min(usize::try_from(noted - passed).unwrap_or(usize::MAX));
+            coming = blocks.split_off(over);
+            passed += over as u64;
+        }
+        if passed < noted {
+            reading.await.map_err(|e| Error::Bug(e.to_string()))??;
+            return Err(changed(source));
+        }
+        let mut new =
+            Fill::begin(self, &config, &note.encode()?, went_on, passed, progress).await?;
+        new.write(coming).await?;
+        while let Some(record) = taken.recv().await {
+            new.write(blocks_of(record)?).await?;
         }
         let read = reading.await.map_err(|e| Error::Bug(e.to_string()))??;
         if read.fingerprint != note.file {
-            return Err(Error::Usage(format!(
-                "{} changed while it was read; remove both sides of the store and load again",
-                source.path().display()
-            )));
+            return Err(changed(source));
         }
         note.keep_as_finished(&trusted)?;
         new.finish(filling.sections()).await?;
         Ok(Loaded { keys, skipped: read.skipped, went_on, was_finished: false })
     }
+}
+
+fn changed(source: &Source) -> Error {
+    Error::Usage(format!(
+        "{} changed while it was read; remove both sides of the store and load again",
+        source.path().display()
+    ))
 }
 
 /// Records that are read before their blocks are written.

@@ -27,7 +27,7 @@ use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
-use crate::fill::MARKER;
+use crate::fill::{MARKER, NOTED};
 use crate::opened::{Opened, Recovery};
 use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
 use crate::recording::Recording;
@@ -354,8 +354,16 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Takes the marker away.
+    /// Notes something beside the marker.
+    pub fn note(&self, name: &str, data: &[u8]) -> Result<()> {
+        let file = self.trusted.join(name);
+        fogbank_env::write_secret(&file, data)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))
+    }
+
+    /// Takes the marker away, and what was noted beside it.
     pub fn is_whole(&self) -> Result<()> {
+        let _not_there = std::fs::remove_file(self.trusted.join(NOTED));
         let marker = self.trusted.join(MARKER);
         std::fs::remove_file(&marker)
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))

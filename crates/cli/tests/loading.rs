@@ -4,7 +4,8 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -128,6 +129,45 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
     // The epoch that was open is ended without its writes, and the last one is done.
     assert_eq!(*written.lock().unwrap(), 2);
     holds(&data, &cloud, 400).await;
+}
+
+/// A cloud that stops a load and times how long the file is read when it goes on would learn how much of it
+/// was loaded: so nothing of that is read once the cloud hears of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_been_loaded_is_read_before_the_cloud_hears_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = file(folder.path(), "a.csv", 400);
+    for epochs in [0, 1, 2] {
+        let data = folder.path().join(epochs.to_string());
+        let cloud: Cloud = Arc::new(Faulty::new(MemoryStore::new()));
+        cloud.add(FaultRule::nth(Some(Operation::WriteChunks), epochs + 1, Fault::Before));
+        load(&data, &cloud, &source).await.unwrap_err();
+        cloud.heal();
+        let (taken, before) = (Arc::new(AtomicU32::new(0)), Arc::new(OnceLock::new()));
+        let (now, first) = (taken.clone(), before.clone());
+        cloud.on_call(move |_, _| {
+            first.get_or_init(|| now.load(Ordering::SeqCst));
+            None
+        });
+        let counted = |record| {
+            taken.fetch_add(1, Ordering::SeqCst);
+            kept(record)
+        };
+        let options = OpenOptions::new(Place::local(&data)).shape(shape()).on(cloud.clone());
+        options.load(&source, counted, &mut |_, _| {}).await.unwrap();
+        // All are read once to see that they fit, and then those whose blocks are there.
+        let mut blocks = 0;
+        let loaded = (0..400).take_while(|n| {
+            let begun = blocks < 500 * epochs as usize;
+            blocks += value(*n).len().div_ceil(64);
+            begun
+        });
+        let (loaded, before) = (loaded.count() as u32, *before.get().unwrap());
+        assert_eq!(before, 400 + loaded, "after {epochs} epochs");
+        assert_eq!(taken.load(Ordering::SeqCst), 800);
+        assert!(!data.join("proxy/filled").exists());
+        holds(&data, &cloud, 400).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

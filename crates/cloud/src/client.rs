@@ -23,6 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
+use fogbank_store::shape::no_array;
 use fogbank_store::{
     ArrayId, ArrayShape, BlobTag, Call, Cell, CellReads, ChunkName, ChunkWrite, PutCondition,
     PutOutcome, Result, Store, StoreError, XorCells,
@@ -56,7 +57,8 @@ pub struct CloudStore {
     clock: Arc<dyn Clock>,
     connections: Vec<Mutex<Option<Channel>>>,
     next: AtomicUsize,
-    /// Of arrays created here: what their cells' lengths must be.
+    /// Of arrays that this process made or was told of, the only ones that are read here: the server does
+    /// not decide how long a reply may be.
     shapes: RwLock<BTreeMap<ArrayId, ArrayShape>>,
 }
 
@@ -153,7 +155,7 @@ impl CloudStore {
 
     async fn call(&self, call: Call<'_>) -> Result<Incoming<Arriving>> {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
-        let expected = self.answer_bytes_max(&call);
+        let expected = self.answer_bytes_max(&call)?;
         let channel = self.channel(index).await?;
         self.send(channel, call, expected).await
     }
@@ -187,35 +189,38 @@ impl CloudStore {
     }
 
     /// Bytes of an honest answer to `call`, at most.
-    fn answer_bytes_max(&self, call: &Call<'_>) -> u64 {
-        let cell = |array| self.shape(array).map_or(ANSWER_BYTES_MAX, |s| u64::from(s.cell_bytes));
-        let cells = |reads: &CellReads| {
-            let of = |read: fogbank_store::CellRead<'_>| {
-                cell(read.chunk.array).saturating_add(PART_HEAD_BYTES) * read.cells.len() as u64
-            };
-            reads.iter().map(of).fold(0, u64::saturating_add)
-        };
-        let chunk = |name: &ChunkName| {
-            self.shape(name.array).map_or(ANSWER_BYTES_MAX, |s| s.chunk_bytes() as u64 + 5)
-        };
-        let most = match call {
-            Call::ReadCells(reads) | Call::ReadXor(reads, _) => cells(reads),
-            Call::ReadChunks(chunks) => chunks.iter().map(chunk).fold(0, u64::saturating_add),
-            Call::ListChunks(array) => self.shape(*array).map_or(ANSWER_BYTES_MAX, |shape| {
-                u64::from(shape.chunks) * LISTED_BYTES * VERSIONS_MAX
-            }),
-            Call::BlobGet(_) | Call::BlobList(_) => BLOB_BYTES_MAX as u64,
-            _ => 0,
-        };
-        most.min(ANSWER_BYTES_MAX)
+    fn answer_bytes_max(&self, call: &Call<'_>) -> Result<u64> {
+        let mut bytes: u64 = 0;
+        match call {
+            Call::ReadCells(reads) | Call::ReadXor(reads, _) => {
+                for read in reads.iter() {
+                    let cell =
+                        u64::from(self.shape(read.chunk.array)?.cell_bytes) + PART_HEAD_BYTES;
+                    bytes = bytes.saturating_add(cell * read.cells.len() as u64);
+                }
+            }
+            Call::ReadChunks(chunks) => {
+                for name in *chunks {
+                    let chunk = self.shape(name.array)?.chunk_bytes() as u64;
+                    bytes = bytes.saturating_add(chunk + PART_HEAD_BYTES);
+                }
+            }
+            Call::ListChunks(array) => {
+                bytes = self.shape(*array)?.listed_max() * LISTED_BYTES;
+            }
+            Call::BlobGet(_) | Call::BlobList(_) => bytes = BLOB_BYTES_MAX as u64,
+            _ => {}
+        }
+        Ok(bytes)
     }
 
-    fn shape(&self, array: ArrayId) -> Option<ArrayShape> {
-        self.shapes.read().unwrap_or_else(PoisonError::into_inner).get(&array).copied()
+    fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
+        let shapes = self.shapes.read().unwrap_or_else(PoisonError::into_inner);
+        shapes.get(&array).copied().ok_or_else(|| no_array(array))
     }
 
     fn cell_bytes(&self, array: ArrayId) -> Option<u32> {
-        self.shape(array).map(|shape| shape.cell_bytes)
+        self.shape(array).ok().map(|shape| shape.cell_bytes)
     }
 
     fn absent(&self, why: impl std::fmt::Display) -> StoreError {
@@ -305,6 +310,12 @@ impl Store for CloudStore {
         Ok(())
     }
 
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        shape.check()?;
+        self.shapes.write().unwrap_or_else(PoisonError::into_inner).insert(array, shape);
+        Ok(())
+    }
+
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
         self.shapes.write().unwrap_or_else(PoisonError::into_inner).remove(&array);
         self.call(Call::DropArray(array)).await?.done().await
@@ -316,8 +327,10 @@ impl Store for CloudStore {
     }
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
-        let lengths: Vec<_> =
-            chunks.iter().map(|name| self.shape(name.array).map(|s| s.chunk_bytes())).collect();
+        let lengths: Vec<_> = chunks
+            .iter()
+            .map(|name| self.shape(name.array).ok().map(|s| s.chunk_bytes()))
+            .collect();
         self.call(Call::ReadChunks(chunks)).await?.chunks(lengths.into_iter()).await
     }
 
@@ -330,7 +343,8 @@ impl Store for CloudStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.call(Call::ListChunks(array)).await?.names(array).await
+        let shape = self.shape(array)?;
+        self.call(Call::ListChunks(array)).await?.names(array, shape).await
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
@@ -351,7 +365,7 @@ impl Store for CloudStore {
     }
 
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.call(Call::BlobList(prefix)).await?.blob_names().await
+        self.call(Call::BlobList(prefix)).await?.blob_names(prefix).await
     }
 
     async fn barrier(&self) -> Result<()> {
@@ -386,12 +400,10 @@ const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 const SEND_BYTES: usize = 1 << 20;
 const HEADER_BYTES_MAX: u32 = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
-/// No answer is longer, whatever was asked: also of an array whose shape is not known.
-const ANSWER_BYTES_MAX: u64 = 8 << 30;
-/// A chunk version in a list, and so many of every chunk: old ones are deleted every epoch.
+/// A chunk version in a list.
 const LISTED_BYTES: u64 = 12;
-const VERSIONS_MAX: u64 = 8;
+/// Heads; and of a list that is longer than was bargained for, the message that is being taken.
 const ANSWER_SPARE_BYTES: u64 = 1 << 20;
-/// What may stand around one cell.
+/// What may stand around one cell or chunk.
 const PART_HEAD_BYTES: u64 = 10;
 const WORDS_MAX: usize = 300;

@@ -8,8 +8,9 @@
 
 use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use fogbank_store::shape::{self, BLOBS_LISTED_MAX};
 use fogbank_store::{
-    ArrayId, BlobTag, Cell, CellReads, ChunkName, PutOutcome, Reply, Result, StoreError,
+    ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, PutOutcome, Reply, Result, StoreError,
 };
 
 use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX, count, put_text};
@@ -264,16 +265,22 @@ impl<M: Messages> Incoming<M> {
         self.end(chunks).await
     }
 
-    /// Chunk versions of `array`.
+    /// Chunk versions of `array`, which has this shape. Of more than it may list the rest is not taken.
     ///
     /// # Errors
     /// As [`Incoming::done`].
-    pub async fn names(mut self, array: ArrayId) -> Result<Vec<ChunkName>> {
+    pub async fn names(mut self, array: ArrayId, shape: ArrayShape) -> Result<Vec<ChunkName>> {
         let many = self.counted().await?;
         let mut names = Vec::new();
-        for _ in 0..many {
+        while names.len() < many {
+            if names.len() as u64 == shape.listed_max() {
+                return Ok(names);
+            }
             let mut name = self.take(12).await?;
             let (chunk, version) = (name.get_u32_le(), name.get_u64_le());
+            if chunk >= shape.chunks {
+                return Err(StoreError::Misbehaved("a chunk that the array has not".into()));
+            }
             names.push(ChunkName { array, chunk, version });
         }
         self.end(names).await
@@ -287,7 +294,7 @@ impl<M: Messages> Incoming<M> {
         if !self.there().await? {
             return self.end(None).await;
         }
-        let tag = BlobTag(self.text().await?.into());
+        let tag = shape::tag(self.text().await?)?;
         let length = self.u32().await?;
         if length > BLOB_BYTES_MAX {
             return Err(too_long());
@@ -304,19 +311,27 @@ impl<M: Messages> Incoming<M> {
         if !self.there().await? {
             return self.end(PutOutcome::ConditionFailed).await;
         }
-        let tag = BlobTag(self.text().await?.into());
+        let tag = shape::tag(self.text().await?)?;
         self.end(PutOutcome::Done(tag)).await
     }
 
-    /// Names of blobs.
+    /// Names of blobs that start with `prefix`, as with [`Incoming::names`].
     ///
     /// # Errors
     /// As [`Incoming::done`].
-    pub async fn blob_names(mut self) -> Result<Vec<String>> {
+    pub async fn blob_names(mut self, prefix: &str) -> Result<Vec<String>> {
         let many = self.counted().await?;
-        let mut names = Vec::new();
-        for _ in 0..many {
-            names.push(self.text().await?);
+        let mut names: Vec<String> = Vec::new();
+        while names.len() < many {
+            if names.len() as u64 == BLOBS_LISTED_MAX {
+                return Ok(names);
+            }
+            let name = self.text().await?;
+            // In order, each once: so many short ones there are not.
+            if !name.starts_with(prefix) || names.last().is_some_and(|last| *last >= name) {
+                return Err(StoreError::Misbehaved("a name that was not asked for".into()));
+            }
+            names.push(name);
         }
         self.end(names).await
     }

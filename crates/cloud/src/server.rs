@@ -370,10 +370,11 @@ impl Serving {
     }
 
     async fn answer(&self, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
-        if request.uri().path() != PATH {
-            return Status::unimplemented("that is not spoken here").into_http();
-        }
-        let tenant = match self.admit(&request, visit).await {
+        let admitted = match request.uri().path() {
+            PATH => self.admit(&request, visit).await,
+            _ => Err(Status::unimplemented("that is not spoken here")),
+        };
+        let tenant = match admitted {
             Ok(tenant) => tenant,
             Err(status) => {
                 self.figures.turned_away.add(1);

@@ -5,7 +5,7 @@
 //! epoch that are not its tail, for an engine that cuts those of the epoch before, which were the tail
 //! until then (all others are gone), and containers of older openings that its own commit record does
 //! not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
-//! overtook it.
+//! overtook it. A list ends somewhere whatever a cloud says; what it left out the next sweep finds.
 
 use fogbank_store::Store;
 

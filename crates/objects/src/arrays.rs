@@ -5,9 +5,13 @@
 //! arrays/..   "fogbank-array-1 CHUNKS CELLS BYTES\n"
 //! ```
 //!
-//! In a table of items they are items with these values ([`Small`]). Shapes never change, so one that
-//! was seen is remembered. Before the first array is made the provider's conditional puts are tried, both kinds, on the object `format`: a server that takes no notice of a
-//! condition would let two proxies write one store.
+//! In a table of items they are items with these values ([`Small`]). Before the first array is made the
+//! provider's conditional puts are tried, both kinds, on the object `format`: a server that takes no notice
+//! of a condition would let two proxies write one store.
+//!
+//! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says so when
+//! it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much memory a reply takes.
+//! The objects are there for `create`, which sees whether the place is taken.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -43,14 +47,14 @@ pub(crate) enum Only {
     IfUnchangedSinceNever,
 }
 
-/// The arrays of a store, as far as they were seen.
+/// The arrays of a store that this process made or was told of.
 pub(crate) struct Arrays {
-    seen: RwLock<PlaceMap<u16, ArrayShape>>,
+    known: RwLock<PlaceMap<u16, ArrayShape>>,
 }
 
 impl Arrays {
     pub(crate) fn new() -> Self {
-        Self { seen: RwLock::default() }
+        Self { known: RwLock::default() }
     }
 
     pub(crate) async fn create(
@@ -63,51 +67,57 @@ impl Arrays {
         try_conditions(small).await?;
         let written = Bytes::from(encode(shape));
         small.put(Which::Array(array), written, Only::IfAbsent).await?;
-        let there = self.load(small, array).await?;
-        if there == shape {
-            return Ok(());
+        let there = read(small, array).await?.ok_or_else(|| no_array(array))?;
+        if there != shape {
+            let words = format!("array {} exists with another shape: {there:?}", array.0);
+            return Err(StoreError::Caller(words));
         }
-        Err(StoreError::Caller(format!("array {} exists with another shape: {there:?}", array.0)))
+        self.know(array, shape);
+        Ok(())
+    }
+
+    /// Goes by `shape` from now on.
+    pub(crate) fn expect(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        shape.check()?;
+        self.know(array, shape);
+        Ok(())
+    }
+
+    fn know(&self, array: ArrayId, shape: ArrayShape) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(array.0, shape);
     }
 
     /// The shape of `array`.
-    pub(crate) async fn shape(&self, small: &impl Small, array: ArrayId) -> Result<ArrayShape> {
-        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner).get(&array.0).copied();
-        match seen {
-            Some(shape) => Ok(shape),
-            None => self.load(small, array).await,
-        }
+    pub(crate) fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&array.0).copied().ok_or_else(|| no_array(array))
     }
 
     /// The shapes of all arrays that a call names.
-    pub(crate) async fn shapes(
+    pub(crate) fn shapes(
         &self,
-        small: &impl Small,
         arrays: impl Iterator<Item = ArrayId>,
     ) -> Result<PlaceMap<u16, ArrayShape>> {
         let mut shapes = PlaceMap::default();
         for array in arrays {
             if !shapes.contains_key(&array.0) {
-                shapes.insert(array.0, self.shape(small, array).await?);
+                shapes.insert(array.0, self.shape(array)?);
             }
         }
         Ok(shapes)
     }
 
     pub(crate) fn forget(&self, array: ArrayId) {
-        self.seen.write().unwrap_or_else(PoisonError::into_inner).remove(&array.0);
+        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&array.0);
     }
+}
 
-    async fn load(&self, small: &impl Small, array: ArrayId) -> Result<ArrayShape> {
-        let Some(bytes) = small.read(Which::Array(array)).await? else {
-            return Err(no_array(array));
-        };
-        let shape = decode(&bytes).ok_or_else(|| {
-            StoreError::Misbehaved(format!("the object of array {}'s shape is none", array.0))
-        })?;
-        self.seen.write().unwrap_or_else(PoisonError::into_inner).insert(array.0, shape);
-        Ok(shape)
-    }
+/// The shape that the cloud says `array` has, if it says that there is one.
+pub(crate) async fn read(small: &impl Small, array: ArrayId) -> Result<Option<ArrayShape>> {
+    let Some(bytes) = small.read(Which::Array(array)).await? else { return Ok(None) };
+    let none =
+        || StoreError::Misbehaved(format!("the object of array {}'s shape is none", array.0));
+    decode(&bytes).ok_or_else(none).map(Some)
 }
 
 /// Whether the place is one for us: reads the object `format`, and with it finds out whether bucket,

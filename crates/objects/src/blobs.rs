@@ -1,11 +1,13 @@
 //! Blobs: one object each, put conditionally if asked.
 //!
 //! A conditional put is sent once, and again only if it was refused. If nobody knows what became of it,
-//! that is the answer: whoever put it reads back and sees.
+//! that is the answer: whoever put it reads back and sees. A blob without a tag could never be put
+//! conditionally, and how long one is the provider does not decide.
 
 use bytes::Bytes;
-use fogbank_store::shape::check_blob_name;
-use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
+use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name, tag};
+use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result};
+use object_store::path::Path;
 
 use crate::error::store_error;
 use crate::names::Names;
@@ -21,7 +23,7 @@ impl Blobs<'_> {
     pub(crate) async fn get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
         let found = self.objects.read_whole(&self.names.blob(name)?, BLOB_BYTES_MAX).await;
         let found = found.map_err(|e| store_error(&e))?;
-        found.map(|(data, tag)| Ok((data, known(tag)?))).transpose()
+        found.map(|(data, said)| Ok((data, tag(said.0)?))).transpose()
     }
 
     pub(crate) async fn put(
@@ -37,7 +39,7 @@ impl Blobs<'_> {
             PutCondition::IfUnchanged(tag) => Condition::IfUnchanged(tag),
         };
         match self.objects.put(&self.names.blob(name)?, data, condition).await? {
-            PutOutcome::Done(tag) => Ok(PutOutcome::Done(known(tag)?)),
+            PutOutcome::Done(said) => Ok(PutOutcome::Done(tag(said.0)?)),
             failed => Ok(failed),
         }
     }
@@ -48,20 +50,13 @@ impl Blobs<'_> {
     }
 
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        let paths = self.objects.list(&self.names.blob_folder(prefix)?).await?;
-        let named = paths.iter().filter_map(|path| self.names.parse_blob(path));
-        let mut names: Vec<String> = named.filter(|name| name.starts_with(prefix)).collect();
+        let parse =
+            |path: &Path| self.names.parse_blob(path).filter(|name| name.starts_with(prefix));
+        let folder = self.names.blob_folder(prefix)?;
+        let mut names = self.objects.list(&folder, BLOBS_LISTED_MAX, parse).await?;
         names.sort_unstable();
         Ok(names)
     }
-}
-
-/// A blob without a tag could never be put conditionally.
-fn known(tag: BlobTag) -> Result<BlobTag> {
-    if tag.0.is_empty() {
-        return Err(StoreError::Misbehaved("an object has no entity tag or generation".into()));
-    }
-    Ok(tag)
 }
 
 /// The largest are pieces of checkpoints, of 1 MiB, and commit records; a reply is held in memory.

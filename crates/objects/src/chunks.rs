@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fogbank_store::shape::rewritten;
 use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutOutcome, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
 
 use crate::names::{Names, SHARDS};
 use crate::objects::{Condition, Objects};
@@ -72,17 +73,22 @@ impl Chunks<'_> {
         self.objects.delete(paths?).await
     }
 
-    /// All versions of all chunks of `array`, sixteen lists side by side.
-    pub(crate) async fn list(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
+    /// The versions of all chunks of `array`, sixteen lists side by side.
+    pub(crate) async fn list(&self, array: ArrayId, shape: ArrayShape) -> Result<Vec<ChunkName>> {
+        let names_max = of_shard(shape).listed_max();
         let shards = (0..SHARDS).map(|shard| async move {
-            let paths = self.objects.list(&self.names.shard(array, shard)?).await?;
-            let named = paths.iter().filter_map(|path| self.names.parse_chunk(array, path));
-            Ok(named.collect::<Vec<_>>())
+            let parse = |path: &Path| self.names.parse_chunk(array, path);
+            self.objects.list(&self.names.shard(array, shard)?, names_max, parse).await
         });
         let listed: Result<Vec<_>> =
             stream::iter(shards).buffered(SHARDS as usize).try_collect().await;
         Ok(listed?.concat())
     }
+}
+
+/// What a shard has of an array of this shape, at most.
+pub(crate) fn of_shard(shape: ArrayShape) -> ArrayShape {
+    ArrayShape { chunks: shape.chunks.div_ceil(SHARDS), ..shape }
 }
 
 /// Each chunk version once; two contents of one are the caller's error.

@@ -20,11 +20,10 @@ use fogbank_store::{Result, StoreError};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{
-    Certificate, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
-};
+use object_store::{Certificate, ClientOptions, RetryConfig, StaticCredentialProvider};
 
 use crate::environment::Environment;
+use crate::objects::Bucket;
 use crate::profile;
 use crate::requests::Connector;
 use crate::url::{ObjectsUrl, Provider};
@@ -34,7 +33,7 @@ pub(crate) fn connect(
     url: &ObjectsUrl,
     environment: &Environment,
     connector: Connector,
-) -> Result<Arc<dyn ObjectStore>> {
+) -> Result<Arc<dyn Bucket>> {
     match url.provider {
         Provider::S3 => s3(url, environment, connector),
         Provider::Azure => azure(url, environment, connector),
@@ -42,7 +41,7 @@ pub(crate) fn connect(
     }
 }
 
-fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<dyn ObjectStore>> {
+fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<dyn Bucket>> {
     let builder = amazon(env)?.with_bucket_name(&url.bucket);
     let endpoints = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
     let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
@@ -90,11 +89,7 @@ fn amazon(env: &Environment) -> Result<AmazonS3Builder> {
     Ok(builder)
 }
 
-fn azure(
-    url: &ObjectsUrl,
-    env: &Environment,
-    connector: Connector,
-) -> Result<Arc<dyn ObjectStore>> {
+fn azure(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<dyn Bucket>> {
     let mut builder = MicrosoftAzureBuilder::new();
     for (name, value) in env.starting("AZURE_") {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
@@ -136,11 +131,7 @@ fn azure(
     Ok(Arc::new(builder.build().map_err(|e| unusable(&e))?))
 }
 
-fn google(
-    url: &ObjectsUrl,
-    env: &Environment,
-    connector: Connector,
-) -> Result<Arc<dyn ObjectStore>> {
+fn google(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<dyn Bucket>> {
     let mut builder = GoogleCloudStorageBuilder::new();
     for (name, value) in env.starting("GOOGLE_") {
         if let Ok(key) = name.to_ascii_lowercase().parse::<GoogleConfigKey>() {

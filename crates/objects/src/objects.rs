@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_store::{BlobTag, PutOutcome, Result, StoreError};
 use futures_util::StreamExt;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
     Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
@@ -19,10 +20,15 @@ use crate::error::store_error;
 use crate::requests::Expect;
 use crate::url::Provider;
 
+/// A provider's objects, and its lists page by page.
+pub(crate) trait Bucket: ObjectStore + PaginatedListStore {}
+
+impl<B: ObjectStore + PaginatedListStore> Bucket for B {}
+
 /// The objects of a bucket.
 #[derive(Clone)]
 pub(crate) struct Objects {
-    store: Arc<dyn ObjectStore>,
+    store: Arc<dyn Bucket>,
     provider: Provider,
 }
 
@@ -36,7 +42,7 @@ pub(crate) enum Condition {
 }
 
 impl Objects {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, provider: Provider) -> Self {
+    pub(crate) fn new(store: Arc<dyn Bucket>, provider: Provider) -> Self {
         Self { store, provider }
     }
 
@@ -158,18 +164,41 @@ impl Objects {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The names of all objects in a folder and below.
-    pub(crate) async fn list(&self, folder: &Path) -> Result<Vec<Path>> {
-        let mut found = self.store.list(Some(folder));
-        let mut names = Vec::new();
-        while let Some(object) = found.next().await {
-            match object {
-                Ok(object) => names.push(object.location),
-                Err(Error::NotFound { .. }) => break,
-                Err(error) => return Err(store_error(&error)),
+    /// What `parse` knows of the objects in a folder and below, page by page. Ends when there are no more
+    /// pages, or when `names_max` or more have come, foreign ones too; nothing but what is parsed is kept.
+    pub(crate) async fn list<T>(
+        &self,
+        folder: &Path,
+        names_max: u64,
+        parse: impl Fn(&Path) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let folder = format!("{folder}/");
+        let (mut parsed, mut names, mut pages) = (Vec::new(), 0, 0);
+        let mut from: Option<String> = None;
+        loop {
+            let options = PaginatedListOptions {
+                max_keys: Some(PAGE_NAMES),
+                page_token: from.clone(),
+                ..PaginatedListOptions::default()
+            };
+            let page = match self.store.list_paginated(Some(&folder), options).await {
+                Err(Error::NotFound { .. }) => return Ok(parsed),
+                page => page.map_err(|e| store_error(&e))?,
+            };
+            names += page.result.objects.len() as u64;
+            pages += 1;
+            parsed.extend(page.result.objects.iter().filter_map(|object| parse(&object.location)));
+            let Some(next) = page.page_token else { return Ok(parsed) };
+            if names >= names_max {
+                return Ok(parsed);
             }
+            // Pages may be short, and with Azure empty; but a list of nothing does not go on for ever.
+            let endless = pages > names_max + EMPTY_PAGES || from.as_ref() == Some(&next);
+            if endless || next.len() > PAGE_TOKEN_BYTES_MAX {
+                return Err(StoreError::Misbehaved("a list that does not come on".into()));
+            }
+            from = Some(next);
         }
-        Ok(names)
     }
 
     /// A tag of the right form that no object has.
@@ -192,3 +221,10 @@ impl Objects {
         }
     }
 }
+
+/// Names of a page: what all providers give at most, or by default.
+const PAGE_NAMES: usize = 1000;
+/// Pages that may bring no name.
+const EMPTY_PAGES: u64 = 1000;
+/// What says where the next page begins is sent back in a URL.
+const PAGE_TOKEN_BYTES_MAX: usize = 8 << 10;

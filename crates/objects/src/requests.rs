@@ -41,7 +41,7 @@ pub(crate) struct Expect {
 
 impl Default for Expect {
     fn default() -> Self {
-        Self { body_bytes_max: LIST_BYTES_MAX, range: None, read_back: false }
+        Self { body_bytes_max: REPLY_BYTES_MAX, range: None, read_back: false }
     }
 }
 
@@ -306,8 +306,8 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A page of a list: five thousand objects at most, with Azure.
-const LIST_BYTES_MAX: u64 = 32 << 20;
+/// A page of a list, or what became of as many deletions: a thousand names of 4 KiB with what is said of each.
+const REPLY_BYTES_MAX: u64 = 4 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
 /// A reply without a body says nothing more.
 const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];

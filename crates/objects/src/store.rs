@@ -132,16 +132,28 @@ impl Store for ObjectsStore {
         self.arrays.create(self, array, shape).await
     }
 
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        self.arrays.expect(array, shape)
+    }
+
     /// Chunks first: a stop in between leaves an array that can be dropped again.
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
+        // Of an array that nobody told of there may be any number of chunks.
+        let any = ArrayShape { chunks: u32::MAX, cells_per_chunk: 1, cell_bytes: 1 };
+        let shape = self.arrays.shape(array).unwrap_or(any);
         self.arrays.forget(array);
-        let chunks = self.chunks().list(array).await?;
-        self.chunks().delete(&chunks).await?;
+        loop {
+            let chunks = self.chunks().list(array, shape).await?;
+            if chunks.is_empty() {
+                break;
+            }
+            self.chunks().delete(&chunks).await?;
+        }
         self.objects.delete(vec![self.names.array(array)?]).await
     }
 
     async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
-        let shapes = self.arrays.shapes(self, reads.iter().map(|read| read.chunk.array)).await?;
+        let shapes = self.arrays.shapes(reads.iter().map(|read| read.chunk.array))?;
         for read in reads.iter() {
             shapes[&read.chunk.array.0].check_read(read)?;
         }
@@ -161,7 +173,7 @@ impl Store for ObjectsStore {
     }
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
-        let shapes = self.arrays.shapes(self, chunks.iter().map(|name| name.array)).await?;
+        let shapes = self.arrays.shapes(chunks.iter().map(|name| name.array))?;
         for &name in chunks {
             shapes[&name.array.0].check_chunk(name)?;
         }
@@ -172,7 +184,7 @@ impl Store for ObjectsStore {
     }
 
     async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
-        let shapes = self.arrays.shapes(self, writes.iter().map(|write| write.chunk.array)).await?;
+        let shapes = self.arrays.shapes(writes.iter().map(|write| write.chunk.array))?;
         for write in &writes {
             shapes[&write.chunk.array.0].check_write(write)?;
         }
@@ -184,8 +196,8 @@ impl Store for ObjectsStore {
     }
 
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
-        self.arrays.shape(self, array).await?;
-        self.chunks().list(array).await
+        let shape = self.arrays.shape(array)?;
+        self.chunks().list(array, shape).await
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {

@@ -40,12 +40,16 @@ fn quick() -> ObjectsOptions {
 async fn scene() -> (Server, Between, ObjectsStore) {
     let server = Server::gofakes3();
     let between = Between::before(server.port()).await;
+    let store = open(&server, &between).await;
+    store.create_array(ARRAY, SHAPE).await.unwrap();
+    (server, between, store)
+}
+
+async fn open(server: &Server, between: &Between) -> ObjectsStore {
     let environment = server.variables(between.port).into_iter().collect();
     let url = server.url("x").parse().unwrap();
     let clock = Arc::new(SystemClock::new());
-    let store = ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap();
-    store.create_array(ARRAY, SHAPE).await.unwrap();
-    (server, between, store)
+    ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap()
 }
 
 async fn read(store: &ObjectsStore, version: u64) -> Result<Vec<Cell>, StoreError> {
@@ -183,6 +187,108 @@ async fn a_server_that_answers_something_else_misbehaves() {
     // The canary: the truth passes.
     between.rule(|_| Fate::Pass);
     assert_eq!(read(&store, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
+}
+
+/// The object that holds the shape of an array is the cloud's: who opens a store again does not go by it.
+#[tokio::test]
+async fn a_shape_that_the_cloud_says_decides_nothing() {
+    let (server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let forged = "fogbank-array-1 8 1 1073741824\n";
+    let forged = format!(
+        "HTTP/1.1 200 OK\r\nETag: \"x\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+         Content-Length: {}\r\n\r\n{forged}",
+        forged.len()
+    );
+    let shapes = "GET /cloud/x/arrays/0001";
+    let again = open(&server, &between).await;
+    between.next(shapes, usize::MAX, Fate::AnswerInstead(forged.into_bytes()));
+    let refused = read(&again, 1).await;
+    assert!(matches!(refused, Err(StoreError::Caller(_))), "nobody said its shape: {refused:?}");
+    again.expect_array(ARRAY, SHAPE).unwrap();
+    assert_eq!(read(&again, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
+    assert_eq!(again.read_chunks(&[name(1)]).await.unwrap(), [Some(chunk(1).data)]);
+    assert!(between.seen(shapes).is_empty(), "it is not even asked for");
+    // The canary: who makes the array looks at what is there.
+    assert!(again.create_array(ARRAY, SHAPE).await.is_err());
+    assert!(!between.seen(shapes).is_empty());
+}
+
+/// A page of a list with these names, and another page after it.
+fn page(names: impl Iterator<Item = String>, next: u32) -> Fate {
+    let of = |name: String| {
+        format!(
+            "<Contents><Key>{name}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+             <ETag>x</ETag><Size>1</Size></Contents>"
+        )
+    };
+    let body = format!(
+        "<ListBucketResult><IsTruncated>true</IsTruncated>\
+         <NextContinuationToken>{next}</NextContinuationToken>{}</ListBucketResult>",
+        names.map(of).collect::<String>()
+    );
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    Fate::AnswerInstead((head + &body).into_bytes())
+}
+
+#[tokio::test]
+async fn a_list_ends_whatever_the_server_says() {
+    let (_server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let lists = "GET /cloud?";
+    // Chunk 5 has many versions, and the list of them goes on for ever.
+    let (mut next, many) = (0, 1000);
+    between.rule(move |head| {
+        if !(head.starts_with(lists) && head.contains("chunks%2F0001%2F5%2F")) {
+            return Fate::Pass;
+        }
+        let versions = u64::from(next) * many..u64::from(next + 1) * many;
+        next += 1;
+        page(versions.map(|version| format!("x/chunks/0001/5/00000005-{version:016x}")), next)
+    });
+    let listed = store.list_chunks(ARRAY).await.unwrap();
+    assert_eq!(listed.len(), 2000, "two pages, 8 versions of a chunk and 1024 names to spare");
+    assert!(listed.iter().all(|name| name.array == ARRAY && name.chunk == 5));
+    assert_eq!(between.seen(lists).len(), 16 + 1);
+    // Pages of nothing, the same again and again or always others.
+    for same in [true, false] {
+        let mut next = 0;
+        between.rule(move |head| {
+            if !(head.starts_with(lists) && head.contains("chunks%2F0001%2F0%2F")) {
+                return Fate::Pass;
+            }
+            next += u32::from(!same);
+            page(std::iter::empty(), next)
+        });
+        let listed = store.list_chunks(ARRAY).await;
+        assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
+    }
+    // A page that is none.
+    between.next(lists, usize::MAX, Fate::Flood);
+    let listed = store.blob_list("").await;
+    assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
+    // The canary: the truth passes.
+    between.rule(|_| Fate::Pass);
+    assert_eq!(store.list_chunks(ARRAY).await.unwrap(), [name(1)]);
+}
+
+#[tokio::test]
+async fn a_tag_is_no_longer_than_tags_are() {
+    let (_server, between, store) = scene().await;
+    for (bytes, fits) in [(200, true), (300, false), (30_000, false)] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nETag: \"{}\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+             Content-Length: 0\r\n\r\n",
+            "x".repeat(bytes)
+        );
+        between.rule(move |_| Fate::AnswerInstead(answer.clone().into_bytes()));
+        let found = store.blob_get("commit").await.map(drop);
+        let put = store.blob_put("commit", "a".into(), PutCondition::IfAbsent).await.map(drop);
+        for said in [found, put] {
+            let refused = matches!(said, Err(StoreError::Misbehaved(_)));
+            assert!(refused != fits && said.is_ok() == fits, "{bytes}: {said:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -82,6 +82,7 @@ async fn a_server_that_dies_and_comes_back_has_everything() {
     let options = ObjectsOptions { absent: wait(3000), ..Default::default() };
     let patient = open(&server, "x", options).await;
     impatient.create_array(ArrayId(1), shape).await.unwrap();
+    patient.expect_array(ArrayId(1), shape).unwrap();
     let names: Vec<_> = (0..60)
         .map(|i| ChunkName { array: ArrayId(1), chunk: i % 50, version: u64::from(i) })
         .collect();

@@ -299,6 +299,7 @@ async fn a_server_that_dies_and_comes_back_has_everything() {
     let patient = options(Duration::from_millis(500));
     let patient = open(&server.url("x"), server.variables(server.port()), patient).await.unwrap();
     impatient.create_array(ARRAY, SHAPE).await.unwrap();
+    patient.expect_array(ARRAY, SHAPE).unwrap();
     let names: Vec<_> = (0..30).map(|chunk| name(chunk, 1)).collect();
     let writes = |range: std::ops::Range<usize>| names[range].iter().copied().map(write).collect();
     impatient.write_chunks(writes(0..10)).await.unwrap();

@@ -42,7 +42,7 @@ use self::blobs::Blobs;
 use self::buffers::Buffers;
 use self::disk::{FileLock, failed, make_folder, sync_folder, write_new_file};
 use self::reads::{Part, Wanted, read_all};
-use crate::shape::{check_groups, no_array};
+use crate::shape::{as_expected, check_groups, no_array};
 use crate::xor::fold;
 use crate::{
     ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceHashing, PlaceMap,
@@ -372,6 +372,11 @@ impl FileStore {
 impl Store for FileStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
         compute(|| self.create(array, shape))
+    }
+
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        let there = compute(|| self.find_array(array))?;
+        as_expected(array, shape, there.map(|array| array.shape))
     }
 
     async fn drop_array(&self, array: ArrayId) -> Result<()> {

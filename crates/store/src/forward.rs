@@ -18,6 +18,9 @@ macro_rules! store_behind {
             async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
                 (**self).create_array(array, shape).await
             }
+            fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+                (**self).expect_array(array, shape)
+            }
             async fn drop_array(&self, array: ArrayId) -> Result<()> {
                 (**self).drop_array(array).await
             }
@@ -82,6 +85,13 @@ macro_rules! store_by_calls {
                 shape: $crate::ArrayShape,
             ) -> $crate::Result<()> {
                 self.call($crate::Call::CreateArray(array, shape)).await?.done()
+            }
+            fn expect_array(
+                &self,
+                array: $crate::ArrayId,
+                shape: $crate::ArrayShape,
+            ) -> $crate::Result<()> {
+                self.inner.expect_array(array, shape)
             }
             async fn drop_array(&self, array: $crate::ArrayId) -> $crate::Result<()> {
                 self.call($crate::Call::DropArray(array)).await?.done()

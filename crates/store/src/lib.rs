@@ -225,6 +225,14 @@ pub trait Store: Send + Sync {
     /// with another one is the caller's error.
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
 
+    /// Says which shape an array has that an earlier process made. Nothing is asked of the cloud: what it
+    /// says from now on is held against this, and takes no more memory than this allows. A store across a
+    /// network reads and lists no other arrays than those that it was told of here or made itself.
+    ///
+    /// # Errors
+    /// [`StoreError::Misbehaved`] if what is at hand already says otherwise.
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
+
     /// Removes an array and all its chunks; fine if there is none.
     async fn drop_array(&self, array: ArrayId) -> Result<()>;
 
@@ -240,7 +248,9 @@ pub trait Store: Send + Sync {
     /// Deletes chunk versions; fine if they are not there.
     async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()>;
 
-    /// Every chunk version of an array that is there, in no particular order.
+    /// Every chunk version of an array that is there, in no particular order. Of more than
+    /// [`ArrayShape::listed_max`] some may be left out: a cloud does not decide how long a list is. Whoever
+    /// deletes what is listed and lists again gets the others.
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>>;
 
     /// Reads a blob with its tag; `None` where there is none.
@@ -257,7 +267,8 @@ pub trait Store: Send + Sync {
     /// Deletes blobs; fine if they are not there.
     async fn blob_delete(&self, names: &[&str]) -> Result<()>;
 
-    /// The names of all blobs that start with `prefix`, in order.
+    /// The names of all blobs that start with `prefix`, in order; some may be left out if there are
+    /// more than [`shape::BLOBS_LISTED_MAX`].
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>>;
 
     /// Returns once everything written or deleted before is durable.

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hashbrown::hash_map::Entry;
 
-use crate::shape::{check_blob_name, check_groups, no_array, rewritten};
+use crate::shape::{as_expected, check_blob_name, check_groups, no_array, rewritten};
 use crate::xor::fold;
 use crate::{
     ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, PlaceHashing, PlaceMap,
@@ -151,6 +151,11 @@ impl Store for MemoryStore {
                 Ok(())
             }
         }
+    }
+
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        as_expected(array, shape, arrays.get(&array).map(|array| array.shape))
     }
 
     async fn drop_array(&self, array: ArrayId) -> Result<()> {

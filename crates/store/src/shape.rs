@@ -3,10 +3,23 @@
 //! Every back end checks the same things in the same words, before it touches anything: a request
 //! that fails here has had no effect. The checks read the request only, which the cloud sees.
 
-use crate::{ArrayId, ArrayShape, CellRead, CellReads, ChunkName, ChunkWrite, Result, StoreError};
+use crate::{
+    ArrayId, ArrayShape, BlobTag, CellRead, CellReads, ChunkName, ChunkWrite, Result, StoreError,
+};
 
 /// No chunk is larger than this: a length beyond it is a mistake, not a wish.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
+
+/// Names of blobs in a list; of more it may leave some out. A checkpoint of so many pieces of 1 MiB would be
+/// larger than a proxy's memory, and the journal has some hundreds of records.
+pub const BLOBS_LISTED_MAX: u64 = 1 << 20;
+
+/// Entity tags of providers have some tens of bytes, generations of Google nineteen, our own up to 36.
+pub const TAG_BYTES_MAX: usize = 256;
+
+const LISTED_VERSIONS: u64 = 8;
+/// For arrays of a few chunks.
+const LISTED_SPARE: u64 = 1024;
 
 /// File systems take names of 255 bytes; a few are left for whoever copies a store with suffixes.
 const BLOB_FILE_NAME_BYTES_MAX: usize = 240;
@@ -24,6 +37,16 @@ impl ArrayShape {
             )));
         }
         Ok(())
+    }
+
+    /// So many chunk versions a list has, of a store that was not stopped very often; of more it may leave
+    /// some out ([`crate::Store::list_chunks`]).
+    ///
+    /// Of a chunk there are three versions while all goes well: the one that counts, one being written, one
+    /// being deleted. A proxy that has overtaken this one may have three of its own. An opening that stops
+    /// before it has swept leaves two at most. So in a list of eight, one at least is left over.
+    pub fn listed_max(&self) -> u64 {
+        u64::from(self.chunks) * LISTED_VERSIONS + LISTED_SPARE
     }
 
     /// Whether `name` lies in an array of this shape.
@@ -67,6 +90,19 @@ impl ArrayShape {
             self.chunk_bytes()
         )))
     }
+}
+
+/// The tag that a cloud says a blob has: text that can be shown and sent back.
+///
+/// # Errors
+/// [`StoreError::Misbehaved`] if it is empty, longer than [`TAG_BYTES_MAX`], or anything but plain text.
+pub fn tag(said: impl Into<Box<str>>) -> Result<BlobTag> {
+    let said = said.into();
+    let plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    if said.is_empty() || said.len() > TAG_BYTES_MAX || !said.bytes().all(plain) {
+        return Err(StoreError::Misbehaved("a blob's tag is none".into()));
+    }
+    Ok(BlobTag(said))
 }
 
 /// Whether a blob may have this name: it must fit a file's, after [`blob_file_name`].
@@ -115,6 +151,17 @@ pub fn no_array(array: ArrayId) -> StoreError {
     StoreError::NoArray(format!("there is no array {}", array.0))
 }
 
+/// Whether an array that is `there` has the `shape` that it was made with.
+///
+/// # Errors
+/// [`StoreError::Misbehaved`] if it has not, or there is none.
+pub fn as_expected(array: ArrayId, shape: ArrayShape, there: Option<ArrayShape>) -> Result<()> {
+    if there == Some(shape) {
+        return Ok(());
+    }
+    Err(StoreError::Misbehaved(format!("array {} is not there as it was made", array.0)))
+}
+
 /// The error for a chunk version written a second time with other bytes.
 pub fn rewritten(name: ChunkName) -> StoreError {
     StoreError::Caller(format!(
@@ -157,6 +204,10 @@ mod tests {
             assert_eq!(blob_name(foreign), None, "{foreign}");
         }
         assert!(check_blob_name("").is_err());
+        assert!(tag("\"0x8D-7\"").is_ok() && tag("x".repeat(TAG_BYTES_MAX)).is_ok());
+        for none in ["", "a\n", "\u{e9}", &"x".repeat(TAG_BYTES_MAX + 1)] {
+            assert!(matches!(tag(none), Err(StoreError::Misbehaved(_))), "{none:?}");
+        }
         assert!(check_blob_name(&"x".repeat(240)).is_ok());
         assert!(check_blob_name(&"/".repeat(81)).is_err());
     }

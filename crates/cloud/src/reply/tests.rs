@@ -57,14 +57,15 @@ fn honest_answers_come_back() {
     assert_eq!(read.unwrap(), chunks);
     let names: Vec<_> =
         (0..90_000).map(|chunk| ChunkName { array: ArrayId(2), chunk, version: 1 << 40 }).collect();
-    assert_eq!(now(incoming(said(Reply::Names(names.clone()))).names(ArrayId(2))).unwrap(), names);
+    let read = now(incoming(said(Reply::Names(names.clone()))).names(ArrayId(2), SHAPE));
+    assert_eq!(read.unwrap(), names);
     let blob = Some(("data".into(), BlobTag("t".into())));
     assert_eq!(now(incoming(said(Reply::Blob(blob.clone()))).blob()).unwrap(), blob);
     assert_eq!(now(incoming(said(Reply::Blob(None))).blob()).unwrap(), None);
     let done = PutOutcome::Done(BlobTag("t".into()));
     assert_eq!(now(incoming(said(Reply::Put(done.clone()))).put()).unwrap(), done);
     let names = vec!["a".to_owned(), "b/c".to_owned()];
-    let read = now(incoming(said(Reply::BlobNames(names.clone()))).blob_names());
+    let read = now(incoming(said(Reply::BlobNames(names.clone()))).blob_names(""));
     assert_eq!(read.unwrap(), names);
     now(incoming(said(Reply::Done)).done()).unwrap();
 }
@@ -92,8 +93,53 @@ fn what_is_cut_or_goes_on_is_no_acknowledgement() {
         assert!(matches!(read, Err(StoreError::Misbehaved(_))), "{cut}");
     }
     let endless = vec![Bytes::from(vec![PART; 1 << 20]); 100];
-    assert!(now(incoming(endless).blob_names()).is_err());
+    assert!(now(incoming(endless).blob_names("")).is_err());
 }
+
+#[test]
+fn a_tag_is_short() {
+    let tag = |bytes| BlobTag("t".repeat(bytes).into());
+    for (bytes, fits) in [(256, true), (257, false), (0, false)] {
+        let blob = now(incoming(said(Reply::Blob(Some(("data".into(), tag(bytes)))))).blob());
+        let put = now(incoming(said(Reply::Put(PutOutcome::Done(tag(bytes))))).put());
+        if fits {
+            assert!(blob.is_ok() && put.is_ok());
+        } else {
+            assert!(matches!(blob, Err(StoreError::Misbehaved(_))), "{blob:?}");
+            assert!(matches!(put, Err(StoreError::Misbehaved(_))), "{put:?}");
+        }
+    }
+}
+
+/// How long a list is the server does not decide; what it says beyond is not taken.
+#[test]
+fn lists_end() {
+    let shape = ArrayShape { chunks: 10, ..SHAPE };
+    let version = |version| ChunkName { array: ArrayId(2), chunk: 1, version };
+    let said_names = |many| said(Reply::Names((0..many).map(version).collect()));
+    for (many, listed) in [(1103, 1103), (1104, 1104), (1105, 1104), (90_000, 1104)] {
+        let read = now(incoming(said_names(many)).names(ArrayId(2), shape)).unwrap();
+        assert_eq!(read.len(), listed);
+    }
+    let outside = vec![ChunkName { array: ArrayId(2), chunk: 10, version: 0 }];
+    let read = now(incoming(said(Reply::Names(outside))).names(ArrayId(2), shape));
+    assert!(matches!(read, Err(StoreError::Misbehaved(_))), "{read:?}");
+    let names = |many| (0..many).map(|at| format!("{at:07}")).collect::<Vec<_>>();
+    let most = BLOBS_LISTED_MAX as usize;
+    for (many, listed) in [(most, most), (most + 1, most)] {
+        let read = now(incoming(said(Reply::BlobNames(names(many)))).blob_names("")).unwrap();
+        assert_eq!(read.len(), listed);
+    }
+    for wrong in [vec![""; 1000], vec!["a", "a"], vec!["b", "a"]] {
+        let wrong = wrong.into_iter().map(str::to_owned).collect();
+        let read = now(incoming(said(Reply::BlobNames(wrong))).blob_names(""));
+        assert!(matches!(read, Err(StoreError::Misbehaved(_))), "{read:?}");
+    }
+    let read = now(incoming(said(Reply::BlobNames(names(2)))).blob_names("0000001"));
+    assert!(matches!(read, Err(StoreError::Misbehaved(_))), "{read:?}");
+}
+
+const SHAPE: ArrayShape = ArrayShape { chunks: 1 << 20, cells_per_chunk: 1, cell_bytes: 1 };
 
 #[derive(Debug, Clone, TypeGenerator)]
 struct Lie {
@@ -140,7 +186,7 @@ fn lies_are_errors_or_of_the_right_shape() {
         if let Ok(read) = now(all().chunks([None, Some(4)].into_iter())) {
             assert!(read.len() == 2 && read[1].as_ref().is_none_or(|chunk| chunk.len() == 4));
         }
-        let _any = (now(all().names(ArrayId(2))), now(all().blob()), now(all().put()));
-        let _any = (now(all().blob_names()), now(all().done()));
+        let _any = (now(all().names(ArrayId(2), SHAPE)), now(all().blob()), now(all().put()));
+        let _any = (now(all().blob_names("")), now(all().done()));
     });
 }

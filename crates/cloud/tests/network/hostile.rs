@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::fixture::{SHAPE, Server, write};
 use crate::hand_clock::HandClock;
-use crate::raw::{SECOND, closed, head, message, raw, status, still_serves, tls};
+use crate::raw::{PATH, Raw, SECOND, closed, head, message, raw, status, still_serves, tls};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn noise_ends_the_connection_and_nothing_else() {
@@ -95,6 +95,26 @@ async fn requests_that_are_none_are_refused() {
     for (what, body) in cases {
         let said = status(raw(&server, body, true).await).await;
         assert!(said.as_deref().is_some_and(|status| status != "0"), "{what}: {said:?}");
+    }
+    still_serves(&server).await;
+}
+
+/// Who asks for what is not spoken here is refused like one with another token: counted, and soon gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_ask_for_other_methods_are_sent_away() {
+    let server = Server::start(Keeping::Memory).await;
+    // The second path is right, and shows no token.
+    for (path, said) in [("grpc.health.v1.Health/Check", "12"), (&PATH[1..], "16")] {
+        let before = server.figure("server_turned_away_total");
+        let stranger = Raw::connect(&server, "a").await;
+        let mut refused = 0;
+        while let Some(status) = stranger.stray(path).await {
+            assert_eq!(status, said);
+            refused += 1;
+            assert!(refused <= 20, "{path}: it goes on for ever");
+        }
+        let counted = server.figure("server_turned_away_total") - before;
+        assert!((8..=20).contains(&counted) && counted >= refused, "{path}: {counted}");
     }
     still_serves(&server).await;
 }

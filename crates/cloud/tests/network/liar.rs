@@ -68,8 +68,17 @@ async fn every_lie_in_lengths_is_a_typed_error() {
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
     let address =
         Address { place: relay.address.to_string(), tenant: "a".into(), credentials: None };
-    let store = CloudStore::connect(address, &relay.credentials, 2, &shared).await.unwrap();
-    store.create_array(ArrayId(1), SHAPE).await.unwrap();
+    let connect = async || {
+        CloudStore::connect(address.clone(), &relay.credentials, 2, &shared).await.unwrap()
+    };
+    connect().await.create_array(ArrayId(1), SHAPE).await.unwrap();
+    // As after a stop: the array was made by an earlier process, and the server says nothing of its shape.
+    let store = connect().await;
+    let calls = server.figure("server_calls_total");
+    let unknown = store.list_chunks(ArrayId(1)).await;
+    assert!(matches!(unknown, Err(StoreError::Caller(_))), "{unknown:?}");
+    assert_eq!(server.figure("server_calls_total"), calls, "of what has no bound nothing is asked");
+    store.expect_array(ArrayId(1), SHAPE).unwrap();
     store.write_chunks((0..64).map(|chunk| write(chunk, 0)).collect()).await.unwrap();
     store.blob_put("a", vec![7; 3000].into(), PutCondition::Always).await.unwrap();
     store.blob_put("b", "b".into(), PutCondition::Always).await.unwrap();

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use crate::fixture::{SHAPE, Server, name, write};
 
 pub const SECOND: u64 = 1_000_000_000;
-const PATH: &str = "https://fogbank.invalid/fogbank.cloud.v1.Store/Call";
+pub const PATH: &str = "/fogbank.cloud.v1.Store/Call";
 
 pub async fn tls(server: &Server) -> TlsStream<TcpStream> {
     let connector = fogbank_tls::connector(server.credentials("a").pin, &["h2"]).unwrap();
@@ -70,13 +70,24 @@ impl Raw {
         Self { sender, tenant: tenant.into(), bearer }
     }
 
+    /// A call of another method, without a token; its status, or none if the connection is gone.
+    pub async fn stray(&self, path: &str) -> Option<String> {
+        let mut sender = self.sender.clone();
+        sender.ready().await.ok()?;
+        let request = hyper::Request::post(format!("https://fogbank.invalid/{path}"))
+            .header("content-type", "application/grpc")
+            .body(Frames(Box::pin(tokio_stream::empty())))
+            .unwrap();
+        status(sender.send_request(request).await.ok()?).await
+    }
+
     pub async fn call(
         &self,
         frames: impl tokio_stream::Stream<Item = Option<Bytes>> + Send + 'static,
     ) -> hyper::Result<hyper::Response<hyper::body::Incoming>> {
         let mut sender = self.sender.clone();
         sender.ready().await?;
-        let request = hyper::Request::post(PATH)
+        let request = hyper::Request::post(format!("https://fogbank.invalid{PATH}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .header("fogbank-tenant", &self.tenant)

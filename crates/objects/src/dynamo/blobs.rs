@@ -17,13 +17,15 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::{Bytes, BytesMut};
-use fogbank_store::shape::check_blob_name;
+use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::dynamo::chunks::{Chunks, GETS_AT_ONCE, batches};
-use crate::dynamo::table::{Attributes, Change, Condition, Put, data, data_of, text, text_of};
+use crate::dynamo::table::{
+    Attributes, Change, Condition, ItemsMax, Put, data, data_of, text, text_of,
+};
 use crate::names::SHARDS;
 use crate::retry::Twice;
 
@@ -146,9 +148,10 @@ impl Blobs<'_> {
     }
 
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let most = ItemsMax::LeaveOut(BLOBS_LISTED_MAX / u64::from(SHARDS));
         let shards = (0..SHARDS).map(|shard| async move {
             let partition = self.0.keys.blob_shard(shard);
-            self.0.table.query(&partition, prefix, false, usize::MAX).await
+            self.0.table.query(&partition, prefix, None, most).await
         });
         let listed: Vec<_> = stream::iter(shards).buffered(SHARDS as usize).try_collect().await?;
         let mut names: Vec<_> = listed.into_iter().flatten().map(|(name, _)| name).collect();

@@ -19,9 +19,9 @@ use fogbank_store::{
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::chunks::without_repetitions;
+use crate::chunks::{of_shard, without_repetitions};
 use crate::dynamo::keys::{Key, Keys};
-use crate::dynamo::table::{Change, Condition, Put, Table};
+use crate::dynamo::table::{Change, Condition, ItemsMax, Put, Table};
 use crate::names::SHARDS;
 use crate::retry::Twice;
 
@@ -63,8 +63,11 @@ impl Chunks<'_> {
         let mut answered = stream::iter(asked).buffer_unordered(self.requests_max);
         let mut reply = vec![Cell::NotWritten; reads.cell_count()];
         while let Some((batch, mut found)) = answered.try_next().await? {
-            for (key, _, indices) in batch {
+            for (key, length, indices) in batch {
                 let Some(bytes) = found.remove(&key) else { continue };
+                if bytes.len() != length {
+                    return Err(StoreError::Misbehaved("a cell of another length".into()));
+                }
                 for index in indices {
                     reply[index] = Cell::Bytes(bytes.clone());
                 }
@@ -86,8 +89,9 @@ impl Chunks<'_> {
 
     /// The cells of a chunk version that are there, in order.
     async fn cells(&self, name: ChunkName, shape: ArrayShape) -> Result<Vec<(u16, Bytes)>> {
-        let cells_max = usize::from(shape.cells_per_chunk);
-        let found = self.table.query(&self.keys.cells(name), "", true, cells_max).await?;
+        let most = ItemsMax::Refuse(shape.cells_per_chunk.into());
+        let bytes = Some(shape.cell_bytes as usize);
+        let found = self.table.query(&self.keys.cells(name), "", bytes, most).await?;
         let cells = found.into_iter().map(|(sort, bytes)| {
             let cell = Keys::parse_cell(&sort).filter(|&cell| cell < shape.cells_per_chunk);
             let fits = bytes.len() == shape.cell_bytes as usize;
@@ -167,11 +171,12 @@ impl Chunks<'_> {
         Ok(())
     }
 
-    /// All versions of all chunks of `array`, sixteen queries side by side.
-    pub(crate) async fn list(&self, array: ArrayId) -> Result<Vec<ChunkName>> {
+    /// The versions of all chunks of `array`, sixteen queries side by side.
+    pub(crate) async fn list(&self, array: ArrayId, shape: ArrayShape) -> Result<Vec<ChunkName>> {
+        let most = ItemsMax::LeaveOut(of_shard(shape).listed_max());
         let shards = (0..SHARDS).map(|shard| async move {
             let partition = self.keys.shard(array, shard);
-            let items = self.table.query(&partition, "", false, usize::MAX).await?;
+            let items = self.table.query(&partition, "", None, most).await?;
             let names = items.iter().filter_map(|(sort, _)| Keys::parse_chunk(array, sort));
             Ok::<_, StoreError>(
                 names.filter(|name| name.chunk % SHARDS == shard).collect::<Vec<_>>(),

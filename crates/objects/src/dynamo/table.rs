@@ -45,6 +45,15 @@ pub(crate) enum Put {
     ConditionFailed,
 }
 
+/// Of how many items a list is, at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ItemsMax {
+    /// There are no more; more is a cloud that misbehaves.
+    Refuse(u64),
+    /// There may be more, which are left out.
+    LeaveOut(u64),
+}
+
 /// When an item is put.
 pub(crate) enum Condition<'a> {
     /// Whatever is there, which is returned.
@@ -212,23 +221,23 @@ impl Table {
         Ok(())
     }
 
-    /// All items of a partition whose sort keys start with `prefix`, in their order: sort keys, and with
-    /// `data` what they hold. At most `items_max`; more is a cloud that misbehaves.
+    /// The items of a partition whose sort keys start with `prefix`, in their order: sort keys, and with
+    /// `data_bytes` what they hold, which is so long.
     pub(crate) async fn query(
         &self,
         partition: &str,
         prefix: &str,
-        data: bool,
-        items_max: usize,
+        data_bytes: Option<usize>,
+        most: ItemsMax,
     ) -> Result<Vec<(String, Bytes)>, Failure> {
         let mut found: Vec<(String, Bytes)> = Vec::new();
-        let mut from: Option<Key> = None;
+        let (mut from, mut pages): (Option<Key>, u64) = (None, 0);
         let request = self
             .client
             .query()
             .table_name(&self.name)
             .consistent_read(true)
-            .projection_expression(if data { "s, d" } else { "s" })
+            .projection_expression(if data_bytes.is_some() { "s, d" } else { "s" })
             .expression_attribute_values(":p", text(partition));
         let mut request = match prefix {
             "" => request.key_condition_expression("p = :p"),
@@ -249,17 +258,27 @@ impl Table {
             for item in reply.items.unwrap_or_default() {
                 let sort = text_of(&item, "s").ok_or_else(unasked)?;
                 let in_order = found.last().is_none_or(|(last, _)| *last < sort);
-                if !in_order || !sort.starts_with(prefix) || found.len() == items_max {
+                let data = if data_bytes.is_some() { data_of(item)? } else { Bytes::new() };
+                let fits =
+                    sort.len() <= SORT_KEY_BYTES_MAX && data.len() == data_bytes.unwrap_or(0);
+                let refused = matches!(most, ItemsMax::Refuse(most) if found.len() as u64 == most);
+                if !in_order || !sort.starts_with(prefix) || !fits || refused {
                     return Err(unasked());
                 }
-                found.push((sort, if data { data_of(item)? } else { Bytes::new() }));
+                found.push((sort, data));
             }
+            pages += 1;
             let last = reply.last_evaluated_key.filter(|key| !key.is_empty());
             let Some(last) = last else { return Ok(found) };
+            let (ItemsMax::Refuse(items_max) | ItemsMax::LeaveOut(items_max)) = most;
+            if matches!(most, ItemsMax::LeaveOut(_)) && found.len() as u64 >= items_max {
+                return Ok(found);
+            }
             // A page that does not come after the one before would never end.
             let sort = text_of(&last, "s").ok_or_else(unasked)?;
             let key = Key { partition: partition.into(), sort };
-            if from.is_some_and(|from| key.sort <= from.sort) {
+            let comes_on = from.is_none_or(|from| key.sort > from.sort);
+            if !comes_on || key.sort.len() > SORT_KEY_BYTES_MAX || pages > items_max + EMPTY_PAGES {
                 return Err(unasked());
             }
             request = request.set_exclusive_start_key(Some(attributes_of(&key)));
@@ -389,6 +408,10 @@ const THROTTLED: [&str; 5] = [
     "LimitExceededException",
 ];
 const CONFLICTS: [&str; 2] = ["TransactionConflictException", "ReplicatedWriteConflictException"];
+/// A table's own bound.
+const SORT_KEY_BYTES_MAX: usize = 1024;
+/// Pages that may bring no item.
+const EMPTY_PAGES: u64 = 1000;
 const GETS: usize = 0;
 const PUTS: usize = 1;
 const LISTS: usize = 2;

@@ -397,7 +397,8 @@ impl RingEngine {
     ///
     /// # Errors
     /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
-    /// [`Error::Bug`] if the sections contradict each other.
+    /// [`Error::Bug`] if the sections contradict each other; [`Error::CloudLied`] if the array is not what
+    /// was made.
     pub fn restore(
         store: Arc<dyn Store>,
         keys: Arc<KeyRing>,
@@ -406,6 +407,8 @@ impl RingEngine {
         sections: &[Section],
     ) -> Result<Self> {
         let mut engine = Self::new(store, keys, settings, randomness)?;
+        let shape = engine.planner.geometry.array_shape();
+        engine.store.expect_array(engine.planner.array, shape).map_err(blame)?;
         let (planner, slab) = (&mut engine.planner, &mut engine.slab);
         let array = engine.settings.array;
         let counters = state::restore(planner, slab, &engine.keys, array, sections)?;
@@ -461,7 +464,7 @@ impl RingEngine {
     }
 
     /// Deletes every chunk version of earlier openings that is not current: what a proxy that died left
-    /// behind. To be called between epochs, after recovery. Versions of later openings are those of a
+    /// behind. What a list leaves out ([`Store::list_chunks`]) the next opening deletes. To be called between epochs, after recovery. Versions of later openings are those of a
     /// proxy that has overtaken this one, which does not know it yet.
     ///
     /// # Errors

@@ -147,6 +147,20 @@ async fn two_handles_share_an_array() {
     assert!(one.list_chunks(ARRAY).await.unwrap().is_empty());
 }
 
+/// The folder may be a cloud's, and what it says of an array is held against what its maker knows.
+#[tokio::test]
+async fn an_array_that_is_not_as_it_was_made_is_a_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(opened(folder.path()).await);
+    let again = FileStore::open(folder.path()).unwrap();
+    again.expect_array(ARRAY, SHAPE).unwrap();
+    let other = ArrayShape { cell_bytes: SHAPE.cell_bytes + 1, ..SHAPE };
+    for (array, shape) in [(ARRAY, other), (ArrayId(ARRAY.0 + 1), SHAPE)] {
+        let expected = again.expect_array(array, shape);
+        assert!(matches!(expected, Err(StoreError::Misbehaved(_))), "{expected:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_beside_writers_see_whole_chunks_only() {
     let folder = tempfile::tempdir().unwrap();

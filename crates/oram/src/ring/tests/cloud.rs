@@ -134,6 +134,11 @@ impl Store for Cloud {
         Ok(())
     }
 
+    fn expect_array(&self, _: ArrayId, shape: ArrayShape) -> Result<()> {
+        assert_eq!(self.state.lock().unwrap().shape, Some(shape));
+        Ok(())
+    }
+
     async fn drop_array(&self, _: ArrayId) -> Result<()> {
         Ok(())
     }

@@ -118,6 +118,10 @@ impl Store for Scheduler {
         self.inner.create_array(array, shape).await
     }
 
+    fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
+        self.inner.expect_array(array, shape)
+    }
+
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
         self.inner.drop_array(array).await
     }
