@@ -190,7 +190,8 @@ async fn measure(
             let capacity = field.engine.shape().capacity;
             let mut samples = Vec::new();
             while !ends.load(Ordering::Relaxed) {
-                let (block, writes) = (stream.next_u32() % capacity, stream.next_u32() % 2 == 0);
+                let (block, writes) =
+                    (stream.next_u32() % capacity, stream.next_u32().is_multiple_of(2));
                 samples.push(field.access(block, writes).await?);
             }
             Ok::<_, Error>(samples)
