@@ -1,1 +1,275 @@
 //! The rules of the protocol, seen from the cloud (T1 to T7 of the notes on tree engines).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fogbank_env::Clock;
+
+use super::data::run;
+use super::scheduler::{Event, Scheduler};
+use super::*;
+use crate::geometry::BucketShape;
+use crate::tao::processor::Processor;
+
+/// A store in which every bucket has been written.
+async fn warm(capacity: u32) -> World {
+    let world = World::default();
+    let engine = world.open(world.cloud.clone(), settings(capacity)).await.unwrap();
+    let (mut model, mut work) = (Model::new(capacity), Workload::new(1, capacity));
+    run(&engine, &mut model, &mut work, 40 * capacity as usize, 8).await;
+    assert!(engine.shared.look(|state| state.versions.iter().all(|version| *version != 0)));
+    engine.close().await.unwrap();
+    world
+}
+
+/// Lets everything go on that can.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn is_answered(ticket: &mut Ticket) -> bool {
+    use futures_util::FutureExt;
+    ticket.now_or_never().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_reads_one_path_in_the_order_of_arrival() {
+    for same in [false, true] {
+        let world = warm(64).await;
+        let store = Scheduler::scripted(world.cloud.clone());
+        let engine = world.open(store.clone(), settings(64)).await.unwrap();
+        let levels = usize::from(engine.geometry().stored_levels());
+        let block = |n| Address(if same { 7 } else { n });
+        let tickets: Vec<Ticket> = (0..20).map(|n| engine.submit(block(n), Access::Read)).collect();
+        settle().await;
+        let paths = store.paths();
+        assert_eq!(paths.len(), 20, "same block: {same}");
+        assert!(paths.iter().all(|path| path.len() == levels));
+        // The record that names them is put before, and as long as they are many.
+        let events = store.events.lock().unwrap().clone();
+        let first = events.iter().position(|event| matches!(event, Event::Path(_))).unwrap();
+        let mut puts = events[..first].iter().rev().filter_map(|event| match event {
+            Event::Put(name, bytes) if name.starts_with("journal/") => Some(*bytes),
+            _ => None,
+        });
+        let part = engine.shared.settings.vault().record_bytes;
+        let bytes = fogbank_durable::journal_bytes(20 * part) as usize;
+        assert_eq!(puts.next(), Some(bytes), "one record for all that arrived at once");
+        (0..20).for_each(|path| store.release(path));
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+    }
+}
+
+/// The attack on engines that answer when the first path of a block returns (CURIOUS): the second
+/// request's reply comes, the first's is withheld. Nobody may be answered, whatever they asked for.
+#[tokio::test(start_paused = true)]
+async fn no_answer_leaves_before_its_turn() {
+    for same in [false, true] {
+        let world = warm(64).await;
+        let store = Scheduler::scripted(world.cloud.clone());
+        let engine = world.open(store.clone(), settings(64)).await.unwrap();
+        let mut tickets: Vec<Ticket> = (0..3)
+            .map(|n| engine.submit(Address(if same { 7 } else { n }), Access::Read))
+            .collect();
+        settle().await;
+        for path in [2, 1] {
+            store.release(path);
+            settle().await;
+            assert!(!tickets.iter_mut().any(is_answered), "same block: {same}");
+        }
+        store.release(0);
+        settle().await;
+        assert!(tickets.iter_mut().all(is_answered));
+
+        // And where the first comes first: each leaves with its own path.
+        let mut tickets: Vec<Ticket> = (0..3)
+            .map(|n| engine.submit(Address(if same { 9 } else { 10 + n }), write(0, b"x")))
+            .collect();
+        settle().await;
+        for (path, answered) in [(3, 1), (5, 1), (4, 3)] {
+            store.release(path);
+            settle().await;
+            let now: Vec<bool> = tickets.iter_mut().map(is_answered).collect();
+            tickets.drain(..now.iter().filter(|answered| **answered).count());
+            assert_eq!(3 - tickets.len(), answered, "path {path}, same block: {same}");
+        }
+    }
+}
+
+/// Requests for one block at one instant: the second path is drawn, not the first again.
+#[tokio::test(start_paused = true)]
+async fn leaves_of_one_block_are_independent() {
+    let world = warm(64).await;
+    let store = Scheduler::random(world.cloud.clone(), 3, Duration::from_millis(20));
+    let engine = world.open(store.clone(), settings(64)).await.unwrap();
+    let leaves = f64::from(engine.geometry().tree.leaves());
+    let rounds = 3_000;
+    for _ in 0..rounds {
+        let tickets = [0; 3].map(|_| engine.submit(Address(7), Access::Read));
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+    }
+    let leaf = |path: &Vec<fogbank_store::ChunkName>| path.last().unwrap().chunk;
+    let read: Vec<u32> = store.paths().iter().map(leaf).collect();
+    assert_eq!(read.len(), 3 * rounds);
+    for (a, b, what) in
+        [(0, 1, "first and second"), (1, 2, "both decoys"), (0, 3, "one round and the next")]
+    {
+        let pairs = (0..3 * rounds - b).step_by(3).map(|at| read[at + a] == read[at + b]);
+        let (n, equal) = (pairs.len() as f64, pairs.filter(|equal| *equal).count() as f64);
+        let spread = (n / leaves * (1.0 - 1.0 / leaves)).sqrt();
+        assert!((equal - n / leaves).abs() < 5.0 * spread, "{what}: {equal} of {n} alike");
+    }
+}
+
+/// Every k paths that came back are written, as a union, whatever was done to their blocks.
+#[tokio::test(start_paused = true)]
+async fn paths_are_written_back_in_the_order_in_which_they_came() {
+    let world = warm(64).await;
+    let store = Scheduler::scripted(world.cloud.clone());
+    let engine = world.open(store.clone(), settings(64)).await.unwrap();
+    let blocks = [7, 7, 8, 9, 7, 8, 10, 7, 7, 11];
+    let tickets: Vec<Ticket> =
+        blocks.iter().map(|block| engine.submit(Address(*block), Access::Read)).collect();
+    settle().await;
+    let order = [3, 0, 9, 4, 1, 8, 7, 2, 6, 5];
+    for path in order {
+        store.release(path);
+        settle().await;
+    }
+    for ticket in tickets {
+        ticket.await.unwrap();
+    }
+    let paths = store.paths();
+    let mut written: Vec<BTreeSet<(u64, u32)>> = Vec::new();
+    for event in store.events.lock().unwrap().iter() {
+        let Event::Written(names) = event else { continue };
+        let names = names.iter().map(|name| (name.version, name.chunk));
+        match written.last_mut() {
+            // Messages of one write-back have one time stamp.
+            Some(last)
+                if last.first().map(|(version, _)| *version)
+                    == names.clone().next().map(|n| n.0) =>
+            {
+                last.extend(names)
+            }
+            _ => written.push(names.collect()),
+        }
+    }
+    let expected: Vec<BTreeSet<u32>> = order
+        .chunks(5)
+        .map(|paths_of| paths_of.iter().flat_map(|path| &paths[*path]).map(|n| n.chunk).collect())
+        .collect();
+    let written: Vec<BTreeSet<u32>> =
+        written.iter().map(|names| names.iter().map(|(_, chunk)| *chunk).collect()).collect();
+    assert_eq!(written, expected);
+}
+
+/// After a lie nothing more leaves, and everybody is told.
+#[tokio::test(start_paused = true)]
+async fn nothing_leaves_after_a_lie() {
+    let world = warm(64).await;
+    let store = Scheduler::scripted(world.cloud.clone());
+    let engine = world.open(store.clone(), settings(64)).await.unwrap();
+    let before = engine.submit(Address(1), Access::Read);
+    settle().await;
+    // All buckets but those of that path are no longer what was written.
+    let names = world.cloud.list_chunks(fogbank_store::ArrayId(1)).await.unwrap();
+    for chunk in names.into_iter().filter(|name| !store.paths()[0].contains(name)) {
+        world.cloud.delete_chunks(&[chunk]).await.unwrap();
+        let data = vec![7; engine.geometry().chunk_bytes()].into();
+        world.cloud.write_chunks(vec![fogbank_store::ChunkWrite { chunk, data }]).await.unwrap();
+    }
+    store.release(0);
+    settle().await;
+    before.await.unwrap(); // what had been read before the lie was true
+    let mut lied = None;
+    for path in 1..200 {
+        let ticket = engine.submit(Address(path % 64), Access::Read);
+        settle().await;
+        store.release(path as usize);
+        settle().await;
+        if let Err(error) = ticket.await {
+            lied = Some(error);
+            break;
+        }
+    }
+    assert!(matches!(lied, Some(crate::Error::CloudLied)), "{lied:?}");
+    let sent = store.events.lock().unwrap().len();
+    for block in 0..10 {
+        let refused = engine.submit(Address(block), write(0, b"x")).await;
+        assert!(matches!(refused, Err(crate::Error::CloudLied)));
+    }
+    settle().await;
+    assert_eq!(store.events.lock().unwrap().len(), sent);
+}
+
+/// At a fixed rate as many accesses leave at every point, whatever was asked for.
+#[tokio::test(start_paused = true)]
+async fn at_a_fixed_rate_the_cloud_counts_no_requests() {
+    let shape_of = |requests: usize| async move {
+        let world = warm(64).await;
+        let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
+        let rate = Some(crate::tao::Rate { interval: 10_000_000, accesses: 4 });
+        let settings = TaoSettings { rate, ..settings(64) };
+        let engine = world.open(store.clone(), settings).await.unwrap();
+        let tickets: Vec<Ticket> =
+            (0..requests).map(|n| engine.submit(Address(n as u32 % 64), Access::Read)).collect();
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+        while store.paths().len() < 400 {
+            let clock = SystemClock::new();
+            clock.sleep_until(clock.now() + 1_000_000).await;
+        }
+        let events = store.events.lock().unwrap().clone();
+        let shape = events.iter().filter_map(|event| match event {
+            Event::Path(names) => Some(names.len()),
+            Event::Put(name, bytes) if name.starts_with("journal/") => Some(1_000_000 + bytes),
+            _ => None,
+        });
+        shape.take(380).collect::<Vec<_>>()
+    };
+    let idle = shape_of(0).await;
+    assert_eq!(idle, shape_of(200).await);
+    assert_eq!(idle, shape_of(37).await);
+}
+
+/// The bound on the stash is a line above what is measured, at the fullest a tree can be.
+#[test]
+fn the_stash_stays_below_its_line() {
+    for (reals, leaf_level) in [(4, 8), (5, 8), (6, 7)] {
+        let capacity = u32::from(reals) << leaf_level;
+        let shape = ImmediateShape { capacity, value_bytes: 8 };
+        let settings = TaoSettings {
+            bucket_blocks: reals,
+            write_back_every: u32::MAX,
+            ..TaoSettings::new(shape)
+        };
+        let geometry = settings.geometry().unwrap();
+        assert_eq!(geometry.leaf_level(), leaf_level);
+        let random = Randomness::repeatable(5);
+        let mut state = Processor::new(geometry, &settings, &random);
+        let mut over = vec![0u32; 200];
+        let (warm_up, accesses) = (4 * capacity, 200_000);
+        for access in 0..warm_up + accesses {
+            let (path, _) = state.read_path(access % capacity, write(0, b"x"), None);
+            assert!(state.path_returned(&path, Vec::new()).unwrap().is_none());
+            if access >= warm_up {
+                over[..state.stash.len()].iter_mut().for_each(|count| *count += 1);
+            }
+        }
+        let shape = BucketShape::path(reals);
+        for bits in 3..16 {
+            let bound = shape.residue_max(f64::from(bits)).unwrap() as usize;
+            let above = f64::from(over[bound]) / f64::from(accesses);
+            assert!(above <= 2f64.powi(-bits), "Z {reals}: {above} above {bound}");
+        }
+        assert!(over[2] > 0, "nothing was ever left over");
+    }
+}

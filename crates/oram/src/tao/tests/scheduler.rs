@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
 use fogbank_store::{
     ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, MemoryStore,
     PutCondition, PutOutcome, Result, Store,
@@ -33,7 +33,7 @@ pub enum Event {
 #[derive(Debug)]
 enum Holding {
     /// Each for up to so long.
-    Random { most: Duration, stream: Stream },
+    Random { most: Duration, stream: Box<Stream> },
     /// Replies to paths until they are released.
     Scripted,
 }
@@ -42,6 +42,7 @@ enum Holding {
 pub struct Scheduler {
     inner: Arc<MemoryStore>,
     holding: Mutex<Holding>,
+    clock: SystemClock,
     pub events: Mutex<Vec<Event>>,
     released: Mutex<BTreeMap<usize, bool>>,
     changed: Notify,
@@ -51,7 +52,7 @@ pub struct Scheduler {
 impl Scheduler {
     /// Holds every reply for a random time up to `most`.
     pub fn random(inner: Arc<MemoryStore>, seed: u64, most: Duration) -> Arc<Self> {
-        let stream = Randomness::repeatable(seed).stream(Purpose::Faults);
+        let stream = Box::new(Randomness::repeatable(seed).stream(Purpose::Faults));
         Self::holding(inner, Holding::Random { most, stream })
     }
 
@@ -64,6 +65,7 @@ impl Scheduler {
         Arc::new(Self {
             inner,
             holding: Mutex::new(holding),
+            clock: SystemClock::new(),
             events: Mutex::default(),
             released: Mutex::default(),
             changed: Notify::new(),
@@ -97,7 +99,9 @@ impl Scheduler {
             Holding::Scripted => None,
         };
         match (wait, path) {
-            (Some(wait), _) => tokio::time::sleep(wait).await,
+            (Some(wait), _) => {
+                self.clock.sleep_until(self.clock.now() + wait.as_nanos() as u64).await;
+            }
             (None, None) => {}
             (None, Some(path)) => loop {
                 let changed = self.changed.notified();
