@@ -2,5 +2,7 @@
 
 #[cfg(feature = "listening")]
 mod listening;
+#[cfg(feature = "nbd")]
+pub mod nbd;
 #[cfg(feature = "resp")]
 pub mod resp;
