@@ -38,6 +38,18 @@ allow oram "env seal store durable held"
 allow txn "env seal store durable held oram"
 allow front "env seal store durable held oram txn tls"
 
+# Disks stand on an engine alone.
+disks() {
+    cargo tree --locked -e normal --prefix none -p fogbank-front --no-default-features --features "$1" --format '{p}'
+}
+if disks nbd | grep -q '^fogbank-txn '; then
+    echo "crate edge: front/nbd must not reach txn" >&2
+    failed=1
+fi
+if ! disks resp | grep -q '^fogbank-txn '; then
+    echo "crate edge: the check itself is blind (front/resp is known to reach txn)" >&2
+    failed=1
+fi
 if cargo tree --locked -e normal --prefix none -p fogbank-store --format '{p}' | grep -Eq '^(aws-lc|ring|aes|chacha20poly1305|hmac) '; then
     echo "crate edge: store must not reach a cipher" >&2
     failed=1

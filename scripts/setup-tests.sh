@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what the tests of real clients need: redis-server and its tools from the distribution,
-# a Python environment with redis-py under .tools/, and object stores. Quick when everything is there.
+# Installs what the tests of real clients need: redis-server and its tools, and what reads and writes
+# disks over NBD, from the distribution; a Python environment with redis-py under .tools/, and object
+# stores. Quick when everything is there.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,11 @@ missing=
 command -v redis-server >/dev/null || missing="$missing redis-server"
 command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null ||
     missing="$missing redis-tools"
+command -v nbdinfo >/dev/null && command -v nbdcopy >/dev/null || missing="$missing libnbd-bin"
+command -v nbdsh >/dev/null && /usr/bin/python3 -c 'import nbd' 2>/dev/null ||
+    missing="$missing python3-libnbd"
+command -v qemu-img >/dev/null && command -v qemu-io >/dev/null || missing="$missing qemu-utils"
+command -v fio >/dev/null || missing="$missing fio"
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 if [ -n "$missing" ]; then
     apt-get update -qq

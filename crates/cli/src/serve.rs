@@ -128,7 +128,7 @@ fn read_password(path: &Path) -> Result<String> {
 
 fn explain(error: resp::Error) -> Error {
     match &error {
-        resp::Error::AddressInUse(address) => Error::Usage(format!(
+        resp::Error::AddressInUse(resp::Place::Tcp(address)) => Error::Usage(format!(
             "{error}; stop it, or choose another port: --listen {}:{}",
             address.ip(),
             address.port().checked_add(1).unwrap_or(6380)

@@ -11,6 +11,9 @@
 //! How many accesses arrive and when is public, and so is when they are answered; which addresses
 //! they name, and whether they read or write, is not.
 
+#[cfg(feature = "testing")]
+pub mod plain;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -14,7 +14,7 @@
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
-//! | [`immediate`] | the shape of engines that serve every access as it comes |
+//! | [`immediate`] | the shape of engines that serve every access as it comes, and a plain one for tests |
 //! | [`conformance`] | the suite that every batched engine passes |
 
 #[cfg(feature = "canaries")]

@@ -38,11 +38,12 @@ mod reply;
 mod scan;
 mod watcher;
 
+pub use crate::listening::{Error, Place};
 pub use filling::{Content, Filled, records_of};
 pub use fogbank_tls::TlsFiles;
 pub use frame::fuzz_parse;
 pub use limits::Limits;
-pub use listener::{Error, Listener, Settings, serve};
+pub use listener::{Listener, Settings, serve};
 
 pub use watcher::Watcher;
 

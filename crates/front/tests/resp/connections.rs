@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Client, SHAPE, Server, encode, proxy};
 use fogbank_env::SystemClock;
-use fogbank_front::resp::{Error, Limits, Listener, Settings, TlsFiles};
+use fogbank_front::resp::{Error, Limits, Listener, Place, Settings, TlsFiles};
 
 #[tokio::test]
 async fn pipelined_replies_come_in_the_order_of_requests() {
@@ -133,7 +133,7 @@ async fn a_port_that_is_taken_is_named() {
     let server = Server::start().await;
     let settings = Settings { address: server.address, ..Settings::default() };
     let error = Listener::bind(settings).await.err().expect("the port is taken");
-    assert!(matches!(error, Error::AddressInUse(address) if address == server.address));
+    assert!(matches!(error, Error::AddressInUse(place) if place == Place::Tcp(server.address)));
     server.stop().await;
 }
 

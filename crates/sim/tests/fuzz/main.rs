@@ -5,6 +5,7 @@
 //! seeds in the target's file.
 
 mod cells;
+mod disks;
 mod mutate;
 mod requests;
 mod storage;

@@ -1,0 +1,82 @@
+//! An engine that hides nothing: a map of blocks, and every access answered before `submit` returns.
+//! What stands on engines is tested on it, and engines are tested beside it.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use hashbrown::HashMap;
+
+use super::{Access, ImmediateEngine, ImmediateShape, Ticket};
+use crate::{Address, Error, Result};
+
+/// Blocks in memory. One that was never written is not there, and holds zeros.
+pub struct PlainEngine {
+    shape: ImmediateShape,
+    zeros: Bytes,
+    blocks: Mutex<HashMap<Address, Bytes>>,
+}
+
+impl PlainEngine {
+    /// An empty one.
+    pub fn new(shape: ImmediateShape) -> Self {
+        let zeros = Bytes::from(vec![0; shape.value_bytes]);
+        Self { shape, zeros, blocks: Mutex::default() }
+    }
+
+    fn access(&self, address: Address, access: Access) -> Result<Bytes> {
+        if address.0 >= self.shape.capacity {
+            return Err(Error::Caller(format!("address {} is beyond the capacity", address.0)));
+        }
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = blocks.get(&address).unwrap_or(&self.zeros);
+        let Access::Write { offset, bytes } = access else { return Ok(before.clone()) };
+        let start = offset as usize;
+        let end = start.saturating_add(bytes.len());
+        if bytes.is_empty() || end > self.shape.value_bytes {
+            return Err(Error::Caller(format!("{start}..{end} is no part of a block")));
+        }
+        // A copy, so that a block never keeps alive the buffer in which its bytes came.
+        let mut after = BytesMut::with_capacity(self.shape.value_bytes);
+        after.extend_from_slice(&before[..start]);
+        after.extend_from_slice(&bytes);
+        after.extend_from_slice(&before[end..]);
+        let after = after.freeze();
+        blocks.insert(address, after.clone());
+        Ok(after)
+    }
+}
+
+impl ImmediateEngine for PlainEngine {
+    fn shape(&self) -> ImmediateShape {
+        self.shape
+    }
+
+    fn submit(&self, address: Address, access: Access) -> Ticket {
+        let (answer, ticket) = Ticket::new();
+        // Whoever dropped the ticket does not want to know.
+        let _unwanted = answer.send(self.access(address, access));
+        ticket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_patches_and_misuse_changes_nothing() {
+        let engine = PlainEngine::new(ImmediateShape { capacity: 2, value_bytes: 4 });
+        let write = |offset, bytes: &'static [u8]| Access::Write { offset, bytes: bytes.into() };
+        assert_eq!(engine.submit(Address(1), Access::Read).await.unwrap(), &[0; 4][..]);
+        let after = engine.submit(Address(1), write(1, b"ab")).await.unwrap();
+        assert_eq!(after, &b"\0ab\0"[..]);
+        for (address, offset, bytes) in
+            [(2, 0, &b"x"[..]), (1, 3, b"xy"), (1, u32::MAX, b"x"), (1, 4, b"x"), (1, 0, b"")]
+        {
+            let refused = engine.submit(Address(address), write(offset, bytes)).await;
+            assert!(matches!(refused, Err(Error::Caller(_))));
+        }
+        assert_eq!(engine.submit(Address(1), Access::Read).await.unwrap(), after);
+        assert_eq!(engine.submit(Address(0), Access::Read).await.unwrap(), &[0; 4][..]);
+    }
+}
