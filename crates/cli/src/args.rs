@@ -53,6 +53,9 @@ pub enum Command {
     ///
     /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
     RotateKey(RotateKeyArgs),
+    /// Disks that nobody can read over your shoulder: any file system goes on one.
+    #[command(subcommand)]
+    Volume(VolumeCommand),
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = PRICES_HELP)]
     Plan(PlanArgs),
@@ -81,6 +84,15 @@ A file for --prices has a table for each scheme of --store that it prices; what 
     storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
     egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
 
+/// What to do with a volume.
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Make a volume: instant, whatever its size.
+    Create(VolumeCreateArgs),
+    /// Serve a volume as a network block device (NBD), until a signal says stop.
+    Serve(VolumeServeArgs),
+}
+
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -93,6 +105,87 @@ pub enum BenchCommand {
     /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
     /// paper. Journal and checkpoints are included, every value read is checked.
     Tao(BenchTaoArgs),
+}
+
+/// The shape of a new volume.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeShapeArgs {
+    /// Bytes of the volume.
+    #[arg(long, value_name = "SIZE")]
+    pub size: ByteSize,
+    /// Bytes of a block: what is read and written at once, and what a request is rounded to.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// The engine.
+    #[arg(long, value_enum, default_value = "tao")]
+    pub engine: VolumeEngine,
+    /// Memory of the proxy for the top of the tree. Every doubling saves the link one bucket a path.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub cache: ByteSize,
+    /// k: paths from one write-back to the next.
+    #[arg(long, value_name = "K", default_value_t = 40)]
+    pub write_back_every: u32,
+    /// Messages leave at multiples of so many microseconds, so that none tells how long the proxy
+    /// worked; 0 sends them as soon as they can (benchmarks only).
+    #[arg(long, value_name = "US", default_value_t = 500)]
+    pub quantum_us: u64,
+}
+
+/// The engines that serve a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeEngine {
+    /// TaoStore: every access served as it comes.
+    Tao,
+}
+
+/// What a volume is made with.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeCreateArgs {
+    /// Where.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// The shape.
+    #[command(flatten)]
+    pub shape: VolumeShapeArgs,
+}
+
+/// A fixed rate.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct FixedRateArgs {
+    /// Accesses a second, whatever the file system does, so that their count tells nothing either.
+    /// Without it accesses leave as they come.
+    #[arg(long, value_name = "N")]
+    pub fixed_rate: Option<u64>,
+    /// Milliseconds from one tick of the fixed rate to the next.
+    #[arg(long, value_name = "MS", default_value_t = 10)]
+    pub tick_ms: u64,
+}
+
+/// How a volume is served.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeServeArgs {
+    /// Where it is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Where to listen: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
+    pub nbd: String,
+    /// Take TRIM: a trimmed range reads as zeros, at the cost of writing it.
+    #[arg(long)]
+    pub trim: bool,
+    /// Refuse writes.
+    #[arg(long)]
+    pub read_only: bool,
+    /// A fixed rate.
+    #[command(flatten)]
+    pub rate: FixedRateArgs,
+    /// The server's certificate (PEM): clients have to speak TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
 }
 
 /// Where a store is.

@@ -40,6 +40,7 @@ pub mod recording;
 pub mod registers;
 mod schedule;
 pub mod traffic;
+pub mod volume;
 
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};

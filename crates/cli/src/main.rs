@@ -9,11 +9,12 @@ mod register_server;
 mod rotate;
 mod serve;
 mod upkeep;
+mod volume_server;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use fogbank::args::{BenchCommand, Cli, Command};
+use fogbank::args::{BenchCommand, Cli, Command, VolumeCommand};
 
 fn main() -> ExitCode {
     fogbank_allocator::share_arenas();
@@ -31,7 +32,11 @@ fn main() -> ExitCode {
             return ExitCode::from(71);
         }
     };
-    if !matches!(cli.command, Command::Serve(_) | Command::RegisterServer(_)) {
+    let logs = matches!(
+        cli.command,
+        Command::Serve(_) | Command::RegisterServer(_) | Command::Volume(VolumeCommand::Serve(_))
+    );
+    if !logs {
         serve::warn_on_standard_error();
     }
     let result = runtime.block_on(async {
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
             Command::Load(args) => upkeep::load(*args).await,
             Command::RotateKey(args) => rotate::run(args).await,
             Command::Audit(args) => audit::run(&args),
+            Command::Volume(VolumeCommand::Create(args)) => volume_server::create(args).await,
+            Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
             Command::Plan(args) => plan::run(args),
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
                 .await

@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fogbank_durable::{Opening, Recovered, Register, Vault};
+use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey};
@@ -139,17 +139,8 @@ impl OpenOptions {
     /// # Errors
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
-        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
-        if let Some(store) = self.on.clone() {
-            let lock = self.lock(&clock).await?;
-            return self.open_on(store, lock, clock).await;
-        }
-        self.place.check_sides()?;
-        let url = self.place.store_url();
-        check_apart("--data", Some(&self.place.trusted()), &url)?;
-        check_apart("--record", self.record.as_deref(), &url)?;
-        let lock = self.lock(&clock).await?;
-        let bare = open_store(&self.place.store_url(), &clock).await?;
+        let clock = self.own_clock();
+        let (lock, bare) = self.both_sides(&clock).await?;
         self.open_on(bare, lock, clock).await
     }
 
@@ -177,10 +168,9 @@ impl OpenOptions {
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
         let kept = RegisterPlace::of(&self.place)?;
-        let (random, claimed) = (&randomness, claimed.as_deref());
-        let register = self.register(&kept, claimed.is_some(), random, (&clock, &lock));
-        let (master, register) = register.await?;
-        let vault = self.vault(store.clone(), claimed, &config, random, (&master, register));
+        let told = (config.encode(), config.vault_settings()?);
+        let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
+        let vault = self.vault(store.clone(), claimed.as_deref(), told, side);
         let (vault, recovered) = vault.await?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let settings = config.ring_settings();
@@ -234,7 +224,7 @@ impl OpenOptions {
                 trusted.join(file).display()
             )));
         }
-        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let clock = self.own_clock();
         let url = self.place.store_url();
         check_apart("--data", Some(&trusted), &url)?;
         let lock = self.lock(&clock).await?;
@@ -318,20 +308,24 @@ impl OpenOptions {
         Ok((master, Arc::new(Holding { register, _lock: lock.clone() })))
     }
 
-    async fn vault(
+    /// Creates the vault of a new store, whose public configuration and settings are `told`, or takes
+    /// over that of an existing one, which has `claimed` to be what it is.
+    pub(crate) async fn vault(
         &self,
         store: Arc<dyn Store>,
         claimed: Option<&[u8]>,
-        config: &StoreConfig,
-        randomness: &Randomness,
-        (master, register): (&MasterKey, Arc<dyn Register>),
+        (config, settings): (Vec<u8>, VaultSettings),
+        side: Side<'_>,
     ) -> Result<(Vault, Recovered)> {
+        let Side { clock, lock, randomness, kept } = side;
+        let register = self.register(kept, claimed.is_some(), randomness, (clock, lock));
+        let (master, register) = register.await?;
         let opening = Opening {
             store,
             register,
-            master,
+            master: &master,
             random: randomness,
-            settings: config.vault_settings()?,
+            settings,
             accept_rollback_risk: self.accept_rollback_risk,
         };
         // The commit record is read twice, which a lying store may answer differently: what is gone by
@@ -339,8 +333,38 @@ impl OpenOptions {
         if let Some(claimed) = claimed {
             return Ok(opening.recover_claimed(claimed).await?);
         }
-        Ok((opening.create(config.encode()).await?, Recovered::default()))
+        Ok((opening.create(config).await?, Recovered::default()))
     }
+
+    /// The clock to run by.
+    pub(crate) fn own_clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()))
+    }
+
+    /// The lock of the trusted side, and the bare store.
+    pub(crate) async fn both_sides(
+        &self,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(Arc<FolderLock>, Arc<dyn Store>)> {
+        if let Some(store) = self.on.clone() {
+            return Ok((self.lock(clock).await?, store));
+        }
+        self.place.check_sides()?;
+        let url = self.place.store_url();
+        check_apart("--data", Some(&self.place.trusted()), &url)?;
+        check_apart("--record", self.record.as_deref(), &url)?;
+        let lock = self.lock(clock).await?;
+        let bare = open_store(&self.place.store_url(), clock).await?;
+        Ok((lock, bare))
+    }
+}
+
+/// What the trusted side is opened with.
+pub(crate) struct Side<'a> {
+    pub clock: &'a Arc<dyn Clock>,
+    pub lock: &'a Arc<FolderLock>,
+    pub randomness: &'a Randomness,
+    pub kept: &'a RegisterPlace,
 }
 
 /// Both sides of a store that is being filled.

@@ -60,7 +60,7 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{GROUP_MAX, Rate, TaoSettings};
+pub use settings::{GROUP_MAX, Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
@@ -116,7 +116,6 @@ pub(crate) struct Shared {
     geometry: Geometry,
     array: ArrayId,
     state: Mutex<Processor>,
-    fault: Mutex<Option<Error>>,
     changed: Notify,
 }
 
@@ -180,9 +179,8 @@ impl TaoEngine {
         }
         let array = state.array;
         store.create_array(array, geometry.array_shape()).await.map_err(blame)?;
-        let (state, fault, changed) = (Mutex::new(state), Mutex::new(None), Notify::new());
-        let shared =
-            Arc::new(Shared { store, keys, settings, geometry, array, state, fault, changed });
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        let shared = Arc::new(Shared { store, keys, settings, geometry, array, state, changed });
         let mut entries = Vec::new();
         for record in &recovered.journal {
             entries.extend(journal::decode(record, &geometry)?);
@@ -207,6 +205,12 @@ impl TaoEngine {
         drop(std::mem::replace(&mut self.arrivals, closed));
         let ended = (&mut self.departures).await;
         ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
+    }
+
+    /// Completes when the engine has stopped by itself, with the reason.
+    pub async fn stopped(&self) -> Error {
+        self.shared.until(|state| state.fault.is_some()).await;
+        self.shared.fault()
     }
 
     /// The shape of the tree.
@@ -305,19 +309,20 @@ impl Shared {
 
     /// The engine has stopped, if it has not before: all who wait are told, and nothing more leaves.
     fn fail(&self, error: &Error) {
-        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        let fault = fault.get_or_insert_with(|| error.clone()).clone();
-        self.step(|state| state.sequencer.fail(&fault));
+        self.step(|state| {
+            let fault = state.fault.get_or_insert_with(|| error.clone());
+            state.sequencer.fail(fault);
+        });
     }
 
     /// Whether anything may be sent.
     fn sound(&self) -> Result<()> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        self.look(|state| state.fault.clone()).map_or(Ok(()), Err)
     }
 
     fn fault(&self) -> Error {
-        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        fault.clone().unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+        let fault = self.look(|state| state.fault.clone());
+        fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
     }
 
     async fn delete(&self, chunks: &[ChunkName]) -> Result<()> {

@@ -52,6 +52,8 @@ pub(super) struct Processor {
     pub versions: Vec<u64>,
     /// What newer versions have taken the place of.
     pub superseded: Vec<Superseded>,
+    /// What has stopped the engine.
+    pub fault: Option<Error>,
     pub stats: Stats,
     pub canary: TaoCanary,
     leaves: Stream,
@@ -91,6 +93,7 @@ impl Processor {
             unacknowledged: std::collections::BTreeSet::new(),
             versions: vec![0; geometry.stored_buckets() as usize],
             superseded: Vec::new(),
+            fault: None,
             stats: Stats::default(),
             canary: TaoCanary::default(),
             leaves: random.stream(Purpose::Leaves),

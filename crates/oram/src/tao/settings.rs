@@ -48,6 +48,15 @@ pub struct TaoSettings {
     pub rate: Option<Rate>,
 }
 
+/// Bytes that an access moves, averaged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traffic {
+    /// Towards the store: write-backs, journal and checkpoints.
+    pub up_bytes: f64,
+    /// From the store: paths.
+    pub down_bytes: f64,
+}
+
 impl TaoSettings {
     /// The paper's: Z = 4, k = 40, no cache.
     pub fn new(shape: ImmediateShape) -> Self {
@@ -85,6 +94,21 @@ impl TaoSettings {
             record_parts_max: GROUP_MAX,
             full_every: 1,
         }
+    }
+
+    /// What an access moves at most, all in all, once every bucket has been written: the union of the
+    /// paths of a write-back is a little less.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn traffic(&self) -> Result<Traffic> {
+        let geometry = self.geometry()?;
+        let path = f64::from(geometry.stored_levels()) * geometry.chunk_bytes() as f64;
+        let record = journal::entry_bytes(self.shape.value_bytes) as f64;
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
+        let accesses = self.write_backs_a_checkpoint()? * u64::from(self.write_back_every);
+        let up_bytes = path + record + checkpoint / accesses as f64;
+        Ok(Traffic { up_bytes, down_bytes: path })
     }
 
     /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes about a

@@ -1,0 +1,129 @@
+//! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
+
+use std::time::Duration;
+
+use fogbank_oram::ImmediateShape;
+use fogbank_oram::tao::{Rate, TaoSettings};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{FixedRateArgs, VolumeEngine, VolumeShapeArgs};
+use crate::error::{Error, Result};
+
+/// Blocks of this size or more hold nothing that a file system would want of one.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+
+/// What the commit record says of a volume. Public.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeConfig {
+    /// Which engine.
+    pub volume: VolumeEngine,
+    /// Blocks.
+    pub blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// Z.
+    pub bucket_blocks: u16,
+    /// Memory of the proxy for the top of the tree, in bytes.
+    pub cache: u64,
+    /// k.
+    pub write_back_every: u32,
+    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
+    pub quantum_us: u64,
+}
+
+impl VolumeConfig {
+    /// Of a new volume.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a shape outside the limits.
+    pub fn new(args: &VolumeShapeArgs) -> Result<Self> {
+        let (size, block) = (args.size.as_u64(), args.block.as_u64());
+        if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
+            return Err(Error::Usage(format!(
+                "--block {block}: blocks have 512 B to 1 MiB, and a power of two; 4KiB suits file systems"
+            )));
+        }
+        if size == 0 || !size.is_multiple_of(block) {
+            return Err(Error::Usage(format!(
+                "--size {size} is no whole number of blocks of {block} bytes"
+            )));
+        }
+        let blocks = u32::try_from(size / block);
+        let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
+        let config = Self {
+            volume: args.engine,
+            blocks,
+            block_bytes: block as usize,
+            bucket_blocks: 4,
+            cache: args.cache.as_u64(),
+            write_back_every: args.write_back_every,
+            quantum_us: args.quantum_us,
+        };
+        config.settings(None).geometry()?;
+        Ok(config)
+    }
+
+    /// What the engine is made with.
+    pub fn settings(&self, rate: Option<Rate>) -> TaoSettings {
+        let shape = ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes };
+        TaoSettings {
+            bucket_blocks: self.bucket_blocks,
+            cache_bytes: self.cache,
+            write_back_every: self.write_back_every,
+            under_way_max: 256,
+            rate,
+            ..TaoSettings::new(shape)
+        }
+    }
+
+    /// The grid on which messages leave.
+    pub fn quantum(&self) -> Duration {
+        Duration::from_micros(self.quantum_us)
+    }
+
+    /// Bytes of the volume.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.blocks) * self.block_bytes as u64
+    }
+
+    /// The configuration as it stands in the commit record.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads what [`VolumeConfig::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no volume, or one that this program does not know.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let config: Self = serde_json::from_slice(bytes).map_err(|e| {
+            let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+            match found.is_some_and(|found| found.get("volume").is_some()) {
+                true => Error::Usage(format!("this volume was made by another version: {e}")),
+                false => Error::Usage(
+                    "this store holds keys and values, it is no volume; serve it with fogbank serve".into(),
+                ),
+            }
+        })?;
+        config.settings(None).geometry()?;
+        Ok(config)
+    }
+}
+
+/// The rate that was asked for.
+///
+/// # Errors
+/// [`Error::Usage`] for a rate outside the limits.
+pub fn fixed_rate(args: &FixedRateArgs) -> Result<Option<Rate>> {
+    let Some(per_s) = args.fixed_rate else { return Ok(None) };
+    let accesses = (per_s * args.tick_ms).div_ceil(1000);
+    let most = fogbank_oram::tao::GROUP_MAX as u64;
+    if args.tick_ms == 0 || accesses == 0 || accesses > most {
+        return Err(Error::Usage(format!(
+            "--fixed-rate {per_s}: 1 to {most} accesses a tick; change --tick-ms, which is {}",
+            args.tick_ms
+        )));
+    }
+    Ok(Some(Rate { interval: args.tick_ms * 1_000_000, accesses: accesses as usize }))
+}
