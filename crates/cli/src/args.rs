@@ -127,7 +127,7 @@ pub struct VolumeShapeArgs {
     pub write_back_every: u32,
     /// Messages leave at multiples of so many microseconds, so that none tells how long the proxy
     /// worked; 0 sends them as soon as they can (benchmarks only).
-    #[arg(long, value_name = "US", default_value_t = 500)]
+    #[arg(long, value_name = "US", default_value_t = 1000)]
     pub quantum_us: u64,
 }
 

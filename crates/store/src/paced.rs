@@ -83,7 +83,7 @@ impl<S: Store> Paced<S> {
 store_by_calls!(Paced);
 
 /// When a reply that comes at `at` is handed over: in the middle between two multiples of `quantum`.
-fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
+pub(crate) fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
     let half = quantum / 2;
     (at + half).next_multiple_of(quantum.max(1)) - half
 }

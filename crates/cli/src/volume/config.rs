@@ -72,14 +72,10 @@ impl VolumeConfig {
             cache_bytes: self.cache,
             write_back_every: self.write_back_every,
             under_way_max: 256,
+            quantum: Duration::from_micros(self.quantum_us),
             rate,
             ..TaoSettings::new(shape)
         }
-    }
-
-    /// The grid on which messages leave.
-    pub fn quantum(&self) -> Duration {
-        Duration::from_micros(self.quantum_us)
     }
 
     /// Bytes of the volume.

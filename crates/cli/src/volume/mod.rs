@@ -15,7 +15,6 @@ use std::sync::Arc;
 use fogbank_durable::Vault;
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::tao::{Parts, Rate, TaoEngine};
-use fogbank_store::Paced;
 
 pub use config::{VolumeConfig, fixed_rate};
 
@@ -113,15 +112,14 @@ async fn open(
         }
     };
     let settings = config.settings(rate);
-    let store = Arc::new(Paced::new(bare, clock.clone(), config.quantum()));
     let randomness = options.randomness()?;
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
     let told = (config.encode(), settings.vault());
-    let (vault, recovered) = options.vault(store.clone(), claimed.as_deref(), told, side).await?;
+    let (vault, recovered) = options.vault(bare.clone(), claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();
     let parts = Parts {
-        store,
+        store: bare,
         vault,
         recovered,
         random: &randomness,

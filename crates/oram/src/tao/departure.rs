@@ -121,7 +121,8 @@ impl Departures {
     }
 
     async fn serve(&mut self) -> Result<()> {
-        while let Some(group) = self.next_group().await? {
+        while let Some(mut group) = self.next_group().await? {
+            self.gather(&mut group).await;
             self.depart(group).await?;
             self.pace.iter_mut().for_each(Grid::skip_missed);
             if self.cut.is_none() && self.checkpoint_is_due() {
@@ -163,6 +164,20 @@ impl Departures {
         Some(group)
     }
 
+    /// What has arrived is looked at between two points of the grid, with what has come until then.
+    async fn gather(&mut self, group: &mut Vec<Arrival>) {
+        if self.pace.is_some() || group.is_empty() {
+            return;
+        }
+        self.shared.points.handed_over().await;
+        let most = self.shared.room().min(GROUP_MAX);
+        while group.len() < most
+            && let Ok(arrival) = self.arrivals.try_recv()
+        {
+            group.push(arrival);
+        }
+    }
+
     /// ReadPath for every one of `group`.
     async fn depart(&mut self, group: Vec<Arrival>) -> Result<()> {
         if group.is_empty() {
@@ -176,11 +191,13 @@ impl Departures {
             paths.unzip()
         });
         let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
+        self.shared.points.departure().await;
         tokio::select! { biased;
             failed = first_failure(&mut self.tasks) => return Err(failed),
             appended = self.vault.append(&record) => appended?,
         }
         // 2. They leave.
+        self.shared.points.departure().await;
         for path in paths {
             self.tasks.spawn(serve_path(self.shared.clone(), path));
         }
@@ -228,6 +245,7 @@ impl Departures {
 
     /// The checkpoint counts from now on.
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        self.shared.points.departure().await;
         let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
         let chunks = self.shared.step(|state| {

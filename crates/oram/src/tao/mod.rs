@@ -27,6 +27,8 @@
 //! - The leaf of every path read is uniform and independent of everything before it.
 //! - A block is in exactly one of stash, subtree and cloud.
 //! - No version is used twice: (opening, time stamp).
+//! - What leaves, leaves at points of a grid ([`TaoSettings::quantum`]); what has come is looked at
+//!   between two of them.
 //! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
 //!
 //! # What the cloud sees
@@ -69,7 +71,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Clock, Randomness};
 use fogbank_seal::KeyRing;
-use fogbank_store::{ArrayId, ChunkName, Store};
+use fogbank_store::{ArrayId, ChunkName, Points, Store};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -92,9 +94,11 @@ async fn read_and_answer(shared: &Arc<Shared>, path: &PathRequest) -> Result<()>
     }
     // 3. The message, and every cell of the reply verified.
     let buckets = shared.read(path).await?;
-    // 3. to 6. in one step.
+    // 3. to 5. in one step.
     let due = shared.step(|state| state.path_returned(path, buckets))?;
-    // 7. Nobody waits for this.
+    // 6. and 7. Nobody waits for the write-back.
+    shared.points.departure().await;
+    shared.look(Processor::let_leave);
     match due {
         Some(due) => write_back(shared, due).await,
         None => Ok(()),
@@ -115,6 +119,7 @@ pub(crate) struct Shared {
     settings: TaoSettings,
     geometry: Geometry,
     array: ArrayId,
+    points: Points,
     state: Mutex<Processor>,
     changed: Notify,
 }
@@ -180,7 +185,9 @@ impl TaoEngine {
         let array = state.array;
         store.create_array(array, geometry.array_shape()).await.map_err(blame)?;
         let (state, changed) = (Mutex::new(state), Notify::new());
-        let shared = Arc::new(Shared { store, keys, settings, geometry, array, state, changed });
+        let points = Points::new(clock.clone(), settings.quantum);
+        let shared =
+            Arc::new(Shared { store, keys, settings, geometry, array, points, state, changed });
         let mut entries = Vec::new();
         for record in &recovered.journal {
             entries.extend(journal::decode(record, &geometry)?);
@@ -304,6 +311,7 @@ impl Shared {
         }
         self.sound()?;
         let chunks = self.store.read_chunks(&names).await.map_err(blame)?;
+        self.points.handed_over().await;
         path::open(&self.keys, &self.geometry, &names, chunks)
     }
 

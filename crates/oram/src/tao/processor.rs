@@ -157,8 +157,6 @@ impl Processor {
     pub fn end_path(&mut self, path: &PathRequest) -> Result<Option<WriteBack>> {
         self.paths.remove(&self.geometry, path.number, path.leaf);
         self.sequencer.path_returned(path.number);
-        self.canary.let_leave(&mut self.sequencer);
-        self.sequencer.emit();
         self.flush(path.leaf)?;
         if path.kind == Kind::Decoy && self.canary.keeps_decoys() {
             self.write_queue.pop();
@@ -166,11 +164,17 @@ impl Processor {
         Ok((self.write_queue.len() >= self.write_back_every).then(|| self.begin_write_back()))
     }
 
+    /// The Sequencer: answers leave whose turn it is.
+    pub fn let_leave(&mut self) {
+        self.canary.let_leave(&mut self.sequencer);
+        self.sequencer.emit();
+    }
+
     /// What no engine may do: a path that is not read.
     pub fn skip_path(&mut self, path: &PathRequest) -> Result<()> {
         self.paths.remove(&self.geometry, path.number, path.leaf);
         self.sequencer.path_returned(path.number);
-        self.sequencer.emit();
+        self.let_leave();
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use super::processor::PathRequest;
 use super::requests::Queued;
 use super::writeback::write_back;
 use super::{Progress, Shared};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Paths that are read at once.
 const WINDOW: usize = 32;
@@ -59,7 +59,9 @@ pub(super) async fn replay(
                     let fresh = part.next_leaf.unwrap_or_else(|| state.draw_leaf());
                     state.answer_requests(path.block, path.leaf, requests, fresh)?;
                 }
-                state.end_path(path)
+                let due = state.end_path(path)?;
+                state.let_leave();
+                Ok::<_, Error>(due)
             })?;
             if let Some(due) = due {
                 write_back(shared, due).await?;

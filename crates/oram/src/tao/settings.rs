@@ -1,5 +1,7 @@
 //! What the user decides about a `tao` store, fixed when it is created but for the last three.
 
+use std::time::Duration;
+
 use fogbank_durable::{Pieces, VaultSettings};
 use fogbank_env::Nanos;
 
@@ -44,6 +46,9 @@ pub struct TaoSettings {
     pub window_bytes: usize,
     /// How many such messages are under way at once: with their size, what the link holds.
     pub windows: usize,
+    /// Everything leaves at multiples of this, answers too, so that no moment tells how long the proxy
+    /// worked; zero lets it leave as soon as it can.
+    pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
 }
@@ -69,6 +74,7 @@ impl TaoSettings {
             under_way_max: 64,
             window_bytes: 32 << 10,
             windows: 6,
+            quantum: Duration::ZERO,
             rate: None,
         }
     }
