@@ -170,8 +170,9 @@ impl OpenOptions {
         };
         config.agree(&self.shape)?;
         let mut head = config.public(TraceClock::Real)?;
-        let EngineConfig::Ring(ring) = &mut head.engine;
-        ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
+        if let EngineConfig::Ring(ring) = &mut head.engine {
+            ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
+        }
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));

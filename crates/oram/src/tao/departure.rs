@@ -86,8 +86,7 @@ impl Departures {
         clock: Arc<dyn Clock>,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
     ) -> Result<Self> {
-        let mut pace = shared.settings.rate.map(|rate| Grid { next: clock.now(), clock, rate });
-        pace.iter_mut().for_each(Grid::skip_missed);
+        let pace = shared.settings.rate.map(|rate| Grid { next: clock.now(), clock, rate });
         let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
         let cut_after = shared.look(|state| state.tick);
         let (tasks, checkpoints) = (JoinSet::new(), JoinSet::new());
@@ -128,6 +127,7 @@ impl Departures {
     }
 
     async fn serve(&mut self) -> Result<()> {
+        self.pace.iter_mut().for_each(Grid::skip_missed);
         while let Some(group) = self.next_group().await? {
             self.depart(group).await?;
             self.pace.iter_mut().for_each(Grid::skip_missed);
