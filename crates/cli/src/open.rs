@@ -161,8 +161,9 @@ impl OpenOptions {
         };
         config.agree(&self.shape)?;
         let mut head = config.public(TraceClock::Real)?;
-        let EngineConfig::Ring(ring) = &mut head.engine;
-        ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
+        if let EngineConfig::Ring(ring) = &mut head.engine {
+            ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
+        }
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
@@ -424,7 +425,7 @@ fn tell(recovered: &Recovered, done: usize, of: usize) {
 }
 
 /// How long an opening waits for the lock of the trusted side, and how often it looks.
-const LOCK_PATIENCE_NANOS: Nanos = 2_000_000_000;
+const LOCK_PATIENCE_NANOS: Nanos = 5_000_000_000;
 const LOCK_LOOK_NANOS: Nanos = 20_000_000;
 
 #[cfg(test)]

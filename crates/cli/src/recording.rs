@@ -31,16 +31,19 @@ impl Recording {
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<dyn Store>, Option<Self>)> {
         let Some(path) = path else { return Ok((store, None)) };
-        let EngineConfig::Ring(ring) = &head.engine;
+        let (array, cell_bytes, on_a_grid) = match &head.engine {
+            EngineConfig::Ring(ring) => (ring.array, ring.cell_bytes, ring.interval_ns > 0),
+            EngineConfig::Tao(tao) => (tao.array, tao.cell_bytes, tao.rate.is_some()),
+        };
         let options = TraceOptions {
             fingerprints: Fingerprints::Tail,
             // On a grid there is time for it; back to back it would cost throughput.
-            flush_requests: ring.interval_ns > 0,
+            flush_requests: on_a_grid,
             ..TraceOptions::default()
         };
         let writer = TraceWriter::create(path, &head.encode(), clock.clone(), options)
             .map_err(|e| cannot_record(path, &e))?;
-        writer.knows_array(0, ArrayId(ring.array), ring.cell_bytes as usize);
+        writer.knows_array(0, ArrayId(array), cell_bytes as usize);
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
         Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
     }

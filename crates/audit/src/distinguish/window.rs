@@ -74,6 +74,9 @@ impl Extractor {
             Some(EngineConfig::Ring(ring)) => {
                 Grid { interval: ring.interval_ns, quantum: ring.quantum_ns }
             }
+            Some(EngineConfig::Tao(tao)) => {
+                Grid { interval: tao.rate.map_or(0, |rate| rate.interval_ns), quantum: 0 }
+            }
             None => Grid { interval: 0, quantum: 0 },
         };
         Self {

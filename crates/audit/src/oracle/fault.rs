@@ -12,6 +12,19 @@ pub(super) struct Fault {
     pub seen: String,
 }
 
+/// An end of the replay, with or without a place in the trace.
+pub(super) enum Stop {
+    Fault(Box<Fault>),
+    Unpredictable(&'static str),
+    Unfollowing(String),
+}
+
+impl From<Box<Fault>> for Stop {
+    fn from(fault: Box<Fault>) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
 /// What came of a step of the replay.
 pub(super) type Step<T = ()> = Result<T, Box<Fault>>;
 
@@ -69,9 +82,9 @@ pub struct Summary {
     pub closings: u32,
     /// Proxies that stopped without closing it, as far as a later opening shows it.
     pub crashes: u32,
-    /// Epochs that were committed.
+    /// Epochs that were committed; of an engine that serves accesses as they come, checkpoints.
     pub epochs: u64,
-    /// Read batches.
+    /// Read batches; of an engine that serves accesses as they come, journal records.
     pub read_batches: u64,
     /// Accesses, write slots included.
     pub accesses: u64,

@@ -7,7 +7,6 @@
 use fogbank_store::trace::{ChunkSeen, Outcome};
 
 use super::blob::Kept;
-use super::epochs::Lane;
 use super::fault::{Step, fault};
 
 /// What kind of reply a request has.
@@ -19,6 +18,8 @@ pub(super) enum Expected {
     Cells,
     /// So many combined cells.
     Combined(usize),
+    /// Whole chunks, each of so many bytes, with cells as their fingerprints say.
+    Buckets(u64),
     /// The commit record.
     Commit,
     /// A piece of a checkpoint.
@@ -33,13 +34,13 @@ pub(super) enum Expected {
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Waiting<L> {
     pub id: u64,
     pub expected: Expected,
     /// Fingerprints of the cells of the reply, 0 where they are not known.
     pub prints: Vec<u64>,
-    /// What it is a part of that may be under way in several messages.
-    pub lane: Option<Lane>,
+    /// What it is a part of.
+    pub lane: L,
     /// The blob that it puts, where a failure may be looked into.
     pub put: Option<String>,
 }
@@ -58,7 +59,7 @@ pub(super) enum Reply {
     Abandoned,
 }
 
-impl Waiting {
+impl<L> Waiting<L> {
     /// Holds the end of the request against what it has to be.
     pub fn judge(&self, outcome: &Outcome, cell_bytes: u32) -> Step<Reply> {
         let is_sound = |sound| if sound { Reply::Sound } else { Reply::Lie };
@@ -74,6 +75,9 @@ impl Waiting {
                     cell.as_ref().is_some_and(|seen| seen.bytes == u64::from(cell_bytes))
                 };
                 is_sound(cells.len() == paths && cells.iter().all(whole))
+            }
+            (Expected::Buckets(bytes), Outcome::Chunks(chunks)) => {
+                is_sound(are_buckets(&self.prints, chunks, bytes))
             }
             (Expected::Commit, Outcome::Blob(blob)) => Reply::Looked(kept(blob.as_ref())),
             (Expected::Piece(piece), Outcome::Blob(blob)) => {
@@ -97,6 +101,19 @@ fn are_cells(prints: &[u64], cells: &[Option<ChunkSeen>], cell_bytes: u32) -> bo
         })
     };
     cells.len() == prints.len() && prints.iter().zip(cells).all(is)
+}
+
+/// Fingerprints may be left out of a trace's replies.
+fn are_buckets(prints: &[u64], chunks: &[Option<ChunkSeen>], bytes: u64) -> bool {
+    let cells = prints.len() / chunks.len().max(1);
+    let is = |(due, seen): (&u64, &u64)| *due == 0 || due == seen;
+    let sound = |(due, chunk): (&[u64], &Option<ChunkSeen>)| {
+        chunk.as_ref().is_some_and(|seen| {
+            let told = seen.fingerprints.len() == cells;
+            seen.bytes == bytes && (!told || due.iter().zip(&seen.fingerprints).all(is))
+        })
+    };
+    prints.chunks(cells.max(1)).zip(chunks).all(sound)
 }
 
 fn kept(blob: Option<&ChunkSeen>) -> Option<Kept> {

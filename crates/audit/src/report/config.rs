@@ -1,15 +1,24 @@
 //! The public configuration of a run as a person reads it, and what has to be said about it.
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock, VaultConfig};
+use fogbank_store::trace::{
+    EngineConfig, PublicConfig, RingConfig, TaoConfig, TraceClock, VaultConfig,
+};
 
 use super::words::{bytes, count, duration};
 
 /// What a configuration says, by subject.
 pub fn lines(config: &PublicConfig) -> Vec<(&'static str, String)> {
-    let EngineConfig::Ring(ring) = &config.engine;
+    let mut lines = vec![("clock", clock(config.clock).into())];
+    match &config.engine {
+        EngineConfig::Ring(ring) => lines.extend(ring_lines(ring)),
+        EngineConfig::Tao(tao) => lines.extend(tao_lines(tao)),
+    }
+    lines
+}
+
+fn ring_lines(ring: &RingConfig) -> Vec<(&'static str, String)> {
     let mut lines = vec![
-        ("clock", clock(config.clock).into()),
         ("engine", engine(ring)),
         ("buckets", format!("Z {}, S {}, A {}", ring.reals, ring.dummies, ring.evict_every)),
         ("epochs", epochs(ring)),
@@ -20,6 +29,49 @@ pub fn lines(config: &PublicConfig) -> Vec<(&'static str, String)> {
     lines
 }
 
+fn tao_lines(tao: &TaoConfig) -> Vec<(&'static str, String)> {
+    let rate = match tao.rate {
+        None => "none, every access as it comes".into(),
+        Some(rate) => format!("{} every {}", rate.accesses, duration(rate.interval_ns)),
+    };
+    vec![
+        (
+            "engine",
+            format!(
+                "tao, {} blocks of {}, tree of {} levels, {} of them in the proxy, cells of {}",
+                count(tao.capacity.into()),
+                bytes(tao.value_bytes),
+                u32::from(tao.leaf_level) + 1,
+                tao.cached_levels,
+                bytes(tao.cell_bytes.into()),
+            ),
+        ),
+        ("buckets", format!("Z {}", tao.reals)),
+        ("rate", rate),
+        (
+            "write-back",
+            format!(
+                "every {} paths, in windows of {} buckets, {} of them under way; {} paths under way \
+                 at most",
+                count(tao.write_back_every.into()),
+                count(tao.window_chunks.into()),
+                count(tao.windows.into()),
+                count(tao.under_way_max.into()),
+            ),
+        ),
+        ("vault", vault_line(&tao.vault)),
+        (
+            "journal",
+            format!(
+                "records of {} and {} more an access, a checkpoint every {} write-backs",
+                bytes(tao.vault.journal.record_bytes),
+                bytes(tao.part_bytes),
+                count(tao.write_backs_a_checkpoint),
+            ),
+        ),
+    ]
+}
+
 /// The same in one line.
 pub fn line(config: &PublicConfig) -> String {
     let lines = lines(config).into_iter().map(|(subject, what)| format!("{subject}: {what}"));
@@ -28,7 +80,11 @@ pub fn line(config: &PublicConfig) -> String {
 
 /// What the configuration itself gives away, if anything.
 pub fn caveat(config: &PublicConfig) -> Option<&'static str> {
-    let EngineConfig::Ring(ring) = &config.engine;
+    let ring = match &config.engine {
+        EngineConfig::Ring(ring) => ring,
+        EngineConfig::Tao(tao) if tao.rate.is_some() => return None,
+        EngineConfig::Tao(_) => return Some(AS_THEY_COME),
+    };
     match (ring.interval_ns, ring.quantum_ns) {
         (0, _) => Some(BACK_TO_BACK),
         (_, 0) => Some(NO_QUANTUM),
@@ -38,6 +94,8 @@ pub fn caveat(config: &PublicConfig) -> Option<&'static str> {
 
 const BACK_TO_BACK: &str = "back to back (interval 0): times of departures follow the work, which \
                             depends on what clients do; timing checks do not apply";
+const AS_THEY_COME: &str = "every access as it comes (no rate): how many arrive and when is plain to \
+                            see, and when they are answered";
 const NO_QUANTUM: &str = "departures at once (quantum 0): between the points of the epochs, times of \
                           departures follow the work, which depends on what clients do; timing \
                           checks do not apply";
@@ -88,14 +146,9 @@ fn options(ring: &RingConfig) -> String {
 }
 
 fn vault(vault: Option<&VaultConfig>) -> [(&'static str, String); 2] {
-    let pieces = |pieces: u32, each: u64, last: u64| match pieces {
-        1 => bytes(last),
-        pieces => format!("{pieces} pieces of {}, the last of {}", bytes(each), bytes(last)),
-    };
     let Some(vault) = vault else {
         return [("vault", "none, a bare engine".into()), ("journal", "none".into())];
     };
-    let full = pieces(vault.pieces, vault.piece_bytes, vault.last_piece_bytes);
     let journal = &vault.journal;
     let (each, last) = (journal.delta_piece_bytes, journal.delta_last_piece_bytes);
     let journal = format!(
@@ -104,8 +157,18 @@ fn vault(vault: Option<&VaultConfig>) -> [(&'static str, String); 2] {
         pieces(journal.delta_pieces, each, last),
         count(journal.full_every),
     );
+    [("vault", vault_line(vault)), ("journal", journal)]
+}
+
+fn vault_line(vault: &VaultConfig) -> String {
     let (record, grows) = (bytes(vault.commit_bytes), bytes(vault.commit_bytes_an_opening));
-    let vault =
-        format!("commit record of {record}, {grows} more an opening, checkpoints of {full}");
-    [("vault", vault), ("journal", journal)]
+    let full = pieces(vault.pieces, vault.piece_bytes, vault.last_piece_bytes);
+    format!("commit record of {record}, {grows} more an opening, checkpoints of {full}")
+}
+
+fn pieces(pieces: u32, each: u64, last: u64) -> String {
+    match pieces {
+        1 => bytes(last),
+        pieces => format!("{pieces} pieces of {}, the last of {}", bytes(each), bytes(last)),
+    }
 }

@@ -5,7 +5,7 @@
 //! whatever the trace's length.
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{EngineConfig, Event, Outcome, PublicConfig, Request, RingConfig};
+use fogbank_store::trace::{EngineConfig, Event, Outcome, PublicConfig, Request};
 use fogbank_store::{ArrayId, ChunkName};
 use serde::Serialize;
 
@@ -46,10 +46,20 @@ impl Sizes {
     }
 }
 
+/// What of an engine's configuration the picture goes by.
+#[derive(Debug, Clone)]
+struct Tree {
+    leaf_level: u8,
+    cached_levels: u8,
+    array: u16,
+    /// How long an epoch is, or from one point of a fixed rate to the next; 0 if there is no beat.
+    beat: Nanos,
+}
+
 /// One run as the cloud saw it, gathered event by event.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    tree: Option<RingConfig>,
+    tree: Option<Tree>,
     started: Option<Nanos>,
     last: Nanos,
     /// Of a tree: a band a level that is in the cloud, from its top.
@@ -64,7 +74,18 @@ impl Seen {
     /// understood, places are shown by array and chunk.
     pub fn new(config: &[u8]) -> Self {
         let tree = PublicConfig::decode(config).ok().map(|c| match c.engine {
-            EngineConfig::Ring(ring) => ring,
+            EngineConfig::Ring(ring) => Tree {
+                leaf_level: ring.leaf_level,
+                cached_levels: ring.cached_levels,
+                array: ring.array,
+                beat: ring.interval_ns.saturating_mul(u64::from(ring.read_batches) + 1),
+            },
+            EngineConfig::Tao(tao) => Tree {
+                leaf_level: tao.leaf_level,
+                cached_levels: tao.cached_levels,
+                array: tao.array,
+                beat: tao.rate.map_or(0, |rate| rate.interval_ns),
+            },
         });
         Self {
             tree: tree.filter(|t| t.leaf_level < 32 && t.cached_levels <= t.leaf_level),
@@ -133,15 +154,12 @@ impl Seen {
     /// Columns of a whole part of an epoch show its beat, and never a pattern of their own once
     /// they are wider than one.
     fn column_ns(&self) -> Nanos {
-        let epoch = self
-            .tree
-            .as_ref()
-            .map_or(0, |tree| tree.interval_ns.saturating_mul(u64::from(tree.read_batches) + 1));
-        if epoch == 0 {
+        let beat = self.tree.as_ref().map_or(0, |tree| tree.beat);
+        if beat == 0 {
             return COLUMN_NS;
         }
-        let halvings = (epoch / COLUMN_NS).max(1).ilog2().min(epoch.trailing_zeros());
-        epoch >> halvings
+        let halvings = (beat / COLUMN_NS).max(1).ilog2().min(beat.trailing_zeros());
+        beat >> halvings
     }
 
     fn request(&mut self, at: Nanos, request: &Request) {

@@ -147,6 +147,8 @@ fn insert(table: &mut HashTable<u64>, fingerprint: u64) -> bool {
 #[derive(Debug)]
 pub(super) struct Sizes {
     vault: Option<VaultConfig>,
+    /// What every further part adds to a journal record, and how many parts one has at most.
+    parts: (u64, u32),
     first: BTreeMap<String, u64>,
     blobs: u64,
     odd: u64,
@@ -154,8 +156,8 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn new(vault: Option<VaultConfig>) -> Self {
-        Self { vault, first: BTreeMap::new(), blobs: 0, odd: 0, words: None }
+    pub(super) fn new(vault: Option<VaultConfig>, parts: (u64, u32)) -> Self {
+        Self { vault, parts, first: BTreeMap::new(), blobs: 0, odd: 0, words: None }
     }
 
     pub(super) fn blob(&mut self, kind: &str, bytes: u64) {
@@ -175,7 +177,14 @@ impl Sizes {
                 None => false,
             },
             "checkpoint" => bytes == vault.piece_bytes || bytes == vault.last_piece_bytes,
-            "journal" => bytes == vault.journal.record_bytes,
+            "journal" => {
+                let (part, most) = self.parts;
+                let further = bytes.checked_sub(vault.journal.record_bytes);
+                further.is_some_and(|more| {
+                    let parts = more.checked_div(part).unwrap_or(0);
+                    parts < u64::from(most) && parts * part == more
+                })
+            }
             "delta" => {
                 let journal = &vault.journal;
                 bytes == journal.delta_piece_bytes || bytes == journal.delta_last_piece_bytes

@@ -27,7 +27,7 @@ mod versions;
 pub use levels::Levels;
 pub use runs::{RunDigest, runs_independent};
 
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock};
+use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TaoConfig, TraceClock};
 
 use self::ciphertexts::{Ciphertexts, Sizes};
 use self::departures::Departures;
@@ -46,6 +46,8 @@ const CELLS_MAX: u16 = 4096;
 #[derive(Debug)]
 pub struct Battery {
     subject: String,
+    /// What only an engine of batches has: slots of its buckets, and the grid of its epochs.
+    batched: bool,
     /// Bits of a leaf that count.
     mask: u32,
     stretch: Stretch,
@@ -62,17 +64,44 @@ pub struct Battery {
 }
 
 impl Battery {
-    /// Findings of one trace under a real clock; two fewer in virtual time.
+    /// Findings of one trace under a real clock at most; two fewer in virtual time.
     pub const FINDINGS: u32 = 12;
 
     /// The checks of a run of this configuration; findings will name it `subject`.
     pub fn new(config: &PublicConfig, subject: &str) -> Self {
-        let EngineConfig::Ring(ring) = &config.engine;
+        match &config.engine {
+            EngineConfig::Ring(ring) => Self::of_batches(config, ring, subject),
+            EngineConfig::Tao(tao) => Self::of_accesses(tao, subject),
+        }
+    }
+
+    /// Leaves and what is written are all that is free.
+    fn of_accesses(tao: &TaoConfig, subject: &str) -> Self {
+        let levels = tao.leaf_level.min(31);
+        Self {
+            subject: subject.into(),
+            batched: false,
+            mask: ((1_u64 << levels) - 1) as u32,
+            stretch: Stretch::default(),
+            leaves: Leaves::new(levels),
+            repeats: Repeats::new(levels),
+            ranks: Ranks::new(levels, 0),
+            retired: Retired::new(levels, 0, 0),
+            versions: Versions::new(0, 0, 0),
+            ciphertexts: Ciphertexts::new(),
+            sizes: Sizes::new(Some(tao.vault.clone()), (tao.part_bytes, tao.parts_max)),
+            departures: None,
+            digest: RunDigest::new(subject, levels),
+        }
+    }
+
+    fn of_batches(config: &PublicConfig, ring: &RingConfig, subject: &str) -> Self {
         let levels = ring.leaf_level.min(31);
         let real = config.clock == TraceClock::Real;
         let cells = cells(ring);
         Self {
             subject: subject.into(),
+            batched: true,
             mask: ((1_u64 << levels) - 1) as u32,
             stretch: Stretch::default(),
             leaves: Leaves::new(levels),
@@ -81,7 +110,7 @@ impl Battery {
             retired: Retired::new(levels, cells, ring.reals),
             versions: Versions::new(buckets(ring), cells, ring.dummies.min(cells)),
             ciphertexts: Ciphertexts::new(),
-            sizes: Sizes::new(ring.vault.clone()),
+            sizes: Sizes::new(ring.vault.clone(), (0, 1)),
             departures: real.then(|| Departures::new(ring.read_batches, is_timed(ring))),
             digest: RunDigest::new(subject, levels),
         }
@@ -96,15 +125,19 @@ impl Battery {
         let mut findings = vec![
             self.leaves.uniform(subject, levels),
             self.leaves.lagged(subject, levels),
-            self.leaves.against_last_evicted(subject, levels),
             self.repeats.within(subject, levels),
             self.repeats.across(subject, levels),
-            self.ranks.finding(subject, levels),
-            self.retired.finding(subject, levels),
-            self.versions.finding(subject, levels),
             self.ciphertexts.finding(subject, levels),
             self.sizes.finding(subject),
         ];
+        if self.batched {
+            findings.extend([
+                self.leaves.against_last_evicted(subject, levels),
+                self.ranks.finding(subject, levels),
+                self.retired.finding(subject, levels),
+                self.versions.finding(subject, levels),
+            ]);
+        }
         if let Some(departures) = &self.departures {
             findings.push(departures.halves(subject, levels));
             findings.push(departures.gaps(subject, levels));

@@ -233,7 +233,7 @@ async fn a_head_that_asks_for_hours_is_refused() {
     ];
     let follows = |change: &dyn Fn(&mut RingConfig)| {
         let mut config = config.clone();
-        let EngineConfig::Ring(ring) = &mut config.engine;
+        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
         change(ring);
         Oracle::new(&config).is_ok()
     };
@@ -246,7 +246,7 @@ async fn a_head_that_asks_for_hours_is_refused() {
 #[tokio::test]
 async fn a_message_that_is_longer_than_a_window() {
     let mut trace = honest(&settings(200, (4, 5, 3))).await;
-    let EngineConfig::Ring(ring) = &mut trace.0.engine;
+    let EngineConfig::Ring(ring) = &mut trace.0.engine else { unreachable!() };
     ring.window_cells = 20;
     assert_eq!(broken(&trace), "full-window");
 }
@@ -255,7 +255,7 @@ async fn a_message_that_is_longer_than_a_window() {
 #[tokio::test]
 async fn batches_in_windows_pass() {
     let (mut config, events) = honest(&settings(200, (4, 5, 3))).await;
-    let EngineConfig::Ring(ring) = &mut config.engine;
+    let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
     ring.window_cells = 7;
     let mut cut = Vec::new();
     let mut id = 0;

@@ -10,7 +10,7 @@ use crate::times;
 /// A report whose labels have the configuration of the sample, changed.
 fn report(change: impl FnOnce(&mut RingConfig)) -> fogbank_audit::report::Report {
     let (mut report, mut public) = (sample::report(Verdict::Passed, 5, false), sample::config());
-    let EngineConfig::Ring(ring) = &mut public.engine;
+    let EngineConfig::Ring(ring) = &mut public.engine else { unreachable!() };
     ring.quantum_ns = 10_000_000;
     change(ring);
     report.labels.iter_mut().for_each(|label| label.config = Some(public.clone()));

@@ -69,7 +69,7 @@ fn probabilities_are_spread_evenly_over_seeds() {
 fn odd_shapes_are_no_panic() {
     for (leaf_level, cells) in [(0, 0), (0, 1), (1, 2), (255, 1), (20, u16::MAX), (31, 1000)] {
         let mut config = config(leaf_level);
-        let EngineConfig::Ring(ring) = &mut config.engine;
+        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
         (ring.reals, ring.dummies, ring.read_batches) = (cells, cells, 0);
         let mut battery = Battery::new(&config, "odd");
         Synthetic::new(1, Leak::Nothing).observe(100, &mut battery);

@@ -84,7 +84,7 @@ impl Synthetic {
     }
 
     fn ring(&self) -> &RingConfig {
-        let EngineConfig::Ring(ring) = &self.config.engine;
+        let EngineConfig::Ring(ring) = &self.config.engine else { unreachable!() };
         ring
     }
 

@@ -70,6 +70,13 @@ impl Grid {
         let after = self.clock.now().max(self.next);
         self.next = (after / self.rate.interval + 1) * self.rate.interval;
     }
+
+    /// The same if something else than a record has kept departures past the next point.
+    fn skip_passed(&mut self) {
+        if self.clock.now() > self.next {
+            self.skip_missed();
+        }
+    }
 }
 
 impl Departures {
@@ -79,8 +86,7 @@ impl Departures {
         clock: Arc<dyn Clock>,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
     ) -> Result<Self> {
-        let mut pace = shared.settings.rate.map(|rate| Grid { next: clock.now(), clock, rate });
-        pace.iter_mut().for_each(Grid::skip_missed);
+        let pace = shared.settings.rate.map(|rate| Grid { next: clock.now(), clock, rate });
         let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
         let cut_after = shared.look(|state| state.tick);
         let (tasks, checkpoints) = (JoinSet::new(), JoinSet::new());
@@ -121,12 +127,14 @@ impl Departures {
     }
 
     async fn serve(&mut self) -> Result<()> {
+        self.pace.iter_mut().for_each(Grid::skip_missed);
         while let Some(mut group) = self.next_group().await? {
             self.gather(&mut group).await;
             self.depart(group).await?;
             self.pace.iter_mut().for_each(Grid::skip_missed);
             if self.cut.is_none() && self.checkpoint_is_due() {
                 self.begin_checkpoint().await?;
+                self.pace.iter_mut().for_each(Grid::skip_passed);
             }
         }
         Ok(())
@@ -134,25 +142,27 @@ impl Departures {
 
     /// What leaves next; `None` when nothing will arrive any more.
     async fn next_group(&mut self) -> Result<Option<Vec<Arrival>>> {
-        let mut group = Vec::new();
         loop {
             let room = self.shared.room();
-            let most = room.min(GROUP_MAX);
             tokio::select! { biased;
                 Some(done) = self.tasks.join_next() => of_task(done)?,
-                Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
-                () = next_point(&self.pace) => return Ok(self.at_point(room)),
-                arrived = self.arrivals.recv_many(&mut group, most), if most > 0 && self.pace.is_none() => {
-                    return Ok((arrived > 0).then_some(group));
+                Some(written) = self.checkpoints.join_next() => {
+                    self.adopt(of_task(written)?).await?;
+                    self.pace.iter_mut().for_each(Grid::skip_passed);
                 }
-                () = self.shared.room_comes(), if most == 0 && self.pace.is_none() => {}
+                () = next_point(&self.pace) => return Ok(self.at_point()),
+                arrived = self.arrivals.recv(), if room > 0 && self.pace.is_none() => {
+                    return Ok(arrived.map(|first| vec![first]));
+                }
+                () = self.shared.room_comes(), if room == 0 && self.pace.is_none() => {}
             }
         }
     }
 
     /// At a point of the grid: always as many accesses, or none if too many paths are under way.
-    fn at_point(&mut self, room: usize) -> Option<Vec<Arrival>> {
+    fn at_point(&mut self) -> Option<Vec<Arrival>> {
         let accesses = self.pace.as_ref().map_or(0, |pace| pace.rate.accesses);
+        let room = self.shared.room();
         let mut group = Vec::with_capacity(accesses);
         while room >= accesses && group.len() < accesses {
             match self.arrivals.try_recv() {
@@ -164,7 +174,8 @@ impl Departures {
         Some(group)
     }
 
-    /// What has arrived is looked at between two points of the grid, with what has come until then.
+    /// What has arrived is looked at between two points of the grid, with what has come until then, as
+    /// far as there is room: paths may have come back since it was looked whether there is any.
     async fn gather(&mut self, group: &mut Vec<Arrival>) {
         if self.pace.is_some() || group.is_empty() {
             return;

@@ -50,6 +50,7 @@ mod departure;
 mod journal;
 mod path;
 mod processor;
+mod public;
 mod replay;
 mod requests;
 pub(crate) mod sequencer;

@@ -15,8 +15,9 @@ use rayon::prelude::*;
 
 use super::processor::Processor;
 use super::sequencer::Number;
+use super::settings::TaoSettings;
 use super::{Shared, path};
-use crate::geometry::version;
+use crate::geometry::{Geometry, tick_of, version};
 use crate::{Result, blame};
 
 /// Buckets to be written.
@@ -34,7 +35,8 @@ pub(super) struct WriteBack {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Superseded {
     pub name: ChunkName,
-    /// The write-back that did.
+    /// The write-back of the newer one. A checkpoint that comprises fewer refers to this version, also
+    /// if that write-back was acknowledged first.
     pub tick: u64,
     /// Requests that had arrived when it was acknowledged: older ones may still read this version.
     pub before: Number,
@@ -72,7 +74,8 @@ impl Processor {
             let old = (*known).min(new);
             *known = (*known).max(new);
             if old != 0 {
-                let name = ChunkName { array: self.array, chunk: *chunk, version: old };
+                let name = |version| ChunkName { array: self.array, chunk: *chunk, version };
+                let (name, tick) = (name(old), tick_of(&name(*known)));
                 let before = self.sequencer.next();
                 self.superseded.push(Superseded { name, tick, before });
             }
@@ -97,6 +100,11 @@ impl Processor {
     }
 }
 
+/// Buckets in a message at most.
+pub(super) fn window_chunks(settings: &TaoSettings, geometry: &Geometry) -> usize {
+    (settings.window_bytes / geometry.chunk_bytes()).max(1)
+}
+
 /// Seals and sends a write-back, in messages of bounded size so that what is sent meanwhile does not
 /// wait for all of it.
 pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<()> {
@@ -110,7 +118,7 @@ pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<(
         });
         sealed.collect::<Vec<_>>()
     });
-    let window = (shared.settings.window_bytes / geometry.chunk_bytes()).max(1);
+    let window = window_chunks(&shared.settings, &geometry);
     let windows: Vec<_> = writes.chunks(window).map(<[_]>::to_vec).collect();
     drop(writes);
     let sent = iter(windows).map(|window| async {

@@ -10,6 +10,7 @@ use super::canary::Canary;
 use super::clients::Clients;
 use super::leaks::unpadded;
 use super::stage::Stage;
+use super::vault::vault_settings;
 use super::whole::{end_of, figures};
 use super::{Scene, SceneError, SecretFigures};
 
@@ -37,8 +38,9 @@ impl Hours for EveryOtherSecond {
 
 async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(), SceneError> {
     let first = Randomness::repeatable(scene.seed);
+    let config = (vault_settings(&scene.shape), scene.shape.public(None)?.encode());
     let (vault, recovered) =
-        stage.ground.open(stage.paced.clone(), &scene.shape, (&first, &stage.random)).await?;
+        stage.ground.open(stage.paced.clone(), config, (&first, &stage.random)).await?;
     let full = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
     let full: Vec<_> = full.cloned().collect();
     let engine = stage.engine(scene, vault.keys(), &full).await?;

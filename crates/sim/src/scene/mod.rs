@@ -20,6 +20,7 @@ mod liar;
 mod lives;
 mod shape;
 mod stage;
+pub mod tao;
 mod vault;
 mod whole;
 mod workload;

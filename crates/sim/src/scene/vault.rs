@@ -22,12 +22,12 @@ pub(super) struct Ground {
 const FULL_EVERY: u64 = 4;
 
 impl Ground {
-    /// Opens the store, whatever became of it; creates it if there is none. `first` is the randomness
-    /// of the first opening, `random` that of this one.
+    /// Opens the store, whatever became of it; creates it with `config` if there is none.
+    /// `first` is the randomness of the first opening, `random` that of this one.
     pub async fn open(
         &self,
         store: Arc<dyn Store>,
-        shape: &Shape,
+        (settings, config): (VaultSettings, Vec<u8>),
         (first, random): (&Randomness, &Randomness),
     ) -> Result<(Vault, Recovered), SceneError> {
         let master = master_key(first);
@@ -36,13 +36,13 @@ impl Ground {
             register: self.register.clone(),
             master: &master,
             random,
-            settings: vault_settings(shape),
+            settings,
             accept_rollback_risk: false,
         };
         if Vault::claimed_config(&*self.store).await?.is_some() {
             return Ok(opening.recover().await?);
         }
-        let vault = opening.create(shape.public(None)?.encode()).await?;
+        let vault = opening.create(config).await?;
         Ok((vault, Recovered::default()))
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
     Ok(vault_settings(shape).public(config_bytes, full, delta))
 }
 
-fn vault_settings(shape: &Shape) -> VaultSettings {
+pub(super) fn vault_settings(shape: &Shape) -> VaultSettings {
     let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
     VaultSettings { record_bytes, record_parts_max: 1, full_every: FULL_EVERY }
 }

@@ -85,7 +85,7 @@ fn more_than_the_configuration_says() {
     let (config, honest) = honest();
     let with = |change: fn(&mut RingConfig)| {
         let mut config = config.clone();
-        let EngineConfig::Ring(ring) = &mut config.engine;
+        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
         change(ring);
         broken(&config, std::slice::from_ref(&honest))
     };
@@ -102,7 +102,7 @@ fn a_pause_is_public() {
     let shape = Shape { pauses: true, ..Shape::small() };
     let (mut config, lives) = lives_of(&Scene { shape, epochs: 30, ..scene() }, &[]);
     assert_eq!(broken(&config, &lives), "none");
-    let EngineConfig::Ring(ring) = &mut config.engine;
+    let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
     ring.pauses = false;
     assert_eq!(broken(&config, &lives), "on-grid");
 }

@@ -25,7 +25,10 @@ pub struct Batch {
 impl View {
     pub fn read(path: &Path, played: Played) -> Self {
         let reader = TraceReader::open(path).unwrap();
-        let EngineConfig::Ring(config) = PublicConfig::decode(reader.config()).unwrap().engine;
+        let EngineConfig::Ring(config) = PublicConfig::decode(reader.config()).unwrap().engine
+        else {
+            unreachable!()
+        };
         let events = reader.collect::<Result<_, _>>().unwrap();
         Self { config, events, played }
     }

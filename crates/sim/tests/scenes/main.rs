@@ -108,7 +108,7 @@ fn every_shape_plays() {
         Shape { cache_bytes: 4 << 10, ..small() },
         Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
     ] {
-        let EngineConfig::Ring(told) = shape.public(None).unwrap().engine;
+        let EngineConfig::Ring(told) = shape.public(None).unwrap().engine else { unreachable!() };
         assert_eq!(told.cached_levels > 0, shape.cache_bytes > 0);
         let of = |workload| Scene { shape: shape.clone(), epochs: 40, ..Scene::new(workload, 6) };
         let (played, busy) = play(&of(Workload::Uniform));
@@ -128,7 +128,9 @@ fn a_vault_writes_what_the_head_of_the_trace_says() {
     let path = folder.path().join("trace");
     assert_eq!(record(&scene, &path).unwrap().stopped, None);
     let reader = TraceReader::open(&path).unwrap();
-    let EngineConfig::Ring(told) = PublicConfig::decode(reader.config()).unwrap().engine;
+    let EngineConfig::Ring(told) = PublicConfig::decode(reader.config()).unwrap().engine else {
+        unreachable!()
+    };
     let (told, events) = (told.vault.unwrap(), read(&path));
     assert_eq!((told.pieces, told.journal.delta_pieces), (1, 1));
     let journal = &told.journal;

@@ -29,6 +29,8 @@ pub enum TraceClock {
 pub enum EngineConfig {
     /// Obladi's batch-parallel Ring ORAM.
     Ring(RingConfig),
+    /// TaoStore's asynchronous Path ORAM.
+    Tao(TaoConfig),
 }
 
 /// The public shape of a `ring` store.
@@ -87,6 +89,57 @@ pub struct RingConfig {
     pub keep_superseded: bool,
     /// Sizes of the objects around the tree; `None` where a bare engine runs.
     pub vault: Option<VaultConfig>,
+}
+
+/// The public shape of a `tao` store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaoConfig {
+    /// Logical blocks.
+    pub capacity: u32,
+    /// Bytes of a block.
+    pub value_bytes: u64,
+    /// Z.
+    pub reals: u16,
+    /// L: the root is level 0, leaves are level L.
+    pub leaf_level: u8,
+    /// Levels kept in the proxy, from the root.
+    pub cached_levels: u8,
+    /// The array of the tree.
+    pub array: u16,
+    /// Bytes of a sealed cell.
+    pub cell_bytes: u32,
+    /// k: paths from one write-back to the next.
+    pub write_back_every: u32,
+    /// s: write-backs from one checkpoint to the next.
+    pub write_backs_a_checkpoint: u64,
+    /// Buckets that one message writes at most.
+    pub window_chunks: u32,
+    /// Messages of a write-back that are under way at once.
+    pub windows: u32,
+    /// Paths that are under way at once, at most.
+    pub under_way_max: u32,
+    /// Accesses of a journal record, at most.
+    pub parts_max: u32,
+    /// What every access of a journal record but the first adds to its bytes.
+    pub part_bytes: u64,
+    /// The rate, if it is fixed.
+    #[serde(default)]
+    pub rate: Option<RateConfig>,
+    /// Whether the trace holds when accesses arrive and are answered.
+    #[serde(default)]
+    pub clients: bool,
+    /// Sizes of the objects around the tree. There are no deltas; a record of the journal is one of one
+    /// access.
+    pub vault: VaultConfig,
+}
+
+/// So many accesses at every point of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateConfig {
+    /// The points are multiples of this.
+    pub interval_ns: u64,
+    /// Accesses at each.
+    pub accesses: u32,
 }
 
 /// Sizes of the objects in which a store is kept.

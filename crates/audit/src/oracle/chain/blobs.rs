@@ -34,7 +34,15 @@ impl Blobs {
         self.known.insert(name, Blob { kept, certain: false, stays });
     }
 
-    /// What was put is durable.
+    /// One that was put is durable.
+    pub fn landed(&mut self, name: &str) {
+        self.fresh.retain(|fresh| fresh != name);
+        if let Some(blob) = self.known.get_mut(name) {
+            blob.certain = true;
+        }
+    }
+
+    /// All that was put is durable.
     pub fn durable(&mut self) {
         for name in self.fresh.drain(..) {
             self.known.entry(name).and_modify(|blob| blob.certain = true);

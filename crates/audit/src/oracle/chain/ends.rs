@@ -20,7 +20,9 @@ impl Chain {
                 Next::DeltaGet(nth, piece + 1)
             }
             Next::DeltaGet(nth, _) => self.delta_from(nth + 1),
-            Next::RecordList => self.next_look(0),
+            Next::TailGet(nth) => self.tail_from(nth + 1),
+            Next::RecordList if self.parts.is_some() && self.epoch() > 0 => Next::RecordListBefore,
+            Next::RecordList | Next::RecordListBefore => self.next_look(0),
             Next::RecordGet(nth) => self.next_look(nth + 1),
             Next::FullList => Next::DeltaList,
             Next::DeltaList if self.sweep.is_clean() => self.after_sweep(),
@@ -73,6 +75,13 @@ impl Chain {
     fn delta_from(&self, nth: usize) -> Next {
         match self.delta(nth) {
             Some(_) => Next::DeltaGet(nth, 0),
+            None => self.tail_from(0),
+        }
+    }
+
+    fn tail_from(&self, nth: u32) -> Next {
+        match self.tail_place(nth) {
+            Some(_) => Next::TailGet(nth),
             None => Next::RecordList,
         }
     }
@@ -84,11 +93,11 @@ impl Chain {
     fn after_sweep(&mut self) -> Next {
         self.blobs.deleted();
         if self.sweep.is_true() {
-            let prefix = epoch_prefix(self.epoch());
-            let gone = self.sweep.gone(&prefix, (&self.blobs, &self.counting()));
+            let gone = self.sweep.gone(&self.scope(), (&self.blobs, &self.counting()));
             gone.iter().for_each(|name| self.blobs.forget(name));
         }
-        if self.full().is_none() { Next::Array } else { self.after_array() }
+        let made = self.full().is_some() && self.parts.is_none();
+        if made { self.after_array() } else { Next::Array }
     }
 
     fn after_array(&self) -> Next {
@@ -105,12 +114,16 @@ impl Chain {
 
     /// The record that was put is there: what it superseded is known. Takeover records stay, or a
     /// proxy that was held for epochs would find its next place free.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let Some(record) = self.putting.take() else { return };
         if record.put != Put::Claim {
             let epoch = self.epoch() + 1;
-            let batches = (0..).zip(&self.places).filter(|(_, batch)| **batch);
+            let held = self.places.len() - record.tail.len();
+            let batches = (0..).zip(&self.places[..held]).filter(|(_, batch)| **batch);
             self.superseded.extend(batches.map(|(place, _)| record_name(epoch, place)));
+            let tail = self.record.iter().flat_map(|record| &record.tail);
+            let tail = tail.filter(|(_, batch)| *batch);
+            self.superseded.extend(tail.map(|(place, _)| record_name(epoch - 1, *place)));
             if record.deltas.is_empty() {
                 self.supersede_containers();
             }
@@ -122,7 +135,8 @@ impl Chain {
     /// `epoch` is committed: the journal is that of the next one.
     fn begin_epoch(&mut self, epoch: u64) {
         self.places.clear();
-        self.blobs.forget_records_before(&epoch_prefix(epoch), JOURNAL);
+        let listed = epoch - u64::from(self.parts.is_some());
+        self.blobs.forget_records_before(&epoch_prefix(listed), JOURNAL);
     }
 
     fn supersede_containers(&mut self) {
@@ -172,9 +186,8 @@ impl Chain {
     pub fn list_ended(&mut self, names: u64) -> bool {
         let blobs = (&self.blobs, &self.counting());
         let possible = match self.next {
-            Next::RecordList => {
-                self.sweep.records_listed(names, &self.blobs, &epoch_prefix(self.epoch()))
-            }
+            Next::RecordList => self.sweep.records_listed(names, &self.blobs, &self.scope()),
+            Next::RecordListBefore => self.sweep.further_listed(names, &self.blobs, &self.scope()),
             Next::FullList => self.sweep.pieces_listed(FULL, names, blobs),
             _ => self.sweep.pieces_listed(DELTA, names, blobs),
         };

@@ -14,6 +14,11 @@
 //! A put is durable when it ends. One whose outcome nobody knows is followed by a get of the same blob,
 //! and by a barrier if that shows our bytes.
 //!
+//! An engine that serves accesses as they come *cuts* ([`Parts`]): its checkpoints are written beside
+//! further journal records, which stay as the *tail* of their epoch until the next one. Then an opening
+//! also gets the tail, and lists the records of the epoch before. When it commits and closes its machine
+//! knows; here is what is put and what that supersedes.
+//!
 //! A process opens a store once, and has a trace of its own: a get of the commit record anywhere but
 //! at the beginning of a trace is due only after a put whose outcome nobody knows.
 //!
@@ -23,6 +28,7 @@
 //! name and lists the rest ([`sweep`]).
 
 mod blobs;
+mod cut;
 mod ends;
 mod next;
 mod record;
@@ -33,7 +39,7 @@ use fogbank_store::trace::{Condition, VaultConfig};
 use self::blobs::Blobs;
 pub(super) use self::next::Next;
 use self::record::{Put, Record};
-use self::sweep::{Counting, Sweep};
+use self::sweep::{Counting, Scope, Sweep};
 use super::blob::{
     COMMIT, DELTA, FULL, JOURNAL, Kept, check_names, check_put, check_replaces, check_size,
     commit_bytes, container_name, epoch_prefix, piece_name, record_name,
@@ -48,10 +54,20 @@ pub(super) struct Collect {
     pub blobs: bool,
 }
 
+/// Of an engine that cuts: records of the journal have a part an access.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    /// What every part but the first adds.
+    pub bytes: u64,
+    /// How many there are at most.
+    pub most: u32,
+}
+
 /// The vault of one store.
 #[derive(Debug)]
 pub(super) struct Chain {
     config: VaultConfig,
+    parts: Option<Parts>,
     pub next: Next,
     record: Option<Record>,
     /// The one that is being put, or whose put nobody knows the end of.
@@ -73,12 +89,15 @@ pub(super) struct Chain {
     pub up: bool,
     /// Whether the open epoch is that of a process before.
     pub recovers: bool,
+    /// The records up to which the checkpoint goes that is being written.
+    cut: usize,
 }
 
 impl Chain {
     pub fn new(config: VaultConfig) -> Self {
         Self {
             config,
+            parts: None,
             next: Next::Opening,
             record: None,
             putting: None,
@@ -92,7 +111,13 @@ impl Chain {
             collect: Collect::default(),
             up: false,
             recovers: false,
+            cut: 0,
         }
+    }
+
+    /// The vault of an engine that cuts.
+    pub fn cutting(config: VaultConfig, parts: Parts) -> Self {
+        Self { parts: Some(parts), ..Self::new(config) }
     }
 
     /// The process has stopped; what comes next is the beginning of another.
@@ -137,6 +162,12 @@ impl Chain {
         self.record.as_ref().and_then(|record| record.full)
     }
 
+    /// The place of the so-manieth record of the tail.
+    fn tail_place(&self, nth: u32) -> Option<u32> {
+        let tail = self.record.as_ref().map_or(&[][..], |record| &record.tail);
+        tail.get(nth as usize).map(|(place, _)| *place)
+    }
+
     fn full_is_due(&self) -> bool {
         let full_epoch = self.record.as_ref().map_or(0, |record| record.full_epoch);
         self.epoch() + 1 >= full_epoch + self.config.journal.full_every.max(1)
@@ -153,6 +184,16 @@ impl Chain {
         let deltas = self.record.iter().flat_map(|record| &record.deltas);
         let deltas = deltas.map(|delta| container_name(DELTA, *delta));
         Counting { opening: self.opening(), containers: full.into_iter().chain(deltas).collect() }
+    }
+
+    /// The records that a sweep looks at.
+    fn scope(&self) -> Scope {
+        let epoch = self.epoch();
+        let before = epoch.checked_sub(1).filter(|_| self.parts.is_some());
+        let epochs = std::iter::once(epoch).chain(before);
+        let tail = self.record.iter().flat_map(|record| &record.tail);
+        let tail = tail.map(|(place, _)| record_name(epoch, *place)).collect();
+        Scope { prefixes: epochs.map(epoch_prefix).collect(), tail }
     }
 
     /// Stops the replay: something else was due.
@@ -173,8 +214,9 @@ impl Chain {
             Next::DeltaGet(nth, piece) => {
                 piece_name(DELTA, self.delta(nth).unwrap_or_default(), piece)
             }
+            Next::TailGet(nth) => record_name(self.epoch(), self.tail_place(nth).unwrap_or(0)),
             Next::RecordGet(_) => {
-                self.sweep.look(name, &self.blobs, &epoch_prefix(self.epoch()))?;
+                self.sweep.look(name, &self.blobs, &self.scope())?;
                 return Ok(None);
             }
             _ => return self.out_of_order(format!("get {name}")),
@@ -182,7 +224,7 @@ impl Chain {
         if name != expected {
             return fault(self.next.rule(), format!("get {expected}"), format!("get {name}"));
         }
-        let piece = matches!(self.next, Next::FullGet(_) | Next::DeltaGet(..));
+        let piece = matches!(self.next, Next::FullGet(_) | Next::DeltaGet(..) | Next::TailGet(_));
         Ok(self.blobs.get(name).map(|blob| blob.kept).filter(|_| piece))
     }
 
@@ -217,12 +259,29 @@ impl Chain {
     fn put_record(&mut self, name: &str, kept: Kept, condition: &Condition) -> Step {
         let expected = record_name(self.epoch() + 1, self.places.len() as u32);
         check_put((&expected, &Condition::IfAbsent), (name, condition), "blob-order")?;
-        check_size("journal-size", self.config.journal.record_bytes, kept.bytes)?;
         let batch = self.next == Next::Batches;
+        match self.parts {
+            Some(parts) if batch => drop(self.accesses(parts, kept.bytes)?),
+            _ => check_size("journal-size", self.config.journal.record_bytes, kept.bytes)?,
+        }
         self.places.push(batch);
         self.up = true;
         self.blobs.put(expected, kept, !batch);
         Ok(())
+    }
+
+    /// The accesses of a record of so many bytes.
+    fn accesses(&self, parts: Parts, bytes: u64) -> Step<u32> {
+        let first = self.config.journal.record_bytes;
+        let further = bytes.checked_sub(first).filter(|more| more % parts.bytes.max(1) == 0);
+        match further.map(|more| more / parts.bytes.max(1) + 1) {
+            Some(count) if count <= parts.most.into() => Ok(count as u32),
+            _ => {
+                let (each, most) = (parts.bytes, parts.most);
+                let due = format!("{first} bytes and {each} for each further of {most} accesses");
+                fault("journal-size", due, format!("{bytes} bytes"))
+            }
+        }
     }
 
     fn put_piece(
@@ -258,7 +317,11 @@ impl Chain {
     fn put_commit(&mut self, put: Put, kept: Kept, condition: &Condition) -> Step {
         check_replaces(self.record.is_some(), condition)?;
         let full = put == Put::Close || self.full_is_due();
-        let record = Record::following(self.record.as_ref(), put, full, kept);
+        let mut record = Record::following(self.record.as_ref(), put, full, kept);
+        if put == Put::Epoch && self.parts.is_some() {
+            let beyond = (0..).zip(&self.places).skip(self.cut);
+            record.tail = beyond.map(|(place, batch)| (place, *batch)).collect();
+        }
         check_size("blob-size", commit_bytes(&self.config, record.opening), kept.bytes)?;
         self.putting = Some(record);
         self.past.put(kept);
@@ -275,6 +338,7 @@ impl Chain {
     pub fn list(&self, prefix: &str) -> Step {
         let expected = match self.next {
             Next::RecordList => epoch_prefix(self.epoch()),
+            Next::RecordListBefore => epoch_prefix(self.epoch().saturating_sub(1)),
             Next::FullList => FULL.into(),
             Next::DeltaList => DELTA.into(),
             _ => return self.out_of_order(format!("list {prefix}")),

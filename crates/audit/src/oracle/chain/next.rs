@@ -13,8 +13,12 @@ pub(in crate::oracle) enum Next {
     FullGet(u32),
     /// Of the so-manieth delta from the newest.
     DeltaGet(usize, u32),
+    /// Of the so-manieth record of the tail.
+    TailGet(u32),
     /// A list of the journal records of the last committed epoch.
     RecordList,
+    /// The same of the epoch before it.
+    RecordListBefore,
     /// The look at the so-manieth of them.
     RecordGet(u64),
     FullList,
@@ -51,6 +55,8 @@ impl Next {
             Self::Takeover => "put of a takeover record".into(),
             Self::FullGet(piece) => format!("get of piece {piece} of the full checkpoint"),
             Self::DeltaGet(nth, piece) => format!("get of piece {piece} of delta {nth}"),
+            Self::TailGet(nth) => format!("get of record {nth} of the tail"),
+            Self::RecordListBefore => "list of the journal records of the epoch before".into(),
             Self::RecordList => "list of the journal records of the last epoch".into(),
             Self::RecordGet(nth) => format!("get of listed journal record {nth}"),
             Self::FullList => "list checkpoint/".into(),

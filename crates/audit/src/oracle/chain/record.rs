@@ -20,6 +20,9 @@ pub(super) struct Record {
     pub full_epoch: u64,
     /// Opening and epoch of the deltas since, oldest first.
     pub deltas: Vec<(u32, u64)>,
+    /// Of an engine that cuts: records of the journal of `epoch` that the checkpoint does not hold, and
+    /// whether each is of accesses.
+    pub tail: Vec<(u32, bool)>,
     pub put: Put,
     pub kept: Kept,
 }
@@ -34,6 +37,7 @@ impl Record {
             full: None,
             full_epoch: 0,
             deltas: Vec::new(),
+            tail: Vec::new(),
             put,
             kept,
         };
@@ -44,6 +48,7 @@ impl Record {
             Put::Claim => record.opening += 1,
             Put::Epoch | Put::Close => {
                 record.epoch += 1;
+                record.tail.clear();
                 if full {
                     record.full = Some((record.opening, record.sequence));
                     record.full_epoch = record.epoch;

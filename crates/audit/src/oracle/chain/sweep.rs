@@ -3,6 +3,7 @@
 //! 1. The journal records of the last committed epoch are listed, then got one after the other, in
 //!    the order of their names. Those of batches are left over; takeover records stay for good. Which
 //!    is which the cloud need not read in them: a takeover is the one that an opening puts.
+//!    Of an engine that cuts those of the epoch before are listed as well, and the tail is passed over.
 //! 2. Full checkpoints and deltas are listed. Pieces by older openings that the commit record does not
 //!    name are left over.
 //! 3. One call deletes all that is left over; there is none if nothing is.
@@ -53,12 +54,43 @@ impl Counting {
     }
 }
 
+/// Which records a sweep looks at.
+pub(super) struct Scope {
+    /// What the names begin with that are listed, in the order of the lists.
+    pub prefixes: Vec<String>,
+    /// Names that are passed over.
+    pub tail: Vec<String>,
+}
+
+impl Scope {
+    fn is_possible(&self, list: usize, names: u64, blobs: &Blobs) -> bool {
+        let known = self.prefixes.get(list).map(|prefix| blobs.under(prefix, None));
+        is_possible(names, known.into_iter().flatten().map(|(_, blob)| blob.certain))
+    }
+
+    /// What may be looked at, in order, and whether it is there for certain.
+    fn records<'a>(&'a self, blobs: &'a Blobs) -> Vec<(&'a str, bool)> {
+        let known = self.prefixes.iter().flat_map(|prefix| blobs.under(prefix, None));
+        let looked = known.filter(|(name, _)| !self.tail.iter().any(|tail| tail == name));
+        looked.map(|(name, blob)| (name, blob.certain)).collect()
+    }
+}
+
 /// Lists and looks.
 impl Sweep {
     /// So many records were listed. Whether that can be.
-    pub fn records_listed(&mut self, names: u64, blobs: &Blobs, prefix: &str) -> bool {
-        let possible = is_possible(names, blobs.under(prefix, None).map(|(_, blob)| blob.certain));
-        *self = Self { records: names, possible, ..Self::default() };
+    pub fn records_listed(&mut self, names: u64, blobs: &Blobs, scope: &Scope) -> bool {
+        let possible = scope.is_possible(0, names, blobs);
+        let records = names.saturating_sub(scope.tail.len() as u64);
+        *self = Self { records, possible, ..Self::default() };
+        possible
+    }
+
+    /// So many records of the epoch before were listed. Whether that can be.
+    pub fn further_listed(&mut self, names: u64, blobs: &Blobs, scope: &Scope) -> bool {
+        let possible = scope.is_possible(1, names, blobs);
+        self.records += names;
+        self.possible &= possible;
         possible
     }
 
@@ -68,26 +100,30 @@ impl Sweep {
     }
 
     /// A record is looked at.
-    pub fn look(&mut self, name: &str, blobs: &Blobs, prefix: &str) -> Step {
+    pub fn look(&mut self, name: &str, blobs: &Blobs, scope: &Scope) -> Step {
         self.looks += 1;
         if !self.possible {
             return Ok(());
         }
-        self.check_look(name, blobs, prefix)?;
+        self.check_look(name, blobs, scope)?;
         self.looked.push((name.into(), Fate::Open));
         Ok(())
     }
 
     /// Names come in their order; none that is there for certain is passed over, and as many have to
     /// come as were listed.
-    fn check_look(&self, name: &str, blobs: &Blobs, prefix: &str) -> Step {
-        let after = self.looked.last().map(|(name, _)| name.as_str());
-        let rest = self.records.saturating_sub(self.looks);
-        let mut due = blobs.under(prefix, after).filter(|(known, blob)| {
-            let fits = blobs.under(prefix, Some(known)).map(|(_, blob)| blob.certain);
-            (blob.certain || *known == name) && is_possible(rest, fits)
+    fn check_look(&self, name: &str, blobs: &Blobs, scope: &Scope) -> Step {
+        let all = scope.records(blobs);
+        let after = self.looked.last().and_then(|(last, _)| {
+            all.iter().position(|(known, _)| known == last).map(|last| last + 1)
         });
-        let expected = due.next().map_or("the next listed record", |(known, _)| known);
+        let rest = self.records.saturating_sub(self.looks);
+        let mut due =
+            all.iter().enumerate().skip(after.unwrap_or(0)).filter(|(at, (known, certain))| {
+                let fits = all[at + 1..].iter().map(|(_, certain)| *certain);
+                (*certain || *known == name) && is_possible(rest, fits)
+            });
+        let expected = due.next().map_or("the next listed record", |(_, (known, _))| known);
         if expected == name {
             return Ok(());
         }
@@ -174,8 +210,10 @@ impl Sweep {
     }
 
     /// The names that are not there any more when a sweep that was told the truth has ended.
-    pub fn gone(&self, prefix: &str, (blobs, counting): (&Blobs, &Counting)) -> Vec<String> {
-        let records = blobs.under(prefix, None).filter(|(_, blob)| !blob.stays);
+    pub fn gone(&self, scope: &Scope, (blobs, counting): (&Blobs, &Counting)) -> Vec<String> {
+        let records = scope.prefixes.iter().flat_map(|prefix| blobs.under(prefix, None));
+        let records = records
+            .filter(|(name, blob)| !blob.stays && !scope.tail.iter().any(|tail| tail == name));
         let pieces = [FULL, DELTA].into_iter().flat_map(|prefix| {
             let known = blobs.under(prefix, None);
             known.filter(move |(name, _)| counting.is_left_over(prefix, name))

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod data;
+mod deletions;
 mod rules;
 mod scheduler;
 

@@ -12,11 +12,11 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::RingConfig;
 
 use crate::oracle::fault::{Step, fault};
-use crate::oracle::pace::{Cause, Pace};
+use crate::oracle::ring::pace::{Cause, Pace};
 
 /// Where a message under way belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::oracle) enum Lane {
+pub(in crate::oracle::ring) enum Lane {
     /// Cells of the batch of this number.
     Window(u64),
     /// Paths of it, which the cloud XORs.
@@ -45,7 +45,7 @@ struct Batch {
 
 /// The messages of the open epoch that are under way.
 #[derive(Debug, Clone)]
-pub(in crate::oracle) struct Lanes {
+pub(in crate::oracle::ring) struct Lanes {
     windows: usize,
     in_flight: usize,
     /// The batch whose reads were seen last.

@@ -5,13 +5,13 @@ use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;
 use fogbank_store::trace::Request;
 
-use super::Oracle;
+use super::Ring;
 use super::fault::{Step, fault};
 use super::replies::{Expected, Reply};
 use crate::Observer;
 
 /// Requests.
-impl Oracle {
+impl Ring {
     /// Holds a request against what is due. Returns the reply it has to have.
     pub(super) fn request_bare(
         &mut self,
@@ -71,7 +71,7 @@ impl Oracle {
 }
 
 /// Replies.
-impl Oracle {
+impl Ring {
     /// The end of a request of a bare engine.
     pub(super) fn done_bare(&mut self, reply: Reply) {
         match reply {

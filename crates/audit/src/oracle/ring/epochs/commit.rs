@@ -7,12 +7,12 @@ use fogbank_store::trace::ChunkSeen;
 
 use super::Epochs;
 use crate::oracle::fault::{Step, fault};
-use crate::oracle::pace::Cause;
+use crate::oracle::ring::pace::Cause;
 use crate::{Observation, Observer};
 
 /// What of the commit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::oracle) enum Commit {
+pub(in crate::oracle::ring) enum Commit {
     Images,
     Barrier,
     /// In a vault: its turn.
@@ -70,7 +70,7 @@ impl Epochs {
     }
 
     /// The version that images are written under.
-    pub(in crate::oracle) fn version(&self) -> u64 {
+    pub(in crate::oracle::ring) fn version(&self) -> u64 {
         (u64::from(self.opening) << TICK_BITS) | self.tick
     }
 
@@ -101,7 +101,7 @@ impl Epochs {
     }
 
     /// Whether `names` are what the images replace, in the order in which it was retired.
-    pub(in crate::oracle) fn check_superseded(&self, names: &[ChunkName]) -> Step {
+    pub(in crate::oracle::ring) fn check_superseded(&self, names: &[ChunkName]) -> Step {
         let array = self.config.array;
         let is = |(name, (chunk, version)): (&ChunkName, &(u32, u64))| {
             (name.array.0, name.chunk, name.version) == (array, *chunk, *version)
@@ -137,7 +137,7 @@ impl Epochs {
         }
     }
 
-    pub(in crate::oracle) fn epoch_done(&mut self) {
+    pub(in crate::oracle::ring) fn epoch_done(&mut self) {
         self.epoch += 1;
         self.pace.epoch_done();
         self.batch = 0;

@@ -5,67 +5,12 @@
 //! bucket itself included; so how many leaves fit a path that stopped somewhere is one look, and
 //! one of them is drawn by one walk down.
 //!
-//! Buckets are numbered as the array does: level by level from the first stored one. The number
-//! plus 2^t is the number of a heap whose root is 1.
 
 use fogbank_env::Stream;
 use rand_core::Rng;
 
-/// The public shape of the stored part of the tree.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// L.
-    pub leaf_level: u8,
-    /// t.
-    pub cached_levels: u8,
-    /// Z.
-    pub reals: u16,
-    /// S.
-    pub dummies: u16,
-}
-
-impl Shape {
-    pub fn slots(&self) -> u16 {
-        self.reals + self.dummies
-    }
-
-    /// The heap number of chunk 0.
-    fn first(&self) -> u32 {
-        1 << self.cached_levels
-    }
-
-    /// Buckets in the cloud.
-    pub fn buckets(&self) -> u32 {
-        (2u32 << self.leaf_level) - self.first()
-    }
-
-    pub fn level(&self, chunk: u32) -> u8 {
-        (chunk + self.first()).ilog2() as u8
-    }
-
-    /// The chunk at `level`, a stored one, on the path to `leaf`.
-    pub fn chunk(&self, level: u8, leaf: u32) -> u32 {
-        (1 << level) + (leaf >> (self.leaf_level - level)) - self.first()
-    }
-
-    /// The chunk above, if it is stored.
-    pub fn parent(&self, chunk: u32) -> Option<u32> {
-        (chunk >= self.first()).then(|| ((chunk + self.first()) >> 1) - self.first())
-    }
-
-    /// The chunk to the left below; the other one follows it.
-    fn left(&self, chunk: u32) -> u32 {
-        2 * chunk + self.first()
-    }
-
-    /// The leaf of eviction number `eviction`: its low bits in reverse.
-    pub fn eviction_leaf(&self, eviction: u64) -> u32 {
-        match self.leaf_level {
-            0 => 0,
-            level => (eviction as u32).reverse_bits() >> (32 - u32::from(level)),
-        }
-    }
-}
+pub(super) use crate::oracle::shape::Shape;
+use crate::oracle::shape::below;
 
 /// One bucket.
 #[derive(Debug, Clone, Copy, Default)]
@@ -284,20 +229,6 @@ impl Buckets {
             above = self.shape.parent(chunk);
         }
         self.open = self.open + u64::from(open) - u64::from(before);
-    }
-}
-
-/// A uniform draw below `bound` (multiply-shift with rejection); 0 for 0.
-fn below(random: &mut Stream, bound: u32) -> u32 {
-    if bound < 2 {
-        return 0;
-    }
-    let threshold = bound.wrapping_neg() % bound;
-    loop {
-        let product = u64::from(random.next_u32()) * u64::from(bound);
-        if product as u32 >= threshold {
-            return (product >> 32) as u32;
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use fogbank_store::trace::Request;
 
 use super::fault::{Step, fault};
 use super::joint::{Looked, Stranger};
-use super::{Oracle, Stop};
+use super::{Ring, Stop};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
@@ -16,7 +16,7 @@ pub(super) enum Silence {
     Strange(Stranger),
 }
 
-impl Oracle {
+impl Ring {
     /// A reply was a lie.
     pub(super) fn lied(&mut self) {
         self.summary.lies += 1;

@@ -12,12 +12,12 @@ use fogbank_store::trace::{Blame, Done, Outcome, Request};
 use super::blob::{JOURNAL, Kept};
 use super::chain::{Chain, Collect, Next};
 use super::fault::{Step, fault};
-use super::replies::{Expected, Reply, Waiting};
-use super::{Oracle, Stop};
+use super::replies::{Expected, Reply};
+use super::{Ring, Stop, Waiting};
 use crate::{Observation, Observer};
 
 /// Requests.
-impl Oracle {
+impl Ring {
     /// Holds a request against what is due. Returns the reply it has to have.
     pub(super) fn request_vault(
         &mut self,
@@ -225,7 +225,7 @@ impl Oracle {
 }
 
 /// Replies.
-impl Oracle {
+impl Ring {
     /// The end of a request of a store.
     pub(super) fn done_vault(
         &mut self,

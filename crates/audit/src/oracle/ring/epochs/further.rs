@@ -4,8 +4,8 @@ use fogbank_store::trace::RingConfig;
 
 use crate::Observer;
 use crate::oracle::fault::Step;
-use crate::oracle::pace::Pace;
-use crate::oracle::reads::{Reads, Where};
+use crate::oracle::ring::pace::Pace;
+use crate::oracle::ring::reads::{Reads, Where};
 
 /// What may be reached from a batch that shows an eviction which does not fall due in it.
 pub(super) struct Further {

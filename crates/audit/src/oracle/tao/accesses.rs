@@ -1,0 +1,277 @@
+//! Accesses: what arrives, in which records it leaves, and when it is answered.
+//!
+//! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far as
+//!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
+//! 2. When a record is durable a path leaves for each of its accesses, at once and in order. Those that
+//!    do not show lead to buckets that were never written: they have come back as they left.
+//! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, and then at once.
+//!
+//! Which accesses of a record the silent paths were of is not known; so a record's answers have a latest
+//! and an earliest moment, which are the same once the store has seen some work.
+
+use std::collections::VecDeque;
+
+use fogbank_store::trace::{Client, TaoConfig};
+
+use crate::oracle::fault::{Step, fault};
+
+/// A record whose accesses have not all been answered, or whose paths are not all back.
+#[derive(Debug)]
+struct Record {
+    number: u64,
+    /// Accesses that somebody waits for; the others are padding.
+    asked: usize,
+    answered: usize,
+    /// Whether its paths may leave.
+    durable: bool,
+    /// Paths that have neither left nor been silent.
+    left: usize,
+    /// By path that was shown: whether it is back.
+    back: Vec<bool>,
+    silent: usize,
+    /// Whether some path could show nothing when it became durable.
+    open: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Accesses {
+    most: usize,
+    under_way_max: usize,
+    padded: Option<usize>,
+    /// Whether arrivals and answers are in the trace.
+    clients: bool,
+    waiting: VecDeque<(u32, u64)>,
+    unanswered: VecDeque<(u32, u64)>,
+    records: VecDeque<Record>,
+    /// Records that were put.
+    pub put: u64,
+    under_way: usize,
+}
+
+impl Record {
+    fn is_back(&self) -> bool {
+        self.durable && self.left == 0 && self.back.iter().all(|back| *back)
+    }
+
+    /// How many accesses from the first on may have an answer, and how many have.
+    fn answers(&self) -> (usize, usize) {
+        if self.is_back() {
+            return (self.asked, self.asked);
+        }
+        let back = self.back.iter().take_while(|back| **back).count();
+        let perhaps = if self.durable && self.open { self.left } else { 0 };
+        let most = back + self.silent + perhaps;
+        (most.min(self.asked), back.min(self.asked))
+    }
+}
+
+impl Accesses {
+    pub fn new(config: &TaoConfig) -> Self {
+        Self {
+            most: config.parts_max as usize,
+            under_way_max: config.under_way_max as usize,
+            padded: config.rate.map(|rate| rate.accesses as usize),
+            clients: config.clients,
+            waiting: VecDeque::new(),
+            unanswered: VecDeque::new(),
+            records: VecDeque::new(),
+            put: 0,
+            under_way: 0,
+        }
+    }
+
+    /// A new process.
+    pub fn restart(&mut self) {
+        self.waiting.clear();
+        self.unanswered.clear();
+        self.records.clear();
+        (self.put, self.under_way) = (0, 0);
+    }
+
+    /// An access arrives.
+    pub fn arrive(&mut self, client: &Client) {
+        self.waiting.push_back((client.connection, client.number));
+        self.unanswered.push_back((client.connection, client.number));
+    }
+
+    /// Whether a record of what waits could leave.
+    pub fn are_waiting(&self) -> bool {
+        match self.padded {
+            Some(accesses) => self.room() >= accesses,
+            None => !self.waiting.is_empty() && self.room() > 0,
+        }
+    }
+
+    /// Whether nothing waits for a record.
+    pub fn have_left(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn room(&self) -> usize {
+        self.under_way_max.saturating_sub(self.under_way)
+    }
+
+    /// Whether any path is under way or about to be.
+    pub fn are_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
+    /// Paths that are under way or about to be.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Paths that may still turn out to have been silent at this moment.
+    pub fn perhaps_silent(&self) -> usize {
+        let open = self.records.iter().filter(|record| record.durable && record.open);
+        open.map(|record| record.left).sum()
+    }
+
+    /// A record of so many accesses is put.
+    pub fn record(&mut self, parts: usize) -> Step {
+        let (room, waiting) = (self.room(), self.waiting.len());
+        let roomy = room + self.perhaps_silent();
+        let fits = match (self.padded, self.clients) {
+            (Some(accesses), _) => parts == accesses && parts <= roomy,
+            (None, true) => {
+                let due = |room: usize| waiting.min(self.most).min(room);
+                (due(room)..=due(roomy)).contains(&parts) && parts > 0
+            }
+            (None, false) => parts <= roomy,
+        };
+        if !fits {
+            let due = match self.padded {
+                Some(accesses) => format!("{accesses} accesses"),
+                None => format!("those of {waiting} that wait for which there is room, {room}"),
+            };
+            return fault("record-parts", due, format!("a record of {parts}"));
+        }
+        let asked = if self.clients { parts.min(waiting) } else { parts };
+        self.waiting.drain(..asked.min(waiting));
+        self.begin(parts, asked);
+        Ok(())
+    }
+
+    fn begin(&mut self, parts: usize, asked: usize) {
+        self.under_way += parts;
+        self.records.push_back(Record {
+            number: self.put,
+            asked,
+            answered: 0,
+            durable: false,
+            left: parts,
+            back: Vec::new(),
+            silent: 0,
+            open: false,
+        });
+        self.put += 1;
+    }
+
+    /// The record is durable, or paths are read again that were recorded before.
+    pub fn durable(&mut self, open: bool) {
+        if let Some(record) = self.records.back_mut() {
+            (record.durable, record.open) = (true, open);
+        }
+    }
+
+    /// A path leaves. Returns the number of its record, and which of its paths it is.
+    pub fn path(&mut self) -> Step<(u64, usize)> {
+        let Some(record) = self.records.iter_mut().find(|record| record.durable && record.left > 0)
+        else {
+            return fault("path-per-access", "a durable record that has an access more", "a path");
+        };
+        record.left -= 1;
+        record.back.push(false);
+        Ok((record.number, record.back.len() - 1))
+    }
+
+    /// A path is back.
+    pub fn back(&mut self, (number, nth): (u64, usize)) {
+        self.under_way -= 1;
+        let found = self.records.iter_mut().find(|record| record.number == number);
+        if let Some(back) = found.and_then(|record| record.back.get_mut(nth)) {
+            *back = true;
+        }
+        self.forget_answered();
+    }
+
+    /// Up to so many paths of a durable record that did not show were silent. How many.
+    pub fn silence(&mut self, most: usize) -> usize {
+        let mut silent = 0;
+        for record in self.records.iter_mut().filter(|record| record.durable && record.open) {
+            let count = record.left.min(most - silent);
+            record.left -= count;
+            record.silent += count;
+            silent += count;
+        }
+        self.under_way -= silent;
+        self.forget_answered();
+        silent
+    }
+
+    /// The oldest record with a path under way; beyond all if there is none.
+    pub fn oldest(&self) -> u64 {
+        let under_way = self.records.iter().find(|record| !record.is_back());
+        under_way.map_or(u64::MAX, |record| record.number)
+    }
+
+    /// An access is answered.
+    pub fn answer(&mut self, client: &Client) -> Step {
+        let due = self.unanswered.pop_front();
+        let seen = (client.connection, client.number);
+        if due != Some(seen) {
+            let due = format!("the answer to {due:?}");
+            return fault("reply-time", due, format!("that to {seen:?}"));
+        }
+        for record in &mut self.records {
+            let (most, _) = record.answers();
+            if record.answered < most {
+                record.answered += 1;
+                self.forget_answered();
+                return Ok(());
+            }
+            if record.answered < record.asked {
+                break;
+            }
+        }
+        fault(
+            "reply-time",
+            "no answer before all paths up to its own are back",
+            format!("{seen:?}"),
+        )
+    }
+
+    fn forget_answered(&mut self) {
+        let over = |record: &Record| record.is_back() && (record.answered == record.asked);
+        if !self.clients {
+            for record in &mut self.records {
+                record.answered = record.asked;
+            }
+        }
+        while self.records.front().is_some_and(over) {
+            self.records.pop_front();
+        }
+    }
+
+    /// What should have left at once and has not, but for silent paths.
+    pub fn check_settled(&self) -> Step {
+        if let Some(record) = self.records.iter().find(|r| r.durable && r.left > 0) {
+            let due = format!("{} paths more of record {}", record.left, record.number);
+            return fault("path-per-access", due, "nothing at once");
+        }
+        if self.clients {
+            for record in &self.records {
+                let (_, least) = record.answers();
+                if record.answered < least {
+                    let due = format!("{} answers of record {}", least, record.number);
+                    return fault("reply-time", due, format!("{}", record.answered));
+                }
+                if record.answered < record.asked {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

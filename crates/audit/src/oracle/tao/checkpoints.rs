@@ -1,0 +1,257 @@
+//! Checkpoints beside the journal, deletions after them, and the close.
+//!
+//! 1. After a record, when s write-backs have begun since the last cut, departures wait until no path is
+//!    under way. Then what is queued is written back, and departures go on.
+//! 2. When the write-backs so far are acknowledged there is a barrier; then the pieces, one after the
+//!    other; then, as soon as no record is on its way, the commit.
+//! 3. What it superseded is deleted: blobs, then bucket versions that no path under way can name.
+//!
+//! A close is the same when nothing is under way, whenever the owner wants it.
+
+use fogbank_store::ChunkName;
+use fogbank_store::trace::Condition;
+
+use super::{Part, Stage, Tao};
+use crate::oracle::blob::{COMMIT, FULL, Kept, check_names};
+use crate::oracle::fault::{Step, fault};
+
+/// A checkpoint that is being written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Checkpoint {
+    tick: u64,
+    closes: bool,
+    due: Due,
+    under_way: bool,
+}
+
+/// The message of a checkpoint that is due, or under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Barrier,
+    Piece(u32),
+    Commit,
+}
+
+/// What a commit superseded.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    number: u64,
+    blobs: Vec<String>,
+    chunks: Vec<ChunkName>,
+    closes: bool,
+    tick: u64,
+    under_way: bool,
+}
+
+/// Requests.
+impl Tao {
+    /// A cut is due.
+    pub(super) fn note_due(&mut self) {
+        let every = self.config.write_backs_a_checkpoint;
+        if self.checkpoint.is_none() && self.write_backs.tick >= self.cut_after + every {
+            self.cut_due = true;
+        }
+        self.cut_if_due();
+    }
+
+    /// Nothing is under way any more, and a cut is due.
+    pub(super) fn cut_if_due(&mut self) {
+        if self.cut_due && !self.accesses.are_under_way() {
+            self.cut_due = false;
+            self.cut(false);
+            self.grid.held_up(self.at);
+        }
+    }
+
+    pub(super) fn cut(&mut self, closes: bool) {
+        self.write_backs.begin(&self.tree);
+        self.write_backs.begin_saving(&self.tree);
+        self.chain.cut();
+        self.cut_after = self.write_backs.tick;
+        let tick = self.cut_after;
+        self.checkpoint = Some(Checkpoint { tick, closes, due: Due::Barrier, under_way: false });
+    }
+
+    /// The owner closes the store, if he may.
+    pub(super) fn close_if_idle(&mut self) {
+        let idle = self.stage == Stage::Serving
+            && self.checkpoint.is_none()
+            && !self.cut_due
+            && !self.is_recording
+            && !self.accesses.are_under_way()
+            && self.accesses.have_left()
+            && self.write_backs.is_idle()
+            && self.deletions.is_empty();
+        if idle {
+            self.stage = Stage::Closing;
+            self.cut(true);
+        }
+    }
+
+    /// The message of the checkpoint that may leave now.
+    fn due(&self) -> Option<Due> {
+        let one = self.checkpoint.filter(|one| !one.under_way)?;
+        let may = match one.due {
+            Due::Barrier => self.write_backs.acknowledged(one.tick),
+            Due::Piece(_) => true,
+            Due::Commit => !self.is_recording,
+        };
+        may.then_some(one.due)
+    }
+
+    /// Whether a commit is due, before which no record may leave.
+    pub(super) fn commits(&self) -> bool {
+        self.checkpoint.is_some_and(|one| one.due == Due::Commit)
+    }
+
+    fn leaves(&mut self, due: Due, seen: &str) -> Step {
+        if self.due() != Some(due) {
+            let due = self.due().map_or("nothing of a checkpoint".into(), |due| format!("{due:?}"));
+            return fault("commit-order", due, seen);
+        }
+        if let Some(one) = &mut self.checkpoint {
+            one.under_way = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn barrier(&mut self) -> Step<Part> {
+        if self.checkpoint.is_none() {
+            self.close_if_idle();
+        }
+        self.leaves(Due::Barrier, "a barrier")?;
+        Ok(Part::Barrier)
+    }
+
+    /// A piece or a commit is put.
+    pub(super) fn put_checkpoint(&mut self, put: (&str, Kept, &Condition)) -> Step<Part> {
+        let (name, kept, condition) = put;
+        let closes = self.checkpoint.is_some_and(|one| one.closes);
+        match self.checkpoint.map(|one| one.due) {
+            Some(Due::Piece(piece)) if name.starts_with(FULL) => {
+                self.leaves(Due::Piece(piece), name)?;
+                let last = self.chain.cut_piece(piece, put)?;
+                Ok(Part::Piece(name.into(), last))
+            }
+            Some(Due::Commit) if name == COMMIT => {
+                self.leaves(Due::Commit, name)?;
+                self.chain.cut_commit(closes, kept, condition)?;
+                self.saving = Some(self.write_backs.take_saved());
+                Ok(Part::Commit)
+            }
+            _ => {
+                let due =
+                    self.due().map_or("nothing of a checkpoint".into(), |due| format!("{due:?}"));
+                fault("commit-order", due, format!("put {name}"))
+            }
+        }
+    }
+
+    pub(super) fn delete_blobs(&mut self, names: &[String]) -> Step<Part> {
+        let due = self.deletions.iter_mut().find(|one| !one.under_way && !one.blobs.is_empty());
+        let Some(one) = due else {
+            return fault("commit-order", "no deletion of blobs", format!("delete {names:?}"));
+        };
+        check_names("commit-order", &one.blobs, names)?;
+        one.under_way = true;
+        let number = one.number;
+        self.chain.deletes(names);
+        Ok(Part::Blobs(number))
+    }
+
+    pub(super) fn delete_chunks(&mut self, names: &[ChunkName]) -> Step<Part> {
+        let due =
+            |one: &&mut Deletion| !one.under_way && one.blobs.is_empty() && !one.chunks.is_empty();
+        let Some(one) = self.deletions.iter_mut().find(due) else {
+            return fault("superseded-deleted", "no deletion", format!("delete {names:x?}"));
+        };
+        if one.chunks != names {
+            let same = one.chunks.iter().zip(names).take_while(|(a, b)| a == b).count();
+            let words = |name: Option<&ChunkName>| match name {
+                Some(name) => format!("delete {name:x?}, number {same} as they were superseded"),
+                None => format!("a call that ends after {same} versions"),
+            };
+            let (due, seen) = (words(one.chunks.get(same)), words(names.get(same)));
+            return fault("superseded-deleted", due, seen);
+        }
+        one.under_way = true;
+        let number = one.number;
+        self.tree.delete(names);
+        Ok(Part::Chunks(number))
+    }
+}
+
+/// Replies.
+impl Tao {
+    pub(super) fn barrier_ended(&mut self) {
+        self.next_of_checkpoint(Due::Piece(0));
+    }
+
+    pub(super) fn piece_ended(&mut self, name: &str, last: bool) {
+        self.chain.landed(name);
+        let Some(Checkpoint { due: Due::Piece(piece), .. }) = self.checkpoint else { return };
+        self.next_of_checkpoint(if last { Due::Commit } else { Due::Piece(piece + 1) });
+    }
+
+    fn next_of_checkpoint(&mut self, due: Due) {
+        if let Some(one) = &mut self.checkpoint {
+            (one.due, one.under_way) = (due, false);
+        }
+    }
+
+    pub(super) fn commit_ended(&mut self) {
+        let Some(Checkpoint { tick, closes, .. }) = self.checkpoint.take() else { return };
+        let blobs = self.chain.committed(closes);
+        self.committed();
+        self.summary.epochs += 1;
+        self.summary.closings += u32::from(closes);
+        blobs.iter().for_each(|name| drop(self.journal.remove(name)));
+        let chunks = match closes {
+            false => self.write_backs.take_superseded(tick, self.accesses.oldest()),
+            true => Vec::new(),
+        };
+        let (number, under_way) = (self.summary.epochs, false);
+        self.deletions.push(Deletion { number, blobs, chunks, closes, tick, under_way });
+        self.drop_deleted();
+        self.grid.held_up(self.at);
+    }
+
+    pub(super) fn blobs_deleted(&mut self, number: u64) {
+        let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
+        let blobs = std::mem::take(&mut one.blobs);
+        one.under_way = false;
+        if one.closes {
+            one.chunks = self.write_backs.take_superseded(one.tick, u64::MAX);
+        }
+        self.chain.deleted(&blobs);
+        self.drop_deleted();
+    }
+
+    pub(super) fn chunks_deleted(&mut self, number: u64) {
+        let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
+        let chunks = std::mem::take(&mut one.chunks);
+        self.tree.deleted(&chunks);
+        self.drop_deleted();
+    }
+
+    fn drop_deleted(&mut self) {
+        self.deletions.retain(|one| !one.blobs.is_empty() || !one.chunks.is_empty());
+        if self.stage == Stage::Closing && self.checkpoint.is_none() && self.deletions.is_empty() {
+            self.stage = Stage::Ended;
+        }
+    }
+
+    /// What should have left at once and has not.
+    pub(super) fn check_checkpoint_settled(&self) -> Step {
+        if let Some(due) = self.due() {
+            return fault("commit-order", format!("{due:?} at once"), "nothing");
+        }
+        match self.deletions.iter().find(|one| !one.under_way) {
+            Some(one) if one.blobs.is_empty() => {
+                fault("superseded-deleted", "a deletion of versions at once", "nothing")
+            }
+            Some(_) => fault("commit-order", "a deletion of blobs at once", "nothing"),
+            None => Ok(()),
+        }
+    }
+}

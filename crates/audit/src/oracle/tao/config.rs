@@ -1,0 +1,54 @@
+//! Which configurations the oracle follows: a trace comes from anywhere, and its head must not buy
+//! hours or memory.
+
+use fogbank_store::trace::{TaoConfig, TraceClock};
+
+use crate::oracle::fault::Refused;
+use crate::oracle::shape::Shape;
+
+/// Checks a configuration; every derived number then fits its type.
+pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refused> {
+    let refuse = |reason| Err(Refused(reason));
+    if clock == TraceClock::Real {
+        return refuse("by a real clock nothing tells in which order replies of paths were taken");
+    }
+    let few = |number: u32, most: u32| (1..=most).contains(&number);
+    let vault = &config.vault;
+    let bytes = [
+        vault.commit_bytes,
+        vault.commit_bytes_an_opening,
+        vault.piece_bytes,
+        vault.last_piece_bytes,
+        vault.journal.record_bytes,
+        config.part_bytes,
+    ];
+    let rate = config.rate.is_none_or(|rate| {
+        (1..=TIME_MAX).contains(&rate.interval_ns) && few(rate.accesses, config.parts_max)
+    });
+    let sound = config.leaf_level <= LEVELS_MAX
+        && config.cached_levels <= config.leaf_level
+        && (1..=1024).contains(&config.reals)
+        && few(config.write_back_every, 1 << 20)
+        && (1..=1 << 40).contains(&config.write_backs_a_checkpoint)
+        && few(config.window_chunks, u32::MAX)
+        && few(config.windows, 1 << 10)
+        && few(config.under_way_max, 1 << 16)
+        && few(config.parts_max, 1 << 16)
+        && few(vault.pieces, 1 << 20)
+        && bytes.iter().all(|bytes| *bytes < 1 << 48)
+        && rate;
+    if !sound {
+        return refuse("a number is out of its limits");
+    }
+    Ok(Shape {
+        leaf_level: config.leaf_level,
+        cached_levels: config.cached_levels,
+        reals: config.reals,
+        dummies: 0,
+    })
+}
+
+/// Deeper trees would not fit the memory.
+const LEVELS_MAX: u8 = 24;
+/// Longer times are a mistake.
+const TIME_MAX: u64 = 1 << 50;

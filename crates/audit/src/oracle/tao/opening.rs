@@ -1,0 +1,162 @@
+//! The calls of an opening, one after the other, and the sweep of bucket versions at its end.
+
+use fogbank_store::ChunkName;
+use fogbank_store::trace::Request;
+
+use super::{Part, Stage, Tao, Waiting};
+use crate::oracle::blob::Kept;
+use crate::oracle::chain::Next;
+use crate::oracle::fault::{Step, Stop, fault};
+use crate::oracle::joint::Looked;
+use crate::oracle::replies::{Expected, Reply};
+
+/// Requests.
+impl Tao {
+    pub(super) fn opening_call(&mut self, request: &Request) -> Step<Part> {
+        if !self.waiting.is_empty() {
+            let seen = format!("{:?}", request.operation());
+            return fault("waits-for-all", "the end of the request before", seen);
+        }
+        match request {
+            Request::BlobGet { name } => drop(self.chain.get(name)?),
+            Request::BlobPut { name, bytes, condition, fingerprint } => {
+                let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
+                self.chain.put(name, kept, condition, false)?;
+            }
+            Request::BlobDelete { names } => self.chain.delete(names)?,
+            Request::BlobList { prefix } => self.chain.list(prefix)?,
+            Request::Barrier if self.chain.is_unsettled() => {}
+            Request::CreateArray { array, shape } if self.may_make() => {
+                self.check_array(array.0, *shape)?;
+                return Ok(Part::Array);
+            }
+            _ => return self.chain.out_of_order(format!("{:?}", request.operation())),
+        }
+        Ok(Part::Opening)
+    }
+
+    /// Whether the array is due. A list that cannot be true may have told the proxy to delete nothing.
+    fn may_make(&mut self) -> bool {
+        if self.chain.may_delete_nothing() {
+            self.chain.advance();
+        }
+        self.chain.next == Next::Array
+    }
+
+    pub(super) fn expected_of_get(&self, name: &str, part: &Part) -> Expected {
+        match self.chain.piece(name) {
+            Some(piece) if *part == Part::Opening => Expected::Piece(Some(piece)),
+            _ => Expected::Commit,
+        }
+    }
+
+    /// The deletion of a sweep.
+    pub(super) fn sweep(&mut self, names: &[ChunkName], count: u64) -> Step<Part> {
+        self.tree.check_sweep(names, count, self.chain.opening())?;
+        self.tree.delete(names);
+        self.swept = names.to_vec();
+        Ok(Part::SweepDelete)
+    }
+}
+
+/// Replies.
+impl Tao {
+    pub(super) fn opening_ended(&mut self, waiting: &Waiting, reply: Reply) -> Result<(), Stop> {
+        let was = self.chain.next;
+        let puts = waiting.put.is_some() || self.chain.is_unsettled();
+        match (&waiting.put, reply) {
+            (Some(name), Reply::Put(done)) => self.chain.put_ended(name, done),
+            (_, Reply::Looked(seen)) => self.opening_looked(seen)?,
+            (_, Reply::Listed(names)) => {
+                if !self.chain.list_ended(names) {
+                    self.summary.lies += 1;
+                }
+            }
+            _ if self.chain.is_unsettled() => self.chain.put_settled(),
+            _ => self.chain.advance(),
+        }
+        if puts && matches!(was, Next::Opening | Next::Claim) && self.chain.next != was {
+            self.claimed();
+        }
+        Ok(())
+    }
+
+    /// The store is claimed: its buckets are those of the newest checkpoint.
+    fn claimed(&mut self) {
+        self.summary.openings += 1;
+        self.write_backs.opening = self.chain.opening();
+        for (chunk, version) in (0..).zip(&self.saved) {
+            self.tree.set_version(chunk, *version);
+        }
+    }
+
+    pub(super) fn opening_doubt(&mut self, waiting: &Waiting) {
+        if let Some(name) = &waiting.put {
+            self.chain.put_ended(name, false);
+        }
+    }
+
+    fn opening_looked(&mut self, seen: Option<Kept>) -> Result<(), Stop> {
+        if !self.oriented && seen.is_some() {
+            return Err(Stop::Unpredictable(super::MIDST));
+        }
+        self.oriented = true;
+        if self.chain.is_doubtful() {
+            if !self.chain.rechecked(seen) {
+                self.silence("silence-after-a-failure");
+            }
+            return Ok(());
+        }
+        let looked = match self.chain.next {
+            Next::JournalGet(_) => self.chain.journal_looked(seen),
+            Next::RecordGet(_) => {
+                self.summary.lies += u32::from(!self.chain.record_looked(seen));
+                return Ok(());
+            }
+            _ => self.chain.looked_at(seen),
+        };
+        match looked {
+            Looked::True { landed: true } => self.committed(),
+            Looked::True { .. } => {}
+            Looked::Lie => {
+                self.summary.lies += 1;
+                self.silence("silence-after-a-lie");
+            }
+            Looked::Strange(_) => {
+                let reason = "it goes on from what none of the traces before has put";
+                return Err(Stop::Unfollowing(reason.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// So many bucket versions were listed.
+    pub(super) fn swept(&mut self, listed: u64) {
+        if self.stage != Stage::SweepList {
+            return;
+        }
+        let Some(stay) = self.tree.stay(listed) else {
+            self.summary.lies += 1;
+            return self.serve();
+        };
+        match listed.saturating_sub(stay) {
+            0 => {
+                self.tree.settle();
+                self.serve();
+            }
+            left => self.stage = Stage::SweepDelete(left),
+        }
+    }
+
+    pub(super) fn sweep_ended(&mut self) {
+        let swept = std::mem::take(&mut self.swept);
+        self.tree.deleted(&swept);
+        self.tree.settle();
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        self.stage = Stage::Serving;
+        self.grid.after(self.at);
+    }
+}

@@ -1,0 +1,220 @@
+//! Recovery: the paths of the records that the last checkpoint does not hold are read again, in their order.
+//!
+//! 1. So many at once; when all are back they are taken in that order, whatever the order of replies. What
+//!    falls due to be written back is, before the next is taken.
+//! 2. They lead to the leaves that the cloud has seen, as far as it has: buckets are named in the versions
+//!    of the checkpoint, so a path may show more or less of its leaf than it did. What never left before
+//!    the stop leaves now, by its record.
+//! 3. Then there is a checkpoint, and what a stop has left is deleted.
+//!
+//! Which paths of a record showed nothing is not known. So one that shows something now is taken for the
+//! next that it fits, and for one of those that had shown nothing if it fits none.
+
+use fogbank_store::ChunkName;
+
+use super::tree::{Shown, Tree};
+use super::{Part, Stage, Tao};
+use crate::oracle::fault::{Step, fault};
+use crate::{Observation, Observer};
+
+/// Paths that are read again at once.
+const WINDOW: usize = 32;
+
+/// What the traces have shown of a record.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Journalled {
+    /// Its number among the records of this life.
+    pub number: Option<u64>,
+    pub parts: usize,
+    pub paths: Vec<Shown>,
+}
+
+/// The paths that are read again.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// By path: its record, which of that one's it is, and what was shown of it.
+    paths: Vec<(String, usize, Option<Shown>)>,
+    /// Where the window at hand begins.
+    begins: usize,
+    /// The path from which on the next one read is sought.
+    next: usize,
+    /// By path of the window at hand: what it has shown now.
+    seen: Vec<Option<Shown>>,
+    under_way: usize,
+    /// Whether all of the window have left.
+    left: bool,
+    /// Paths of the window that were taken.
+    taken: usize,
+}
+
+impl Replay {
+    fn window(&self) -> usize {
+        (self.paths.len() - self.begins).min(WINDOW)
+    }
+
+    /// The path of the window that a read which shows `shown` is.
+    fn find(&mut self, shown: Shown, tree: &Tree) -> Option<usize> {
+        let (end, mut unknown) = (self.begins + self.window(), None);
+        for at in self.next..end {
+            match self.paths[at].2 {
+                Some(known) if known.0.is_some_and(|lowest| tree.shown(lowest).0.is_none()) => {}
+                Some(known) if are_one(known, shown, tree) => {
+                    self.next = at + 1;
+                    return Some(at);
+                }
+                Some(_) => break,
+                None => unknown = unknown.or(Some(at)),
+            }
+        }
+        self.next = unknown? + 1;
+        unknown
+    }
+}
+
+/// Whether both may be of one path.
+fn are_one(one: Shown, other: Shown, tree: &Tree) -> bool {
+    let (low, high) = (one.0.max(other.0), one.0.min(other.0));
+    let mut chunk = low;
+    while let (Some(bucket), Some(high)) = (chunk, high) {
+        if bucket <= high {
+            return bucket == high;
+        }
+        chunk = tree.shape.parent(bucket);
+    }
+    high.is_none()
+}
+
+/// Requests.
+impl Tao {
+    /// The store is open: what its journal names is read again, if it names anything.
+    pub(super) fn begin_replay(&mut self) {
+        let mut replay = Replay::default();
+        for name in self.chain.journalled() {
+            let known = self.journal.get(&name).cloned().unwrap_or_default();
+            for nth in 0..known.parts {
+                replay.paths.push((name.clone(), nth, known.paths.get(nth).copied()));
+            }
+        }
+        let any = !replay.paths.is_empty();
+        self.stage = if any { Stage::Replaying } else { Stage::SweepList };
+        self.replay = replay;
+        self.open_window();
+    }
+
+    fn open_window(&mut self) {
+        let replay = &mut self.replay;
+        replay.next = replay.begins;
+        replay.seen = vec![None; replay.window()];
+        (replay.left, replay.taken, replay.under_way) = (false, 0, 0);
+        self.accesses.put += 1;
+    }
+
+    pub(super) fn read_again(&mut self, names: &[ChunkName], out: &mut dyn Observer) -> Step<Part> {
+        let shown = self.tree.path(names)?;
+        let at = loop {
+            if self.stage == Stage::Replaying && !self.replay.left {
+                if let Some(at) = self.replay.find(shown, &self.tree) {
+                    break at;
+                }
+                if self.replay.under_way == 0 {
+                    self.close_window()?; // all of it were silent
+                    continue;
+                }
+            }
+            let due = "the paths that the journal names, in its order";
+            return fault("replay-exact", due, format!("{names:x?}"));
+        };
+        self.replay.seen[at - self.replay.begins] = Some(shown);
+        self.replay.under_way += 1;
+        let (name, nth, known) = self.replay.paths[at].clone();
+        if known.is_none() {
+            self.note_path(shown, out);
+        }
+        let journalled = self.journal.entry(name).or_default();
+        match journalled.paths.get_mut(nth) {
+            Some(known) => *known = Shown(known.0.max(shown.0)),
+            None => journalled.paths.push(shown),
+        }
+        Ok(Part::Again)
+    }
+
+    /// Something else than a read comes: all of the window have left.
+    pub(super) fn window_left(&mut self) -> Step {
+        while self.stage == Stage::Replaying && !self.replay.left {
+            self.close_window()?;
+        }
+        Ok(())
+    }
+
+    fn close_window(&mut self) -> Step {
+        let (begins, window) = (self.replay.begins, self.replay.window());
+        for at in 0..window {
+            let silent = match self.replay.paths[begins + at].2 {
+                Some(Shown(Some(lowest))) => self.tree.shown(lowest).0.is_none(),
+                _ => self.tree.is_open(),
+            };
+            if self.replay.seen[at].is_none() && !silent {
+                let due = format!("path {} of the journal", begins + at);
+                return fault("replay-exact", due, "something else");
+            }
+        }
+        self.replay.left = true;
+        self.take_paths();
+        Ok(())
+    }
+}
+
+/// Replies.
+impl Tao {
+    pub(super) fn again_ended(&mut self) {
+        self.replay.under_way -= 1;
+        self.take_paths();
+    }
+
+    /// Takes the paths of the window in their order, as far as no write-back is waited for.
+    pub(super) fn take_paths(&mut self) {
+        while self.stage == Stage::Replaying
+            && self.replay.left
+            && self.replay.under_way == 0
+            && self.write_backs.is_idle()
+        {
+            let Some(seen) = self.replay.seen.get(self.replay.taken) else {
+                self.replay.begins += self.replay.seen.len();
+                if self.replay.begins == self.replay.paths.len() {
+                    self.stage = Stage::Recovering;
+                    self.cut(false);
+                    return;
+                }
+                self.open_window();
+                return;
+            };
+            let shown = seen.unwrap_or(Shown(None));
+            self.replay.taken += 1;
+            self.write_backs.flush(shown, &self.tree);
+        }
+    }
+
+    /// The checkpoint of a recovery counts, and what it superseded is deleted.
+    pub(super) fn recovered(&mut self) {
+        let over = self.checkpoint.is_none() && self.deletions.is_empty();
+        if self.stage == Stage::Recovering && over {
+            self.stage = Stage::SweepList;
+        }
+    }
+
+    pub(super) fn note_path(&mut self, shown: Shown, out: &mut dyn Observer) {
+        let leaf = self.tree.complete(shown);
+        let batch = self.summary.read_batches;
+        out.observe(&Observation::Path {
+            epoch: self.summary.epochs,
+            batch,
+            access: self.summary.accesses,
+            leaf,
+            whole: self.tree.is_whole(shown),
+            shown: shown.0.is_some(),
+            stretch: batch,
+        });
+        self.summary.accesses += 1;
+        self.summary.silent_paths += u64::from(shown.0.is_none());
+    }
+}

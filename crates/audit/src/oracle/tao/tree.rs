@@ -1,0 +1,234 @@
+//! The buckets as the cloud knows them: which versions were written, and which the proxy names.
+//!
+//! A path names its stored buckets from the top down, each in the newest version that was acknowledged
+//! when it left, as far as they were ever written. What is written are whole paths, so above a written
+//! bucket all are; a path that ends before the lowest level shows a part of its leaf only.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_store::ChunkName;
+
+use crate::oracle::fault::{Step, fault};
+use crate::oracle::shape::{Shape, below};
+
+/// A version of a bucket.
+pub(super) type Version = (u32, u64);
+
+/// What a path has shown of its leaf: its lowest bucket, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown(pub Option<u32>);
+
+/// All buckets of a store.
+pub(super) struct Tree {
+    pub shape: Shape,
+    array: u16,
+    cells: usize,
+    /// By bucket: the version that the proxy names; 0 if it was never written.
+    versions: Vec<u64>,
+    /// Versions that are there or may be, and whether that is certain.
+    there: BTreeMap<Version, bool>,
+    /// The fingerprints of what was written.
+    prints: HashMap<Version, Vec<u64>>,
+    /// Buckets at the top of what is stored that were never written.
+    open: u32,
+    random: Stream,
+}
+
+impl Tree {
+    pub fn new(shape: Shape, array: u16) -> Self {
+        Self {
+            shape,
+            array,
+            cells: usize::from(shape.slots()),
+            versions: vec![0; shape.buckets() as usize],
+            there: BTreeMap::new(),
+            prints: HashMap::new(),
+            open: 1 << shape.cached_levels,
+            random: Randomness::repeatable(0).stream(Purpose::Padding),
+        }
+    }
+
+    /// Another seed for what completes leaves.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = Randomness::repeatable(seed).stream(Purpose::Padding);
+    }
+
+    /// Whether a path may show nothing.
+    pub fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// The version that the proxy names.
+    pub fn version(&self, chunk: u32) -> u64 {
+        self.versions[chunk as usize]
+    }
+
+    /// The version that the proxy names becomes another one.
+    pub fn set_version(&mut self, chunk: u32, version: u64) {
+        let before = std::mem::replace(&mut self.versions[chunk as usize], version);
+        if self.shape.level(chunk) == self.shape.cached_levels {
+            self.open = self.open + u32::from(version == 0) - u32::from(before == 0);
+        }
+    }
+
+    /// All of them, for a checkpoint.
+    pub fn versions(&self) -> &[u64] {
+        &self.versions
+    }
+
+    /// What of a path to this bucket or below is written.
+    pub fn shown(&self, lowest: u32) -> Shown {
+        let mut chunk = Some(lowest);
+        while let Some(bucket) = chunk.filter(|bucket| self.version(*bucket) == 0) {
+            chunk = self.shape.parent(bucket);
+        }
+        Shown(chunk)
+    }
+
+    /// Holds a path against the versions that the proxy names.
+    pub fn path(&self, names: &[ChunkName]) -> Step<Shown> {
+        let mut above = None;
+        for name in names {
+            let at = usize::from(self.shape.cached_levels);
+            let level = above.map_or(at, |above| usize::from(self.shape.level(above)) + 1);
+            let known = name.array.0 == self.array && name.chunk < self.shape.buckets();
+            let below = known
+                && usize::from(self.shape.level(name.chunk)) == level
+                && above.is_none_or(|above| self.shape.parent(name.chunk) == Some(above));
+            if !below {
+                let due = above.map_or("the top of a path".into(), |chunk| {
+                    format!("what is below bucket {chunk}")
+                });
+                return fault("path-consistent", due, format!("{name:x?}"));
+            }
+            let due = self.version(name.chunk);
+            if due == 0 {
+                return fault("stored-only", "a bucket that was written", format!("{name:x?}"));
+            }
+            if due != name.version {
+                let due = format!("bucket {} version {due:#x}", name.chunk);
+                return fault("current-version", due, format!("{name:x?}"));
+            }
+            above = Some(name.chunk);
+        }
+        match above {
+            None => fault("path-consistent", "a path", "a read of nothing"),
+            Some(lowest) if !self.may_end(lowest) => {
+                fault("path-consistent", "the path goes on", format!("it ends at bucket {lowest}"))
+            }
+            lowest => Ok(Shown(lowest)),
+        }
+    }
+
+    fn may_end(&self, lowest: u32) -> bool {
+        self.shape.level(lowest) == self.shape.leaf_level || !self.unwritten(lowest).is_empty()
+    }
+
+    fn unwritten(&self, chunk: u32) -> Vec<u32> {
+        let left = self.shape.left(chunk);
+        [left, left + 1].into_iter().filter(|chunk| self.version(*chunk) == 0).collect()
+    }
+
+    /// Whether all of its leaf was shown.
+    pub fn is_whole(&self, shown: Shown) -> bool {
+        shown.0.is_some_and(|lowest| self.shape.level(lowest) == self.shape.leaf_level)
+    }
+
+    /// The leaf of a path that has shown so much, drawn among those that fit: uniform exactly if the
+    /// leaves that are read are.
+    pub fn complete(&mut self, shown: Shown) -> u32 {
+        let from = match shown.0 {
+            Some(lowest) if self.is_whole(shown) => return self.shape.leaf(lowest),
+            Some(lowest) => self.unwritten(lowest),
+            None => (0..self.shape.first()).filter(|chunk| self.version(*chunk) == 0).collect(),
+        };
+        let pick = below(&mut self.random, from.len() as u32) as usize;
+        from.get(pick).map_or(0, |chunk| self.shape.draw_below(*chunk, &mut self.random))
+    }
+
+    /// Whether a path that has shown so much may be that to `leaf`.
+    pub fn fits(&self, shown: Shown, leaf: u32) -> bool {
+        shown.0.is_none_or(|lowest| self.shape.chunk(self.shape.level(lowest), leaf) == lowest)
+    }
+
+    /// The fingerprints of buckets, 0 where they are not known.
+    pub fn prints(&self, names: &[ChunkName]) -> Vec<u64> {
+        let of = |name: &ChunkName| {
+            let known = self.prints.get(&(name.chunk, name.version));
+            known.cloned().unwrap_or_else(|| vec![0; self.cells])
+        };
+        names.iter().flat_map(of).collect()
+    }
+
+    /// A bucket is being written.
+    pub fn write(&mut self, version: Version, prints: &[u64]) {
+        let known = prints.len() == self.cells;
+        self.prints.insert(version, if known { prints.to_vec() } else { vec![0; self.cells] });
+        self.there.insert(version, false);
+    }
+
+    /// It was.
+    pub fn written(&mut self, version: Version) {
+        self.there.insert(version, true);
+    }
+
+    /// Versions are being deleted.
+    pub fn delete(&mut self, names: &[ChunkName]) {
+        for name in names {
+            self.there.entry((name.chunk, name.version)).and_modify(|certain| *certain = false);
+        }
+    }
+
+    /// They were.
+    pub fn deleted(&mut self, names: &[ChunkName]) {
+        for name in names {
+            self.there.remove(&(name.chunk, name.version));
+            self.prints.remove(&(name.chunk, name.version));
+        }
+    }
+
+    /// So many versions were listed. How many of them an opening leaves; `None` if that cannot be.
+    pub fn stay(&self, listed: u64) -> Option<u64> {
+        let certain = self.there.values().filter(|certain| **certain).count() as u64;
+        let possible = (certain..=self.there.len() as u64).contains(&listed);
+        possible.then(|| self.versions.iter().filter(|version| **version != 0).count() as u64)
+    }
+
+    /// Holds the deletion of `count` versions by `opening` against what may be left over.
+    pub fn check_sweep(&self, names: &[ChunkName], count: u64, opening: u32) -> Step {
+        let useless = |version: &Version| {
+            self.version(version.0) != version.1 && (version.1 >> TICK_BITS) < u64::from(opening)
+        };
+        let due = || format!("a deletion of {count} versions that nothing refers to, in order");
+        let is = |name: &&ChunkName| {
+            let version = (name.chunk, name.version);
+            name.array.0 == self.array && self.there.contains_key(&version) && useless(&version)
+        };
+        if let Some(name) = names.iter().find(|name| !is(name)) {
+            return fault("superseded-deleted", due(), format!("delete {name:x?}"));
+        }
+        let missing = self.there.iter().find(|(version, certain)| {
+            **certain
+                && useless(version)
+                && !names.iter().any(|n| (n.chunk, n.version) == **version)
+        });
+        match missing {
+            Some((version, _)) => {
+                fault("superseded-deleted", due(), format!("{version:x?} is not deleted"))
+            }
+            None if names.len() as u64 != count || !names.is_sorted_by(|a, b| a < b) => {
+                fault("superseded-deleted", due(), format!("{} versions", names.len()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Only what was there for certain is there after a clean list.
+    pub fn settle(&mut self) {
+        self.there.retain(|_, certain| *certain);
+    }
+}
+
+/// Versions are (opening, time stamp).
+pub(super) const TICK_BITS: u32 = 40;

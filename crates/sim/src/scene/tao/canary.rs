@@ -1,0 +1,47 @@
+//! Every leak of `tao` that has to be caught by name, with the scene under which it shows and the check
+//! that is meant for it.
+
+use fogbank_oram::canary::TaoLeak;
+
+use super::{Load, TaoScene};
+
+/// What catches a leak that no trace shows: answers are held against a model.
+pub const DATA: &str = "answers";
+
+/// The one list: every leak with its name and the check that is meant for it. One that is missing does
+/// not compile.
+macro_rules! leaks {
+    ($($leak:ident: $name:literal, caught by $check:expr;)*) => {
+        /// All of them.
+        pub const ALL: [TaoLeak; [$($name),*].len()] = [$(TaoLeak::$leak),*];
+
+        /// A stable name, in kebab case.
+        pub const fn name(leak: TaoLeak) -> &'static str {
+            match leak {
+                $(TaoLeak::$leak => $name,)*
+            }
+        }
+
+        /// The check that is meant for it: a rule of the oracle, a statistic, or [`DATA`].
+        pub const fn caught_by(leak: TaoLeak) -> &'static str {
+            match leak {
+                $(TaoLeak::$leak => $check,)*
+            }
+        }
+    };
+}
+
+leaks! {
+    EarlyAnswer: "early-answer", caught by "reply-time";
+    OwnPathTwice: "own-path-twice", caught by "leaves-repeat-in-batch";
+    DecoySkipped: "decoy-skipped", caught by "path-per-access";
+    DroppedEarly: "dropped-early", caught by DATA;
+    LeafKept: "leaf-kept", caught by "leaves-repeat-across-batches";
+    DecoyNotWritten: "decoy-not-written", caught by "write-back-due";
+}
+
+/// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
+/// `None`.
+pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
+    TaoScene { leak: Some(leak), ..TaoScene::new(Load::OneHotBlock, seed) }
+}

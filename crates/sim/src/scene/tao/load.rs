@@ -1,0 +1,88 @@
+//! What clients ask for, and when: times come from the seed alone, so they are the same whatever is asked.
+
+use bytes::Bytes;
+use fogbank_env::{Nanos, Stream};
+use fogbank_oram::{Access, Address, ImmediateShape};
+use rand_core::Rng;
+
+use crate::scene::workload::below;
+
+/// What clients ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// One block, read and written.
+    OneHotBlock,
+    /// All blocks alike, read and written.
+    Uniform,
+    /// All blocks in their order, read.
+    Scan,
+    /// All blocks alike, read.
+    AllReads,
+    /// All blocks alike, written.
+    AllWrites,
+    /// A few blocks by half of the accesses, all by the others; read and written.
+    Mixed,
+}
+
+impl Load {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::OneHotBlock,
+        Self::Uniform,
+        Self::Scan,
+        Self::AllReads,
+        Self::AllWrites,
+        Self::Mixed,
+    ];
+
+    /// A stable name, in kebab case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OneHotBlock => "one-hot-block",
+            Self::Uniform => "uniform",
+            Self::Scan => "scan",
+            Self::AllReads => "all-reads",
+            Self::AllWrites => "all-writes",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// The next access.
+    pub(super) fn next(
+        self,
+        number: u64,
+        shape: ImmediateShape,
+        stream: &mut Stream,
+    ) -> (Address, Access) {
+        let any = below(stream, shape.capacity);
+        let few = below(stream, 3).min(shape.capacity - 1);
+        let bit = below(stream, 2) == 0;
+        let block = match self {
+            Self::OneHotBlock => 0,
+            Self::Scan => (number % u64::from(shape.capacity)) as u32,
+            Self::Mixed if below(stream, 2) == 0 => few,
+            _ => any,
+        };
+        let writes = match self {
+            Self::Scan | Self::AllReads => false,
+            Self::AllWrites => true,
+            _ => bit,
+        };
+        if !writes {
+            return (Address(block), Access::Read);
+        }
+        let offset = below(stream, shape.value_bytes as u32);
+        let length = 1 + below(stream, shape.value_bytes as u32 - offset);
+        let bytes: Vec<u8> = (0..length).map(|_| stream.next_u32() as u8).collect();
+        (Address(block), Access::Write { offset, bytes: Bytes::from(bytes) })
+    }
+}
+
+/// When accesses arrive: now and then several at one instant, now and then none for a while.
+pub(super) fn gap(stream: &mut Stream, mean: Nanos) -> Nanos {
+    match below(stream, 4) {
+        0 | 1 => 0,
+        2 => mean,
+        _ => Nanos::from(below(stream, 5)) * mean,
+    }
+}

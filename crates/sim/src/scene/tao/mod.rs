@@ -1,0 +1,330 @@
+//! Scenes of `tao`: an engine in its store, in virtual time from one seed, with several clients, a trace of
+//! all that its cloud saw, and a scheduler who holds and reorders messages.
+//!
+//! 1. Clients submit at times that the seed says and nothing else, also while others wait; the trace has
+//!    when they ask and when they are answered.
+//! 2. Every answer is held against a model to which accesses are applied in the order in which they were
+//!    submitted.
+//! 3. When all have been answered the store is closed.
+
+pub mod canary;
+mod load;
+mod scheduler;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream, SystemClock};
+use fogbank_oram::canary::{TaoCanary, TaoLeak};
+use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
+use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::{Delay, LieRule, Link, Recorded, Store};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+pub use self::load::Load;
+pub use self::scheduler::Schedule;
+
+use self::scheduler::Scheduling;
+use super::death::{Death, Dying};
+use super::liar::Liar;
+use super::vault::Ground;
+use super::{SceneError, run};
+
+/// What stands in the commit record for the user's configuration.
+const CONFIG: &[u8] = b"tao";
+/// Where the numbers of openings begin among the parts of a scene's randomness, after clients.
+const OPENINGS: u64 = 1 << 32;
+
+/// What is put together, and what runs over it.
+#[derive(Debug, Clone)]
+pub struct TaoScene {
+    /// What clients ask for.
+    pub load: Load,
+    /// How many clients.
+    pub clients: u32,
+    /// Accesses of each.
+    pub accesses: u64,
+    /// From one access of a client to the next, on average.
+    pub gap: Duration,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// The engine's.
+    pub settings: TaoSettings,
+    /// The way to the store.
+    pub link: Link,
+    /// What the adversary holds.
+    pub schedule: Schedule,
+    /// A reply that is forged. The trace marks the moment with `lie` and how many that makes.
+    pub lie: Option<LieRule>,
+    /// Where the proxy stops midway.
+    pub death: Option<Death>,
+    /// What is leaked on purpose; nothing if `None`.
+    pub leak: Option<TaoLeak>,
+}
+
+/// What a scene came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaoPlayed {
+    /// Events in the trace.
+    pub events: u64,
+    /// Accesses that were answered.
+    pub answered: u64,
+    /// Answers that were not what was written.
+    pub wrong: u64,
+    /// Why the engine refused to go on, if it did.
+    pub stopped: Option<String>,
+    /// What every client has seen, for a check from outside.
+    pub seen: Vec<Observed>,
+}
+
+/// What a client has seen of an access.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// Which block.
+    pub address: Address,
+    /// Whether it wrote.
+    pub wrote: bool,
+    /// When it asked, and when it was answered.
+    pub times: (Nanos, Nanos),
+    /// The block that it was shown.
+    pub block: Vec<u8>,
+}
+
+impl TaoScene {
+    /// Five clients on a small store that writes back and checkpoints often, over a link of 8 ms with as
+    /// much jitter, to a cloud that holds one message in eight.
+    pub fn new(load: Load, seed: u64) -> Self {
+        let shape = ImmediateShape { capacity: 100, value_bytes: 16 };
+        let ms = Duration::from_millis;
+        Self {
+            load,
+            clients: 5,
+            accesses: 600,
+            gap: ms(12),
+            seed,
+            settings: TaoSettings {
+                write_back_every: 5,
+                window_bytes: 600,
+                ..TaoSettings::new(shape)
+            },
+            link: Link { round_trip: ms(8), jitter: ms(8), ..Link::instant() },
+            schedule: Schedule { every: 8, most: ms(40) },
+            lie: None,
+            death: None,
+            leak: None,
+        }
+    }
+
+    /// What the auditor is told.
+    ///
+    /// # Errors
+    /// Those of [`TaoSettings::geometry`].
+    pub fn public(&self) -> Result<PublicConfig, SceneError> {
+        let tao = self.settings.public(CONFIG.len(), true)?;
+        Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Tao(tao) })
+    }
+
+    /// Plays it and writes its trace to `path`, where there must be no file.
+    ///
+    /// # Errors
+    /// [`SceneError`] if it cannot be set up. An engine that stops midway is no error.
+    pub fn record(&self, path: impl AsRef<Path>) -> Result<TaoPlayed, SceneError> {
+        self.record_on(&Ground::default(), &State::new(self), (0, path.as_ref()))
+    }
+
+    /// Plays it once for every path and death, each time opening the store as the time before has left
+    /// it, with a trace of each. After a death answers are not held against the model.
+    ///
+    /// # Errors
+    /// As [`TaoScene::record`].
+    pub fn record_lives<P: AsRef<Path>>(
+        &self,
+        lives: &[(P, Option<Death>)],
+    ) -> Result<Vec<TaoPlayed>, SceneError> {
+        let (ground, state) = (Ground::default(), State::new(self));
+        let lives = (0..).zip(lives);
+        let played = lives.map(|(opening, (path, death))| {
+            let scene = Self { death: *death, ..self.clone() };
+            scene.record_on(&ground, &state, (opening, path.as_ref()))
+        });
+        played.collect()
+    }
+
+    fn record_on(
+        &self,
+        ground: &Ground,
+        state: &Arc<State>,
+        (opening, path): (u64, &Path),
+    ) -> Result<TaoPlayed, SceneError> {
+        let (events, stopped) = run(async {
+            let stage = Stage::set(self, ground, (opening, path))?;
+            let stopped = tokio::select! {
+                lived = self.live(&stage, state) => lived.err().map(|error| error.to_string()),
+                () = stage.dead.notified() => Some("dead".into()),
+            };
+            Ok::<_, SceneError>((stage.trace.finish()?.events, stopped))
+        })??;
+        state.known.fetch_and(stopped.is_none(), Ordering::Relaxed);
+        let (answered, wrong) = (&state.answered, &state.wrong);
+        let [answered, wrong] = [answered, wrong].map(|count| count.swap(0, Ordering::Relaxed));
+        let seen = std::mem::take(&mut *locked(&state.seen));
+        Ok(TaoPlayed { events, answered, wrong, stopped, seen })
+    }
+
+    async fn live(&self, stage: &Stage<'_>, state: &Arc<State>) -> Result<(), SceneError> {
+        let first = Randomness::repeatable(self.seed);
+        let (store, random) = (stage.store.clone(), &stage.random);
+        let config = (self.settings.vault(), CONFIG.to_vec());
+        let (vault, recovered) = stage.ground.open(store.clone(), config, (&first, random)).await?;
+        let clock = stage.clock.clone();
+        let parts = Parts { store, vault, recovered, random, clock, progress: &|_, _| {} };
+        let engine = Arc::new(TaoEngine::open(self.settings.clone(), parts).await?);
+        if let Some(leak) = self.leak {
+            engine.set_canary(TaoCanary::new(leak));
+        }
+        let mut clients = JoinSet::new();
+        for number in 0..self.clients {
+            let stream = random.split(u64::from(number)).stream(Purpose::Workload);
+            let client = Client {
+                number,
+                engine: engine.clone(),
+                clock: stage.clock.clone(),
+                trace: stage.trace.clone(),
+                state: state.clone(),
+                times: random.split(TIMES + u64::from(number)).stream(Purpose::Workload),
+                stream,
+            };
+            clients.spawn(client.run(self.clone()));
+        }
+        while clients.join_next().await.is_some() {}
+        match Arc::into_inner(engine) {
+            Some(engine) => Ok(engine.close().await?),
+            None => Err(fogbank_oram::Error::Bug("a client is left".into()).into()),
+        }
+    }
+}
+
+/// Where the streams of arrivals begin among the parts of a scene's randomness.
+const TIMES: u64 = 1 << 20;
+
+/// What a scene stands on.
+struct Stage<'a> {
+    clock: Arc<dyn Clock>,
+    random: Randomness,
+    store: Arc<dyn Store>,
+    dead: Arc<Notify>,
+    trace: TraceWriter,
+    ground: &'a Ground,
+}
+
+impl<'a> Stage<'a> {
+    fn set(
+        scene: &TaoScene,
+        ground: &'a Ground,
+        (opening, path): (u64, &Path),
+    ) -> Result<Self, SceneError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let first = Randomness::repeatable(scene.seed);
+        let random = if opening == 0 { first } else { first.split(OPENINGS + opening) };
+        let config = scene.public()?.encode();
+        let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
+        let faults = |part| random.split(FAULTS + part).stream(Purpose::Faults);
+        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link, faults(0));
+        let held = Scheduling::new(far, clock.clone(), scene.schedule, faults(1));
+        let dead = Arc::new(Notify::new());
+        let held = Dying::sent(held, scene.death, dead.clone());
+        let store: Arc<dyn Store> = match scene.lie {
+            None => Arc::new(Recorded::new(held, trace.clone())),
+            rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
+        };
+        let store: Arc<dyn Store> = Arc::new(Dying::unsent(store, scene.death, dead.clone()));
+        Ok(Self { clock, random, store, dead, trace, ground })
+    }
+}
+
+/// Where the streams of link and scheduler begin.
+const FAULTS: u64 = 1 << 21;
+
+/// What all clients share: the blocks as they should be.
+struct State {
+    model: Mutex<Vec<Vec<u8>>>,
+    /// Whether that is known: after a death what was not answered may have happened or not.
+    known: AtomicBool,
+    answered: AtomicU64,
+    wrong: AtomicU64,
+    seen: Mutex<Vec<Observed>>,
+}
+
+impl State {
+    fn new(scene: &TaoScene) -> Arc<Self> {
+        let ImmediateShape { capacity, value_bytes } = scene.settings.shape;
+        Arc::new(Self {
+            model: Mutex::new(vec![vec![0; value_bytes]; capacity as usize]),
+            known: AtomicBool::new(true),
+            answered: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// An access is submitted; what it has to show, if that is known.
+    fn submit(&self, address: Address, access: &Access) -> Option<Vec<u8>> {
+        let block = &mut locked(&self.model)[address.0 as usize];
+        if let Access::Write { offset, bytes } = access {
+            block[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        self.known.load(Ordering::Relaxed).then(|| block.clone())
+    }
+}
+
+struct Client {
+    number: u32,
+    engine: Arc<TaoEngine>,
+    clock: Arc<dyn Clock>,
+    trace: TraceWriter,
+    state: Arc<State>,
+    times: Stream,
+    stream: Stream,
+}
+
+impl Client {
+    async fn run(mut self, scene: TaoScene) {
+        let (shape, mean) = (scene.settings.shape, scene.gap.as_nanos() as Nanos);
+        let mut answers = JoinSet::new();
+        for number in 0..scene.accesses {
+            let gap = load::gap(&mut self.times, mean);
+            self.clock.sleep_until(self.clock.now() + gap).await;
+            let (address, access) = scene.load.next(number, shape, &mut self.stream);
+            let expected = self.state.submit(address, &access);
+            if self.trace.client_request(self.number, number, REQUEST_BYTES).is_err() {
+                return;
+            }
+            let (asked, wrote) = (self.clock.now(), access != Access::Read);
+            let ticket = self.engine.submit(address, access);
+            let (clock, trace, state) =
+                (self.clock.clone(), self.trace.clone(), self.state.clone());
+            let client = self.number;
+            answers.spawn(async move {
+                let Ok(answer) = ticket.await else { return };
+                let _ended = trace.client_reply(client, number, REQUEST_BYTES);
+                let wrong = expected.is_some_and(|expected| answer != expected);
+                state.answered.fetch_add(1, Ordering::Relaxed);
+                state.wrong.fetch_add(u64::from(wrong), Ordering::Relaxed);
+                let (times, block) = ((asked, clock.now()), answer.to_vec());
+                locked(&state.seen).push(Observed { address, wrote, times, block });
+            });
+        }
+        while answers.join_next().await.is_some() {}
+    }
+}
+
+/// Requests and answers have one length.
+const REQUEST_BYTES: u64 = 64;
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,66 @@
+//! Every record is the one that the oracle predicts, whatever clients ask for and in whatever order the
+//! cloud replies. Equality: one message a millisecond later would be a breach.
+
+use std::time::Duration;
+
+use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_sim::scene::tao::{Load, Schedule, TaoScene};
+use fogbank_store::Link;
+
+use crate::predicted;
+
+#[test]
+fn every_load() {
+    for load in Load::ALL {
+        let summary = predicted(&TaoScene::new(load, 1));
+        assert_eq!((summary.openings, summary.closings, summary.crashes), (1, 1, 0));
+        assert_eq!(summary.accesses, 3_000);
+        assert!(summary.epochs > 5 && summary.read_batches > 100, "{summary:?}");
+    }
+}
+
+#[test]
+fn every_shape() {
+    let settings = TaoScene::new(Load::Mixed, 1).settings;
+    let of = || settings.clone();
+    for settings in [
+        TaoSettings { cache_bytes: 700, ..of() },
+        TaoSettings { write_back_every: 1, ..of() },
+        TaoSettings { write_back_every: 40, window_bytes: 100, ..of() },
+        TaoSettings { under_way_max: 7, ..of() },
+        TaoSettings { under_way_max: 1, ..of() },
+        TaoSettings { bucket_blocks: 5, window_bytes: 1 << 20, ..of() },
+    ] {
+        for seed in 2..4 {
+            predicted(&TaoScene { settings: settings.clone(), ..TaoScene::new(Load::Mixed, seed) });
+        }
+    }
+}
+
+#[test]
+fn every_link() {
+    let ms = Duration::from_millis;
+    let scene = |seed| TaoScene { accesses: 200, ..TaoScene::new(Load::Mixed, seed) };
+    for (round_trip, jitter, every, most) in
+        [(2, 0, 0, 0), (1, 1, 2, 5), (8, 100, 0, 0), (8, 0, 4, 300), (60, 30, 3, 100)]
+    {
+        let link = Link { round_trip: ms(round_trip), jitter: ms(jitter), ..Link::instant() };
+        let schedule = Schedule { every, most: ms(most) };
+        for seed in 4..8 {
+            predicted(&TaoScene { link, schedule, ..scene(seed) });
+        }
+    }
+}
+
+/// At a fixed rate records leave at the points of the grid, with as many accesses whatever was asked.
+#[test]
+fn a_fixed_rate() {
+    let scene = TaoScene { accesses: 200, ..TaoScene::new(Load::Uniform, 8) };
+    for (interval_ms, accesses, under_way_max) in [(20, 8, 64), (7, 3, 64), (10, 6, 20), (5, 1, 3)]
+    {
+        let rate = Some(Rate { interval: interval_ms * 1_000_000, accesses });
+        let settings = TaoSettings { rate, under_way_max, ..scene.settings.clone() };
+        let summary = predicted(&TaoScene { settings, ..scene.clone() });
+        assert_eq!(summary.accesses, summary.read_batches * accesses as u64);
+    }
+}
