@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{ShapeArgs, Xor};
 use crate::error::{Error, Result};
+use crate::volume::VolumeConfig;
 
 /// Defaults for a laptop: under 2 MB/s while idle, answers in about a third of a second.
 const CAPACITY: u32 = 100_000;
@@ -318,7 +319,12 @@ impl StoreConfig {
     /// [`Error::Usage`] if this program does not know some setting in it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            Error::Usage(format!("this store was made by another version of fogbank: {e}"))
+            Error::Usage(match VolumeConfig::decode(bytes) {
+                Ok(_) => {
+                    "this is a volume, it holds no keys; serve it with fogbank volume serve".into()
+                }
+                Err(_) => format!("this store was made by another version of fogbank: {e}"),
+            })
         })?;
         // It is only claimed, and sizes follow from it.
         config.check()?;

@@ -113,13 +113,76 @@ impl VolumeConfig {
 /// [`Error::Usage`] for a rate outside the limits.
 pub fn fixed_rate(args: &FixedRateArgs) -> Result<Option<Rate>> {
     let Some(per_s) = args.fixed_rate else { return Ok(None) };
-    let accesses = (per_s * args.tick_ms).div_ceil(1000);
     let most = fogbank_oram::tao::GROUP_MAX as u64;
-    if args.tick_ms == 0 || accesses == 0 || accesses > most {
+    let accesses = per_s.saturating_mul(args.tick_ms) / 1000;
+    let whole = per_s.saturating_mul(args.tick_ms).is_multiple_of(1000);
+    if !whole || !(1..=most).contains(&accesses) {
         return Err(Error::Usage(format!(
-            "--fixed-rate {per_s}: 1 to {most} accesses a tick; change --tick-ms, which is {}",
+            "--fixed-rate {per_s} is no whole number of accesses, 1 to {most}, every --tick-ms {}; change \
+             one of the two",
             args.tick_ms
         )));
     }
     Ok(Some(Rate { interval: args.tick_ms * 1_000_000, accesses: accesses as usize }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytesize::ByteSize;
+
+    use super::*;
+    use crate::args::ShapeArgs;
+    use crate::config::StoreConfig;
+
+    fn shape(size: u64, block: u64) -> VolumeShapeArgs {
+        VolumeShapeArgs {
+            size: ByteSize(size),
+            block: ByteSize(block),
+            engine: VolumeEngine::Tao,
+            cache: ByteSize::mib(1),
+            write_back_every: 40,
+            quantum_us: 1000,
+        }
+    }
+
+    #[test]
+    fn what_was_typed_comes_back() {
+        let config = VolumeConfig::new(&shape(1 << 30, 4096)).unwrap();
+        assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
+        assert_eq!((config.bytes(), config.blocks), (1 << 30, 1 << 18));
+    }
+
+    #[test]
+    fn sizes_that_are_none_are_refused() {
+        for (size, block) in
+            [(0, 4096), (4097, 4096), (1 << 20, 3000), (1 << 20, 256), (1 << 50, 512)]
+        {
+            let refused = VolumeConfig::new(&shape(size, block));
+            assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
+        }
+    }
+
+    #[test]
+    fn a_volume_and_a_store_of_keys_are_told_apart() {
+        let said = |error: Error| error.to_string();
+        let volume = VolumeConfig::new(&shape(1 << 20, 4096)).unwrap().encode();
+        assert!(said(StoreConfig::decode(&volume).unwrap_err()).contains("fogbank volume serve"));
+        let keys = StoreConfig::derive(&ShapeArgs::default(), false).unwrap().encode();
+        assert!(said(VolumeConfig::decode(&keys).unwrap_err()).contains("fogbank serve"));
+        assert!(
+            said(VolumeConfig::decode(b"{\"volume\":\"other\"}").unwrap_err())
+                .contains("another version")
+        );
+    }
+
+    #[test]
+    fn a_rate_fits_into_its_ticks() {
+        let rate = |per_s, tick_ms| fixed_rate(&FixedRateArgs { fixed_rate: Some(per_s), tick_ms });
+        assert_eq!(rate(1000, 10).unwrap(), Some(Rate { interval: 10_000_000, accesses: 10 }));
+        for (per_s, tick_ms) in
+            [(0, 10), (10, 0), (100_000, 10), (1, 10), (150, 10), (u64::MAX, 10)]
+        {
+            assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
+        }
+    }
 }
