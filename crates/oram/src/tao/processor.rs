@@ -111,10 +111,10 @@ impl Processor {
         let kind = match block {
             PADDING => Kind::Padding,
             _ if self.requests.enqueue(block, (number, access.clone())) => Kind::Own,
-            _ if self.canary.reads_twice() => Kind::Own,
             _ => Kind::Decoy,
         };
-        let own = (kind == Kind::Own).then(|| self.positions.leaf(block)).flatten();
+        let reads_own = kind == Kind::Own || (kind == Kind::Decoy && self.canary.reads_twice());
+        let own = reads_own.then(|| self.positions.leaf(block)).flatten();
         let leaf = own.unwrap_or_else(|| self.draw_decoy());
         self.paths.add(&self.geometry, number, leaf);
         let entry = Entry { kind, block, leaf, access };

@@ -121,11 +121,12 @@ pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<(
     let window = window_chunks(&shared.settings, &geometry);
     let windows: Vec<_> = writes.chunks(window).map(<[_]>::to_vec).collect();
     drop(writes);
-    let sent = iter(windows).map(|window| async {
+    let at_once = shared.settings.windows.max(1);
+    let sent = iter(windows).map(Ok).try_for_each_concurrent(at_once, |window| async {
         shared.sound()?;
         shared.store.write_chunks(window).await.map_err(blame)
     });
-    sent.buffered(shared.settings.windows.max(1)).try_collect::<()>().await?;
+    sent.await?; // also if it is not the oldest that fails: nothing more leaves then
     shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
     Ok(())
 }

@@ -30,6 +30,7 @@ mod cycle;
 mod dependency;
 mod graph;
 mod order;
+pub mod register;
 mod report;
 mod within;
 

@@ -2,7 +2,11 @@
 //! loud by the right name where something does.
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod canaries;
 mod exact;
+mod histories;
+mod lives;
+mod operations;
 
 use fogbank_sim::scene::tao::TaoScene;
 

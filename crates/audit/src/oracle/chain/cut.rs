@@ -42,13 +42,8 @@ impl Chain {
     pub fn putting(&self, name: &str) -> Option<Kept> {
         match name {
             COMMIT => self.putting.as_ref().map(|record| record.kept),
-            name => self.piece(name),
+            name => self.blobs.get(name).map(|blob| blob.kept),
         }
-    }
-
-    /// What was put under this name, but for the commit record.
-    pub fn piece(&self, name: &str) -> Option<Kept> {
-        self.blobs.get(name).map(|blob| blob.kept)
     }
 
     /// A record or piece is durable.

@@ -4,7 +4,8 @@
 //!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
 //! 2. When a record is durable a path leaves for each of its accesses, at once and in order. Those that
 //!    do not show lead to buckets that were never written: they have come back as they left.
-//! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, and then at once.
+//! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included, and then
+//!    at once.
 //!
 //! Which accesses of a record the silent paths were of is not known; so a record's answers have a latest
 //! and an earliest moment, which are the same once the store has seen some work.
@@ -267,7 +268,7 @@ impl Accesses {
                     let due = format!("{} answers of record {}", least, record.number);
                     return fault("reply-time", due, format!("{}", record.answered));
                 }
-                if record.answered < record.asked {
+                if !record.is_back() {
                     break;
                 }
             }

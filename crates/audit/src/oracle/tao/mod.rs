@@ -65,6 +65,8 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Opening,
+    /// A piece or record of which it is known what it holds.
+    Fetch(Kept),
     Array,
     SweepList,
     SweepDelete,
@@ -322,7 +324,10 @@ impl Tao {
                 out.observe(&Observation::Blob { kind, bytes, fingerprint });
                 Expected::Put
             }
-            Request::BlobGet { name } => self.expected_of_get(name, &part),
+            Request::BlobGet { .. } => match part {
+                Part::Fetch(piece) => Expected::Piece(Some(piece)),
+                _ => Expected::Commit,
+            },
             Request::BlobList { .. } => Expected::List,
             Request::ListChunks { .. } => Expected::Chunks,
             _ => Expected::Done,
@@ -374,7 +379,9 @@ impl Tao {
             Request::WriteChunks { writes } => Some(WriteBacks::tick_of(writes)),
             _ => None,
         };
-        self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
+        if self.silent.is_none() {
+            self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
+        }
         if !matches!(request, Request::ReadChunks { .. }) {
             self.window_left()?;
         }
@@ -474,18 +481,13 @@ impl Tao {
             let seen = format!("request {}", done.id);
             return Ok(fault("reply-fits", "the end of a request", seen)?);
         };
-        let tick = match self.waiting[at].lane {
-            Part::Images((tick, _)) => Some(tick),
-            _ => None,
-        };
-        self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
-        if self.stage == Stage::Replaying && self.waiting[at].lane == Part::Again {
-            self.window_left()?;
-        }
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         if self.silent.is_some() {
             return Ok(());
+        }
+        if !matches!(reply, Reply::Failed | Reply::Abandoned) {
+            self.passed_over(&waiting.lane)?;
         }
         match reply {
             Reply::Lie => {
@@ -498,12 +500,24 @@ impl Tao {
             Reply::Put(false) => self.doubt(waiting),
             Reply::Failed | Reply::Abandoned => self.silence("silence-after-a-failure"),
             Reply::Looked(seen) if waiting.lane == Part::Look => self.looked(seen),
-            reply if waiting.lane == Part::Opening => self.opening_ended(&waiting, reply)?,
+            reply if matches!(waiting.lane, Part::Opening | Part::Fetch(_)) => {
+                self.opening_ended(&waiting, reply)?
+            }
             _ if waiting.lane == Part::Settled => self.settled(),
             Reply::Listed(names) => self.swept(names),
             _ => self.ended(waiting.lane),
         }
         Ok(())
+    }
+
+    /// What could have left before this reply and has not, will not.
+    fn passed_over(&mut self, part: &Part) -> Step {
+        let tick = match part {
+            Part::Images((tick, _)) => Some(*tick),
+            _ => None,
+        };
+        self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
+        if *part == Part::Again { self.window_left() } else { Ok(()) }
     }
 
     /// A put whose outcome nobody knows.
@@ -568,7 +582,7 @@ impl Tao {
                 self.begin_replay();
             }
             Part::SweepDelete => self.sweep_ended(),
-            Part::Opening | Part::SweepList | Part::Look | Part::Settled => {}
+            Part::Opening | Part::Fetch(_) | Part::SweepList | Part::Look | Part::Settled => {}
         }
     }
 

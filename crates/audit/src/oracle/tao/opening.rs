@@ -8,7 +8,7 @@ use crate::oracle::blob::Kept;
 use crate::oracle::chain::Next;
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::joint::Looked;
-use crate::oracle::replies::{Expected, Reply};
+use crate::oracle::replies::Reply;
 
 /// Requests.
 impl Tao {
@@ -18,7 +18,10 @@ impl Tao {
             return fault("waits-for-all", "the end of the request before", seen);
         }
         match request {
-            Request::BlobGet { name } => drop(self.chain.get(name)?),
+            Request::BlobGet { name } => match self.chain.get(name)? {
+                Some(piece) => return Ok(Part::Fetch(piece)),
+                None => {}
+            },
             Request::BlobPut { name, bytes, condition, fingerprint } => {
                 let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
                 self.chain.put(name, kept, condition, false)?;
@@ -41,13 +44,6 @@ impl Tao {
             self.chain.advance();
         }
         self.chain.next == Next::Array
-    }
-
-    pub(super) fn expected_of_get(&self, name: &str, part: &Part) -> Expected {
-        match self.chain.piece(name) {
-            Some(piece) if *part == Part::Opening => Expected::Piece(Some(piece)),
-            _ => Expected::Commit,
-        }
     }
 
     /// The deletion of a sweep.

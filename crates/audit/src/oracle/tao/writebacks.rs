@@ -2,8 +2,8 @@
 //!
 //! 1. A path that came back goes into the queue, in the order of the replies. The k-th brings about a
 //!    write-back, at once; so does a cut if anything is queued.
-//! 2. Its buckets leave by rising number in messages of a public size, a few under way: the i-th leaves
-//!    when all up to the one before those have ended.
+//! 2. Its buckets leave by rising number in messages of a public size, a few under way: the next leaves
+//!    when one of them has ended.
 //! 3. When all have ended, what they wrote is what the proxy names, unless that is newer already. The
 //!    older of the two is superseded by the newer.
 //!
@@ -159,7 +159,7 @@ impl WriteBacks {
         let one = &mut self.under_way[at];
         let nth = one.ended.len();
         if !one.may_send(windows) {
-            let due = format!("the end of message {} before it", nth - windows);
+            let due = format!("the end of one of {windows} before it");
             return fault("write-back-windows", due, format!("message {nth} of write-back {tick}"));
         }
         one.check_window(window, writes)?;
@@ -294,8 +294,7 @@ impl WriteBacks {
 
 impl WriteBack {
     fn may_send(&self, windows: usize) -> bool {
-        let before = (self.ended.len() + 1).saturating_sub(windows);
-        self.ended[..before].iter().all(|ended| *ended)
+        self.ended.iter().filter(|ended| !**ended).count() < windows
     }
 
     fn has_ended(&self) -> bool {

@@ -36,12 +36,19 @@ leaks! {
     OwnPathTwice: "own-path-twice", caught by "leaves-repeat-in-batch";
     DecoySkipped: "decoy-skipped", caught by "path-per-access";
     DroppedEarly: "dropped-early", caught by DATA;
-    LeafKept: "leaf-kept", caught by "leaves-repeat-across-batches";
+    LeafKept: "leaf-kept", caught by "leaves-uniform";
     DecoyNotWritten: "decoy-not-written", caught by "write-back-due";
 }
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
 /// `None`.
 pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
-    TaoScene { leak: Some(leak), ..TaoScene::new(Load::OneHotBlock, seed) }
+    let usual = TaoScene::new(Load::OneHotBlock, seed);
+    let alone = || TaoScene { clients: 1, accesses: 2_000, gap: 8 * usual.gap, ..usual.clone() };
+    let scene = match leak {
+        // Every access reads the block's own path.
+        TaoLeak::LeafKept => alone(),
+        _ => usual,
+    };
+    TaoScene { leak: Some(leak), ..scene }
 }

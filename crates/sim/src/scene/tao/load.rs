@@ -22,10 +22,13 @@ pub enum Load {
     AllWrites,
     /// A few blocks by half of the accesses, all by the others; read and written.
     Mixed,
+    /// A few blocks, read or written as a whole with what was never written before: who reads tells which
+    /// write he saw.
+    Registers,
 }
 
 impl Load {
-    /// All of them.
+    /// All of them but the last, which is for a check from outside.
     pub const ALL: [Self; 6] = [
         Self::OneHotBlock,
         Self::Uniform,
@@ -44,6 +47,7 @@ impl Load {
             Self::AllReads => "all-reads",
             Self::AllWrites => "all-writes",
             Self::Mixed => "mixed",
+            Self::Registers => "registers",
         }
     }
 
@@ -61,6 +65,7 @@ impl Load {
             Self::OneHotBlock => 0,
             Self::Scan => (number % u64::from(shape.capacity)) as u32,
             Self::Mixed if below(stream, 2) == 0 => few,
+            Self::Registers => any % 20,
             _ => any,
         };
         let writes = match self {
@@ -71,8 +76,13 @@ impl Load {
         if !writes {
             return (Address(block), Access::Read);
         }
-        let offset = below(stream, shape.value_bytes as u32);
-        let length = 1 + below(stream, shape.value_bytes as u32 - offset);
+        let (offset, length) = match self {
+            Self::Registers => (0, shape.value_bytes as u32),
+            _ => {
+                let offset = below(stream, shape.value_bytes as u32);
+                (offset, 1 + below(stream, shape.value_bytes as u32 - offset))
+            }
+        };
         let bytes: Vec<u8> = (0..length).map(|_| stream.next_u32() as u8).collect();
         (Address(block), Access::Write { offset, bytes: Bytes::from(bytes) })
     }

@@ -50,8 +50,10 @@ pub struct TaoScene {
     pub accesses: u64,
     /// From one access of a client to the next, on average.
     pub gap: Duration,
-    /// Where all randomness comes from.
+    /// Where all randomness comes from, but for that of the times at which accesses arrive.
     pub seed: u64,
+    /// Where that comes from: scenes that are compared have the same.
+    pub arrivals: u64,
     /// The engine's.
     pub settings: TaoSettings,
     /// The way to the store.
@@ -106,6 +108,7 @@ impl TaoScene {
             accesses: 600,
             gap: ms(12),
             seed,
+            arrivals: seed,
             settings: TaoSettings {
                 write_back_every: 5,
                 window_bytes: 600,
@@ -183,19 +186,24 @@ impl TaoScene {
         let clock = stage.clock.clone();
         let parts = Parts { store, vault, recovered, random, clock, progress: &|_, _| {} };
         let engine = Arc::new(TaoEngine::open(self.settings.clone(), parts).await?);
-        if let Some(leak) = self.leak {
-            engine.set_canary(TaoCanary::new(leak));
-        }
         let mut clients = JoinSet::new();
+        if let Some(leak) = self.leak {
+            let (engine, clock) = (engine.clone(), stage.clock.clone());
+            clients.spawn(async move {
+                clock.sleep_until(LEAKS_FROM).await;
+                engine.set_canary(TaoCanary::new(leak));
+            });
+        }
+        let arrivals = Randomness::repeatable(self.arrivals);
         for number in 0..self.clients {
-            let stream = random.split(u64::from(number)).stream(Purpose::Workload);
+            let stream = random.split(CLIENTS + u64::from(number)).stream(Purpose::Workload);
             let client = Client {
                 number,
                 engine: engine.clone(),
                 clock: stage.clock.clone(),
                 trace: stage.trace.clone(),
                 state: state.clone(),
-                times: random.split(TIMES + u64::from(number)).stream(Purpose::Workload),
+                times: arrivals.split(u64::from(number)).stream(Purpose::Workload),
                 stream,
             };
             clients.spawn(client.run(self.clone()));
@@ -208,8 +216,11 @@ impl TaoScene {
     }
 }
 
-/// Where the streams of arrivals begin among the parts of a scene's randomness.
-const TIMES: u64 = 1 << 20;
+/// Where the streams of clients begin among the parts of a scene's randomness.
+const CLIENTS: u64 = 1 << 20;
+
+/// A leak begins when every path shows something.
+const LEAKS_FROM: Nanos = 600_000_000;
 
 /// What a scene stands on.
 struct Stage<'a> {

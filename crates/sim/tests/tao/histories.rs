@@ -1,0 +1,69 @@
+//! A classifier over traces of loads that arrive at the same times.
+
+use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
+use fogbank_oram::canary::TaoLeak;
+use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_sim::scene::tao::{Load, TaoScene};
+
+/// What it says of two loads: four runs of each, played in turn, no two with the same seed. Whether it tells
+/// them apart, and whatever else failed.
+fn told(first: Load, second: Load, change: impl Fn(TaoScene) -> TaoScene) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let given: Vec<Given> = (0..8)
+        .map(|run| {
+            let (label, load) = if run % 2 == 0 { ("first", first) } else { ("second", second) };
+            let scene = TaoScene { arrivals: run / 2, ..TaoScene::new(load, 50 + run) };
+            let path = folder.path().join(format!("{run}"));
+            change(scene).record(&path).unwrap();
+            Given { label: label.into(), traces: vec![path], history: None }
+        })
+        .collect();
+    let distinguish = distinguish::Options {
+        scales: vec![1, 10],
+        train_rows: 2_000,
+        trees: 10,
+        confidence: 0.999,
+        ..distinguish::Options::default()
+    };
+    let report = audit(&given, &Options { distinguish }, |_| {}).unwrap();
+    let failed = report.findings.iter().filter(|finding| finding.verdict == Verdict::Failed);
+    let words: Vec<_> = failed.map(|found| format!("{}: {}", found.check, found.words)).collect();
+    let finding = |check| report.findings.iter().find(|finding| finding.check == check).unwrap();
+    // Runs of one load have to have been enough to compare.
+    assert_eq!(finding("same-history").verdict, Verdict::Passed);
+    println!("{first:?} {second:?}: {}", finding("two-histories").words);
+    (finding("two-histories").verdict == Verdict::Failed, words.join("; "))
+}
+
+#[test]
+fn loads_that_arrive_alike_look_alike() {
+    for (first, second) in [
+        (Load::OneHotBlock, Load::Uniform),
+        (Load::AllReads, Load::AllWrites),
+        (Load::Scan, Load::Mixed),
+    ] {
+        let (apart, failed) = told(first, second, |scene| scene);
+        assert_eq!((apart, failed.as_str()), (false, ""), "{first:?} {second:?}");
+    }
+}
+
+/// At a fixed rate arrivals need not be alike.
+#[test]
+fn at_a_fixed_rate_arrivals_do_not_show() {
+    let rate = Some(Rate { interval: 10_000_000, accesses: 6 });
+    let (apart, failed) = told(Load::OneHotBlock, Load::Scan, |scene| TaoScene {
+        settings: TaoSettings { rate, ..scene.settings.clone() },
+        arrivals: scene.seed,
+        ..scene
+    });
+    assert_eq!((apart, failed.as_str()), (false, ""));
+}
+
+#[test]
+fn it_tells_loads_apart_that_do_not_look_alike() {
+    for leak in [TaoLeak::OwnPathTwice, TaoLeak::DecoySkipped, TaoLeak::DecoyNotWritten] {
+        let leaking = |scene| TaoScene { leak: Some(leak), ..scene };
+        let (apart, failed) = told(Load::OneHotBlock, Load::Uniform, leaking);
+        println!("{leak:?} {apart} {failed}");
+    }
+}

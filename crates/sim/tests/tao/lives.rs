@@ -1,0 +1,96 @@
+//! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use fogbank_audit::oracle::{Summary, replay};
+use fogbank_oram::tao::TaoSettings;
+use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
+use fogbank_sim::scene::{Death, Fate};
+use fogbank_store::{Lie, LieRule, Operation};
+
+/// What the oracle makes of the traces of lives that end so; it has to follow all of them.
+fn predicted(scene: &TaoScene, deaths: &[Option<Death>]) -> (Summary, Vec<TaoPlayed>) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = (0..deaths.len()).map(|life| folder.path().join(format!("{life}")));
+    let lives: Vec<(PathBuf, _)> = paths.zip(deaths.iter().copied()).collect();
+    let played = scene.record_lives(&lives).unwrap();
+    let paths: Vec<&PathBuf> = lives.iter().map(|(path, _)| path).collect();
+    let summary = replay(&paths, &mut []);
+    let stopped: Vec<_> = played.iter().map(|played| &played.stopped).collect();
+    let words = || format!("{deaths:?} {stopped:?} {scene:?}");
+    let summary = summary.unwrap_or_else(|error| panic!("{error}\n{}", words()));
+    assert_eq!(played.last().unwrap().stopped, None, "{}", words());
+    (summary, played)
+}
+
+fn scene(number: u64) -> TaoScene {
+    let load = Load::ALL[number as usize % Load::ALL.len()];
+    TaoScene { accesses: 40, ..TaoScene::new(load, number) }
+}
+
+#[test]
+fn openings_of_one_store() {
+    for load in [Load::Mixed, Load::Scan] {
+        let (summary, played) = predicted(&TaoScene::new(load, 1), &[None; 3]);
+        assert_eq!((summary.openings, summary.closings, summary.crashes), (3, 3, 0));
+        assert!(played.iter().all(|played| played.wrong == 0 && played.answered == 3_000));
+    }
+}
+
+#[test]
+fn deaths_at_every_call() {
+    assert!(die(1..120) > 60);
+}
+
+#[test]
+#[ignore = "takes minutes: for changes of the engine, the vault or the oracle"]
+fn deaths_by_the_thousand() {
+    die(120..3_000);
+}
+
+/// Plays four lives for every number, two of which die somewhere; how many did.
+fn die(numbers: Range<u64>) -> u32 {
+    let dies = |call, how| Some(Death { call, how });
+    let mut recovered = 0;
+    for number in numbers {
+        let nth = |part: u64| Fate::ALL[(number / part) as usize % Fate::ALL.len()];
+        let base = scene(number);
+        let settings = match number % 5 {
+            0 => TaoSettings { write_back_every: 2, ..base.settings.clone() },
+            1 => {
+                TaoSettings { write_back_every: 9, window_bytes: 1 << 16, ..base.settings.clone() }
+            }
+            _ => base.settings.clone(),
+        };
+        let scene = TaoScene { settings, ..base };
+        let deaths =
+            [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
+        recovered += u32::from(predicted(&scene, &deaths).0.crashes > 0);
+    }
+    recovered
+}
+
+/// A forged reply is the last thing after which anything leaves.
+#[test]
+fn silence_after_a_lie() {
+    for (operation, nth) in [(Operation::ReadChunks, 20), (Operation::ReadChunks, 90)] {
+        let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });
+        let scene = TaoScene { lie, ..scene(3) };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let played = scene.record(&path).unwrap();
+        let summary = replay(&[&path], &mut []).unwrap();
+        assert!(summary.lies > 0 && played.stopped.is_some(), "{summary:?}");
+    }
+}
+
+/// The cloud is gone for a moment: a put whose outcome nobody knows is looked for.
+#[test]
+fn what_is_lost_on_the_way_back() {
+    for call in [1, 2, 8, 9, 40, 41, 42, 43] {
+        for how in [Fate::Lost, Fate::Failed] {
+            predicted(&scene(call), &[Some(Death { call, how }), None]);
+        }
+    }
+}
