@@ -5,7 +5,9 @@
 //! epoch that are not its tail, for an engine that cuts those of the epoch before, which were the tail
 //! until then (all others are gone), and containers of older openings that its own commit record does
 //! not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
-//! overtook it. A list ends somewhere whatever a cloud says; what it left out the next sweep finds.
+//! overtook it. A list ends somewhere whatever a cloud says; containers that it left out the next sweep finds.
+//! Batch records that it left out stay, of no use and in nobody's way: a cloud that shows more of one epoch
+//! than a proxy can have written has made them itself.
 
 use fogbank_store::Store;
 

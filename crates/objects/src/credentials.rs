@@ -20,7 +20,8 @@ use fogbank_store::{Result, StoreError};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{Certificate, ClientOptions, RetryConfig, StaticCredentialProvider};
+use object_store::{ClientOptions, RetryConfig, StaticCredentialProvider};
+use reqwest::tls::Certificate;
 
 use crate::environment::Environment;
 use crate::objects::Bucket;
@@ -47,9 +48,9 @@ fn s3(url: &ObjectsUrl, env: &Environment, connector: Connector) -> Result<Arc<d
     let endpoint = endpoints.iter().find_map(|key| builder.get_config_value(key));
     let http = check_endpoint(endpoint.as_deref(), env, "AWS_ALLOW_HTTP")?;
     let builder = builder
-        .with_client_options(trusting(client_options(http), env.get("AWS_CA_BUNDLE"))?)
+        .with_client_options(client_options(http))
         .with_retry(once())
-        .with_http_connector(connector);
+        .with_http_connector(Connector { authorities: authorities(env)?, ..connector });
     Ok(Arc::new(builder.build().map_err(|e| unusable(&e))?))
 }
 
@@ -196,15 +197,12 @@ pub(crate) fn client_options(http: bool) -> ClientOptions {
         .with_pool_max_idle_per_host(usize::MAX) // as many as there were at once
 }
 
-/// Trusts the authorities of a file, too: those of a server of one's own.
-pub(crate) fn trusting(mut options: ClientOptions, bundle: Option<&str>) -> Result<ClientOptions> {
-    let Some(bundle) = bundle else { return Ok(options) };
+/// The authorities of a file, to be trusted, too: those of a server of one's own.
+pub(crate) fn authorities(env: &Environment) -> Result<Vec<Certificate>> {
+    let Some(bundle) = env.get("AWS_CA_BUNDLE") else { return Ok(Vec::new()) };
     let wrong = |e: String| StoreError::Caller(format!("AWS_CA_BUNDLE, {bundle}: {e}"));
     let text = std::fs::read(bundle).map_err(|e| wrong(e.to_string()))?;
-    for authority in Certificate::from_pem_bundle(&text).map_err(|e| wrong(e.to_string()))? {
-        options = options.with_root_certificate(authority);
-    }
-    Ok(options)
+    Certificate::from_pem_bundle(&text).map_err(|e| wrong(e.to_string()))
 }
 
 /// No tries beyond the first: `retry` decides about those.

@@ -36,6 +36,7 @@ mod requests;
 mod retry;
 mod store;
 mod table_url;
+mod transport;
 mod url;
 
 #[cfg(feature = "dynamodb")]

@@ -22,11 +22,13 @@ use http_body_util::BodyExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    HttpResponseBody, HttpService, ReqwestConnector,
+    HttpResponseBody, HttpService,
 };
+use reqwest::tls::Certificate;
 
 use crate::error::Failure;
 use crate::retry::{self, Attempt, Tries, Twice};
+use crate::transport;
 
 /// What the caller of a request knows of it and the library does not. Travels with the request.
 #[derive(Debug, Clone)]
@@ -235,12 +237,13 @@ fn status_failure(status: StatusCode, code: &str) -> Failure {
     let said = said(status, code);
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused_credentials(status, code),
-        StatusCode::BAD_REQUEST
-        | StatusCode::MOVED_PERMANENTLY
-        | StatusCode::TEMPORARY_REDIRECT => Failure::denied(format!(
-            "the object store does not take the request ({said}): check region (AWS_REGION) and \
+        // S3 redirects whoever has the wrong region, so to redirect is not to lie. Nobody follows it.
+        _ if status == StatusCode::BAD_REQUEST || status.is_redirection() => {
+            Failure::denied(format!(
+                "the object store does not take the request ({said}): check region (AWS_REGION) and \
                  endpoint"
-        )),
+            ))
+        }
         _ => Failure::absent(format!("the object store answered {said}")),
     }
 }
@@ -272,12 +275,16 @@ fn no_credentials() -> Failure {
 
 /// Puts [`Requests`] between the library and the network.
 #[derive(Clone)]
-pub(crate) struct Connector(pub Arc<Requests>);
+pub(crate) struct Connector {
+    pub requests: Arc<Requests>,
+    /// Trusted beside the system's.
+    pub authorities: Vec<Certificate>,
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Service { client, requests: self.0.clone() }))
+        let client = transport::client(options, &self.authorities)?;
+        Ok(HttpClient::new(Service { client, requests: self.requests.clone() }))
     }
 }
 

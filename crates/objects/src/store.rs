@@ -81,7 +81,8 @@ impl ObjectsStore {
         let names = Names::under(&url.prefix)?;
         let (absent, throttled) = (options.absent.clone(), options.throttled.clone());
         let requests = Requests::new(options.requests_max, clock, absent, throttled);
-        let store = credentials::connect(url, environment, Connector(requests.clone()))?;
+        let connector = Connector { requests: requests.clone(), authorities: Vec::new() };
+        let store = credentials::connect(url, environment, connector)?;
         let objects = Objects::new(store, url.provider);
         let store = Self { objects, names, arrays: Arrays::new(), options, requests };
         look(&store).await?;

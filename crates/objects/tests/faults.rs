@@ -16,9 +16,10 @@ use fogbank_store::{
     ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, PutCondition, PutOutcome,
     RetrySchedule, Store, StoreError,
 };
+use futures_util::StreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
-use object_store::{ObjectStore, PutMode};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 
 use between::{Between, Fate, error};
 use server::{BUCKET, Server};
@@ -46,10 +47,14 @@ async fn scene() -> (Server, Between, ObjectsStore) {
 }
 
 async fn open(server: &Server, between: &Between) -> ObjectsStore {
+    try_open(server, between).await.unwrap()
+}
+
+async fn try_open(server: &Server, between: &Between) -> Result<ObjectsStore, StoreError> {
     let environment = server.variables(between.port).into_iter().collect();
     let url = server.url("x").parse().unwrap();
     let clock = Arc::new(SystemClock::new());
-    ObjectsStore::open(&url, &environment, quick(), clock).await.unwrap()
+    ObjectsStore::open(&url, &environment, quick(), clock).await
 }
 
 async fn read(store: &ObjectsStore, version: u64) -> Result<Vec<Cell>, StoreError> {
@@ -86,16 +91,20 @@ async fn a_conditional_put_of_unknown_outcome_is_sent_once_and_never_guessed() {
     }
 }
 
-/// Why the library's own repeats are off: it takes its own object for another's.
-#[tokio::test]
-async fn the_library_alone_would_guess_wrong() {
-    let (server, between, _store) = scene().await;
+fn library(server: &Server, between: &Between) -> impl ObjectStore {
     let mut builder = AmazonS3Builder::new().with_bucket_name(BUCKET);
     for (name, value) in server.variables(between.port) {
         let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().unwrap();
         builder = builder.with_config(key, value);
     }
-    let library = builder.build().unwrap();
+    builder.build().unwrap()
+}
+
+/// Why the library's own repeats are off: it takes its own object for another's.
+#[tokio::test]
+async fn the_library_alone_would_guess_wrong() {
+    let (server, between, _store) = scene().await;
+    let library = library(&server, &between);
     let failed = Fate::AnswerAfter(error("500 Internal Server Error", "InternalError"));
     for (object, fate) in [("a", failed), ("b", Fate::LoseAnswer)] {
         between.next("PUT", 1, fate);
@@ -204,7 +213,7 @@ async fn a_shape_that_the_cloud_says_decides_nothing() {
     let again = open(&server, &between).await;
     between.next(shapes, usize::MAX, Fate::AnswerInstead(forged.into_bytes()));
     let refused = read(&again, 1).await;
-    assert!(matches!(refused, Err(StoreError::Caller(_))), "nobody said its shape: {refused:?}");
+    assert!(matches!(refused, Err(StoreError::NoArray(_))), "nobody said its shape: {refused:?}");
     again.expect_array(ARRAY, SHAPE).unwrap();
     assert_eq!(read(&again, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
     assert_eq!(again.read_chunks(&[name(1)]).await.unwrap(), [Some(chunk(1).data)]);
@@ -289,6 +298,59 @@ async fn a_tag_is_no_longer_than_tags_are() {
             assert!(refused != fits && said.is_ok() == fits, "{bytes}: {said:?}");
         }
     }
+}
+
+/// A cloud that names another place could have the proxy send requests to anybody in the network that trusts
+/// it.
+#[tokio::test]
+async fn nobody_is_sent_elsewhere() {
+    let (server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    let elsewhere = Between::before(server.port()).await;
+    let redirect = |status: &str| {
+        Fate::AnswerInstead(
+            format!(
+                "HTTP/1.1 {status} Elsewhere\r\nLocation: http://127.0.0.1:{}/cloud/x/blobs/commit\r\n\
+                 Content-Length: 0\r\nConnection: close\r\n\r\n",
+                elsewhere.port
+            )
+            .into_bytes(),
+        )
+    };
+    for status in ["300", "301", "302", "303", "305", "307", "308"] {
+        between.next("", usize::MAX, redirect(status));
+        let put = |condition| store.blob_put("commit", "ours".into(), condition);
+        let outcomes = [
+            store.blob_get("commit").await.map(drop),
+            put(PutCondition::Always).await.map(drop),
+            put(PutCondition::IfAbsent).await.map(drop),
+            store.blob_delete(&["commit"]).await,
+            store.blob_list("").await.map(drop),
+            read(&store, 1).await.map(drop),
+            store.write_chunks(vec![chunk(2)]).await,
+            store.delete_chunks(&[name(1)]).await,
+        ];
+        for (call, outcome) in outcomes.iter().enumerate() {
+            let absent =
+                matches!(outcome, Err(StoreError::Absent(words)) if words.contains(status));
+            assert!(absent, "{status}, call {call}: {outcome:?}");
+        }
+        assert_eq!(between.seen("").len(), outcomes.len(), "{status}: each is asked once");
+        // To whoever opens a store, its settings are wrong: the region, most often.
+        let refused = try_open(&server, &between).await.map(drop);
+        assert!(matches!(refused, Err(StoreError::Caller(_))), "{status}: {refused:?}");
+        assert!(elsewhere.seen("").is_empty(), "{status}: something was sent elsewhere");
+    }
+    // The canary: the library alone goes there, and takes the body along if it has it in one piece.
+    let library = library(&server, &between);
+    between.next("GET", 1, redirect("302"));
+    library.get(&Path::from("a")).await.ok();
+    assert_eq!(elsewhere.seen("GET").len(), 1);
+    between.next("POST", 1, redirect("307"));
+    let names = futures_util::stream::iter([Ok(Path::from("a"))]).boxed();
+    library.delete_stream(names).collect::<Vec<_>>().await;
+    let sent = elsewhere.seen("POST");
+    assert!(sent.len() == 1 && sent[0].ends_with(b"</Delete>"));
 }
 
 #[tokio::test]

@@ -278,6 +278,18 @@ async fn what_is_lost_throttled_or_forged_is_dealt_with() {
     let forged = answer("200 OK", &format!(r#"{{"Responses":{{"cloud":[{other}]}}}}"#));
     next(&between, "BatchGetItem", 1, Fate::AnswerInstead(forged));
     assert!(matches!(read().await, Err(StoreError::Misbehaved(_))));
+    // Nobody goes where a table sends him.
+    let elsewhere = Between::before(server.port()).await;
+    for status in ["301", "302", "303", "307", "308"] {
+        let place = format!("Location: http://127.0.0.1:{}/", elsewhere.port);
+        let redirect = format!(
+            "HTTP/1.1 {status} Elsewhere\r\n{place}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        next(&between, "BatchGetItem", 1, Fate::AnswerInstead(redirect.into_bytes()));
+        let refused = read().await;
+        assert!(matches!(refused, Err(StoreError::Absent(_))), "{status}: {refused:?}");
+        assert!(bodies(&between).len() == 1 && elsewhere.seen("").is_empty(), "{status}");
+    }
     next(&between, "BatchGetItem", 1, Fate::Flood);
     assert!(matches!(read().await, Err(StoreError::Misbehaved(_))));
     // Throttled for too long, it is absent.

@@ -76,7 +76,7 @@ async fn every_lie_in_lengths_is_a_typed_error() {
     let store = connect().await;
     let calls = server.figure("server_calls_total");
     let unknown = store.list_chunks(ArrayId(1)).await;
-    assert!(matches!(unknown, Err(StoreError::Caller(_))), "{unknown:?}");
+    assert!(matches!(unknown, Err(StoreError::NoArray(_))), "{unknown:?}");
     assert_eq!(server.figure("server_calls_total"), calls, "of what has no bound nothing is asked");
     store.expect_array(ArrayId(1), SHAPE).unwrap();
     store.write_chunks((0..64).map(|chunk| write(chunk, 0)).collect()).await.unwrap();

@@ -19,7 +19,7 @@ use fogbank_env::Clock;
 use fogbank_store::{Result, StoreError};
 use object_store::aws::AwsCredentialProvider;
 
-use crate::credentials::{amazon_credentials, check_endpoint, client_options, trusting};
+use crate::credentials::{amazon_credentials, authorities, check_endpoint, client_options};
 use crate::dynamo::wire;
 use crate::environment::Environment;
 use crate::error::failure;
@@ -31,7 +31,6 @@ pub(crate) fn connect(environment: &Environment, clock: Arc<dyn Clock>) -> Resul
     let env = environment;
     let endpoint = env.get("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| env.get("AWS_ENDPOINT_URL"));
     let http = check_endpoint(endpoint, env, "AWS_ALLOW_HTTP")?;
-    let options = trusting(client_options(http), env.get("AWS_CA_BUNDLE"))?;
     let region = env.get("AWS_REGION").or_else(|| env.get("AWS_DEFAULT_REGION"));
     let region = region.or(endpoint.map(|_| "us-east-1")).ok_or_else(|| {
         StoreError::Caller("the region of the table is not known: set AWS_REGION".into())
@@ -39,14 +38,16 @@ pub(crate) fn connect(environment: &Environment, clock: Arc<dyn Clock>) -> Resul
     // Of their own, with places of their own: a request that waits for a key holds one of the others.
     let ObjectsOptions { absent, throttled, .. } = ObjectsOptions::default();
     let requests = Requests::new(PLACES_FOR_KEYS, clock, absent, throttled);
-    let provider = Roles(amazon_credentials(env, Connector(requests))?);
+    let connector = Connector { requests, authorities: Vec::new() };
+    let provider = Roles(amazon_credentials(env, connector)?);
     let unusable = |e| StoreError::Caller(failure(&e).words);
+    let wire = wire::client(&client_options(http), &authorities(env)?).map_err(unusable)?;
     let mut config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new(region.to_owned()))
         .credentials_provider(provider)
         .identity_cache(IdentityCache::no_cache()) // the provider keeps and renews them
-        .http_client(wire::client(&options).map_err(unusable)?)
+        .http_client(wire)
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::disabled())
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());

@@ -11,11 +11,13 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use bytes::Bytes;
 use object_store::ClientOptions;
-use object_store::client::{HttpClient as Client, HttpConnector as _, ReqwestConnector};
+use object_store::client::HttpClient as Client;
+use reqwest::tls::Certificate;
 
 use crate::error::Failure;
 use crate::requests::{broken, read};
 use crate::retry::{Attempt, Trouble};
+use crate::transport;
 
 /// Why the network brought no answer, carried through the library as the cause of its own error.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +29,11 @@ pub(crate) struct Broken {
 }
 
 /// The library's client for requests with these `options`.
-pub(crate) fn client(options: &ClientOptions) -> object_store::Result<SharedHttpClient> {
-    Ok(SharedHttpClient::new(Wire(ReqwestConnector::default().connect(options)?)))
+pub(crate) fn client(
+    options: &ClientOptions,
+    authorities: &[Certificate],
+) -> object_store::Result<SharedHttpClient> {
+    Ok(SharedHttpClient::new(Wire(transport::client(options, authorities)?)))
 }
 
 #[derive(Clone)]

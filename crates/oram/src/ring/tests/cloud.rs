@@ -40,6 +40,7 @@ struct State {
     seen: Vec<Seen>,
     lie: Option<Lie>,
     sent: u64,
+    listed_max: Option<usize>,
 }
 
 impl Cloud {
@@ -55,6 +56,11 @@ impl Cloud {
         let mut state = self.state.lock().unwrap();
         state.lie = Some(lie);
         state.sent = 0;
+    }
+
+    /// From now on lists have so many names, the newest of every chunk first.
+    pub fn list_at_most(&self, names: usize) {
+        self.state.lock().unwrap().listed_max = Some(names);
     }
 
     pub fn chunks(&self) -> Vec<ChunkName> {
@@ -177,7 +183,13 @@ impl Store for Cloud {
     }
 
     async fn list_chunks(&self, _: ArrayId) -> Result<Vec<ChunkName>> {
-        Ok(self.chunks())
+        let mut names = self.chunks();
+        if let Some(most) = self.state.lock().unwrap().listed_max {
+            let newest: BTreeMap<u32, u64> = names.iter().map(|n| (n.chunk, n.version)).collect();
+            names.sort_by_key(|name| newest[&name.chunk] != name.version);
+            names.truncate(most);
+        }
+        Ok(names)
     }
 
     async fn blob_get(&self, _: &str) -> Result<Option<(Bytes, BlobTag)>> {

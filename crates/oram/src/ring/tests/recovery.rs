@@ -1,5 +1,6 @@
 //! Saving, restoring in a new opening, and reading again exactly what was read before.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -217,4 +218,39 @@ async fn an_opening_that_was_overtaken_sweeps_nothing_of_the_one_after_it() {
     let before = cloud.chunks();
     held.sweep().await.unwrap();
     assert_eq!(cloud.chunks(), before);
+}
+
+/// A list may leave names out (`Store::list_chunks`), those of what is left over first if the cloud likes. As
+/// long as it is longer than what counts, an opening sweeps some of it and the next one goes on.
+#[tokio::test]
+async fn what_a_list_left_out_later_openings_sweep() {
+    let cloud = Arc::new(Cloud::default());
+    let settings = RingSettings { keep_superseded: true, ..settings(CAPACITY, (4, 5, 3)) };
+    let mut first = engine(&cloud, settings.clone(), 21).await;
+    write_all(&mut first, 1).await;
+    let sections = saved(&mut first); // and it stops before it has deleted anything
+    let counts = cloud.chunks().iter().map(|name| name.chunk).collect::<BTreeSet<_>>().len();
+    let before = cloud.chunks().len();
+    assert!(before > 3 * counts, "{before} versions of {counts} buckets");
+    // The canary: what counts and no more.
+    cloud.list_at_most(counts);
+    restore(&cloud, &settings, 2, &sections).unwrap().sweep().await.unwrap();
+    assert_eq!(cloud.chunks().len(), before);
+
+    let more = counts / 4;
+    cloud.list_at_most(counts + more);
+    let (mut opening, mut left) = (2, before);
+    let mut last = loop {
+        opening += 1;
+        let mut engine = restore(&cloud, &settings, opening, &sections).unwrap();
+        engine.sweep().await.unwrap();
+        let now = cloud.chunks().len();
+        assert_eq!(now, counts.max(left - more), "opening {opening}");
+        left = now;
+        if left == counts {
+            break engine;
+        }
+    };
+    assert!(opening > 5, "one list had everything");
+    check_all(&mut last, 1).await;
 }
