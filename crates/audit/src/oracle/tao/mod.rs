@@ -110,6 +110,8 @@ pub(super) struct Tao {
     is_recording: bool,
     /// Whether departures have ended: the store is about to be closed.
     has_departed: bool,
+    /// Whether there was room for a record when this instant began.
+    had_room: bool,
     cut_due: bool,
     cut_after: u64,
     checkpoint: Option<Checkpoint>,
@@ -145,6 +147,7 @@ impl Tao {
             grid: Grid::new(config.rate),
             is_recording: false,
             has_departed: false,
+            had_room: false,
             cut_due: false,
             cut_after: 0,
             checkpoint: None,
@@ -173,6 +176,7 @@ impl Machine for Tao {
         if event.at() > self.at {
             self.instant_ends(event.at(), out)?;
             self.at = event.at();
+            self.had_room = self.accesses.are_waiting();
         }
         match event {
             Event::Sent(sent) => self.sent(sent, out),
@@ -246,7 +250,9 @@ impl Tao {
             None => Ok(()),
             Some(_) => {
                 while let Some(point) = self.grid.next().filter(|point| *point < next) {
-                    if self.accesses.are_waiting() {
+                    // A reply of the very instant may come too late to make room for the point.
+                    let in_time = point > self.at || self.had_room;
+                    if in_time && self.accesses.are_waiting() {
                         self.has_departed = true; // only a close may follow
                         return Ok(());
                     }

@@ -112,6 +112,7 @@ impl TaoScene {
             settings: TaoSettings {
                 write_back_every: 5,
                 window_bytes: 600,
+                windows: 2,
                 ..TaoSettings::new(shape)
             },
             link: Link { round_trip: ms(8), jitter: ms(8), ..Link::instant() },
