@@ -119,6 +119,7 @@ impl Plan {
             "rounds_per_epoch": self.epoch.rounds,
             "requests_per_access": (requests.gets + requests.puts) / self.accesses,
             "epoch_ms": self.epoch.total_s * 1e3,
+            "commit_ms": self.epoch.commit_s * 1e3,
             "latency_ms_mean": mean_s * 1e3,
             "latency_ms_max": max_s * 1e3,
             "storage_bytes": self.storage_bytes,
@@ -154,11 +155,13 @@ impl Plan {
         line(
             "epoch",
             format!(
-                "{} x {} reads, {} writes; {:.1} ms, {:.0} messages that wait for one another",
+                "{} x {} reads, {} writes; {:.1} ms, of which {:.1} for the commit, {:.0} messages that wait for one \
+                 another",
                 config.read_batches,
                 config.batch,
                 config.write_batch,
                 self.epoch.total_s * 1e3,
+                self.epoch.commit_s * 1e3,
                 self.epoch.rounds
             ),
         );

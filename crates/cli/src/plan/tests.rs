@@ -153,3 +153,12 @@ async fn a_wrong_model_is_seen() {
     plan.traffic.buckets *= 0.9;
     assert_near("a bucket less", plan.bytes_per_access(&config), seen.bytes_per_access, 0.03);
 }
+
+#[test]
+fn an_epoch_is_its_batches_its_commit_and_the_deletions() {
+    let config = config(|_| ()); // one batch at a time
+    let epoch = Plan::of(&config, &LinkArgs::of_round_trip(4.0), &IDEAL).unwrap().epoch;
+    let deletions_s =
+        epoch.total_s - config.read_batches as f64 * epoch.read_batch_s - epoch.commit_s;
+    assert!((deletions_s - 0.004).abs() < 1e-9, "{epoch:?}");
+}

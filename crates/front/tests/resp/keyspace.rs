@@ -98,6 +98,42 @@ async fn a_full_store_can_be_emptied() {
     server.stop().await;
 }
 
+/// The most records that an epoch takes back after `FLUSHALL`.
+async fn taken_back_an_epoch(reclaim_quota: Option<usize>) -> u64 {
+    let shape = fogbank_oram::BatchShape { write_batch: 16, ..crate::support::SHAPE };
+    let settings = Settings { reclaim_quota, ..Settings::default() };
+    let server = Server::with(settings, shape).await;
+    let mut client = server.client().await;
+    for i in 0..40 {
+        assert_eq!(client.ask(&format!("SET k{i} v")).await, "+OK");
+    }
+    let session = server.proxy.session();
+    let look = |view: &mut fogbank_txn::View<'_>| {
+        let found = view.scan(&KeyRange::all(), usize::MAX, false)?.len() as u64;
+        Ok((view.stamp().0, found))
+    };
+    let (mut epoch, mut left) = session.submit(look).await.expect("a scan");
+    assert_eq!(client.ask("FLUSHALL").await, "+OK");
+    left += 1; // the generation
+    let mut most = 0;
+    while left > 1 {
+        let (now, there) = session.submit(look).await.expect("a scan");
+        // The janitor may have run before the first look of the two, or after the second.
+        most = most.max((left - there).div_ceil(now - epoch + 1));
+        (epoch, left) = (now, there);
+    }
+    server.stop().await;
+    most
+}
+
+/// What clients cannot have of the write batch, and how long it takes: `docs/redis.md` says both.
+#[tokio::test]
+async fn an_epoch_takes_back_an_eighth_of_the_write_batch() {
+    assert!(taken_back_an_epoch(None).await <= 16 / 8);
+    let canary = taken_back_an_epoch(Some(16)).await;
+    assert!(canary > 16 / 8, "{canary}");
+}
+
 /// One whole walk; every name met.
 async fn walk(client: &mut Client, scan: &str, options: &str) -> Vec<String> {
     let mut met = Vec::new();
