@@ -318,7 +318,13 @@ impl StoreConfig {
     /// [`Error::Usage`] if this program does not know some setting in it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            Error::Usage(format!("this store was made by another version of fogbank: {e}"))
+            let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+            Error::Usage(match found.is_some_and(|found| found.get("volume").is_some()) {
+                true => {
+                    "this is a volume, it holds no keys; serve it with fogbank volume serve".into()
+                }
+                false => format!("this store was made by another version of fogbank: {e}"),
+            })
         })?;
         // It is only claimed, and sizes follow from it.
         config.check()?;
