@@ -14,7 +14,7 @@ test: setup setup-tests check ## everything CI runs
 	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --locked
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
-	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 $(CARGO) test --workspace --locked --release
+	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release
 	FOGBANK_SIM_SCALE=10 $(CARGO) test -p fogbank-sim --features canaries --test lives --locked --release
 
 # Building the library and running the server would lengthen `make test` by minutes. The server listens on
