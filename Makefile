@@ -11,10 +11,10 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 
 test: setup setup-tests check ## everything CI runs
 	$(CARGO) test --workspace --locked
-	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --locked
+	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --test tao --locked
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
-	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 $(CARGO) test --workspace --locked --release
+	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release
 	FOGBANK_SIM_SCALE=10 $(CARGO) test -p fogbank-sim --features canaries --test lives --locked --release
 
 # Building the library and running the server would lengthen `make test` by minutes. The server listens on

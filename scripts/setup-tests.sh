@@ -14,6 +14,7 @@ command -v nbdsh >/dev/null && /usr/bin/python3 -c 'import nbd' 2>/dev/null ||
     missing="$missing python3-libnbd"
 command -v qemu-img >/dev/null && command -v qemu-io >/dev/null || missing="$missing qemu-utils"
 command -v fio >/dev/null || missing="$missing fio"
+[ -x /usr/sbin/mkfs.ext4 ] || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 if [ -n "$missing" ]; then
     apt-get update -qq

@@ -56,6 +56,8 @@ pub enum Command {
     /// Disks that nobody can read over your shoulder: any file system goes on one.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Serve a volume and mount the file system on it, until a signal says stop. Needs root, and nbdfuse.
+    Mount(MountArgs),
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = PRICES_HELP)]
     Plan(PlanArgs),
@@ -186,6 +188,36 @@ pub struct VolumeServeArgs {
     /// Its private key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+}
+
+/// How a volume is mounted.
+#[derive(Debug, Clone, Args)]
+pub struct MountArgs {
+    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud side.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// An empty folder.
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mount_point: PathBuf,
+    /// The cloud side, as it was said to create the volume.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+    /// Make a file system first; refused if there is anything on the volume.
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub mkfs: Option<FileSystem>,
+    /// A fixed rate.
+    #[command(flatten)]
+    pub rate: FixedRateArgs,
+}
+
+/// A file system that can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileSystem {
+    /// Linux's own.
+    Ext4,
 }
 
 /// Where a store is.

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::{ShapeArgs, Xor};
 use crate::error::{Error, Result};
-use crate::volume::VolumeConfig;
 
 /// Defaults for a laptop: under 2 MB/s while idle, answers in about a third of a second.
 const CAPACITY: u32 = 100_000;
@@ -319,11 +318,12 @@ impl StoreConfig {
     /// [`Error::Usage`] if this program does not know some setting in it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            Error::Usage(match VolumeConfig::decode(bytes) {
-                Ok(_) => {
+            let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+            Error::Usage(match found.is_some_and(|found| found.get("volume").is_some()) {
+                true => {
                     "this is a volume, it holds no keys; serve it with fogbank volume serve".into()
                 }
-                Err(_) => format!("this store was made by another version of fogbank: {e}"),
+                false => format!("this store was made by another version of fogbank: {e}"),
             })
         })?;
         // It is only claimed, and sizes follow from it.

@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod inspect;
 mod looks;
+mod mount;
 mod plan;
 mod register_server;
 mod rotate;
@@ -34,7 +35,10 @@ fn main() -> ExitCode {
     };
     let logs = matches!(
         cli.command,
-        Command::Serve(_) | Command::RegisterServer(_) | Command::Volume(VolumeCommand::Serve(_))
+        Command::Serve(_)
+            | Command::RegisterServer(_)
+            | Command::Volume(VolumeCommand::Serve(_))
+            | Command::Mount(_)
     );
     if !logs {
         serve::warn_on_standard_error();
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
             Command::Audit(args) => audit::run(&args),
             Command::Volume(VolumeCommand::Create(args)) => volume_server::create(args).await,
             Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
+            Command::Mount(args) => mount::run(args).await,
             Command::Plan(args) => plan::run(args),
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
                 .await

@@ -103,18 +103,23 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>
         place.store_url(),
         volume.register()
     );
-    if let Some(rate) = rate {
-        let (up, down) = cost(&config.settings(None), rate)?;
-        eprintln!(
-            "  fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
-            rate.accesses,
-            rate.interval / 1_000_000,
-            up / 1e6,
-            down / 1e6
-        );
-    }
+    tell_rate(&config.settings(None), rate)?;
     eprintln!(
         "  nbdinfo '{uri}'\n  nbdfuse DIR/disk '{uri}' &   # then: mount -o loop DIR/disk MOUNTPOINT"
+    );
+    Ok(())
+}
+
+/// Says what a fixed rate costs.
+pub fn tell_rate(settings: &TaoSettings, rate: Option<Rate>) -> Result<()> {
+    let Some(rate) = rate else { return Ok(()) };
+    let (up, down) = cost(settings, rate)?;
+    eprintln!(
+        "  fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
+        rate.accesses,
+        rate.interval / 1_000_000,
+        up / 1e6,
+        down / 1e6
     );
     Ok(())
 }

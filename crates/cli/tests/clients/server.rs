@@ -168,6 +168,21 @@ impl Server {
         format!("grpc://127.0.0.1:{port}/test?credentials={}", file.display())
     }
 
+    /// `fogbank volume serve` on `data` and the socket at `socket`; on failure, what it printed.
+    pub fn try_volume(data: &Path, socket: &Path, options: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.args(["volume", "serve", "--data"]).arg(data);
+        command.arg("--nbd").arg(format!("unix:{}", socket.display())).args(options);
+        Self::launch(command, 0, "nbdfuse DIR/disk")
+    }
+
+    /// `fogbank mount` of the volume in `data`; on failure, what it printed.
+    pub fn try_mount(data: &Path, mount_point: &Path, options: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.arg("mount").arg(data).arg(mount_point).args(options);
+        Self::launch(command, 0, "mounted at")
+    }
+
     fn launch(mut command: Command, port: u16, ready: &str) -> Result<Self, String> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -194,10 +209,20 @@ impl Server {
 
     /// Asks it to end, as a supervisor would, and waits until it has.
     pub fn terminate(&mut self) -> ExitStatus {
+        self.ask_to_end();
+        self.wait()
+    }
+
+    /// Asks it to end, as a supervisor would.
+    pub fn ask_to_end(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
         assert!(sent.success(), "the server had ended before it was asked to");
-        self.wait()
+    }
+
+    /// Waits until it has printed this.
+    pub fn hears(&mut self, words: &str) {
+        while !self.heard.recv_timeout(PATIENCE).expect(words).contains(words) {}
     }
 
     /// What it has printed since it began to serve, once it has ended.

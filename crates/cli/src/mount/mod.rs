@@ -1,0 +1,155 @@
+//! `fogbank mount DIR MOUNTPOINT`: the file system on a volume, until a signal says stop.
+//!
+//! 1. Tools and rights are looked for before anything is touched.
+//! 2. The volume is served on a socket in a folder that only we may enter.
+//! 3. `nbdfuse` and a loop device make a disk of it (`stack`), which is mounted.
+//! 4. On a signal the file system is unmounted, which writes what it holds; while somebody uses it, we
+//!    wait. A second signal does not: it goes on as if the power had failed, after the kernel has been
+//!    told to forget the mount.
+//! 5. Then the disk is taken down, and the volume closed.
+//!
+//! The cloud sees what it sees of any volume that is served.
+
+mod stack;
+mod tools;
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fogbank::args::{FileSystem, MountArgs, StoreArgs};
+use fogbank::volume::{Volume, fixed_rate};
+use fogbank::{Error, Place, Result};
+use fogbank_env::Clock;
+use fogbank_front::nbd::{self, Listener, Settings};
+use tokio::sync::Notify;
+
+use crate::serve::{log_to_standard_error, stop_signal};
+use crate::volume_server::tell_rate;
+use stack::Stack;
+
+/// Between two tries to unmount what is in use.
+const RETRY_NANOS: u64 = 1_000_000_000;
+
+/// Mounts until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn run(args: MountArgs) -> Result<()> {
+    log_to_standard_error();
+    let rate = fixed_rate(&args.rate)?;
+    tools::check(&args.mount_point, args.mkfs.is_some())?;
+    let signal = stop_signal()?;
+    let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
+    let place = Place::from(&StoreArgs { data, store, registers });
+    let volume = Volume::open(place, rate).await?;
+    tell_rate(&volume.config().settings(None), rate)?;
+    let folder = PrivateFolder::new()?;
+    let socket = folder.0.join("nbd");
+    let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
+    let listener = Listener::bind(settings).await.map_err(|e| Error::CannotUse(e.to_string()))?;
+    let (engine, clock, stop) = (volume.engine(), volume.clock(), Arc::new(Notify::new()));
+    let stopping = stop.clone();
+    let serving = tokio::spawn(async move {
+        listener.serve(engine, clock, async move { stopping.notified().await }).await;
+    });
+    let mut stack = Stack::new(volume.clock());
+    let outcome = use_until_stopped(&args, &volume, (&folder.0, &socket), &mut stack, signal).await;
+    stack.take_down().await;
+    stop.notify_one();
+    serving.await.map_err(|e| Error::Bug(e.to_string()))?;
+    let closed = volume.close().await;
+    outcome.and(closed)?;
+    eprintln!("unmounted and closed; everything that was written is kept");
+    Ok(())
+}
+
+/// From the first step to the file system unmounted.
+async fn use_until_stopped(
+    args: &MountArgs,
+    volume: &Volume,
+    (folder, socket): (&Path, &Path),
+    stack: &mut Stack,
+    signal: impl Future<Output = ()>,
+) -> Result<()> {
+    tokio::pin!(signal);
+    let stopped = volume.engine();
+    let set_up = async {
+        stack.attach(folder, socket).await?;
+        if args.mkfs == Some(FileSystem::Ext4) {
+            stack.make_ext4().await?;
+        }
+        stack.mount(&args.mount_point).await
+    };
+    // A signal meanwhile is heard afterwards: no step is left half done.
+    tokio::select! {
+        done = set_up => done.map_err(explain)?,
+        reason = stopped.stopped() => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
+    }
+    eprintln!(
+        "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
+        volume.config().bytes(),
+        args.mount_point.display()
+    );
+    tokio::select! {
+        () = &mut signal => {}
+        gone = stack.gone() => return Err(gone),
+        reason = stopped.stopped() => eprintln!("fogbank: the engine has stopped: {reason}"),
+    }
+    drop(stopped);
+    unmount(stack, &*volume.clock()).await
+}
+
+/// Unmounts once nobody uses the file system any more, or at a second signal.
+async fn unmount(stack: &mut Stack, clock: &dyn Clock) -> Result<()> {
+    let again = stop_signal()?;
+    tokio::pin!(again);
+    let mut told = false;
+    loop {
+        let Err(error) = stack.unmount().await else { return Ok(()) };
+        if !told {
+            eprintln!(
+                "fogbank: {error}; waiting until nobody uses it (once more Ctrl-C: do not wait)"
+            );
+            told = true;
+        }
+        tokio::select! {
+            () = &mut again => return Err(Error::CannotUse(
+                "not unmounted in order: what was not synced may be lost, as at a power failure".into(),
+            )),
+            () = clock.sleep_until(clock.now() + RETRY_NANOS) => {}
+        }
+    }
+}
+
+fn explain(error: Error) -> Error {
+    match error {
+        Error::CannotUse(why) if why.starts_with("mount:") => Error::CannotUse(format!(
+            "{why}; if this volume is new, say --mkfs ext4 to make a file system on it"
+        )),
+        other => other,
+    }
+}
+
+/// A folder that only we may enter, gone when it is dropped.
+struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    fn new() -> Result<Self> {
+        // Short, for addresses of sockets are; and no other process has this name.
+        let path = PathBuf::from(format!("/run/fogbank-{}", std::process::id()));
+        // One that had the number before us may have been killed.
+        std::fs::remove_dir_all(&path).ok();
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

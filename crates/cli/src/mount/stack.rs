@@ -1,0 +1,175 @@
+//! What lies between the socket and the mounted file system, each on the one before:
+//!
+//! 1. `nbdfuse` shows the disk as a file.
+//! 2. A loop device makes a block device of the file.
+//! 3. The kernel's file system is on that.
+//!
+//! What was set up is taken down in the opposite order, also if a step failed.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+
+use fogbank::{Error, Result};
+use fogbank_env::Clock;
+
+use super::tools::{LOSETUP, MKFS, MOUNT, NBDFUSE, UMOUNT};
+
+/// Between two looks at what another process does.
+const LOOK_NANOS: u64 = 50_000_000;
+/// A disk with nothing in so many bytes at both its ends has no file system that we know of.
+const ENDS_BYTES: u64 = 1 << 20;
+
+/// The steps that are set up.
+pub struct Stack {
+    clock: Arc<dyn Clock>,
+    fuse: Option<(Child, PathBuf)>,
+    device: Option<String>,
+    mounted: Option<PathBuf>,
+}
+
+impl Stack {
+    /// Nothing yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, fuse: None, device: None, mounted: None }
+    }
+
+    /// Sets up the file and the loop device, in `folder`.
+    ///
+    /// # Errors
+    /// By blame, see [`Error`].
+    pub async fn attach(&mut self, folder: &Path, socket: &Path) -> Result<()> {
+        let (place, ready) = (folder.join("fuse"), folder.join("ready"));
+        std::fs::create_dir(&place)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", place.display())))?;
+        let file = place.join("disk");
+        // No "%" or "&" can be in it: we have chosen the folder.
+        let uri = format!("nbd+unix:///?socket={}", socket.display());
+        let arguments =
+            ["-P".as_ref(), ready.as_os_str(), file.as_os_str(), uri.as_ref() as &std::ffi::OsStr];
+        let mut command = NBDFUSE.command(&arguments)?;
+        let child = command.stdout(Stdio::null()).spawn();
+        let child = child.map_err(|e| Error::CannotUse(format!("nbdfuse: {e}")))?;
+        self.fuse = Some((child, place));
+        while !std::fs::metadata(&ready).is_ok_and(|file| file.len() > 0) {
+            if self.is_gone()? {
+                return Err(Error::CannotUse("nbdfuse ended before it showed the disk".into()));
+            }
+            self.look_again().await;
+        }
+        let file = file.into_os_string();
+        let arguments = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
+        self.device = Some(LOSETUP.run(&arguments).await?);
+        Ok(())
+    }
+
+    /// Makes a file system on a disk that has none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is something on it.
+    pub async fn make_ext4(&self) -> Result<()> {
+        let device = self.device()?.to_owned();
+        let look = tokio::task::spawn_blocking(move || ends_are_empty(&device)).await;
+        let empty = look.map_err(|e| Error::Bug(e.to_string()))?;
+        if !empty.map_err(|e| Error::CannotUse(format!("cannot read the volume: {e}")))? {
+            return Err(Error::Usage(
+                "there is something on this volume; mount it without --mkfs, or make a new one"
+                    .into(),
+            ));
+        }
+        // Every block reads as zeros already; to discard them all would be to write them all.
+        MKFS.run(&["-q", "-E", "nodiscard", self.device()?]).await.map(drop)
+    }
+
+    /// Mounts the file system.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] with what the kernel said.
+    pub async fn mount(&mut self, mount_point: &Path) -> Result<()> {
+        let device = self.device()?.to_owned();
+        // A read must not become a write because somebody notes when it was.
+        let arguments =
+            ["-o".as_ref(), "noatime".as_ref(), device.as_ref(), mount_point.as_os_str()];
+        MOUNT.run(&arguments).await?;
+        self.mounted = Some(mount_point.to_owned());
+        Ok(())
+    }
+
+    /// Completes when the disk is gone: nothing can be read or written any more.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`], always.
+    pub async fn gone(&mut self) -> Error {
+        loop {
+            match self.is_gone() {
+                Ok(true) => return Error::CannotUse("nbdfuse has ended by itself".into()),
+                Ok(false) => self.look_again().await,
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Unmounts the file system, which writes what it still holds.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] while somebody uses it.
+    pub async fn unmount(&mut self) -> Result<()> {
+        if let Some(mounted) = &self.mounted {
+            UMOUNT.run(&[mounted]).await?;
+        }
+        self.mounted = None;
+        Ok(())
+    }
+
+    /// Takes everything down, whoever uses it, and says what could not be.
+    pub async fn take_down(&mut self) {
+        let mut failed = Vec::new();
+        if let Some(mounted) = self.mounted.take() {
+            failed.extend(UMOUNT.run(&["--lazy".as_ref(), mounted.as_os_str()]).await.err());
+        }
+        if let Some(device) = self.device.take() {
+            failed.extend(LOSETUP.run(&["--detach", &device]).await.err());
+        }
+        if let Some((mut child, place)) = self.fuse.take() {
+            // It ends when its folder is unmounted, with all that it was asked done.
+            if UMOUNT.run(&[&place]).await.is_err() {
+                failed.extend(UMOUNT.run(&["--lazy".as_ref(), place.as_os_str()]).await.err());
+                child.kill().ok();
+            }
+            let ended = tokio::task::spawn_blocking(move || child.wait()).await;
+            ended.ok();
+        }
+        failed.iter().for_each(|error| eprintln!("fogbank: {error}"));
+    }
+
+    fn device(&self) -> Result<&str> {
+        self.device.as_deref().ok_or_else(|| Error::Bug("there is no device yet".into()))
+    }
+
+    fn is_gone(&mut self) -> Result<bool> {
+        let Some((child, _)) = &mut self.fuse else { return Ok(true) };
+        let ended = child.try_wait().map_err(|e| Error::Bug(format!("nbdfuse: {e}")))?;
+        Ok(ended.is_some())
+    }
+
+    async fn look_again(&self) {
+        self.clock.sleep_until(self.clock.now() + LOOK_NANOS).await;
+    }
+}
+
+/// Whether a disk begins and ends with zeros: that is where file systems and tables of partitions are.
+fn ends_are_empty(device: &str) -> std::io::Result<bool> {
+    let mut disk = File::open(device)?;
+    let size = disk.seek(SeekFrom::End(0))?;
+    for start in [0, size.saturating_sub(ENDS_BYTES)] {
+        disk.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        (&mut disk).take(ENDS_BYTES).read_to_end(&mut bytes)?;
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

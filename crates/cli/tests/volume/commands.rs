@@ -1,0 +1,122 @@
+//! `fogbank volume create` and `serve`: what they refuse, what tools get back, how they end.
+
+use std::path::Path;
+use std::process::Command;
+
+use fogbank_env::{Purpose, Randomness};
+use rand_core::Rng;
+
+use crate::server::{Server, free_port};
+use crate::{Volume, fogbank, run, said};
+
+/// What the program says when it refuses, with the exit code for wrong usage.
+fn refused(arguments: &[&str]) -> String {
+    let output = fogbank(arguments);
+    assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn sizes_that_make_no_disk_are_refused_and_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    for (size, block, why) in [
+        ("0", "4KiB", "no whole number of blocks"),
+        ("10000", "4KiB", "no whole number of blocks"),
+        ("64MiB", "5000", "a power of two"),
+        ("64MiB", "256", "512 B to 1 MiB"),
+        ("64MiB", "2MiB", "512 B to 1 MiB"),
+        ("1EiB", "4KiB", "too many blocks"),
+    ] {
+        let told = refused(&["volume", "create", "--size", size, "--block", block, "--data", data]);
+        assert!(told.contains(why), "{size} {block}: {told}");
+        assert!(!Path::new(data).exists(), "{size} {block} left something");
+    }
+}
+
+#[test]
+fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
+    let volume = Volume::new("8MiB");
+    let data = volume.data();
+    let data = data.to_str().unwrap();
+    let told = refused(&["volume", "create", "--size", "8MiB", "--data", data]);
+    assert!(told.contains("there is a store at") && told.contains("already"), "{told}");
+    for arguments in [
+        &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
+        &["inspect", "--data", data],
+        &["recover", "--data", data],
+        &["verify", "--data", data],
+        &["backup", "--to", "never", "--data", data],
+    ] {
+        let told = refused(arguments);
+        assert!(told.contains("fogbank volume serve"), "{arguments:?}: {told}");
+    }
+    let socket = format!("unix:{}", volume.socket().display());
+    let empty = volume.path("empty");
+    let empty = empty.to_str().unwrap();
+    let told = refused(&["volume", "serve", "--nbd", &socket, "--data", empty]);
+    assert!(told.contains("fogbank volume create"), "{told}");
+    let keys = volume.path("keys");
+    let mut store = Server::fogbank(&keys, &[]);
+    assert!(store.terminate().success());
+    let told = refused(&["volume", "serve", "--nbd", &socket, "--data", keys.to_str().unwrap()]);
+    assert!(told.contains("it is no volume; serve it with fogbank serve"), "{told}");
+    assert!(volume.serve().terminate().success());
+}
+
+/// Copies random bytes there, starts again, and copies them back, over several connections.
+fn round_trip(folder: &Path, uri: &str, start: impl Fn() -> Server) {
+    let [there, back] = ["there", "back"].map(|name| folder.join(name).display().to_string());
+    let mut content = vec![0; 4 << 20];
+    Randomness::repeatable(7).stream(Purpose::Workload).fill_bytes(&mut content);
+    std::fs::write(&there, &content).unwrap();
+    let mut server = start();
+    let shape = ["--connections=4", "--requests=16", "--flush"];
+    run("nbdcopy", &[&shape[..], &[&there, uri]].concat());
+    assert!(server.terminate().success());
+    let mut server = start();
+    run("nbdcopy", &[&shape[..], &[uri, &back]].concat());
+    assert!(std::fs::read(&back).unwrap() == content, "they differ");
+    assert!(server.terminate().success());
+    let words = server.last_words();
+    assert!(words.contains("closed; everything acknowledged is kept"), "{words}");
+}
+
+#[test]
+fn nbdcopy_gets_back_what_it_put_after_a_restart() {
+    let volume = Volume::new("4MiB");
+    round_trip(volume.folder.path(), &volume.uri(), || volume.serve());
+}
+
+#[test]
+fn nbdcopy_gets_back_what_it_put_on_a_storage_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let [cloud, data, socket] = ["cloud", "data", "socket"].map(|name| folder.path().join(name));
+    let port = free_port();
+    let url = Server::cloud_tenant(&cloud, port);
+    let _cloud = Server::cloud(&cloud, port);
+    let at = ["--data", data.to_str().unwrap(), "--store", &url];
+    let told = fogbank(&[&["volume", "create", "--size", "4MiB"], &at[..]].concat());
+    assert!(told.status.success(), "{}", said(&told));
+    round_trip(folder.path(), &format!("nbd+unix:///?socket={}", socket.display()), || {
+        Server::try_volume(&data, &socket, &["--store", &url]).unwrap()
+    });
+}
+
+/// fio writes at random over several connections, and checks what it reads.
+#[test]
+fn fio_finds_what_it_wrote() {
+    let volume = Volume::new("8MiB");
+    let mut server = volume.serve();
+    let uri = format!("--uri={}", volume.uri());
+    let mixed = ["--name=mixed", "--ioengine=nbd", &uri, "--rw=randrw", "--bsrange=512-32k"];
+    let parts = ["--blockalign=512", "--size=1m", "--offset_increment=2m", "--numjobs=4"];
+    let checks = ["--iodepth=8", "--verify=crc32c", "--verify_fatal=1", "--thread"];
+    let mut fio = Command::new(crate::server::tool("fio"));
+    let output =
+        fio.current_dir(volume.folder.path()).args(mixed).args(parts).args(checks).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(server.terminate().success());
+}

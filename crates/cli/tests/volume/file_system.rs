@@ -1,0 +1,166 @@
+//! ext4 on a volume: the plug is pulled while files are written; and `fogbank mount`.
+//!
+//! 1. Writers make files of random bytes, named by a checksum, and sync file and folder.
+//! 2. The process is killed at a random moment. What is mounted is taken away, as a reboot would.
+//! 3. The volume is served and mounted again, which replays the file system's journal; `fsck` finds
+//!    nothing then, and every file that was synced is there, whole.
+//!
+//! `FOGBANK_PLUGS` says how many plugs are pulled (2), `FOGBANK_KILL_SEED` draws the moments.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fogbank_env::{Purpose, Randomness, Stream};
+use rand_core::Rng;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::mounted::{Attached, can_mount};
+use crate::server::Server;
+use crate::{Volume, fogbank, number, run, said};
+
+const WRITERS: u64 = 3;
+const MKFS: [&str; 3] = ["-q", "-E", "nodiscard"];
+
+/// Writes files until the disk is gone, and notes those that were synced.
+fn write_on(folder: &Path, synced: &Mutex<Vec<String>>, mut random: Stream) {
+    let write = |content: &[u8]| -> std::io::Result<String> {
+        let name = format!("{:016x}", xxh3_64(content));
+        let mut file = File::create(folder.join(&name))?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        File::open(folder)?.sync_all()?;
+        Ok(name)
+    };
+    loop {
+        let mut content = vec![0; 1 + (random.next_u64() % 40_000) as usize];
+        random.fill_bytes(&mut content);
+        let Ok(name) = write(&content) else { return };
+        synced.lock().unwrap().push(name);
+    }
+}
+
+/// Why a file that was synced is not what was written.
+fn check(folder: &Path, name: &str) -> Result<(), String> {
+    let content = std::fs::read(folder.join(name)).map_err(|e| format!("{name}: {e}"))?;
+    match format!("{:016x}", xxh3_64(&content)) == name {
+        true => Ok(()),
+        false => Err(format!("{name} has other bytes than were written")),
+    }
+}
+
+#[test]
+fn every_synced_file_outlives_a_pulled_plug() {
+    if !can_mount() {
+        return;
+    }
+    let seed = number("FOGBANK_KILL_SEED").unwrap_or(11);
+    let mut random = Randomness::repeatable(seed).stream(Purpose::Workload);
+    let volume = Volume::new("32MiB");
+    let mut server = volume.serve();
+    let mut disk = Attached::new(volume.folder.path(), &volume.uri());
+    run("/usr/sbin/mkfs.ext4", &[&MKFS[..], &[&disk.device]].concat());
+    let mut checked = 0;
+    for _ in 0..number("FOGBANK_PLUGS").unwrap_or(2) {
+        let (folder, synced) = (disk.mount().to_owned(), Mutex::new(Vec::new()));
+        let after = Duration::from_millis(500 + random.next_u64() % 2_000);
+        let drawn = Randomness::repeatable(random.next_u64());
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (folder, synced) = (&folder, &synced);
+                let random = drawn.split(writer).stream(Purpose::Workload);
+                scope.spawn(move || write_on(folder, synced, random));
+            }
+            std::thread::sleep(after);
+            server.kill();
+        });
+        drop(disk);
+        server = volume.serve();
+        disk = Attached::new(volume.folder.path(), &volume.uri());
+        disk.mount();
+        disk.unmount();
+        run("/usr/sbin/fsck.ext4", &["-f", "-n", &disk.device]);
+        let folder = disk.mount();
+        for name in synced.into_inner().unwrap() {
+            check(folder, &name).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+            std::fs::remove_file(folder.join(&name)).unwrap();
+            checked += 1;
+        }
+        disk.unmount();
+    }
+    println!("{checked} synced files were there");
+    assert!(checked > 0);
+    drop(disk);
+    assert!(server.terminate().success());
+}
+
+/// The canary: a file that is not there, and one that is not what it was, are seen.
+#[test]
+fn files_that_are_lost_or_other_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("{:016x}", xxh3_64(b"what was written"));
+    assert!(check(folder.path(), &name).is_err());
+    std::fs::write(folder.path().join(&name), "what was not written").unwrap();
+    assert!(check(folder.path(), &name).unwrap_err().contains("other bytes"));
+    std::fs::write(folder.path().join(&name), "what was written").unwrap();
+    check(folder.path(), &name).unwrap();
+}
+
+fn is_mounted(place: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == place.to_str())
+}
+
+#[test]
+fn a_volume_is_mounted_by_one_command_and_unmounted_by_a_signal() {
+    if !can_mount() {
+        return;
+    }
+    let volume = Volume::new("32MiB");
+    let place = volume.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let mount = |options: &[&str]| Server::try_mount(&volume.data(), &place, options);
+    let told = mount(&[]).err().expect("there is no file system yet");
+    assert!(told.contains("say --mkfs ext4"), "{told}");
+    let mut mounted = mount(&["--mkfs", "ext4"]).unwrap_or_else(|said| panic!("{said}"));
+    std::fs::write(place.join("name"), "what was written").unwrap();
+    assert!(mounted.terminate().success());
+    assert!(!is_mounted(&place) && mounted.last_words().contains("unmounted and closed"));
+    let told = mount(&["--mkfs", "ext4"]).err().expect("there is a file system");
+    assert!(told.contains("there is something on this volume"), "{told}");
+    assert!(!is_mounted(&place));
+    // While a file is open it waits, and goes on once that is closed.
+    let mut mounted = mount(&[]).unwrap_or_else(|said| panic!("{said}"));
+    assert_eq!(std::fs::read(place.join("name")).unwrap(), b"what was written");
+    let open = File::open(place.join("name")).unwrap();
+    mounted.ask_to_end();
+    mounted.hears("waiting until nobody uses it");
+    assert!(is_mounted(&place));
+    drop(open);
+    assert!(mounted.wait().success());
+    assert!(!is_mounted(&place));
+    // A folder that is in use is no place for a file system.
+    std::fs::write(place.join("file"), "").unwrap();
+    let told = mount(&[]).err().expect("it is not empty");
+    assert!(told.contains("is not empty"), "{told}");
+}
+
+#[test]
+fn what_is_missing_for_a_mount_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, place) = (folder.path().join("data"), folder.path().join("place"));
+    let mount = || fogbank(&["mount", data.to_str().unwrap(), place.to_str().unwrap()]);
+    let told = said(&mount());
+    assert!(told.contains("give an empty folder"), "{told}");
+    std::fs::create_dir(&place).unwrap();
+    let mut without = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    let output =
+        without.arg("mount").args([&data, &place]).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let told = said(&output);
+    assert!(told.contains("nbdfuse is not installed") && told.contains("libnbd-bin"), "{told}");
+    assert!(!data.exists());
+}
