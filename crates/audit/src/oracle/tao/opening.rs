@@ -18,10 +18,11 @@ impl Tao {
             return fault("waits-for-all", "the end of the request before", seen);
         }
         match request {
-            Request::BlobGet { name } => match self.chain.get(name)? {
-                Some(piece) => return Ok(Part::Fetch(piece)),
-                None => {}
-            },
+            Request::BlobGet { name } => {
+                if let Some(piece) = self.chain.get(name)? {
+                    return Ok(Part::Fetch(piece));
+                }
+            }
             Request::BlobPut { name, bytes, condition, fingerprint } => {
                 let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
                 self.chain.put(name, kept, condition, false)?;
