@@ -31,7 +31,6 @@ fn told(first: Load, second: Load, change: impl Fn(TaoScene) -> TaoScene) -> (bo
     let finding = |check| report.findings.iter().find(|finding| finding.check == check).unwrap();
     // Runs of one load have to have been enough to compare.
     assert_eq!(finding("same-history").verdict, Verdict::Passed);
-    println!("{first:?} {second:?}: {}", finding("two-histories").words);
     (finding("two-histories").verdict == Verdict::Failed, words.join("; "))
 }
 
@@ -61,9 +60,8 @@ fn at_a_fixed_rate_arrivals_do_not_show() {
 
 #[test]
 fn it_tells_loads_apart_that_do_not_look_alike() {
-    for leak in [TaoLeak::OwnPathTwice, TaoLeak::DecoySkipped, TaoLeak::DecoyNotWritten] {
+    for leak in [TaoLeak::OwnPathTwice, TaoLeak::DecoyNotWritten] {
         let leaking = |scene| TaoScene { leak: Some(leak), ..scene };
-        let (apart, failed) = told(Load::OneHotBlock, Load::Uniform, leaking);
-        println!("{leak:?} {apart} {failed}");
+        assert!(told(Load::OneHotBlock, Load::Uniform, leaking).0, "{leak:?}");
     }
 }

@@ -209,4 +209,19 @@ mod tests {
         assert!(head(journal).is_ok());
         assert!(head("").is_err_and(|error| error.to_string().contains("`journal`")));
     }
+
+    #[test]
+    fn a_head_of_tao_comes_back_and_may_say_nothing_of_rate_and_clients() {
+        let journal = r#"{"record_bytes":9,"delta_piece_bytes":0,"delta_pieces":0,"delta_last_piece_bytes":0,"full_every":1}"#;
+        let vault = format!(
+            r#"{{"commit_bytes":9,"commit_bytes_an_opening":16,"piece_bytes":9,"pieces":1,"last_piece_bytes":9,"journal":{journal}}}"#
+        );
+        let head = format!(
+            r#"{{"clock":"virtual","engine":"tao","capacity":9,"value_bytes":9,"reals":4,"leaf_level":2,"cached_levels":0,"array":1,"cell_bytes":33,"write_back_every":40,"write_backs_a_checkpoint":9,"window_chunks":8,"windows":2,"under_way_max":64,"parts_max":64,"part_bytes":27,"vault":{vault}}}"#
+        );
+        let config = PublicConfig::decode(head.as_bytes()).unwrap();
+        assert_eq!(PublicConfig::decode(&config.encode()), Ok(config.clone()));
+        let EngineConfig::Tao(tao) = config.engine else { unreachable!() };
+        assert_eq!((tao.rate, tao.clients), (None, false));
+    }
 }
