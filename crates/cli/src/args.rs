@@ -127,8 +127,8 @@ pub struct VolumeShapeArgs {
     /// k: paths from one write-back to the next.
     #[arg(long, value_name = "K", default_value_t = 40)]
     pub write_back_every: u32,
-    /// Messages leave at multiples of so many microseconds, so that none tells how long the proxy
-    /// worked; 0 sends them as soon as they can (benchmarks only).
+    /// Records, paths and answers leave at multiples of so many microseconds, so that their moments do
+    /// not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only).
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub quantum_us: u64,
 }

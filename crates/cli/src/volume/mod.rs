@@ -5,8 +5,8 @@
 //! 2. What the journal names is read again, a checkpoint written, and the engine serves.
 //! 3. Closing answers what was submitted and writes the last checkpoint.
 //!
-//! Everything that is sent leaves at points of a grid, so that no message tells how long the proxy
-//! worked.
+//! Records, paths and answers leave at points of a grid, so that their moments do not tell how long the
+//! proxy worked; write-backs, checkpoints and recoveries do not yet (threat model).
 
 mod config;
 
@@ -65,7 +65,7 @@ impl Volume {
         self.clock.clone()
     }
 
-    /// Accesses that the journal named when it was opened: none if it was closed.
+    /// Records that the journal held when it was opened: none if it was closed.
     pub fn replayed(&self) -> usize {
         self.replayed
     }

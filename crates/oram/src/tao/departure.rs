@@ -1,6 +1,7 @@
 //! Departures: what has arrived is journalled together and leaves; from time to time a checkpoint.
 //!
-//! One task owns the journal. It never waits for a path, a write-back or a checkpoint, but for the cut:
+//! One task owns the journal. It waits for no write-back, and for paths only where there is no room for
+//! more and at the cut:
 //!
 //! 1. What has arrived while the last record was on its way goes into one record, with what is read
 //!    for each access. The record is durable and the register bumped before any of the paths leaves.
@@ -11,7 +12,8 @@
 //!    them the checkpoint is written when everything it refers to is durable, and then adopted.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
-//! The next record leaves when the one before is durable: that, and arrivals, is all it depends on.
+//! The next record leaves when the one before is durable, there is room, and no cut or commit is under
+//! way: that, and arrivals, is all it depends on.
 
 use std::sync::Arc;
 
@@ -79,6 +81,21 @@ impl Grid {
     }
 }
 
+/// Tells whoever waits when the departures end in whatever way: also by a panic, and when the engine is
+/// dropped.
+struct Ending {
+    shared: Arc<Shared>,
+    is_orderly: bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if !self.is_orderly {
+            self.shared.fail(&Error::Bug("the engine ended midway".into()));
+        }
+    }
+}
+
 impl Departures {
     pub fn new(
         shared: Arc<Shared>,
@@ -107,12 +124,13 @@ impl Departures {
     /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong ends
     /// everything: nothing leaves after it, and all who wait are told.
     pub async fn run(mut self) -> Result<()> {
-        let shared = self.shared.clone();
+        let mut ending = Ending { shared: self.shared.clone(), is_orderly: false };
         let ended = match self.serve().await {
             Ok(()) => self.close().await,
             Err(error) => Err(self.stop(error)),
         };
-        ended.inspect_err(|error| shared.fail(error))
+        ending.is_orderly = ended.is_ok();
+        ended.inspect_err(|error| ending.shared.fail(error))
     }
 
     fn stop(&mut self, error: Error) -> Error {
@@ -203,12 +221,14 @@ impl Departures {
         });
         let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
         self.shared.points.departure().await;
+        self.shared.sound()?;
         tokio::select! { biased;
             failed = first_failure(&mut self.tasks) => return Err(failed),
             appended = self.vault.append(&record) => appended?,
         }
         // 2. They leave.
         self.shared.points.departure().await;
+        self.shared.sound()?;
         for path in paths {
             self.tasks.spawn(serve_path(self.shared.clone(), path));
         }
@@ -224,10 +244,14 @@ impl Departures {
         let (tick, sections) = self.cut_state().await?;
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
-            shared.until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick)).await;
-            shared.sound()?;
-            shared.store.barrier().await.map_err(blame)?;
-            Ok(writer.write(Section::each(sections)).await?)
+            let written = async {
+                shared.until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick)).await;
+                shared.sound()?;
+                shared.store.barrier().await.map_err(blame)?;
+                shared.sound()?;
+                Ok(writer.write(Section::each(sections)).await?)
+            };
+            written.await.inspect_err(|error: &Error| shared.fail(error))
         });
         self.cut = Some((self.vault.cut(), tick));
         self.cut_after = tick;
@@ -249,7 +273,10 @@ impl Departures {
             state::save(state, opening).map(|sections| (due, state.tick, sections))
         })?;
         if let Some(due) = due {
-            self.tasks.spawn(async move { write_back(&shared, due).await });
+            self.tasks.spawn(async move {
+                let written = write_back(&shared, due).await;
+                written.inspect_err(|error| shared.fail(error))
+            });
         }
         Ok((tick, sections))
     }
@@ -257,6 +284,7 @@ impl Departures {
     /// The checkpoint counts from now on.
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
         self.shared.points.departure().await;
+        self.shared.sound()?;
         let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
         let chunks = self.shared.step(|state| {
@@ -265,8 +293,12 @@ impl Departures {
         });
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         self.tasks.spawn(async move {
-            blobs.delete().await?;
-            shared.delete(&chunks).await
+            let deleted = async {
+                blobs.delete().await?;
+                shared.sound()?;
+                shared.delete(&chunks).await
+            };
+            deleted.await.inspect_err(|error: &Error| shared.fail(error))
         });
         Ok(())
     }

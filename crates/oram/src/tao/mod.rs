@@ -27,8 +27,8 @@
 //! - The leaf of every path read is uniform and independent of everything before it.
 //! - A block is in exactly one of stash, subtree and cloud.
 //! - No version is used twice: (opening, time stamp).
-//! - What leaves, leaves at points of a grid ([`TaoSettings::quantum`]); what has come is looked at
-//!   between two of them.
+//! - Records, paths and answers leave at points of a grid ([`TaoSettings::quantum`]); arrivals and what
+//!   paths bring are looked at between two of them. Other messages do not wait for it yet.
 //! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
 //!
 //! # What the cloud sees

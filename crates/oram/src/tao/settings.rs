@@ -15,7 +15,7 @@ pub const GROUP_MAX: usize = 64;
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
-/// again, and up to as many that came while it was being written.
+/// again, and those that came while it was being written.
 const REPLAYED_MAX: u64 = 1 << 13;
 
 /// A fixed rate: so many accesses at every point of a grid, whatever was asked for.
@@ -44,10 +44,11 @@ pub struct TaoSettings {
     pub under_way_max: usize,
     /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
     pub window_bytes: usize,
-    /// How many such messages are under way at once: with their size, what the link holds.
+    /// How many such messages of one write-back are under way at once.
     pub windows: usize,
-    /// Everything leaves at multiples of this, answers too, so that no moment tells how long the proxy
-    /// worked; zero lets it leave as soon as it can.
+    /// Records, paths and answers leave at multiples of this, so that their moments do not tell how long
+    /// the proxy worked; zero lets them leave as soon as they can. Write-backs, checkpoints, deletions
+    /// and what a recovery reads do not wait for it yet.
     pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
@@ -84,7 +85,8 @@ impl TaoSettings {
     /// # Errors
     /// [`Error::Caller`] for settings outside the limits.
     pub fn geometry(&self) -> Result<Geometry> {
-        let rate = |rate: Rate| rate.interval > 0 && (1..=GROUP_MAX).contains(&rate.accesses);
+        let most = GROUP_MAX.min(self.under_way_max);
+        let rate = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
         if self.write_back_every == 0 || self.under_way_max == 0 || !self.rate.is_none_or(rate) {
             return Err(Error::Caller("k, paths under way and rate are at least one".into()));
         }

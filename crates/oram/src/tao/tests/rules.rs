@@ -273,3 +273,27 @@ fn the_stash_stays_below_its_line() {
         assert!(over[2] > 0, "nothing was ever left over");
     }
 }
+
+/// Whoever waits is told, in whatever way the engine ends.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_an_engine_that_is_gone() {
+    let world = warm(64).await;
+    let store = Scheduler::scripted(world.cloud.clone());
+    let engine = world.open(store.clone(), settings(64)).await.unwrap();
+    let mut ticket = engine.submit(Address(1), Access::Read);
+    settle().await;
+    assert!(!is_answered(&mut ticket));
+    let shared = engine.shared.clone(); // as a task that still runs holds it
+    drop(engine);
+    settle().await;
+    assert!(matches!(ticket.await, Err(crate::Error::Bug(_))));
+    drop(shared);
+}
+
+#[test]
+fn a_rate_that_never_has_room_is_refused() {
+    let rate = Some(crate::tao::Rate { interval: 1, accesses: 9 });
+    let refused = TaoSettings { rate, under_way_max: 8, ..settings(64) }.geometry();
+    assert!(matches!(refused, Err(crate::Error::Caller(_))));
+    assert!(TaoSettings { rate, under_way_max: 9, ..settings(64) }.geometry().is_ok());
+}
