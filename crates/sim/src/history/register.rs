@@ -46,12 +46,14 @@ pub fn check<V: Ord + Clone>(seen: &[Seen<V>], initial: &V) -> Result<(), Violat
     let mut clusters: BTreeMap<&V, Cluster> = BTreeMap::new();
     let before = Cluster { written_from: Some(0), first_end: 0, last_begin: 0 };
     clusters.insert(initial, before);
-    for Seen { wrote, value, times: (began, ended) } in seen {
-        let fresh = Cluster { written_from: None, first_end: *ended, last_begin: *began };
+    for Seen { wrote, value, times } in seen {
+        // What was there at first was written before anything else began, also at time 0.
+        let [began, ended] = [times.0, times.1].map(|time| time.saturating_add(1));
+        let fresh = Cluster { written_from: None, first_end: ended, last_begin: began };
         let cluster = clusters.entry(value).or_insert(fresh);
-        cluster.first_end = cluster.first_end.min(*ended);
-        cluster.last_begin = cluster.last_begin.max(*began);
-        if *wrote && cluster.written_from.replace(*began).is_some() {
+        cluster.first_end = cluster.first_end.min(ended);
+        cluster.last_begin = cluster.last_begin.max(began);
+        if *wrote && cluster.written_from.replace(began).is_some() {
             return Err(Violation::Unwritten(value.clone()));
         }
     }
