@@ -63,10 +63,7 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: finishing the epoch and closing the store"),
-            reason = proxy.stopped() => eprintln!(
-                "fogbank: the epochs have ended: {reason}\nfogbank: nothing that was acknowledged is \
-                 lost; start again once the cause is gone"
-            ),
+            reason = proxy.stopped() => say_stopped("the epochs have ended", &reason),
         }
         told.notify_one();
     };
@@ -79,6 +76,14 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
         () = patience => eprintln!("clients were still waiting for answers; they get none"),
     }
     Ok(())
+}
+
+/// Says why it ends that nobody has stopped, and what to do.
+pub fn say_stopped(what: &str, reason: &dyn std::fmt::Display) {
+    eprintln!(
+        "fogbank: {what}: {reason}\nfogbank: nothing that was acknowledged is lost; start again once the \
+         cause is gone"
+    );
 }
 
 pub fn log_to_standard_error() {

@@ -11,7 +11,7 @@ use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_oram::tao::{Rate, TaoSettings};
 
-use crate::serve::{log_to_standard_error, stop_signal};
+use crate::serve::{log_to_standard_error, say_stopped, stop_signal};
 
 /// Makes a volume.
 ///
@@ -48,10 +48,7 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: answering what was asked and closing the volume"),
-            reason = stopped.stopped() => eprintln!(
-                "fogbank: the engine has stopped: {reason}\nfogbank: nothing that was acknowledged is \
-                 lost; start again once the cause is gone"
-            ),
+            reason = stopped.stopped() => say_stopped("the engine has stopped", &reason),
         }
     };
     listener.serve(engine, volume.clock(), stop).await;

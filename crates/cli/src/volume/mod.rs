@@ -81,9 +81,7 @@ impl Volume {
     /// # Errors
     /// Whatever has stopped the engine.
     pub async fn close(self) -> Result<()> {
-        let engine = Arc::into_inner(self.engine);
-        let engine = engine.ok_or_else(|| Error::Bug("the engine is still in use".into()))?;
-        Ok(engine.close().await?)
+        Ok(self.engine.close().await?)
     }
 }
 

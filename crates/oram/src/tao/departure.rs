@@ -42,6 +42,13 @@ impl Arrival {
     fn padding() -> Self {
         Self { address: Address(PADDING), access: Access::Read, reply: None }
     }
+
+    /// Tells whoever waits for it that it will not be served.
+    pub fn refuse(self, error: &Error) {
+        if let Some(reply) = self.reply {
+            let _nobody_waits = reply.send(Err(error.clone()));
+        }
+    }
 }
 
 /// See the module.
@@ -127,19 +134,18 @@ impl Departures {
         let mut ending = Ending { shared: self.shared.clone(), is_orderly: false };
         let ended = match self.serve().await {
             Ok(()) => self.close().await,
-            Err(error) => Err(self.stop(error)),
+            Err(error) => Err(self.refuse_all(error)),
         };
         ending.is_orderly = ended.is_ok();
         ended.inspect_err(|error| ending.shared.fail(error))
     }
 
-    fn stop(&mut self, error: Error) -> Error {
+    /// Tells those that have arrived and will not depart.
+    fn refuse_all(&mut self, error: Error) -> Error {
         self.shared.fail(&error);
         self.arrivals.close();
         while let Ok(arrival) = self.arrivals.try_recv() {
-            if let Some(reply) = arrival.reply {
-                let _nobody_waits = reply.send(Err(error.clone()));
-            }
+            arrival.refuse(&error);
         }
         error
     }

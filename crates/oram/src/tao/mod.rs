@@ -67,7 +67,7 @@ pub use settings::{GROUP_MAX, Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Clock, Randomness};
@@ -109,8 +109,9 @@ async fn read_and_answer(shared: &Arc<Shared>, path: &PathRequest) -> Result<()>
 /// The engine. See the module for the protocol.
 pub struct TaoEngine {
     shared: Arc<Shared>,
-    arrivals: mpsc::UnboundedSender<Arrival>,
-    departures: JoinHandle<Result<()>>,
+    /// None when the engine is closed.
+    arrivals: Mutex<Option<mpsc::UnboundedSender<Arrival>>>,
+    departures: Mutex<Option<JoinHandle<Result<()>>>>,
 }
 
 /// What all tasks of an engine share.
@@ -151,20 +152,18 @@ impl ImmediateEngine for TaoEngine {
 
     fn submit(&self, address: Address, access: Access) -> Ticket {
         let (reply, ticket) = Ticket::new();
-        let (reply, refused) = match self.check(address, &access) {
-            Err(error) => (reply, Some(error)),
-            Ok(()) => {
-                let arrival = Arrival { address, access, reply: Some(reply) };
-                match self.arrivals.send(arrival) {
-                    Ok(()) => return ticket,
-                    Err(mpsc::error::SendError(Arrival { reply: Some(reply), .. })) => {
-                        (reply, Some(self.shared.fault()))
-                    }
-                    Err(_) => return ticket,
+        let mut arrival = Arrival { address, access, reply: Some(reply) };
+        let refused = match self.check(address, &arrival.access) {
+            Err(error) => error,
+            Ok(()) => match self.arrive(arrival) {
+                None => return ticket,
+                Some(refused) => {
+                    arrival = refused;
+                    self.shared.fault()
                 }
-            }
+            },
         };
-        let _nobody_waits = reply.send(Err(refused.unwrap_or(Error::CloudLied)));
+        arrival.refuse(&refused);
         ticket
     }
 }
@@ -201,18 +200,28 @@ impl TaoEngine {
         }
         shared.sweep().await?;
         let departures = tokio::spawn(departures.run());
+        let (arrivals, departures) = (Mutex::new(Some(arrivals)), Mutex::new(Some(departures)));
         Ok(Self { shared, arrivals, departures })
     }
 
-    /// Answers everything that was submitted, writes the last checkpoint and closes the store.
+    /// Answers everything that was submitted, writes the last checkpoint and closes the store. What is
+    /// submitted from now on, by whoever still holds the engine, is refused.
     ///
     /// # Errors
-    /// Whatever has stopped the engine.
-    pub async fn close(mut self) -> Result<()> {
-        let (closed, _) = mpsc::unbounded_channel();
-        drop(std::mem::replace(&mut self.arrivals, closed));
-        let ended = (&mut self.departures).await;
+    /// Whatever has stopped the engine; [`Error::Caller`] if it was closed before.
+    pub async fn close(&self) -> Result<()> {
+        drop(locked(&self.arrivals).take());
+        let departures = locked(&self.departures).take();
+        let ended = departures.ok_or_else(|| self.shared.fault())?.await;
         ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
+    }
+
+    /// Hands an arrival over; gives it back if nothing departs any more.
+    fn arrive(&self, arrival: Arrival) -> Option<Arrival> {
+        match &*locked(&self.arrivals) {
+            None => Some(arrival),
+            Some(arrivals) => arrivals.send(arrival).err().map(|refused| refused.0),
+        }
     }
 
     /// Completes when the engine has stopped by itself, with the reason.
@@ -258,8 +267,14 @@ impl TaoEngine {
 /// An engine that is dropped sends nothing more: as if its process had died.
 impl Drop for TaoEngine {
     fn drop(&mut self) {
-        self.departures.abort();
+        if let Some(departures) = &*locked(&self.departures) {
+            departures.abort();
+        }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for TaoEngine {
@@ -278,7 +293,7 @@ impl Shared {
 
     /// The same where nothing changes that anybody waits for.
     fn look<T>(&self, look: impl FnOnce(&mut Processor) -> T) -> T {
-        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut locked(&self.state))
     }
 
     /// Waits until `reached`.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use fogbank_store::ArrayId;
+
 use super::scheduler::Scheduler;
 use super::*;
 use crate::Error;
@@ -95,4 +97,16 @@ async fn a_callers_mistake_changes_nothing() {
     engine.close().await.unwrap();
 }
 
-use fogbank_store::ArrayId;
+/// Somebody may still hold the engine when it is closed: a connection that is just being ended.
+#[tokio::test]
+async fn what_comes_after_the_close_is_refused() {
+    let world = World::default();
+    let engine = Arc::new(world.open(world.cloud.clone(), settings(10)).await.unwrap());
+    let held = engine.clone();
+    held.submit(Address(1), write(0, b"kept")).await.unwrap();
+    engine.close().await.unwrap();
+    assert!(matches!(held.submit(Address(1), Access::Read).await, Err(Error::Caller(_))));
+    assert!(matches!(held.close().await, Err(Error::Caller(_))));
+    let engine = world.open(world.cloud.clone(), settings(10)).await.unwrap();
+    assert_eq!(&read_all(&engine).await.unwrap().0[1][..4], b"kept");
+}
