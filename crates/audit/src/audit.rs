@@ -328,6 +328,7 @@ impl Replaying {
         for part in parts {
             match part {
                 Part::NextTrace => {
+                    self.end_trace();
                     self.trace += 1;
                     self.oracle.next_trace();
                 }
@@ -336,6 +337,14 @@ impl Replaying {
                     let _ = back.try_send(events); // what cannot go back is freed here
                 }
             }
+        }
+        self.end_trace();
+    }
+
+    fn end_trace(&mut self) {
+        if self.halted.is_none() {
+            let taken = self.oracle.end_trace(&mut self.battery);
+            self.halted = taken.err().map(|halt| (self.trace, halt));
         }
     }
 

@@ -44,9 +44,10 @@ pub async fn run(args: ServeArgs) -> Result<()> {
         .uptime(uptime)
         .record(args.record.clone());
     let opened = options.open().await?;
+    let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&place, &opened, listener.address(), &args, &looks);
     let listener = listener.watched_by(looks.watcher());
-    serve_until_stopped(listener, &opened, metrics).await?;
+    serve_until_stopped(listener, &opened, metrics, signal).await;
     let closed = opened.close().await;
     looks.finish()?;
     closed?;
@@ -57,8 +58,13 @@ pub async fn run(args: ServeArgs) -> Result<()> {
 /// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then
 /// clients have a moment to get what they asked for: a backlog must not keep a supervisor waiting
 /// until it kills us. What was not answered did not happen.
-async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metrics) -> Result<()> {
-    let (signal, begun) = (stop_signal()?, Arc::new(Notify::new()));
+async fn serve_until_stopped(
+    listener: Listener,
+    opened: &Opened,
+    metrics: Metrics,
+    signal: impl Future<Output = ()> + Send + 'static,
+) {
+    let begun = Arc::new(Notify::new());
     let (proxy, clock, told) = (opened.proxy().clone(), opened.clock(), begun.clone());
     let stop = async move {
         tokio::select! {
@@ -75,7 +81,6 @@ async fn serve_until_stopped(listener: Listener, opened: &Opened, metrics: Metri
         () = listener.serve(opened.proxy().clone(), opened.clock(), metrics, stop) => {}
         () = patience => eprintln!("clients were still waiting for answers; they get none"),
     }
-    Ok(())
 }
 
 /// Says why it ends that nobody has stopped, and what to do.
@@ -143,7 +148,7 @@ fn explain(error: resp::Error) -> Error {
 }
 
 /// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed).
-pub fn stop_signal() -> Result<impl Future<Output = ()>> {
+pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
     let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;

@@ -42,9 +42,9 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let listener = Listener::bind(settings(&args)?).await.map_err(explain)?;
     let place = Place::from(&args.place);
     let volume = Volume::open(place.clone(), rate).await?;
+    let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&volume, &place, &listener, rate)?;
     let (engine, stopped) = (volume.engine(), volume.engine());
-    let signal = stop_signal()?;
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: answering what was asked and closing the volume"),

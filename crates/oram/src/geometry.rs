@@ -227,6 +227,9 @@ pub struct Geometry {
     pub tree: Tree,
     /// t: the levels above it are kept in the proxy.
     pub cached_levels: u8,
+    /// Blocks that may wait in the stash beyond what evictions leave there, since a cloud may hold the
+    /// paths back along which they would go down; none in an engine that waits for all of a batch.
+    pub held_back_max: u32,
 }
 
 impl Geometry {
@@ -269,7 +272,7 @@ impl Geometry {
         check(leaf_level <= 28, "the tree would have more than 29 levels")?;
         let tree = Tree::new(leaf_level);
         let cached_levels = cached_levels(tree, bucket, value_bytes, cache_bytes);
-        Ok(Self { capacity, value_bytes, bucket, tree, cached_levels })
+        Ok(Self { capacity, value_bytes, bucket, tree, cached_levels, held_back_max: 0 })
     }
 
     /// L.
@@ -332,7 +335,7 @@ impl Geometry {
     pub fn stash_blocks_max(&self) -> u32 {
         let top = u64::from(self.bucket.reals) * ((1u64 << self.cached_levels) - 1);
         let stash = u64::from(self.bucket.stash_blocks_max(self.capacity, 128.0));
-        (top + stash).min(u64::from(self.capacity)) as u32
+        (top + stash + u64::from(self.held_back_max)).min(u64::from(self.capacity)) as u32
     }
 
     /// Bytes of all slots if every bucket has been written.

@@ -47,7 +47,7 @@ pub use hash::{PlaceHasher, PlaceHashing, PlaceMap};
 pub use limit::Limit;
 pub use memory::MemoryStore;
 pub use paced::Paced;
-pub use points::Points;
+pub use points::{OnGrid, Points};
 pub use record::Recorded;
 pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;

@@ -1,10 +1,9 @@
-//! Points of a grid that many tasks wait for: when something may leave, and when what has come is
-//! looked at.
+//! Points of a grid that many wait for: when something may leave, and when what has come is looked at.
 //!
 //! For whoever has many messages under way and cannot make each wait for its own turn as
-//! [`crate::Paced`] does. Departures are at multiples of the quantum, replies are handed over in the
-//! middle between two, so that the work in between always has half a quantum of room (see there).
-//! However many wait for one point, one timer runs for it.
+//! [`crate::Paced`] does. Departures are at multiples of the quantum; what comes is handed over in the
+//! middle between two, so that the work that follows has half a quantum of room (see there). However
+//! many wait for one point, one timer runs for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +13,11 @@ use fogbank_env::{Clock, Nanos};
 use tokio::sync::Notify;
 
 use crate::paced::handed_over_at;
+use crate::store_by_calls;
+use crate::{Call, Reply, Result, Store};
 
-/// See the module.
+/// See the module. All clones are one.
+#[derive(Clone)]
 pub struct Points {
     clock: Arc<dyn Clock>,
     quantum: Nanos,
@@ -28,21 +30,47 @@ impl Points {
         Self { clock, quantum: quantum.as_nanos() as Nanos, waiting: Arc::default() }
     }
 
-    /// Waits for the next point at which something may leave.
-    pub async fn departure(&self) {
-        if self.quantum > 0 {
-            self.wait_for(self.clock.now().next_multiple_of(self.quantum)).await;
-        }
+    /// From one point to the next; zero if nobody waits.
+    pub fn quantum(&self) -> Nanos {
+        self.quantum
     }
 
-    /// Waits until what has come may be looked at.
-    pub async fn handed_over(&self) {
-        if self.quantum > 0 {
-            self.wait_for(handed_over_at(self.clock.now(), self.quantum)).await;
-        }
+    /// The time, to note when something came.
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// Waits for the next point at which something may leave, and returns it. What is done at a point
+    /// takes time, so what it brings about leaves at the next one.
+    pub async fn departure(&self) -> Nanos {
+        let now = self.clock.now();
+        let passed = now.checked_div(self.quantum);
+        let point = passed.map_or(now, |passed| (passed + 1) * self.quantum);
+        self.wait_for(point).await;
+        point
+    }
+
+    /// Waits for a point of the caller's, as little longer as the machine can manage.
+    pub async fn come(&self, point: Nanos) {
+        self.clock.arrive_at(point).await;
+    }
+
+    /// Waits until what came at `at` may be looked at, and returns when that is.
+    pub async fn handed_over(&self, at: Nanos) -> Nanos {
+        let point = self.handed_over_at(at);
+        self.wait_for(point).await;
+        point
+    }
+
+    /// When what came at `at` may be looked at.
+    pub fn handed_over_at(&self, at: Nanos) -> Nanos {
+        if self.quantum == 0 { at } else { handed_over_at(at, self.quantum) }
     }
 
     async fn wait_for(&self, point: Nanos) {
+        if self.quantum == 0 {
+            return;
+        }
         let come = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let point_comes = waiting.entry(point).or_insert_with(|| self.begin(point));
@@ -64,33 +92,94 @@ impl Points {
     }
 }
 
+/// A store whose calls leave and whose replies are handed over at [`Points`], however many are under way.
+pub struct OnGrid<S> {
+    inner: S,
+    points: Points,
+}
+
+impl<S: Store> OnGrid<S> {
+    /// Puts `inner` behind `points`.
+    pub fn new(inner: S, points: Points) -> Self {
+        Self { inner, points }
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Reply> {
+        self.points.departure().await;
+        let reply = call.perform(&self.inner).await;
+        self.points.handed_over(self.points.now()).await;
+        reply
+    }
+}
+
+store_by_calls!(OnGrid);
+
 #[cfg(test)]
 mod tests {
     use fogbank_env::SystemClock;
 
     use super::*;
+    use crate::{Delay, Link, MemoryStore, conformance};
+
+    const QUANTUM: Duration = Duration::from_millis(8);
+
+    fn ms(clock: &dyn Clock) -> u64 {
+        clock.now() / 1_000_000
+    }
 
     #[tokio::test(start_paused = true)]
     async fn all_who_wait_go_on_at_one_point() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let points = Points::new(clock.clone(), Duration::from_millis(8));
+        let points = Points::new(clock.clone(), QUANTUM);
         for (departs, after_ms, at_ms) in
-            [(true, 1, 8), (true, 3, 16), (false, 1, 20), (false, 1, 28), (true, 4, 32)]
+            [(true, 1, 8), (true, 3, 16), (false, 1, 20), (false, 1, 28), (true, 4, 40)]
         {
             clock.sleep_until(clock.now() + after_ms * 1_000_000).await;
-            let wait =
-                || if departs { points.wait_for_point(true) } else { points.wait_for_point(false) };
-            tokio::join!(wait(), wait(), wait());
-            assert_eq!(clock.now() / 1_000_000, at_ms);
+            let wait = || async {
+                match departs {
+                    true => points.departure().await,
+                    false => points.handed_over(points.now()).await,
+                }
+            };
+            let (first, ..) = tokio::join!(wait(), wait(), wait());
+            assert_eq!((first / 1_000_000, ms(&*clock)), (at_ms, at_ms));
         }
         assert!(points.waiting.lock().unwrap().is_empty());
         Points::new(clock.clone(), Duration::ZERO).departure().await;
-        assert_eq!(clock.now() / 1_000_000, 32);
+        assert_eq!(ms(&*clock), 40);
     }
 
-    impl Points {
-        async fn wait_for_point(&self, departs: bool) {
-            if departs { self.departure().await } else { self.handed_over().await }
-        }
+    /// Calls of which each takes work before it: all leave at points, and their replies come between two.
+    #[tokio::test(start_paused = true)]
+    async fn calls_leave_at_points_however_many_are_under_way() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let link = Link { round_trip: Duration::from_millis(3), ..Link::instant() };
+        let stream = fogbank_env::Randomness::repeatable(1).stream(fogbank_env::Purpose::Workload);
+        let left = Arc::new(Mutex::new(Vec::new()));
+        let (note, at) = (left.clone(), clock.clone());
+        let far = crate::Faulty::new(Delay::new(MemoryStore::new(), clock.clone(), link, stream));
+        far.on_call(move |_, _| {
+            note.lock().unwrap().push(ms(&*at));
+            None
+        });
+        let store = OnGrid::new(far, Points::new(clock.clone(), QUANTUM));
+        let calls = [0, 2, 5, 7, 8].map(|work_ms| {
+            let (store, clock) = (&store, &clock);
+            async move {
+                clock.sleep_until(clock.now() + work_ms * 1_000_000).await;
+                store.barrier().await.unwrap();
+                ms(&**clock)
+            }
+        });
+        let [a, b, c, d, e] = calls;
+        let came = tokio::join!(a, b, c, d, e);
+        assert_eq!(*left.lock().unwrap(), [8, 8, 8, 8, 16]);
+        assert_eq!(came, (12, 12, 12, 12, 20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn conforms() {
+        let points = Points::new(Arc::new(SystemClock::new()), QUANTUM);
+        conformance::run(&OnGrid::new(MemoryStore::new(), points)).await;
     }
 }

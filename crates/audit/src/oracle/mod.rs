@@ -32,6 +32,7 @@ mod tao;
 pub use fault::{Halt, Refused, Summary};
 pub use replay::{ReplayError, replay};
 
+use fogbank_env::Nanos;
 use fogbank_store::trace::{EngineConfig, Event, PublicConfig};
 
 use self::fault::{Fault, Stop};
@@ -43,6 +44,8 @@ use crate::{Breach, Observer};
 pub struct Oracle {
     machine: Box<dyn Machine + Send>,
     events: u64,
+    /// When the last event was.
+    last: Nanos,
 }
 
 /// The public state machine of one engine.
@@ -52,6 +55,11 @@ trait Machine {
 
     /// Takes in the next event.
     fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop>;
+
+    /// The trace has come to its end: takes in what was held until more of it was known.
+    fn end_trace(&mut self, _out: &mut dyn Observer) -> Result<(), Stop> {
+        Ok(())
+    }
 
     /// What follows is a further trace of the same store, by a later process with its own clock.
     fn next_trace(&mut self);
@@ -70,7 +78,7 @@ impl Oracle {
             EngineConfig::Ring(ring) => Box::new(Ring::new(config.clock, ring)?),
             EngineConfig::Tao(tao) => Box::new(Tao::new(config.clock, tao)?),
         };
-        Ok(Self { machine, events: 0 })
+        Ok(Self { machine, events: 0, last: 0 })
     }
 
     /// The same, with another seed for what completes leaves: two runs that are compared need two, or
@@ -88,7 +96,20 @@ impl Oracle {
     pub fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Halt> {
         let taken = self.machine.event(event, out);
         let (number, at) = (self.events, event.at());
-        self.events += 1;
+        (self.events, self.last) = (self.events + 1, at);
+        Self::halted(taken, number, at)
+    }
+
+    /// The trace has come to its end.
+    ///
+    /// # Errors
+    /// [`Halt`]; nothing may be taken in after that.
+    pub fn end_trace(&mut self, out: &mut dyn Observer) -> Result<(), Halt> {
+        let taken = self.machine.end_trace(out);
+        Self::halted(taken, self.events.saturating_sub(1), self.last)
+    }
+
+    fn halted(taken: Result<(), Stop>, number: u64, at: Nanos) -> Result<(), Halt> {
         taken.map_err(|stop| match stop {
             Stop::Unpredictable(reason) => Halt::Unpredictable { event: number, reason },
             Stop::Unfollowing(reason) => Halt::Unfollowing { event: number, reason },

@@ -68,7 +68,7 @@ fn replay_one(
             run.iter().try_for_each(|event| oracle.event(event, out))?;
             let _ = used.try_send(run); // what cannot go back is freed here
         }
-        Ok(())
+        Ok(oracle.end_trace(out)?)
     })
 }
 

@@ -18,7 +18,7 @@ use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
-use fogbank_store::{Delay, Link, Store};
+use fogbank_store::{Delay, Link, Points, Store};
 use hdrhistogram::Histogram;
 use rand_core::Rng;
 use serde_json::json;
@@ -73,7 +73,7 @@ pub async fn run(args: BenchTaoArgs) -> Result<()> {
         vault,
         recovered: Recovered::default(),
         random: &random,
-        clock: clock.clone(),
+        points: Points::new(clock.clone(), settings.quantum),
         progress: &|_, _| {},
     };
     let ImmediateShape { capacity, value_bytes } = settings.shape;

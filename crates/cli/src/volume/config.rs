@@ -107,13 +107,16 @@ impl VolumeConfig {
     }
 }
 
+/// The most that leave at one point of a fixed rate.
+const RATE_ACCESSES_MAX: u64 = 64;
+
 /// The rate that was asked for.
 ///
 /// # Errors
 /// [`Error::Usage`] for a rate outside the limits.
 pub fn fixed_rate(args: &FixedRateArgs) -> Result<Option<Rate>> {
     let Some(per_s) = args.fixed_rate else { return Ok(None) };
-    let most = fogbank_oram::tao::GROUP_MAX as u64;
+    let most = RATE_ACCESSES_MAX;
     let accesses = per_s.saturating_mul(args.tick_ms) / 1000;
     let whole = per_s.saturating_mul(args.tick_ms).is_multiple_of(1000);
     if !whole || !(1..=most).contains(&accesses) {

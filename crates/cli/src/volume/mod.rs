@@ -5,8 +5,7 @@
 //! 2. What the journal names is read again, a checkpoint written, and the engine serves.
 //! 3. Closing answers what was submitted and writes the last checkpoint.
 //!
-//! Records, paths and answers leave at points of a grid, so that their moments do not tell how long the
-//! proxy worked; write-backs, checkpoints and recoveries do not yet (threat model).
+//! Whatever leaves does so at points of a grid, so that its moment does not tell how long the proxy worked.
 
 mod config;
 
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use fogbank_durable::Vault;
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::tao::{Parts, Rate, TaoEngine};
+use fogbank_store::{OnGrid, Points};
 
 pub use config::{VolumeConfig, fixed_rate};
 
@@ -114,14 +114,16 @@ async fn open(
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
     let told = (config.encode(), settings.vault());
-    let (vault, recovered) = options.vault(bare.clone(), claimed.as_deref(), told, side).await?;
+    let points = Points::new(clock.clone(), settings.quantum);
+    let paced = Arc::new(OnGrid::new(bare.clone(), points.clone()));
+    let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();
     let parts = Parts {
         store: bare,
         vault,
         recovered,
         random: &randomness,
-        clock: clock.clone(),
+        points,
         progress: &|done, of| {
             if of > 0 && done % 1024 == 0 {
                 tracing::info!("the volume was not closed: {done} of {of} paths read again");

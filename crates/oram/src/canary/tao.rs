@@ -21,6 +21,13 @@ pub enum TaoLeak {
     LeafKept,
     /// Decoys are not written back. Rule: every path that was read.
     DecoyNotWritten,
+    /// Answers leave when they are known. Rule: at a point.
+    AnswerOffGrid,
+    /// Paths that are taken at one moment are taken in the order of their blocks. Rule: in the order of
+    /// their accesses.
+    TakenByContent,
+    /// Departures go on however much has not been acknowledged. Rule: only where there is room.
+    RoomIgnored,
 }
 
 /// Which leak, if any.
@@ -61,6 +68,18 @@ impl TaoCanary {
         self.leak == Some(TaoLeak::DecoyNotWritten)
     }
 
+    pub(crate) fn answers_off_grid(&self) -> bool {
+        self.leak == Some(TaoLeak::AnswerOffGrid)
+    }
+
+    pub(crate) fn takes_by_content(&self) -> bool {
+        self.leak == Some(TaoLeak::TakenByContent)
+    }
+
+    pub(crate) fn ignores_room(&self) -> bool {
+        self.leak == Some(TaoLeak::RoomIgnored)
+    }
+
     pub(crate) fn let_leave(&self, sequencer: &mut Sequencer) {
         if self.leak == Some(TaoLeak::EarlyAnswer) {
             sequencer.emit_early();
@@ -78,5 +97,8 @@ impl TaoCanary {
     pub(crate) const fn drops_early(&self) -> bool { false }
     pub(crate) const fn keeps_leaf(&self) -> bool { false }
     pub(crate) const fn keeps_decoys(&self) -> bool { false }
+    pub(crate) const fn answers_off_grid(&self) -> bool { false }
+    pub(crate) const fn takes_by_content(&self) -> bool { false }
+    pub(crate) const fn ignores_room(&self) -> bool { false }
     pub(crate) const fn let_leave(&self, _: &mut Sequencer) {}
 }

@@ -1,38 +1,43 @@
 //! Departures: what has arrived is journalled together and leaves; from time to time a checkpoint.
 //!
-//! One task owns the journal. It waits for no write-back, and for paths only where there is no room for
-//! more and at the cut:
+//! One task owns the journal. It waits for paths and write-backs only where there is no room for more,
+//! and at the cut:
 //!
 //! 1. What has arrived while the last record was on its way goes into one record, with what is read
 //!    for each access. The record is durable and the register bumped before any of the paths leaves.
 //!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
 //! 2. Every path is a task of its own.
-//! 3. After a public number of write-backs there is a *cut*: departures wait until no path is under
-//!    way, what has been flushed is written back, and the state is copied. They go on at once; beside
-//!    them the checkpoint is written when everything it refers to is durable, and then adopted.
+//! 3. After a public number of write-backs there is a *cut*: departures wait until the last checkpoint
+//!    counts and no path is under way, what has been flushed is written back, and the state is copied.
+//!    They go on at once; beside them the checkpoint is written when everything it refers to is
+//!    durable, and then adopted. So the journal is never longer than from the cut before last to now.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
 //! The next record leaves when the one before is durable, there is room, and no cut or commit is under
-//! way: that, and arrivals, is all it depends on.
+//! way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes after it, is
+//! decided at the point before the one at which it leaves, from what had come when paths were last taken.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Section, Vault};
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::Nanos;
+use fogbank_store::{Points, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::journal::{self, PADDING};
 use super::processor::PathRequest;
 use super::sequencer::Reply;
-use super::settings::{GROUP_MAX, Rate};
-use super::writeback::write_back;
-use super::{Shared, serve_path, state};
+use super::settings::Rate;
+use super::{Ending, Shared, guarded, serve_path, state};
 use crate::{Access, Address, Error, Result, blame, of_task};
 
 /// An access that somebody has submitted.
 #[derive(Debug)]
 pub(super) struct Arrival {
+    /// When it arrived.
+    pub at: Nanos,
     pub address: Address,
     pub access: Access,
     pub reply: Reply,
@@ -40,7 +45,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     fn padding() -> Self {
-        Self { address: Address(PADDING), access: Access::Read, reply: None }
+        Self { at: 0, address: Address(PADDING), access: Access::Read, reply: None }
     }
 
     /// Tells whoever waits for it that it will not be served.
@@ -56,8 +61,13 @@ pub(super) struct Departures {
     shared: Arc<Shared>,
     vault: Vault,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
+    /// What has arrived and waits for its record.
+    waiting: VecDeque<Arrival>,
+    /// Paths and deletions.
     tasks: JoinSet<Result<()>>,
     checkpoints: JoinSet<Result<Checkpoint>>,
+    /// What takes paths that come back, and what sends write-backs: as long as there are departures.
+    _beside: JoinSet<Result<()>>,
     /// The cut of the checkpoint that is being written, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
     /// The last write-back of the last cut.
@@ -68,60 +78,59 @@ pub(super) struct Departures {
 
 /// The points at which records leave at a fixed rate.
 struct Grid {
-    clock: Arc<dyn Clock>,
+    points: Points,
     rate: Rate,
     next: Nanos,
 }
 
 impl Grid {
-    /// Sets the next point. Those that have passed meanwhile are skipped, not caught up.
+    /// Sets the next point: the first after the last one for which it can be decided yet what leaves at
+    /// it. Those that have passed meanwhile are skipped, not caught up.
     fn skip_missed(&mut self) {
-        let after = self.clock.now().max(self.next);
+        let after = (self.points.now() + self.points.quantum()).max(self.next);
         self.next = (after / self.rate.interval + 1) * self.rate.interval;
     }
 
     /// The same if something else than a record has kept departures past the next point.
     fn skip_passed(&mut self) {
-        if self.clock.now() > self.next {
+        if self.points.now() > self.decides_at() {
             self.skip_missed();
         }
     }
-}
 
-/// Tells whoever waits when the departures end in whatever way: also by a panic, and when the engine is
-/// dropped.
-struct Ending {
-    shared: Arc<Shared>,
-    is_orderly: bool,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        if !self.is_orderly {
-            self.shared.fail(&Error::Bug("the engine ended midway".into()));
-        }
+    /// When it is decided what leaves at the next point.
+    fn decides_at(&self) -> Nanos {
+        self.next.saturating_sub(self.points.quantum())
     }
+}
+
+/// What leaves together.
+struct Group {
+    arrivals: Vec<Arrival>,
+    /// Whether a cut comes after it.
+    is_last: bool,
 }
 
 impl Departures {
     pub fn new(
         shared: Arc<Shared>,
         vault: Vault,
-        clock: Arc<dyn Clock>,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
+        beside: JoinSet<Result<()>>,
     ) -> Result<Self> {
-        let pace = shared.settings.rate.map(|rate| Grid { next: clock.now(), clock, rate });
+        let points = shared.points.clone();
+        let pace = shared.settings.rate.map(|rate| Grid { next: points.now(), points, rate });
         let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
         let cut_after = shared.look(|state| state.tick);
-        let (tasks, checkpoints) = (JoinSet::new(), JoinSet::new());
-        let cut = None;
         Ok(Self {
             shared,
             vault,
             arrivals,
-            tasks,
-            checkpoints,
-            cut,
+            waiting: VecDeque::new(),
+            tasks: JoinSet::new(),
+            checkpoints: JoinSet::new(),
+            _beside: beside,
+            cut: None,
             cut_after,
             write_backs_a_checkpoint,
             pace,
@@ -130,33 +139,37 @@ impl Departures {
 
     /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong ends
     /// everything: nothing leaves after it, and all who wait are told.
-    pub async fn run(mut self) -> Result<()> {
-        let mut ending = Ending { shared: self.shared.clone(), is_orderly: false };
-        let ended = match self.serve().await {
+    pub async fn run(self) -> Result<()> {
+        // Also when the engine is dropped, and this with it.
+        let mut ending = Ending { shared: self.shared.clone(), is_midway: || true };
+        let ended = guarded(self.shared.clone(), self.serve_and_close()).await;
+        ending.is_midway = || false;
+        ended
+    }
+
+    async fn serve_and_close(mut self) -> Result<()> {
+        match self.serve().await {
             Ok(()) => self.close().await,
             Err(error) => Err(self.refuse_all(error)),
-        };
-        ending.is_orderly = ended.is_ok();
-        ended.inspect_err(|error| ending.shared.fail(error))
+        }
     }
 
     /// Tells those that have arrived and will not depart.
     fn refuse_all(&mut self, error: Error) -> Error {
         self.shared.fail(&error);
         self.arrivals.close();
-        while let Ok(arrival) = self.arrivals.try_recv() {
-            arrival.refuse(&error);
-        }
+        self.take_arrivals();
+        self.waiting.drain(..).for_each(|arrival| arrival.refuse(&error));
         error
     }
 
     async fn serve(&mut self) -> Result<()> {
         self.pace.iter_mut().for_each(Grid::skip_missed);
-        while let Some(mut group) = self.next_group().await? {
-            self.gather(&mut group).await;
-            self.depart(group).await?;
+        while let Some(Group { arrivals, is_last }) = self.next_group().await? {
+            self.depart(arrivals).await?;
             self.pace.iter_mut().for_each(Grid::skip_missed);
-            if self.cut.is_none() && self.checkpoint_is_due() {
+            if is_last {
+                self.adopt_last().await?;
                 self.begin_checkpoint().await?;
                 self.pace.iter_mut().for_each(Grid::skip_passed);
             }
@@ -165,56 +178,81 @@ impl Departures {
     }
 
     /// What leaves next; `None` when nothing will arrive any more.
-    async fn next_group(&mut self) -> Result<Option<Vec<Arrival>>> {
+    async fn next_group(&mut self) -> Result<Option<Group>> {
         loop {
-            let room = self.shared.room();
+            let shared = self.shared.clone();
+            let (room, is_free) = (shared.room(), self.pace.is_none());
+            let waits = is_free && !self.waiting.is_empty();
             tokio::select! { biased;
-                Some(done) = self.tasks.join_next() => of_task(done)?,
+                failed = shared.failed() => return Err(failed),
                 Some(written) = self.checkpoints.join_next() => {
                     self.adopt(of_task(written)?).await?;
                     self.pace.iter_mut().for_each(Grid::skip_passed);
                 }
-                () = next_point(&self.pace) => return Ok(self.at_point()),
-                arrived = self.arrivals.recv(), if room > 0 && self.pace.is_none() => {
-                    return Ok(arrived.map(|first| vec![first]));
+                () = decision(&self.pace) => return Ok(self.at_point()),
+                arrived = self.arrivals.recv(), if is_free && !waits => match arrived {
+                    Some(arrival) => self.waiting.push_back(arrival),
+                    None => return Ok(None),
+                },
+                // It is decided at a point what leaves at the next.
+                point = shared.points.departure(), if waits && room > 0 => {
+                    if let Some(group) = self.gather(point) {
+                        return Ok(Some(group));
+                    }
                 }
-                () = self.shared.room_comes(), if room == 0 && self.pace.is_none() => {}
+                come = shared.until(|state| state.room(&shared.settings) > 0), if waits && room == 0 => come?,
             }
         }
     }
 
     /// At a point of the grid: always as many accesses, or none if too many paths are under way.
-    fn at_point(&mut self) -> Option<Vec<Arrival>> {
-        let accesses = self.pace.as_ref().map_or(0, |pace| pace.rate.accesses);
-        let room = self.shared.room();
-        let mut group = Vec::with_capacity(accesses);
-        while room >= accesses && group.len() < accesses {
-            match self.arrivals.try_recv() {
-                Ok(arrival) => group.push(arrival),
-                Err(mpsc::error::TryRecvError::Disconnected) if group.is_empty() => return None,
-                Err(_) => group.push(Arrival::padding()),
-            }
+    fn at_point(&mut self) -> Option<Group> {
+        let (point, accesses) =
+            self.pace.as_ref().map_or((0, 0), |pace| (pace.decides_at(), pace.rate.accesses));
+        self.take_arrivals();
+        if self.waiting.is_empty() && self.arrivals.is_closed() {
+            return None;
         }
-        Some(group)
+        let mut arrivals = Vec::with_capacity(accesses);
+        while self.shared.room() >= accesses && arrivals.len() < accesses {
+            arrivals.push(self.next_before(point).unwrap_or_else(Arrival::padding));
+        }
+        let is_last = self.checkpoint_is_due() && !arrivals.is_empty();
+        Some(Group { arrivals, is_last })
     }
 
-    /// What has arrived is looked at between two points of the grid, with what has come until then, as
-    /// far as there is room: paths may have come back since it was looked whether there is any.
-    async fn gather(&mut self, group: &mut Vec<Arrival>) {
-        if self.pace.is_some() || group.is_empty() {
-            return;
-        }
-        self.shared.points.handed_over().await;
-        let most = self.shared.room().min(GROUP_MAX);
-        while group.len() < most
-            && let Ok(arrival) = self.arrivals.try_recv()
+    /// What has arrived, as far as there is room.
+    fn gather(&mut self, point: Nanos) -> Option<Group> {
+        self.take_arrivals();
+        let most = self.shared.room().min(self.shared.settings.group_max());
+        let mut arrivals = Vec::new();
+        while arrivals.len() < most
+            && let Some(arrival) = self.next_before(point)
         {
-            group.push(arrival);
+            arrivals.push(arrival);
         }
+        let is_last = self.checkpoint_is_due();
+        (!arrivals.is_empty()).then_some(Group { arrivals, is_last })
+    }
+
+    fn take_arrivals(&mut self) {
+        while let Ok(arrival) = self.arrivals.try_recv() {
+            self.waiting.push_back(arrival);
+        }
+    }
+
+    /// The next that waits, if it was here when paths were last taken before `point`.
+    fn next_before(&mut self, point: Nanos) -> Option<Arrival> {
+        let points = &self.shared.points;
+        let first = self.waiting.front()?;
+        if points.handed_over_at(first.at) > point { None } else { self.waiting.pop_front() }
     }
 
     /// ReadPath for every one of `group`.
     async fn depart(&mut self, group: Vec<Arrival>) -> Result<()> {
+        while let Some(done) = self.tasks.try_join_next() {
+            of_task(done)?;
+        }
         if group.is_empty() {
             return Ok(());
         }
@@ -226,17 +264,15 @@ impl Departures {
             paths.unzip()
         });
         let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
-        self.shared.points.departure().await;
-        self.shared.sound()?;
+        let shared = self.shared.clone();
+        shared.sound()?;
         tokio::select! { biased;
-            failed = first_failure(&mut self.tasks) => return Err(failed),
+            failed = shared.failed() => return Err(failed),
             appended = self.vault.append(&record) => appended?,
         }
         // 2. They leave.
-        self.shared.points.departure().await;
-        self.shared.sound()?;
         for path in paths {
-            self.tasks.spawn(serve_path(self.shared.clone(), path));
+            self.tasks.spawn(guarded(shared.clone(), serve_path(shared.clone(), path)));
         }
         Ok(())
     }
@@ -251,8 +287,9 @@ impl Departures {
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
             let written = async {
-                shared.until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick)).await;
-                shared.sound()?;
+                shared
+                    .until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick))
+                    .await?;
                 shared.store.barrier().await.map_err(blame)?;
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
@@ -267,97 +304,73 @@ impl Departures {
     /// Waits until no path is under way, has everything flushed written back, and copies the state.
     /// Returns the last write-back it comprises.
     async fn cut_state(&mut self) -> Result<(u64, Vec<Section>)> {
-        let shared = self.shared.clone();
-        let answered = shared.until(|state| state.paths.len() == 0);
-        tokio::select! { biased;
-            failed = first_failure(&mut self.tasks) => return Err(failed),
-            () = answered => {}
-        }
+        let shared = &self.shared;
+        shared.until(|state| state.paths.len() == 0).await?;
         let opening = shared.keys.current().0;
         let (due, tick, sections) = shared.step(|state| {
             let due = (!state.write_queue.is_empty()).then(|| state.begin_write_back());
             state::save(state, opening).map(|sections| (due, state.tick, sections))
         })?;
-        if let Some(due) = due {
-            self.tasks.spawn(async move {
-                let written = write_back(&shared, due).await;
-                written.inspect_err(|error| shared.fail(error))
-            });
-        }
+        due.map_or(Ok(()), |due| shared.send(due))?;
         Ok((tick, sections))
     }
 
     /// The checkpoint counts from now on.
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        self.shared.points.departure().await;
         self.shared.sound()?;
         let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
-        let chunks = self.shared.step(|state| {
-            state.stats.checkpoints += 1;
-            state.take_superseded(tick)
-        });
+        self.shared.step(|state| state.stats.checkpoints += 1);
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
-        self.tasks.spawn(async move {
-            let deleted = async {
-                blobs.delete().await?;
-                shared.sound()?;
-                shared.delete(&chunks).await
-            };
-            deleted.await.inspect_err(|error: &Error| shared.fail(error))
-        });
+        let deletes = async move {
+            blobs.delete().await?;
+            shared.delete(|state| state.take_superseded(tick)).await
+        };
+        self.tasks.spawn(guarded(self.shared.clone(), deletes));
         Ok(())
     }
 
     /// Everything that has arrived is answered, and the last checkpoint holds all of it.
     async fn close(mut self) -> Result<()> {
-        self.finish_checkpoint().await?;
+        self.finish().await?;
         let (tick, sections) = self.cut_state().await?;
-        while let Some(done) = self.tasks.join_next().await {
-            of_task(done)?;
-        }
+        self.finish().await?;
         self.shared.store.barrier().await.map_err(blame)?;
         self.vault.close(Section::each(sections)).await?;
-        let chunks = self.shared.look(|state| state.take_superseded(tick));
-        self.shared.delete(&chunks).await
+        self.shared.delete(|state| state.take_superseded(tick)).await
     }
 
     /// A checkpoint now, before anything is served: what was replayed needs no replay again.
     pub async fn checkpoint(&mut self) -> Result<()> {
         self.begin_checkpoint().await?;
-        self.finish_checkpoint().await
+        self.finish().await
+    }
+
+    /// Waits until the checkpoint that is being written counts, if there is one.
+    async fn adopt_last(&mut self) -> Result<()> {
+        match self.checkpoints.join_next().await {
+            Some(written) => self.adopt(of_task(written)?).await,
+            None => Ok(()),
+        }
     }
 
     /// Waits for the checkpoint that is being written, if there is one, and for all that goes on beside.
-    async fn finish_checkpoint(&mut self) -> Result<()> {
+    async fn finish(&mut self) -> Result<()> {
         loop {
             tokio::select! { biased;
                 Some(done) = self.tasks.join_next() => of_task(done)?,
                 Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
-                else => return Ok(()),
+                else => break,
             }
         }
+        self.shared.until(|state| state.unacknowledged.is_empty()).await
     }
 }
 
-/// The next point of the grid, if there is one.
-async fn next_point(pace: &Option<Grid>) {
+/// When it is decided what leaves at the next point of the grid, if there is one.
+async fn decision(pace: &Option<Grid>) {
     match pace {
-        Some(grid) => grid.clock.arrive_at(grid.next).await,
+        Some(grid) => grid.points.come(grid.decides_at()).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The first of these tasks that fails; those that end well are taken off.
-async fn first_failure(tasks: &mut JoinSet<Result<()>>) -> Error {
-    loop {
-        match tasks.join_next().await {
-            Some(done) => {
-                if let Err(error) = of_task(done) {
-                    return error;
-                }
-            }
-            None => std::future::pending().await,
-        }
     }
 }

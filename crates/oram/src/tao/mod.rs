@@ -27,8 +27,9 @@
 //! - The leaf of every path read is uniform and independent of everything before it.
 //! - A block is in exactly one of stash, subtree and cloud.
 //! - No version is used twice: (opening, time stamp).
-//! - Records, paths and answers leave at points of a grid ([`TaoSettings::quantum`]); arrivals and what
-//!   paths bring are looked at between two of them. Other messages do not wait for it yet.
+//! - Every message and answer leaves at a point of a grid ([`TaoSettings::quantum`]). What comes is taken
+//!   in the middle between two, paths in the order of their accesses, and what may leave is decided at a
+//!   point: no moment, order or length tells how long the proxy worked.
 //! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
 //!
 //! # What the cloud sees
@@ -53,6 +54,7 @@ mod processor;
 mod public;
 mod replay;
 mod requests;
+mod returns;
 pub(crate) mod sequencer;
 mod settings;
 mod state;
@@ -63,46 +65,40 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{GROUP_MAX, Rate, TaoSettings, Traffic};
+pub use settings::{Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use fogbank_durable::{Recovered, Vault};
-use fogbank_env::{Clock, Randomness};
+use fogbank_env::Randomness;
 use fogbank_seal::KeyRing;
-use fogbank_store::{ArrayId, ChunkName, Points, Store};
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use self::departure::{Arrival, Departures};
 use self::journal::Kind;
 use self::processor::{PathRequest, Processor};
-use self::writeback::write_back;
+use self::returns::Returned;
+use self::writeback::WriteBack;
 use crate::geometry::{Geometry, opening_of};
 use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame};
 
-/// One access from its departure on: the protocol's steps 3 to 7.
+/// One access from its departure on: the protocol's steps 3 to 6. Nobody waits for the 7th.
 async fn serve_path(shared: Arc<Shared>, path: PathRequest) -> Result<()> {
-    let served = read_and_answer(&shared, &path).await;
-    served.inspect_err(|error| shared.fail(error)) // at once: nothing more is to leave
-}
-
-async fn read_and_answer(shared: &Arc<Shared>, path: &PathRequest) -> Result<()> {
     if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
-        return shared.step(|state| state.skip_path(path));
+        return shared.step(|state| state.skip_path(&path));
     }
-    // 3. The message, and every cell of the reply verified.
-    let buckets = shared.read(path).await?;
-    // 3. to 5. in one step.
-    let due = shared.step(|state| state.path_returned(path, buckets))?;
-    // 6. and 7. Nobody waits for the write-back.
-    shared.points.departure().await;
-    shared.look(Processor::let_leave);
-    match due {
-        Some(due) => write_back(shared, due).await,
-        None => Ok(()),
+    // 3. The message leaves.
+    let (names, chunks) = shared.read(&path).await?;
+    let returned = Returned { at: shared.points.now(), path, names, chunks };
+    match shared.points.quantum() {
+        0 => returned.take(&shared),
+        // 3. to 6. With others that come between two points.
+        _ => shared.returned.send(returned).map_err(|_| shared.fault()),
     }
 }
 
@@ -116,7 +112,10 @@ pub struct TaoEngine {
 
 /// What all tasks of an engine share.
 pub(crate) struct Shared {
-    store: Arc<dyn Store>,
+    /// The cloud side, where nothing waits for a point.
+    bare: Arc<dyn Store>,
+    /// The cloud side.
+    store: OnGrid<Arc<dyn Store>>,
     keys: Arc<KeyRing>,
     settings: TaoSettings,
     geometry: Geometry,
@@ -124,11 +123,15 @@ pub(crate) struct Shared {
     points: Points,
     state: Mutex<Processor>,
     changed: Notify,
+    /// What has stopped the engine.
+    fault: watch::Sender<Option<Error>>,
+    returned: mpsc::UnboundedSender<Returned>,
+    write_backs: mpsc::UnboundedSender<WriteBack>,
 }
 
 /// What an engine is given.
 pub struct Parts<'a> {
-    /// The cloud side.
+    /// The cloud side, where nothing waits for a point yet.
     pub store: Arc<dyn Store>,
     /// Journal, checkpoints and keys, opened with [`TaoSettings::vault`].
     pub vault: Vault,
@@ -136,8 +139,8 @@ pub struct Parts<'a> {
     pub recovered: Recovered,
     /// Where leaves come from.
     pub random: &'a Randomness,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
+    /// Time, in quanta of [`TaoSettings::quantum`].
+    pub points: Points,
     /// Told of paths read again: so many of so many.
     pub progress: &'a Progress,
 }
@@ -152,7 +155,8 @@ impl ImmediateEngine for TaoEngine {
 
     fn submit(&self, address: Address, access: Access) -> Ticket {
         let (reply, ticket) = Ticket::new();
-        let mut arrival = Arrival { address, access, reply: Some(reply) };
+        let at = self.shared.points.now();
+        let mut arrival = Arrival { at, address, access, reply: Some(reply) };
         let refused = match self.check(address, &arrival.access) {
             Err(error) => error,
             Ok(()) => match self.arrive(arrival) {
@@ -175,26 +179,41 @@ impl TaoEngine {
     /// # Errors
     /// As for an access; [`Error::Caller`] for settings outside the limits or of another store.
     pub async fn open(settings: TaoSettings, parts: Parts<'_>) -> Result<Self> {
-        let Parts { store, vault, recovered, random, clock, progress } = parts;
+        let Parts { store, vault, recovered, random, points, progress } = parts;
         let geometry = settings.geometry()?;
         let keys = vault.keys();
         let mut state = Processor::new(geometry, &settings, random);
         if !recovered.full.is_empty() {
             state::restore(&mut state, keys.current().0, &recovered.full)?;
         }
-        let array = state.array;
-        store.create_array(array, geometry.array_shape()).await.map_err(blame)?;
-        let (state, changed) = (Mutex::new(state), Notify::new());
-        let points = Points::new(clock.clone(), settings.quantum);
-        let shared =
-            Arc::new(Shared { store, keys, settings, geometry, array, points, state, changed });
+        let (returned, returns) = mpsc::unbounded_channel();
+        let (write_backs, due) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            store: OnGrid::new(store.clone(), points.clone()),
+            bare: store,
+            keys,
+            settings,
+            geometry,
+            array: state.array,
+            points,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            fault: watch::Sender::new(None),
+            returned,
+            write_backs,
+        });
+        let mut beside = JoinSet::new();
+        beside.spawn(guarded(shared.clone(), returns::take_all(shared.clone(), returns)));
+        beside.spawn(guarded(shared.clone(), writeback::send_all(shared.clone(), due)));
+        let shape = geometry.array_shape();
+        shared.store.create_array(shared.array, shape).await.map_err(blame)?;
         let mut entries = Vec::new();
         for record in &recovered.journal {
             entries.extend(journal::decode(record, &geometry)?);
         }
         replay::replay(&shared, &entries, progress).await?;
         let (arrivals, arrived) = mpsc::unbounded_channel();
-        let mut departures = Departures::new(shared.clone(), vault, clock, arrived)?;
+        let mut departures = Departures::new(shared.clone(), vault, arrived, beside)?;
         if !entries.is_empty() {
             departures.checkpoint().await?;
         }
@@ -226,8 +245,7 @@ impl TaoEngine {
 
     /// Completes when the engine has stopped by itself, with the reason.
     pub async fn stopped(&self) -> Error {
-        self.shared.until(|state| state.fault.is_some()).await;
-        self.shared.fault()
+        self.shared.failed().await
     }
 
     /// The shape of the tree.
@@ -297,63 +315,87 @@ impl Shared {
     }
 
     /// Waits until `reached`.
-    async fn until(&self, reached: impl Fn(&Processor) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.look(|state| reached(state)) {
-                return;
+    ///
+    /// # Errors
+    /// What has stopped the engine meanwhile.
+    async fn until(&self, reached: impl Fn(&Processor) -> bool) -> Result<()> {
+        let come = async {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.look(|state| reached(state)) {
+                    return;
+                }
+                changed.await;
             }
-            changed.await;
+        };
+        tokio::select! { biased;
+            failed = self.failed() => Err(failed),
+            () = come => Ok(()),
         }
-    }
-
-    /// Waits until there is room for a path.
-    async fn room_comes(&self) {
-        self.until(|state| state.paths.len() < self.settings.under_way_max).await;
     }
 
     /// How many more paths may be under way.
     fn room(&self) -> usize {
-        self.settings.under_way_max.saturating_sub(self.look(|state| state.paths.len()))
+        self.look(|state| state.room(&self.settings))
     }
 
-    /// Reads a path: every bucket of it that was ever written, each verified.
-    async fn read(&self, path: &PathRequest) -> Result<Vec<path::Opened>> {
+    /// Reads a path: every bucket of it that was ever written, in one message that leaves at a point.
+    /// What comes is not verified yet.
+    async fn read(&self, path: &PathRequest) -> Result<(Vec<ChunkName>, Vec<Option<Bytes>>)> {
+        self.points.departure().await;
         let names = self.look(|state| state.buckets_of(path));
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
         self.sound()?;
-        let chunks = self.store.read_chunks(&names).await.map_err(blame)?;
-        self.points.handed_over().await;
-        path::open(&self.keys, &self.geometry, &names, chunks)
+        let chunks = self.bare.read_chunks(&names).await.map_err(blame)?;
+        Ok((names, chunks))
     }
 
     /// The engine has stopped, if it has not before: all who wait are told, and nothing more leaves.
     fn fail(&self, error: &Error) {
-        self.step(|state| {
-            let fault = state.fault.get_or_insert_with(|| error.clone());
-            state.sequencer.fail(fault);
+        self.fault.send_if_modified(|fault| match fault {
+            Some(_) => false,
+            None => {
+                *fault = Some(error.clone());
+                true
+            }
         });
+        let fault = self.fault();
+        self.step(|state| state.sequencer.fail(&fault));
+    }
+
+    /// Completes when the engine has stopped, with the reason.
+    async fn failed(&self) -> Error {
+        let stopped = self.fault.subscribe().wait_for(Option::is_some).await.is_ok();
+        debug_assert!(stopped, "its sender is here");
+        self.fault()
     }
 
     /// Whether anything may be sent.
     fn sound(&self) -> Result<()> {
-        self.look(|state| state.fault.clone()).map_or(Ok(()), Err)
+        self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
     fn fault(&self) -> Error {
-        let fault = self.look(|state| state.fault.clone());
+        let fault = self.fault.borrow().clone();
         fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
     }
 
-    async fn delete(&self, chunks: &[ChunkName]) -> Result<()> {
+    /// A write-back is due.
+    fn send(&self, due: WriteBack) -> Result<()> {
+        self.write_backs.send(due).map_err(|_| self.fault())
+    }
+
+    /// Deletes the chunk versions that `which` names. That is decided at a point, when what came before it
+    /// has been taken.
+    async fn delete(&self, which: impl FnOnce(&mut Processor) -> Vec<ChunkName>) -> Result<()> {
+        self.points.departure().await;
+        let chunks = self.look(which);
         if chunks.is_empty() {
             return Ok(());
         }
-        self.store.delete_chunks(chunks).await.map_err(blame)
+        self.sound()?;
+        self.store.delete_chunks(&chunks).await.map_err(blame)
     }
 
     /// Deletes every chunk version of earlier openings that is not current: what a stop left behind.
@@ -366,7 +408,31 @@ impl Shared {
             };
             stored.retain(|name| !current(name) && opening_of(name) < opening);
         });
+        if stored.is_empty() {
+            return Ok(());
+        }
         stored.sort_unstable();
-        self.delete(&stored).await
+        self.delete(|_| stored).await
+    }
+}
+
+/// Runs a task of an engine: if it fails or panics the engine has stopped.
+async fn guarded(shared: Arc<Shared>, task: impl Future<Output = Result<()>>) -> Result<()> {
+    let ending = Ending { shared, is_midway: std::thread::panicking };
+    let ended = task.await;
+    ended.inspect_err(|error| ending.shared.fail(error)) // at once: nothing more is to leave
+}
+
+/// Tells whoever waits when a task ends as it should not.
+struct Ending {
+    shared: Arc<Shared>,
+    is_midway: fn() -> bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if (self.is_midway)() {
+            self.shared.fail(&Error::Bug("the engine ended midway".into()));
+        }
     }
 }

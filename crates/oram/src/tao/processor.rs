@@ -52,8 +52,6 @@ pub(super) struct Processor {
     pub versions: Vec<u64>,
     /// What newer versions have taken the place of.
     pub superseded: Vec<Superseded>,
-    /// What has stopped the engine.
-    pub fault: Option<Error>,
     pub stats: Stats,
     pub canary: TaoCanary,
     leaves: Stream,
@@ -93,7 +91,6 @@ impl Processor {
             unacknowledged: std::collections::BTreeSet::new(),
             versions: vec![0; geometry.stored_buckets() as usize],
             superseded: Vec::new(),
-            fault: None,
             stats: Stats::default(),
             canary: TaoCanary::default(),
             leaves: random.stream(Purpose::Leaves),
@@ -101,6 +98,16 @@ impl Processor {
             zeros: vec![0; geometry.value_bytes].into(),
             queue: Queue::default(),
             bin: Vec::new(),
+        }
+    }
+
+    /// How many more paths may be under way: none while too much of what came back before has not been
+    /// acknowledged by the cloud.
+    pub fn room(&self, settings: &TaoSettings) -> usize {
+        let roomy = self.unacknowledged.len() < settings.write_backs_max();
+        match roomy || self.canary.ignores_room() {
+            true => settings.under_way_max.saturating_sub(self.paths.len()),
+            false => 0,
         }
     }
 

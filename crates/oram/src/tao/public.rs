@@ -4,7 +4,7 @@
 use fogbank_durable::Pieces;
 use fogbank_store::trace::{RateConfig, TaoConfig};
 
-use super::settings::{GROUP_MAX, TaoSettings};
+use super::settings::TaoSettings;
 use super::writeback;
 use super::{journal, state};
 use crate::Result;
@@ -32,7 +32,9 @@ impl TaoSettings {
             window_chunks: writeback::window_chunks(self, &geometry) as u32,
             windows: self.windows as u32,
             under_way_max: self.under_way_max as u32,
-            parts_max: GROUP_MAX as u32,
+            parts_max: self.group_max() as u32,
+            write_backs_max: self.write_backs_max() as u32,
+            quantum_ns: self.quantum.as_nanos() as u64,
             part_bytes: journal::entry_bytes(geometry.value_bytes) as u64,
             rate: self.rate.map(|rate| RateConfig {
                 interval_ns: rate.interval,

@@ -17,8 +17,7 @@ use futures_util::future::try_join_all;
 use super::journal::{Entry, Kind};
 use super::processor::PathRequest;
 use super::requests::Queued;
-use super::writeback::write_back;
-use super::{Progress, Shared};
+use super::{Progress, Shared, path};
 use crate::{Error, Result};
 
 /// Paths that are read at once.
@@ -49,7 +48,9 @@ pub(super) async fn replay(
             shared.step(|state| window.iter().map(|entry| state.repeat_path(entry)).collect());
         let reads = paths.iter().map(|path| shared.read(path));
         let returned = try_join_all(reads).await?;
-        for ((path, part), buckets) in paths.iter().zip(parts).zip(returned) {
+        shared.points.handed_over(shared.points.now()).await;
+        for ((path, part), (names, chunks)) in paths.iter().zip(parts).zip(returned) {
+            let buckets = path::open(&shared.keys, &shared.geometry, &names, chunks)?;
             let requests =
                 part.requests.iter().map(|at| (path.number, entries[*at].access.clone()));
             let requests: Vec<Queued> = requests.collect();
@@ -64,7 +65,8 @@ pub(super) async fn replay(
                 Ok::<_, Error>(due)
             })?;
             if let Some(due) = due {
-                write_back(shared, due).await?;
+                shared.send(due)?;
+                shared.until(|state| state.unacknowledged.is_empty()).await?;
             }
         }
     }

@@ -9,8 +9,10 @@ use super::{journal, state};
 use crate::geometry::{BucketShape, Geometry};
 use crate::{Error, ImmediateShape, Result};
 
-/// Accesses that go into one journal record at most.
-pub const GROUP_MAX: usize = 64;
+/// Accesses that go into one journal record at most, of small blocks.
+const GROUP_MAX: usize = 256;
+/// About how long a record may become: what comes behind one waits for it.
+const RECORD_BYTES_MAX: usize = 2 << 20;
 
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
@@ -23,7 +25,7 @@ const REPLAYED_MAX: u64 = 1 << 13;
 pub struct Rate {
     /// From one point to the next.
     pub interval: Nanos,
-    /// Accesses at each: 1 to [`GROUP_MAX`].
+    /// Accesses at each: 1 to [`TaoSettings::group_max`].
     pub accesses: usize,
 }
 
@@ -44,11 +46,11 @@ pub struct TaoSettings {
     pub under_way_max: usize,
     /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
     pub window_bytes: usize,
-    /// How many such messages of one write-back are under way at once.
+    /// How many such messages are under way at once.
     pub windows: usize,
-    /// Records, paths and answers leave at multiples of this, so that their moments do not tell how long
-    /// the proxy worked; zero lets them leave as soon as they can. Write-backs, checkpoints, deletions
-    /// and what a recovery reads do not wait for it yet.
+    /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the proxy
+    /// worked; zero lets everything leave as soon as it can. The vault has to be opened on a store that
+    /// keeps to the same points ([`fogbank_store::OnGrid`]).
     pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
@@ -74,7 +76,7 @@ impl TaoSettings {
             array: 1,
             under_way_max: 64,
             window_bytes: 32 << 10,
-            windows: 6,
+            windows: 8,
             quantum: Duration::ZERO,
             rate: None,
         }
@@ -85,21 +87,41 @@ impl TaoSettings {
     /// # Errors
     /// [`Error::Caller`] for settings outside the limits.
     pub fn geometry(&self) -> Result<Geometry> {
-        let most = GROUP_MAX.min(self.under_way_max);
-        let rate = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
-        if self.write_back_every == 0 || self.under_way_max == 0 || !self.rate.is_none_or(rate) {
+        let most = self.group_max().min(self.under_way_max);
+        let quantum = self.quantum.as_nanos() as Nanos;
+        let counts = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
+        if self.write_back_every == 0 || self.under_way_max == 0 || !self.rate.is_none_or(counts) {
             return Err(Error::Caller("k, paths under way and rate are at least one".into()));
+        }
+        let fits = |rate: Rate| quantum == 0 || rate.interval.is_multiple_of(quantum);
+        if !self.rate.is_none_or(fits) {
+            let words = "the interval of a fixed rate is a multiple of the quantum";
+            return Err(Error::Caller(words.into()));
         }
         let ImmediateShape { capacity, value_bytes } = self.shape;
         let bucket = BucketShape::path(self.bucket_blocks);
-        Geometry::new(capacity, value_bytes, bucket, self.cache_bytes)
+        let geometry = Geometry::new(capacity, value_bytes, bucket, self.cache_bytes)?;
+        let held_back_max = u32::try_from(self.under_way_max).unwrap_or(u32::MAX);
+        Ok(Geometry { held_back_max, ..geometry })
+    }
+
+    /// Accesses that go into one journal record at most: fewer of large blocks.
+    pub fn group_max(&self) -> usize {
+        let fit = RECORD_BYTES_MAX / journal::entry_bytes(self.shape.value_bytes);
+        fit.clamp(1, GROUP_MAX)
+    }
+
+    /// Write-backs that have not been acknowledged, at most: as many as hold what may be under way twice
+    /// over. When there are so many, further accesses wait; so a cloud that acknowledges none fills no memory.
+    pub fn write_backs_max(&self) -> usize {
+        2 + (2 * self.under_way_max).div_ceil(self.write_back_every.max(1) as usize)
     }
 
     /// What the store's vault is opened with.
     pub fn vault(&self) -> VaultSettings {
         VaultSettings {
             record_bytes: journal::entry_bytes(self.shape.value_bytes),
-            record_parts_max: GROUP_MAX,
+            record_parts_max: self.group_max().max(2), // one that never cuts has one part
             full_every: 1,
         }
     }

@@ -5,13 +5,18 @@
 //! overtake each other on the way do no harm: the newest that has been acknowledged is the one read.
 //! What it takes the place of stays until a checkpoint refers to it no more and no path that names it
 //! is under way.
+//!
+//! Write-backs leave one after the other, in messages of a public size by rising bucket, of which so many
+//! are under way at once, whosever they are: a journal record waits behind these few and no more.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fogbank_env::compute;
-use fogbank_store::{ChunkName, Store};
-use futures_util::stream::{StreamExt, TryStreamExt, iter};
+use fogbank_store::{ChunkName, ChunkWrite, Store};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use rayon::prelude::*;
+use tokio::sync::mpsc;
 
 use super::processor::Processor;
 use super::sequencer::Number;
@@ -102,12 +107,63 @@ impl Processor {
 
 /// Buckets in a message at most.
 pub(super) fn window_chunks(settings: &TaoSettings, geometry: &Geometry) -> usize {
-    (settings.window_bytes / geometry.chunk_bytes()).max(1)
+    settings.window_bytes.div_ceil(geometry.chunk_bytes()).max(1)
 }
 
-/// Seals and sends a write-back, in messages of bounded size so that what is sent meanwhile does not
-/// wait for all of it.
-pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<()> {
+/// A write-back that is being sent.
+struct Sending {
+    tick: u64,
+    flushed: u64,
+    chunks: Vec<u32>,
+    /// Messages that have not ended.
+    left: usize,
+}
+
+/// Seals and sends write-backs as they fall due, until nobody can bring any more.
+///
+/// # Errors
+/// As for an access.
+pub(super) async fn send_all(
+    shared: Arc<Shared>,
+    mut due: mpsc::UnboundedReceiver<WriteBack>,
+) -> Result<()> {
+    let opening = shared.keys.current().0;
+    let most = shared.settings.windows.max(1);
+    let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
+    let mut sending: Vec<Sending> = Vec::new();
+    loop {
+        while under_way.len() < most
+            && let Some((tick, window)) = queue.pop_front()
+        {
+            shared.sound()?;
+            let sent = shared.store.write_chunks(window);
+            under_way.push(async move { sent.await.map_err(blame).map(|()| tick) });
+        }
+        let ended = tokio::select! { biased;
+            Some(ended) = under_way.next() => ended?,
+            Some(due) = due.recv() => {
+                let (begun, windows) = seal(&shared, due);
+                queue.extend(windows.into_iter().map(|window| (begun.tick, window)));
+                let tick = begun.tick;
+                sending.push(begun);
+                if sending.last().is_some_and(|begun| begun.left > 0) {
+                    continue;
+                }
+                tick // there was nothing to send
+            }
+            else => return Ok(()),
+        };
+        let Some(at) = sending.iter().position(|one| one.tick == ended) else { continue };
+        sending[at].left = sending[at].left.saturating_sub(1);
+        if sending[at].left == 0 {
+            let Sending { tick, flushed, chunks, .. } = sending.swap_remove(at);
+            shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
+        }
+    }
+}
+
+/// Seals a write-back; the messages of which it consists.
+fn seal(shared: &Shared, due: WriteBack) -> (Sending, Vec<Vec<ChunkWrite>>) {
     let WriteBack { tick, flushed, images } = due;
     let (opening, geometry) = (shared.keys.current().0, shared.geometry);
     let chunks: Vec<u32> = images.iter().map(|(chunk, _)| *chunk).collect();
@@ -120,13 +176,5 @@ pub(super) async fn write_back(shared: &Arc<Shared>, due: WriteBack) -> Result<(
     });
     let window = window_chunks(&shared.settings, &geometry);
     let windows: Vec<_> = writes.chunks(window).map(<[_]>::to_vec).collect();
-    drop(writes);
-    let at_once = shared.settings.windows.max(1);
-    let sent = iter(windows).map(Ok).try_for_each_concurrent(at_once, |window| async {
-        shared.sound()?;
-        shared.store.write_chunks(window).await.map_err(blame)
-    });
-    sent.await?; // also if it is not the oldest that fails: nothing more leaves then
-    shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
-    Ok(())
+    (Sending { tick, flushed, chunks, left: windows.len() }, windows)
 }

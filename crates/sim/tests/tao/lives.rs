@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fogbank_audit::oracle::{Summary, replay};
 use fogbank_oram::tao::TaoSettings;
@@ -61,6 +62,7 @@ fn die(numbers: Range<u64>) -> u32 {
             1 => {
                 TaoSettings { write_back_every: 9, window_bytes: 1 << 16, ..base.settings.clone() }
             }
+            2 => TaoSettings { quantum: Duration::from_millis(7), ..base.settings.clone() },
             _ => base.settings.clone(),
         };
         let scene = TaoScene { settings, ..base };

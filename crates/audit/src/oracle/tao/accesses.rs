@@ -2,13 +2,10 @@
 //!
 //! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far as
 //!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
-//! 2. When a record is durable a path leaves for each of its accesses, at once and in order. Those that
-//!    do not show lead to buckets that were never written: they have come back as they left.
+//! 2. When a record is durable a path leaves for each of its accesses, at once and in order; it shows
+//!    nothing where it leads to buckets that were never written.
 //! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included, and then
 //!    at once.
-//!
-//! Which accesses of a record the silent paths were of is not known; so a record's answers have a latest
-//! and an earliest moment, which are the same once the store has seen some work.
 
 use std::collections::VecDeque;
 
@@ -25,13 +22,10 @@ struct Record {
     answered: usize,
     /// Whether its paths may leave.
     durable: bool,
-    /// Paths that have neither left nor been silent.
+    /// Paths that have not left.
     left: usize,
-    /// By path that was shown: whether it is back.
+    /// By path that has left: whether it is back.
     back: Vec<bool>,
-    silent: usize,
-    /// Whether some path could show nothing when it became durable.
-    open: bool,
 }
 
 /// See the module.
@@ -55,15 +49,9 @@ impl Record {
         self.durable && self.left == 0 && self.back.iter().all(|back| *back)
     }
 
-    /// How many accesses from the first on may have an answer, and how many have.
-    fn answers(&self) -> (usize, usize) {
-        if self.is_back() {
-            return (self.asked, self.asked);
-        }
-        let back = self.back.iter().take_while(|back| **back).count();
-        let perhaps = if self.durable && self.open { self.left } else { 0 };
-        let most = back + self.silent + perhaps;
-        (most.min(self.asked), back.min(self.asked))
+    /// How many accesses from the first on have an answer.
+    fn answers(&self) -> usize {
+        self.back.iter().take_while(|back| **back).count().min(self.asked)
     }
 }
 
@@ -96,11 +84,11 @@ impl Accesses {
         self.unanswered.push_back((client.connection, client.number));
     }
 
-    /// Whether a record of what waits could leave.
-    pub fn are_waiting(&self) -> bool {
+    /// Whether a record of what waits could leave where there is `room`.
+    pub fn may_record(&self, room: usize) -> bool {
         match self.padded {
-            Some(accesses) => self.room() >= accesses,
-            None => !self.waiting.is_empty() && self.room() > 0,
+            Some(accesses) => room >= accesses,
+            None => !self.waiting.is_empty() && room > 0,
         }
     }
 
@@ -109,7 +97,8 @@ impl Accesses {
         self.waiting.is_empty()
     }
 
-    fn room(&self) -> usize {
+    /// Paths for which there is room, as far as paths go.
+    pub fn room(&self) -> usize {
         self.under_way_max.saturating_sub(self.under_way)
     }
 
@@ -118,28 +107,13 @@ impl Accesses {
         self.under_way > 0
     }
 
-    /// Paths that are under way or about to be.
-    pub fn under_way(&self) -> usize {
-        self.under_way
-    }
-
-    /// Paths that may still turn out to have been silent at this moment.
-    pub fn perhaps_silent(&self) -> usize {
-        let open = self.records.iter().filter(|record| record.durable && record.open);
-        open.map(|record| record.left).sum()
-    }
-
-    /// A record of so many accesses is put.
-    pub fn record(&mut self, parts: usize) -> Step {
-        let (room, waiting) = (self.room(), self.waiting.len());
-        let roomy = room + self.perhaps_silent();
+    /// A record of so many accesses is put where there is `room`.
+    pub fn record(&mut self, parts: usize, room: usize) -> Step {
+        let waiting = self.waiting.len();
         let fits = match (self.padded, self.clients) {
-            (Some(accesses), _) => parts == accesses && parts <= roomy,
-            (None, true) => {
-                let due = |room: usize| waiting.min(self.most).min(room);
-                (due(room)..=due(roomy)).contains(&parts) && parts > 0
-            }
-            (None, false) => parts <= roomy,
+            (Some(accesses), _) => parts == accesses && parts <= room,
+            (None, true) => parts == waiting.min(self.most).min(room) && parts > 0,
+            (None, false) => parts <= room,
         };
         if !fits {
             let due = match self.padded {
@@ -163,16 +137,14 @@ impl Accesses {
             durable: false,
             left: parts,
             back: Vec::new(),
-            silent: 0,
-            open: false,
         });
         self.put += 1;
     }
 
-    /// The record is durable, or paths are read again that were recorded before.
-    pub fn durable(&mut self, open: bool) {
+    /// The record is durable.
+    pub fn durable(&mut self) {
         if let Some(record) = self.records.back_mut() {
-            (record.durable, record.open) = (true, open);
+            record.durable = true;
         }
     }
 
@@ -197,20 +169,6 @@ impl Accesses {
         self.forget_answered();
     }
 
-    /// Up to so many paths of a durable record that did not show were silent. How many.
-    pub fn silence(&mut self, most: usize) -> usize {
-        let mut silent = 0;
-        for record in self.records.iter_mut().filter(|record| record.durable && record.open) {
-            let count = record.left.min(most - silent);
-            record.left -= count;
-            record.silent += count;
-            silent += count;
-        }
-        self.under_way -= silent;
-        self.forget_answered();
-        silent
-    }
-
     /// The oldest record with a path under way; beyond all if there is none.
     pub fn oldest(&self) -> u64 {
         let under_way = self.records.iter().find(|record| !record.is_back());
@@ -226,8 +184,7 @@ impl Accesses {
             return fault("reply-time", due, format!("that to {seen:?}"));
         }
         for record in &mut self.records {
-            let (most, _) = record.answers();
-            if record.answered < most {
+            if record.answered < record.answers() {
                 record.answered += 1;
                 self.forget_answered();
                 return Ok(());
@@ -255,7 +212,7 @@ impl Accesses {
         }
     }
 
-    /// What should have left at once and has not, but for silent paths.
+    /// What should have left at once and has not.
     pub fn check_settled(&self) -> Step {
         if let Some(record) = self.records.iter().find(|r| r.durable && r.left > 0) {
             let due = format!("{} paths more of record {}", record.left, record.number);
@@ -263,9 +220,9 @@ impl Accesses {
         }
         if self.clients {
             for record in &self.records {
-                let (_, least) = record.answers();
-                if record.answered < least {
-                    let due = format!("{} answers of record {}", least, record.number);
+                let answers = record.answers();
+                if record.answered < answers {
+                    let due = format!("{answers} answers of record {}", record.number);
                     return fault("reply-time", due, format!("{}", record.answered));
                 }
                 if !record.is_back() {

@@ -1,7 +1,8 @@
 //! Checkpoints beside the journal, deletions after them, and the close.
 //!
-//! 1. After a record, when s write-backs have begun since the last cut, departures wait until no path is
-//!    under way. Then what is queued is written back, and departures go on.
+//! 1. After the first record that left when s write-backs had begun since the last cut, departures wait
+//!    until the last checkpoint counts and no path is under way. Then what is queued is written back, and
+//!    departures go on.
 //! 2. When the write-backs so far are acknowledged there is a barrier; then the pieces, one after the
 //!    other; then, as soon as no record is on its way, the commit.
 //! 3. What it superseded is deleted: blobs, then bucket versions that no path under way can name.
@@ -37,7 +38,8 @@ enum Due {
 pub(super) struct Deletion {
     number: u64,
     blobs: Vec<String>,
-    chunks: Vec<ChunkName>,
+    /// Decided when the blobs are gone and what came with that has been taken.
+    chunks: Option<Vec<ChunkName>>,
     closes: bool,
     tick: u64,
     under_way: bool,
@@ -45,18 +47,14 @@ pub(super) struct Deletion {
 
 /// Requests.
 impl Tao {
-    /// A cut is due.
-    pub(super) fn note_due(&mut self) {
-        let every = self.config.write_backs_a_checkpoint;
-        if self.checkpoint.is_none() && self.write_backs.tick >= self.cut_after + every {
-            self.cut_due = true;
-        }
-        self.cut_if_due();
+    /// Whether a cut comes after the record that leaves now.
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        self.write_backs.tick >= self.cut_after + self.config.write_backs_a_checkpoint
     }
 
-    /// Nothing is under way any more, and a cut is due.
+    /// Cuts if that is due and nothing is under way any more.
     pub(super) fn cut_if_due(&mut self) {
-        if self.cut_due && !self.accesses.are_under_way() {
+        if self.cut_due && self.checkpoint.is_none() && !self.accesses.are_under_way() {
             self.cut_due = false;
             self.cut(false);
             self.grid.held_up(self.at);
@@ -160,18 +158,18 @@ impl Tao {
     }
 
     pub(super) fn delete_chunks(&mut self, names: &[ChunkName]) -> Step<Part> {
-        let due =
-            |one: &&mut Deletion| !one.under_way && one.blobs.is_empty() && !one.chunks.is_empty();
-        let Some(one) = self.deletions.iter_mut().find(due) else {
+        let decided = |one: &&mut Deletion| !one.under_way && one.chunks.is_some();
+        let found = self.deletions.iter_mut().find(decided);
+        let Some((one, chunks)) = found.and_then(|one| one.chunks.clone().map(|c| (one, c))) else {
             return fault("superseded-deleted", "no deletion", format!("delete {names:x?}"));
         };
-        if one.chunks != names {
-            let same = one.chunks.iter().zip(names).take_while(|(a, b)| a == b).count();
+        if chunks != names {
+            let same = chunks.iter().zip(names).take_while(|(a, b)| a == b).count();
             let words = |name: Option<&ChunkName>| match name {
                 Some(name) => format!("delete {name:x?}, number {same} as they were superseded"),
                 None => format!("a call that ends after {same} versions"),
             };
-            let (due, seen) = (words(one.chunks.get(same)), words(names.get(same)));
+            let (due, seen) = (words(chunks.get(same)), words(names.get(same)));
             return fault("superseded-deleted", due, seen);
         }
         one.under_way = true;
@@ -206,36 +204,41 @@ impl Tao {
         self.summary.epochs += 1;
         self.summary.closings += u32::from(closes);
         blobs.iter().for_each(|name| drop(self.journal.remove(name)));
-        let chunks = match closes {
-            false => self.write_backs.take_superseded(tick, self.accesses.oldest()),
-            true => Vec::new(),
-        };
-        let (number, under_way) = (self.summary.epochs, false);
+        let (number, chunks, under_way) = (self.summary.epochs, None, false);
         self.deletions.push(Deletion { number, blobs, chunks, closes, tick, under_way });
-        self.drop_deleted();
         self.grid.held_up(self.at);
+        self.cut_if_due();
     }
 
     pub(super) fn blobs_deleted(&mut self, number: u64) {
         let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
         let blobs = std::mem::take(&mut one.blobs);
         one.under_way = false;
-        if one.closes {
-            one.chunks = self.write_backs.take_superseded(one.tick, u64::MAX);
-        }
         self.chain.deleted(&blobs);
+        if self.config.quantum_ns == 0 {
+            self.decide_deletions();
+        }
+    }
+
+    /// Which versions go is decided where the blobs are gone.
+    pub(super) fn decide_deletions(&mut self) {
+        let oldest = self.accesses.oldest();
+        for one in self.deletions.iter_mut().filter(|one| one.blobs.is_empty()) {
+            let oldest = if one.closes { u64::MAX } else { oldest };
+            one.chunks.get_or_insert_with(|| self.write_backs.take_superseded(one.tick, oldest));
+        }
         self.drop_deleted();
     }
 
     pub(super) fn chunks_deleted(&mut self, number: u64) {
         let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
-        let chunks = std::mem::take(&mut one.chunks);
+        let chunks = one.chunks.replace(Vec::new()).unwrap_or_default();
         self.tree.deleted(&chunks);
         self.drop_deleted();
     }
 
     fn drop_deleted(&mut self) {
-        self.deletions.retain(|one| !one.blobs.is_empty() || !one.chunks.is_empty());
+        self.deletions.retain(|one| one.chunks.as_ref().is_none_or(|chunks| !chunks.is_empty()));
         if self.stage == Stage::Closing && self.checkpoint.is_none() && self.deletions.is_empty() {
             self.stage = Stage::Ended;
         }

@@ -10,7 +10,7 @@ use crate::oracle::shape::Shape;
 pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refused> {
     let refuse = |reason| Err(Refused(reason));
     if clock == TraceClock::Real {
-        return refuse("by a real clock nothing tells in which order replies of paths were taken");
+        return refuse("by a real clock nothing tells how long the proxy worked");
     }
     let few = |number: u32, most: u32| (1..=most).contains(&number);
     let vault = &config.vault;
@@ -23,7 +23,10 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
         config.part_bytes,
     ];
     let rate = config.rate.is_none_or(|rate| {
-        (1..=TIME_MAX).contains(&rate.interval_ns) && few(rate.accesses, config.parts_max)
+        let on_grid = config.quantum_ns == 0 || rate.interval_ns.is_multiple_of(config.quantum_ns);
+        (1..=TIME_MAX).contains(&rate.interval_ns)
+            && few(rate.accesses, config.parts_max)
+            && on_grid
     });
     let sound = config.leaf_level <= LEVELS_MAX
         && config.cached_levels <= config.leaf_level
@@ -32,6 +35,8 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
         && (1..=1 << 40).contains(&config.write_backs_a_checkpoint)
         && few(config.window_chunks, u32::MAX)
         && few(config.windows, 1 << 10)
+        && few(config.write_backs_max, 1 << 20)
+        && config.quantum_ns <= TIME_MAX
         && few(config.under_way_max, 1 << 16)
         && few(config.parts_max, 1 << 16)
         && few(vault.pieces, 1 << 20)

@@ -46,14 +46,14 @@ impl Tao {
         Ok(())
     }
 
-    /// What could have left before this reply and has not, will not.
+    /// What could have left before this reply and has not, will not; unless all replies of the moment are
+    /// taken before anything leaves, as those to write-backs are, and all on a grid.
     fn passed_over(&mut self, part: &Part) -> Step {
-        let tick = match part {
-            Part::Images((tick, _)) => Some(*tick),
-            _ => None,
-        };
-        self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
-        if *part == Part::Again { self.window_left() } else { Ok(()) }
+        match part {
+            Part::Images(_) => Ok(()),
+            _ if self.config.quantum_ns > 0 => Ok(()),
+            _ => self.write_backs.close_full(None, &mut self.tree, self.accesses.put),
+        }
     }
 
     /// A put whose outcome nobody knows.
@@ -94,9 +94,10 @@ impl Tao {
             Part::Record(name) => {
                 self.chain.landed(&name);
                 self.is_recording = false;
-                self.accesses.durable(self.tree.is_open());
+                self.accesses.durable();
                 self.grid.after(self.at);
-                self.note_due();
+                self.cut_due = std::mem::take(&mut self.is_last);
+                self.cut_if_due();
             }
             Part::Path(of, shown) => {
                 self.accesses.back(of);
@@ -105,8 +106,7 @@ impl Tao {
             }
             Part::Again => self.again_ended(),
             Part::Images(message) => {
-                self.write_backs.ended(message, &mut self.tree, self.accesses.put);
-                self.take_paths();
+                self.write_backs.ended(message);
             }
             Part::Barrier => self.barrier_ended(),
             Part::Piece(name, last) => self.piece_ended(&name, last),

@@ -3,20 +3,24 @@
 //! A record leaves at the first multiple of the interval after the one before was durable; if something
 //! else has held departures up past it, at the first after that. If there is no room for its paths, the
 //! point is passed over. A store that lets one pass otherwise has ended: it only closes.
+//!
+//! Here they are the moments at which it is decided what leaves: a quantum before, if there is one.
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::RateConfig;
+use fogbank_store::trace::TaoConfig;
 
 /// See the module; of an engine without a rate it holds nothing up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     interval: Option<Nanos>,
+    quantum: Nanos,
     next: Nanos,
 }
 
 impl Grid {
-    pub fn new(rate: Option<RateConfig>) -> Self {
-        Self { interval: rate.map(|rate| rate.interval_ns), next: 0 }
+    pub fn new(config: &TaoConfig) -> Self {
+        let interval = config.rate.map(|rate| rate.interval_ns);
+        Self { interval, quantum: config.quantum_ns, next: 0 }
     }
 
     /// The next point, if there is a rate.
@@ -24,10 +28,12 @@ impl Grid {
         self.interval.map(|_| self.next)
     }
 
-    /// The next record leaves after `at`.
+    /// The next record is decided about after what counts from `at` was taken: by a quantum, that was half
+    /// of one before.
     pub fn after(&mut self, at: Nanos) {
         if let Some(interval) = self.interval {
-            self.next = (at / interval + 1) * interval;
+            let left = at.max(self.next + self.quantum);
+            self.next = (left / interval + 1) * interval - self.quantum;
         }
     }
 

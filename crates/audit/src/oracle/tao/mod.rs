@@ -12,14 +12,15 @@
 //! 6. What an opening reads again after a stop (`recovery`).
 //!
 //! What is due *at once* may come anywhere within its instant, and so in any order with what else is due
-//! in it. Nothing else is tolerated; so traces by a real clock, in which the order of replies is not that
-//! in which the proxy has taken them, are refused.
+//! in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing else is
+//! tolerated; so traces by a real clock, in which work takes time, are refused.
 
 mod accesses;
 mod checkpoints;
 mod config;
 mod done;
 mod grid;
+mod instants;
 mod opening;
 mod recovery;
 mod sent;
@@ -30,12 +31,13 @@ use std::collections::BTreeMap;
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{Event, Request, TaoConfig, TraceClock};
+use fogbank_store::trace::{Event, TaoConfig, TraceClock};
 
 use self::accesses::Accesses;
 use self::checkpoints::{Checkpoint, Deletion};
 use self::config::check;
 use self::grid::Grid;
+use self::instants::Instants;
 use self::recovery::{Journalled, Replay};
 use self::tree::{Shown, Tree};
 use self::writebacks::WriteBacks;
@@ -113,6 +115,8 @@ pub(super) struct Tao {
     has_departed: bool,
     /// Whether there was room for a record when this instant began.
     had_room: bool,
+    /// Whether a cut comes after the record that is on its way.
+    is_last: bool,
     cut_due: bool,
     cut_after: u64,
     checkpoint: Option<Checkpoint>,
@@ -131,6 +135,8 @@ pub(super) struct Tao {
     /// Nothing may leave any more, by which rule.
     silent: Option<(&'static str, Nanos)>,
     at: Nanos,
+    instants: Instants,
+    is_ending: bool,
     summary: Summary,
 }
 
@@ -145,10 +151,11 @@ impl Tao {
             tree: Tree::new(shape, config.array),
             accesses: Accesses::new(config),
             write_backs: WriteBacks::new(config),
-            grid: Grid::new(config.rate),
+            grid: Grid::new(config),
             is_recording: false,
             has_departed: false,
             had_room: false,
+            is_last: false,
             cut_due: false,
             cut_after: 0,
             checkpoint: None,
@@ -163,6 +170,8 @@ impl Tao {
             oriented: false,
             silent: None,
             at: 0,
+            instants: Instants::new(config.quantum_ns),
+            is_ending: false,
             summary: Summary::default(),
         })
     }
@@ -174,10 +183,48 @@ impl Machine for Tao {
     }
 
     fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
-        if event.at() > self.at {
-            self.instant_ends(event.at(), out)?;
-            self.at = event.at();
-            self.had_room = self.accesses.are_waiting();
+        let known = self.instants.take(event)?;
+        known.iter().try_for_each(|(at, event)| self.take(*at, event, out))
+    }
+
+    fn end_trace(&mut self, out: &mut dyn Observer) -> Result<(), Stop> {
+        // What was decided in the last quantum may not have left any more.
+        self.is_ending = true;
+        let known = self.instants.end();
+        known.iter().try_for_each(|(at, event)| self.take(*at, event, out))
+    }
+
+    fn next_trace(&mut self) {
+        self.summary.crashes += u32::from(self.chain.up);
+        self.chain.stop();
+        self.waiting.clear();
+        self.doubts.clear();
+        self.accesses.restart();
+        self.write_backs.restart();
+        self.deletions.clear();
+        self.replay = Replay::default();
+        self.journal.values_mut().for_each(|record| record.number = None);
+        self.grid = Grid::new(&self.config);
+        self.stage = Stage::Opening;
+        (self.checkpoint, self.silent) = (None, None);
+        (self.is_recording, self.has_departed) = (false, false);
+        (self.is_last, self.cut_due, self.is_ending) = (false, false, false);
+        (self.cut_after, self.at) = (0, 0);
+    }
+
+    fn summary(&self) -> Summary {
+        Summary { images: self.write_backs.images, ..self.summary }
+    }
+}
+
+/// Instants.
+impl Tao {
+    /// Takes an event that counts from `at`.
+    fn take(&mut self, at: Nanos, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
+        if at > self.at {
+            self.instant_ends(at)?;
+            self.at = at;
+            self.had_room = self.may_record();
         }
         match event {
             Event::Sent(sent) => self.sent(sent, out),
@@ -198,44 +245,35 @@ impl Machine for Tao {
         }
     }
 
-    fn next_trace(&mut self) {
-        self.summary.crashes += u32::from(self.chain.up);
-        self.chain.stop();
-        self.waiting.clear();
-        self.doubts.clear();
-        self.accesses.restart();
-        self.write_backs.restart();
-        self.deletions.clear();
-        self.replay = Replay::default();
-        self.journal.values_mut().for_each(|record| record.number = None);
-        self.grid = Grid::new(self.config.rate);
-        self.stage = Stage::Opening;
-        (self.checkpoint, self.silent) = (None, None);
-        (self.is_recording, self.has_departed, self.cut_due) = (false, false, false);
-        (self.cut_after, self.at) = (0, 0);
-    }
-
-    fn summary(&self) -> Summary {
-        Summary { images: self.write_backs.images, ..self.summary }
-    }
-}
-
-/// Instants.
-impl Tao {
     /// Whatever was due at once has to have come.
-    fn instant_ends(&mut self, next: Nanos, out: &mut dyn Observer) -> Step {
+    fn instant_ends(&mut self, next: Nanos) -> Step {
         if self.silent.is_some() || self.stage == Stage::Opening {
             return Ok(());
         }
-        self.window_left()?;
-        self.settle_silent(usize::MAX, out);
         self.write_backs.close_full(None, &mut self.tree, self.accesses.put)?;
         self.take_paths();
+        self.decide_deletions();
         self.recovered();
+        if self.is_ending {
+            return Ok(());
+        }
         self.accesses.check_settled()?;
         self.write_backs.check_settled()?;
         self.check_checkpoint_settled()?;
         self.check_record_left(next)
+    }
+
+    /// Paths for which there is room.
+    pub(super) fn room(&self) -> usize {
+        match self.write_backs.under_way() < self.config.write_backs_max as usize {
+            true => self.accesses.room(),
+            false => 0,
+        }
+    }
+
+    /// Whether a record of what waits could leave, as far as room goes.
+    fn may_record(&self) -> bool {
+        self.accesses.may_record(self.room())
     }
 
     /// Records that were due before `next`.
@@ -245,7 +283,7 @@ impl Tao {
             return Ok(());
         }
         match self.grid.next() {
-            None if self.config.clients && self.accesses.are_waiting() => {
+            None if self.config.clients && self.may_record() => {
                 fault("record-due", "a record of what has arrived, at once", "nothing")
             }
             None => Ok(()),
@@ -253,48 +291,14 @@ impl Tao {
                 while let Some(point) = self.grid.next().filter(|point| *point < next) {
                     // A reply of the very instant may come too late to make room for the point.
                     let in_time = point > self.at || self.had_room;
-                    if in_time && self.accesses.are_waiting() {
+                    if in_time && self.may_record() {
                         self.has_departed = true; // only a close may follow
                         return Ok(());
                     }
                     self.grid.after(point);
-                    self.note_due();
                 }
                 Ok(())
             }
-        }
-    }
-
-    /// Up to so many paths that did not show were silent, and are back.
-    fn settle_silent(&mut self, most: usize, out: &mut dyn Observer) {
-        for _ in 0..self.accesses.silence(most) {
-            self.note_path(Shown(None), out);
-            self.write_backs.flush(Shown(None), &self.tree);
-        }
-        self.cut_if_due();
-    }
-
-    /// Silent paths that have brought about the message at hand.
-    fn settle_before(&mut self, request: &Request, out: &mut dyn Observer) {
-        let silent = self.accesses.perhaps_silent();
-        if silent == 0 {
-            return;
-        }
-        if let Request::WriteChunks { writes } = request
-            && !self.write_backs.has_begun(WriteBacks::tick_of(writes))
-        {
-            let due =
-                (self.config.write_back_every as usize).saturating_sub(self.write_backs.queued());
-            if due <= silent {
-                self.settle_silent(due, out);
-            }
-        }
-        let cuts = matches!(
-            request,
-            Request::WriteChunks { .. } | Request::Barrier | Request::BlobPut { .. }
-        );
-        if self.cut_due && cuts && self.accesses.perhaps_silent() == self.accesses.under_way() {
-            self.settle_silent(usize::MAX, out);
         }
     }
 

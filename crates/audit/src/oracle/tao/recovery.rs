@@ -6,9 +6,6 @@
 //!    of the checkpoint, so a path may show more or less of its leaf than it did. What never left before
 //!    the stop leaves now, by its record.
 //! 3. Then there is a checkpoint, and what a stop has left is deleted.
-//!
-//! Which paths of a record showed nothing is not known. So one that shows something now is taken for the
-//! next that it fits, and for one of those that had shown nothing if it fits none.
 
 use fogbank_store::ChunkName;
 
@@ -36,13 +33,9 @@ pub(super) struct Replay {
     paths: Vec<(String, usize, Option<Shown>)>,
     /// Where the window at hand begins.
     begins: usize,
-    /// The path from which on the next one read is sought.
-    next: usize,
-    /// By path of the window at hand: what it has shown now.
-    seen: Vec<Option<Shown>>,
+    /// By path of the window at hand that has left: what it has shown now.
+    seen: Vec<Shown>,
     under_way: usize,
-    /// Whether all of the window have left.
-    left: bool,
     /// Paths of the window that were taken.
     taken: usize,
 }
@@ -50,24 +43,6 @@ pub(super) struct Replay {
 impl Replay {
     fn window(&self) -> usize {
         (self.paths.len() - self.begins).min(WINDOW)
-    }
-
-    /// The path of the window that a read which shows `shown` is.
-    fn find(&mut self, shown: Shown, tree: &Tree) -> Option<usize> {
-        let (end, mut unknown) = (self.begins + self.window(), None);
-        for at in self.next..end {
-            match self.paths[at].2 {
-                Some(known) if known.0.is_some_and(|lowest| tree.shown(lowest).0.is_none()) => {}
-                Some(known) if are_one(known, shown, tree) => {
-                    self.next = at + 1;
-                    return Some(at);
-                }
-                Some(_) => break,
-                None => unknown = unknown.or(Some(at)),
-            }
-        }
-        self.next = unknown? + 1;
-        unknown
     }
 }
 
@@ -103,30 +78,23 @@ impl Tao {
 
     fn open_window(&mut self) {
         let replay = &mut self.replay;
-        replay.next = replay.begins;
-        replay.seen = vec![None; replay.window()];
-        (replay.left, replay.taken, replay.under_way) = (false, 0, 0);
+        replay.seen.clear();
+        (replay.taken, replay.under_way) = (0, 0);
         self.accesses.put += 1;
     }
 
     pub(super) fn read_again(&mut self, names: &[ChunkName], out: &mut dyn Observer) -> Step<Part> {
         let shown = self.tree.path(names)?;
-        let at = loop {
-            if self.stage == Stage::Replaying && !self.replay.left {
-                if let Some(at) = self.replay.find(shown, &self.tree) {
-                    break at;
-                }
-                if self.replay.under_way == 0 {
-                    self.close_window()?; // all of it were silent
-                    continue;
-                }
-            }
+        let (nth, window) = (self.replay.seen.len(), self.replay.window());
+        let known = self.replay.paths.get(self.replay.begins + nth);
+        let next = known.filter(|_| self.stage == Stage::Replaying && nth < window).cloned();
+        let is_it = |known: Option<Shown>| known.is_none_or(|k| are_one(k, shown, &self.tree));
+        let Some((name, nth, known)) = next.filter(|(_, _, known)| is_it(*known)) else {
             let due = "the paths that the journal names, in its order";
             return fault("replay-exact", due, format!("{names:x?}"));
         };
-        self.replay.seen[at - self.replay.begins] = Some(shown);
+        self.replay.seen.push(shown);
         self.replay.under_way += 1;
-        let (name, nth, known) = self.replay.paths[at].clone();
         if known.is_none() {
             self.note_path(shown, out);
         }
@@ -136,31 +104,6 @@ impl Tao {
             None => journalled.paths.push(shown),
         }
         Ok(Part::Again)
-    }
-
-    /// Something else than a read comes: all of the window have left.
-    pub(super) fn window_left(&mut self) -> Step {
-        while self.stage == Stage::Replaying && !self.replay.left {
-            self.close_window()?;
-        }
-        Ok(())
-    }
-
-    fn close_window(&mut self) -> Step {
-        let (begins, window) = (self.replay.begins, self.replay.window());
-        for at in 0..window {
-            let silent = match self.replay.paths[begins + at].2 {
-                Some(Shown(Some(lowest))) => self.tree.shown(lowest).0.is_none(),
-                _ => self.tree.is_open(),
-            };
-            if self.replay.seen[at].is_none() && !silent {
-                let due = format!("path {} of the journal", begins + at);
-                return fault("replay-exact", due, "something else");
-            }
-        }
-        self.replay.left = true;
-        self.take_paths();
-        Ok(())
     }
 }
 
@@ -174,11 +117,11 @@ impl Tao {
     /// Takes the paths of the window in their order, as far as no write-back is waited for.
     pub(super) fn take_paths(&mut self) {
         while self.stage == Stage::Replaying
-            && self.replay.left
+            && self.replay.seen.len() == self.replay.window()
             && self.replay.under_way == 0
             && self.write_backs.is_idle()
         {
-            let Some(seen) = self.replay.seen.get(self.replay.taken) else {
+            let Some(shown) = self.replay.seen.get(self.replay.taken).copied() else {
                 self.replay.begins += self.replay.seen.len();
                 if self.replay.begins == self.replay.paths.len() {
                     self.stage = Stage::Recovering;
@@ -188,7 +131,6 @@ impl Tao {
                 self.open_window();
                 return;
             };
-            let shown = seen.unwrap_or(Shown(None));
             self.replay.taken += 1;
             self.write_backs.flush(shown, &self.tree);
         }

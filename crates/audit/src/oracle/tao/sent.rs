@@ -1,6 +1,5 @@
 //! Requests: each is held against what is due.
 
-use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;
 use fogbank_store::trace::{Condition, Request, Sent};
 
@@ -23,7 +22,7 @@ impl Tao {
         }
         let part = match self.look(request) {
             Some(part) => part,
-            None => self.part(request, sent.at, out)?,
+            None => self.part(request, out)?,
         };
         let (mut prints, mut put) = (Vec::new(), None);
         let expected = match request {
@@ -81,9 +80,9 @@ impl Tao {
     }
 
     /// Holds a request against what is due.
-    fn part(&mut self, request: &Request, at: Nanos, out: &mut dyn Observer) -> Result<Part, Stop> {
+    fn part(&mut self, request: &Request, out: &mut dyn Observer) -> Result<Part, Stop> {
         if let Some((rule, from)) = self.silent {
-            if at > from {
+            if self.at > from {
                 fault(rule, "nothing more", format!("{:?}", request.operation()))?;
             }
             return Ok(Part::Unchecked);
@@ -96,12 +95,9 @@ impl Tao {
             _ => None,
         };
         self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
-        if !matches!(request, Request::ReadChunks { .. }) {
-            self.window_left()?;
-        }
         self.take_paths();
+        self.decide_deletions();
         self.recovered();
-        self.settle_before(request, out);
         Ok(match request {
             Request::ReadChunks { chunks } if self.is_replaying() => {
                 self.read_again(chunks, out)?
@@ -122,12 +118,13 @@ impl Tao {
                 if !self.write_backs.has_begun(tick) {
                     self.close_if_idle();
                 }
-                Part::Images(self.write_backs.send(writes, &mut self.tree, out)?)
+                let records = self.accesses.put;
+                Part::Images(self.write_backs.send(writes, (&mut self.tree, records), out)?)
             }
             Request::BlobPut { name, bytes, condition, fingerprint } => {
                 let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };
                 match name.starts_with(JOURNAL) {
-                    true => self.record((name, kept, condition), at)?,
+                    true => self.record((name, kept, condition))?,
                     false => self.put_checkpoint((name, kept, condition))?,
                 }
             }
@@ -156,7 +153,7 @@ impl Tao {
     }
 
     /// A journal record is put.
-    fn record(&mut self, put: (&str, Kept, &Condition), at: Nanos) -> Step<Part> {
+    fn record(&mut self, put: (&str, Kept, &Condition)) -> Step<Part> {
         let (name, kept, condition) = put;
         let seen = || format!("put {name}");
         if self.has_departed {
@@ -174,13 +171,16 @@ impl Tao {
         if self.commits() {
             return fault("commit-order", "the commit", seen());
         }
-        if let Some(point) = self.grid.next().filter(|point| *point != at) {
-            return fault("on-grid", format!("{point} ns"), format!("{at} ns"));
+        if let Some(point) = self.grid.next().filter(|point| *point != self.at) {
+            let quantum = self.config.quantum_ns;
+            let [due, seen] = [point, self.at].map(|at| format!("{} ns", at + quantum));
+            return fault("on-grid", due, seen);
         }
         let due = self.chain.next_record();
         check_put((&due, &Condition::IfAbsent), (name, condition), "blob-order")?;
         let parts = self.chain.accesses_of(kept.bytes)? as usize;
-        self.accesses.record(parts)?;
+        self.accesses.record(parts, self.room())?;
+        self.is_last = self.checkpoint_is_due();
         self.chain.put(name, kept, condition, false)?;
         let number = Some(self.accesses.put - 1);
         let journalled = Journalled { number, parts, paths: Vec::new() };

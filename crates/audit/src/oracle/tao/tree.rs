@@ -54,11 +54,6 @@ impl Tree {
         self.random = Randomness::repeatable(seed).stream(Purpose::Padding);
     }
 
-    /// Whether a path may show nothing.
-    pub fn is_open(&self) -> bool {
-        self.open > 0
-    }
-
     /// The version that the proxy names.
     pub fn version(&self, chunk: u32) -> u64 {
         self.versions[chunk as usize]
@@ -75,15 +70,6 @@ impl Tree {
     /// All of them, for a checkpoint.
     pub fn versions(&self) -> &[u64] {
         &self.versions
-    }
-
-    /// What of a path to this bucket or below is written.
-    pub fn shown(&self, lowest: u32) -> Shown {
-        let mut chunk = Some(lowest);
-        while let Some(bucket) = chunk.filter(|bucket| self.version(*bucket) == 0) {
-            chunk = self.shape.parent(bucket);
-        }
-        Shown(chunk)
     }
 
     /// Holds a path against the versions that the proxy names.
@@ -113,7 +99,7 @@ impl Tree {
             above = Some(name.chunk);
         }
         match above {
-            None => fault("path-consistent", "a path", "a read of nothing"),
+            None if self.open == 0 => fault("path-consistent", "a path", "a read of nothing"),
             Some(lowest) if !self.may_end(lowest) => {
                 fault("path-consistent", "the path goes on", format!("it ends at bucket {lowest}"))
             }

@@ -2,8 +2,8 @@
 //!
 //! 1. A path that came back goes into the queue, in the order of the replies. The k-th brings about a
 //!    write-back, at once; so does a cut if anything is queued.
-//! 2. Its buckets leave by rising number in messages of a public size, a few under way: the next leaves
-//!    when one of them has ended.
+//! 2. Write-backs leave one after the other, their buckets by rising number, in messages of a public size.
+//!    A few are under way, of whichever write-back: the next leaves when one of them has ended.
 //! 3. When all have ended, what they wrote is what the proxy names, unless that is newer already. The
 //!    older of the two is superseded by the newer.
 //!
@@ -32,6 +32,8 @@ struct WriteBack {
     sent: Vec<u32>,
     /// By message: whether it has ended.
     ended: Vec<bool>,
+    /// Which reply to any write-back was its last.
+    last_reply: u64,
     /// Whether the last message was not full.
     closed: bool,
 }
@@ -59,6 +61,8 @@ pub(super) struct WriteBacks {
     pub tick: u64,
     queue: Vec<Shown>,
     under_way: Vec<WriteBack>,
+    /// Replies so far.
+    replies: u64,
     superseded: Vec<Superseded>,
     /// The last write-back of the checkpoint that is being written, and the versions it refers to.
     saving: Option<(u64, Vec<u64>)>,
@@ -79,6 +83,7 @@ impl WriteBacks {
             tick: 0,
             queue: Vec::new(),
             under_way: Vec::new(),
+            replies: 0,
             superseded: Vec::new(),
             saving: None,
             images: 0,
@@ -100,11 +105,6 @@ impl WriteBacks {
         if self.queue.len() >= self.every {
             self.begin(tree);
         }
-    }
-
-    /// How many paths are queued.
-    pub fn queued(&self) -> usize {
-        self.queue.len()
     }
 
     /// What is queued is written back.
@@ -129,6 +129,7 @@ impl WriteBacks {
             exact,
             sent: Vec::new(),
             ended: Vec::new(),
+            last_reply: 0,
             closed: false,
         });
     }
@@ -147,18 +148,23 @@ impl WriteBacks {
     pub fn send(
         &mut self,
         writes: &[(ChunkName, ChunkSeen)],
-        tree: &mut Tree,
+        (tree, records): (&mut Tree, u64),
         out: &mut dyn Observer,
     ) -> Step<(u64, usize)> {
         let tick = Self::tick_of(writes);
+        let is_before = |one: &WriteBack| !one.closed && one.tick < tick;
+        while let Some(at) = self.under_way.iter().position(is_before) {
+            self.close(at, tree)?;
+        }
+        self.acknowledge_ended(tree, records);
         let Some(at) = self.under_way.iter().position(|one| one.tick == tick) else {
             let due = format!("no write-back {tick}, k paths have not come back");
             return fault("write-back-due", due, format!("{} buckets", writes.len()));
         };
-        let (window, windows) = (self.window, self.windows);
+        let (window, windows, may_send) = (self.window, self.windows, self.may_send());
         let one = &mut self.under_way[at];
         let nth = one.ended.len();
-        if !one.may_send(windows) {
+        if !may_send {
             let due = format!("the end of one of {windows} before it");
             return fault("write-back-windows", due, format!("message {nth} of write-back {tick}"));
         }
@@ -194,38 +200,64 @@ impl WriteBacks {
         Ok((tick, nth))
     }
 
-    /// A message has ended; the write-back may be acknowledged by it.
-    pub fn ended(&mut self, (tick, nth): (u64, usize), tree: &mut Tree, records: u64) {
-        let Some(at) = self.under_way.iter().position(|one| one.tick == tick) else { return };
-        let one = &mut self.under_way[at];
+    /// A message has ended.
+    pub fn ended(&mut self, (tick, nth): (u64, usize)) {
+        self.replies += 1;
+        let Some(one) = self.under_way.iter_mut().find(|one| one.tick == tick) else { return };
         if let Some(ended) = one.ended.get_mut(nth) {
             *ended = true;
         }
-        if one.closed && one.has_ended() {
-            self.acknowledge(at, tree, records);
-        }
+        one.last_reply = self.replies;
     }
 
-    /// What comes next is no message or reply of a write-back, but for that of time stamp `but`: one takes
-    /// its replies and sends its messages in one go, so one that could send another and has not has none.
+    /// Those are acknowledged of which all messages have ended, in the order of their last replies: which
+    /// those are may be known only now, if a message is of full size and no further one follows.
+    fn acknowledge_ended(&mut self, tree: &mut Tree, records: u64) {
+        let is_over = |one: &mut WriteBack| one.closed && one.has_ended();
+        let mut over: Vec<WriteBack> = self.under_way.extract_if(.., is_over).collect();
+        over.sort_unstable_by_key(|one| one.last_reply);
+        over.into_iter().for_each(|one| self.acknowledge(one, tree, records));
+    }
+
+    /// What comes next is no message or reply of a write-back, but for that of time stamp `but`: replies
+    /// are taken and messages sent in one go, so a write-back that could send another and has not has none.
     pub fn close_full(&mut self, but: Option<u64>, tree: &mut Tree, records: u64) -> Step {
-        let windows = self.windows;
-        let over = |one: &WriteBack| {
-            let open = !one.closed && !one.exact && !one.sent.is_empty();
-            open && one.may_send(windows) && Some(one.tick) != but
+        let first = self.under_way.iter().position(|one| !one.closed);
+        let open = |at: &usize| {
+            let one = &self.under_way[*at];
+            !one.exact && !one.sent.is_empty() && self.may_send() && Some(one.tick) != but
         };
-        while let Some(at) = self.under_way.iter().position(over) {
-            self.under_way[at].check_union(tree)?;
-            self.under_way[at].closed = true;
-            if self.under_way[at].has_ended() {
-                self.acknowledge(at, tree, records);
-            }
+        if let Some(at) = first.filter(open) {
+            self.close(at, tree)?;
         }
+        self.acknowledge_ended(tree, records);
         Ok(())
     }
 
-    fn acknowledge(&mut self, at: usize, tree: &mut Tree, records: u64) {
-        let one = self.under_way.remove(at);
+    /// Nothing more of this one comes.
+    fn close(&mut self, at: usize, tree: &Tree) -> Step {
+        let one = &mut self.under_way[at];
+        if one.exact || one.sent.is_empty() {
+            let due = format!("message {} of write-back {}", one.ended.len(), one.tick);
+            return fault("write-back-windows", due, "one of a later write-back");
+        }
+        one.check_union(tree)?;
+        one.closed = true;
+        Ok(())
+    }
+
+    /// Whether one message more may be under way.
+    fn may_send(&self) -> bool {
+        let under_way = self.under_way.iter().flat_map(|one| &one.ended);
+        under_way.filter(|ended| !**ended).count() < self.windows
+    }
+
+    /// How many have not been acknowledged.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    fn acknowledge(&mut self, one: WriteBack, tree: &mut Tree, records: u64) {
         let new = (u64::from(self.opening) << TICK_BITS) | one.tick;
         for chunk in one.sent {
             let known = tree.version(chunk);
@@ -278,8 +310,7 @@ impl WriteBacks {
 
     /// What should have left at once and has not.
     pub fn check_settled(&self) -> Step {
-        let late = |one: &&WriteBack| !one.closed && one.may_send(self.windows);
-        match self.under_way.iter().find(late) {
+        match self.under_way.iter().find(|one| !one.closed).filter(|_| self.may_send()) {
             Some(one) if one.ended.is_empty() => {
                 fault("write-back-due", format!("write-back {} at once", one.tick), "nothing")
             }
@@ -293,10 +324,6 @@ impl WriteBacks {
 }
 
 impl WriteBack {
-    fn may_send(&self, windows: usize) -> bool {
-        self.ended.iter().filter(|ended| !**ended).count() < windows
-    }
-
     fn has_ended(&self) -> bool {
         !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Purpose, Randomness, Stream, SystemClock};
 use fogbank_seal::MasterKey;
-use fogbank_store::{MemoryStore, Store};
+use fogbank_store::{MemoryStore, OnGrid, Points, Store};
 use rand_core::Rng;
 
 use super::{Parts, TaoEngine, TaoSettings};
@@ -41,9 +41,11 @@ impl World {
             *openings += 1;
             Randomness::repeatable(*openings)
         };
-        let (vault, recovered) = self.vault(&store, &random, &settings).await?;
-        let clock = Arc::new(SystemClock::new());
-        let parts = Parts { store, vault, recovered, random: &random, clock, progress: &|_, _| {} };
+        let points = Points::new(Arc::new(SystemClock::new()), settings.quantum);
+        let paced: Arc<dyn Store> = Arc::new(OnGrid::new(store.clone(), points.clone()));
+        let (vault, recovered) = self.vault(&paced, &random, &settings).await?;
+        let parts =
+            Parts { store, vault, recovered, random: &random, points, progress: &|_, _| {} };
         TaoEngine::open(settings, parts).await
     }
 

@@ -274,6 +274,41 @@ fn the_stash_stays_below_its_line() {
     }
 }
 
+/// A cloud that holds back all paths of one half of the tree, as many as may be under way, then all of the other
+/// half: blocks that are mapped there wait. The bound allows for it, and has to.
+#[test]
+fn the_stash_is_bounded_whatever_is_held_back() {
+    let (reals, leaf_level, under_way_max) = (4, 10, 1024);
+    let shape = ImmediateShape { capacity: reals << leaf_level, value_bytes: 8 };
+    let settings =
+        TaoSettings { under_way_max, write_back_every: u32::MAX, ..TaoSettings::new(shape) };
+    let geometry = settings.geometry().unwrap();
+    let random = Randomness::repeatable(6);
+    let mut state = Processor::new(geometry, &settings, &random);
+    let mut held = Vec::new();
+    let mut most = 0;
+    for access in 0..200_000 {
+        let (path, _) = state.read_path(access % shape.capacity, write(0, b"x"), None);
+        let left = path.leaf < geometry.tree.leaves() / 2;
+        if left == ((access / 20_000) % 2 == 0) {
+            held.push(path);
+        } else {
+            state.path_returned(&path, Vec::new()).unwrap();
+        }
+        if state.room(&settings) == 0 {
+            most = most.max(state.stash.len());
+            for path in held.drain(..) {
+                state.path_returned(&path, Vec::new()).unwrap();
+            }
+        }
+    }
+    let in_turn =
+        crate::geometry::Geometry { held_back_max: 0, ..geometry }.stash_blocks_max() as usize;
+    let bound = geometry.stash_blocks_max() as usize;
+    assert!(most > in_turn, "{most} need no more than paths that come in turn, {in_turn}");
+    assert!(most < bound - under_way_max / 4, "{most} of {bound}");
+}
+
 /// Whoever waits is told, in whatever way the engine ends.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_an_engine_that_is_gone() {

@@ -1,7 +1,10 @@
 //! Every leak of `tao` that has to be caught by name, with the scene under which it shows and the check
 //! that is meant for it.
 
+use std::time::Duration;
+
 use fogbank_oram::canary::TaoLeak;
+use fogbank_oram::tao::TaoSettings;
 
 use super::{Load, TaoScene};
 
@@ -37,17 +40,37 @@ leaks! {
     DecoySkipped: "decoy-skipped", caught by "path-per-access";
     DroppedEarly: "dropped-early", caught by DATA;
     LeafKept: "leaf-kept", caught by "leaves-uniform";
-    DecoyNotWritten: "decoy-not-written", caught by "write-back-due";
+    DecoyNotWritten: "decoy-not-written", caught by "write-back-union";
+    AnswerOffGrid: "answer-off-grid", caught by "on-grid";
+    TakenByContent: "taken-by-content", caught by "write-back-union";
+    RoomIgnored: "room-ignored", caught by "record-parts";
 }
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
 /// `None`.
 pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
-    let usual = TaoScene::new(Load::OneHotBlock, seed);
-    let alone = || TaoScene { clients: 1, accesses: 2_000, gap: 8 * usual.gap, ..usual.clone() };
+    // Room for all that arrives: a leak that takes none is not to show by that first.
+    let roomy = |scene: TaoScene| TaoScene {
+        settings: TaoSettings { under_way_max: 1_000, ..scene.settings },
+        gap: 3 * scene.gap,
+        ..scene
+    };
+    let usual = roomy(TaoScene::new(Load::OneHotBlock, seed));
+    let alone = || TaoScene { clients: 1, accesses: 2_000, gap: 3 * usual.gap, ..usual.clone() };
     let scene = match leak {
         // Every access reads the block's own path.
         TaoLeak::LeafKept => alone(),
+        TaoLeak::AnswerOffGrid | TaoLeak::TakenByContent => {
+            let quantum = Duration::from_millis(7);
+            let settings = TaoSettings { quantum, ..usual.settings };
+            TaoScene { settings, load: Load::Uniform, ..usual }
+        }
+        // A cloud that takes one message at a time, slower than accesses arrive.
+        TaoLeak::RoomIgnored => {
+            let scene = TaoScene::new(Load::OneHotBlock, seed);
+            let settings = TaoSettings { under_way_max: 8, windows: 1, ..scene.settings };
+            TaoScene { settings, ..scene }
+        }
         _ => usual,
     };
     TaoScene { leak: Some(leak), ..scene }

@@ -21,7 +21,7 @@ use fogbank_oram::canary::{TaoCanary, TaoLeak};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
-use fogbank_store::{Delay, LieRule, Link, Recorded, Store};
+use fogbank_store::{Delay, LieRule, Link, OnGrid, Points, Recorded, Store};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -183,9 +183,10 @@ impl TaoScene {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
-        let (vault, recovered) = stage.ground.open(store.clone(), config, (&first, random)).await?;
-        let clock = stage.clock.clone();
-        let parts = Parts { store, vault, recovered, random, clock, progress: &|_, _| {} };
+        let points = Points::new(stage.clock.clone(), self.settings.quantum);
+        let paced: Arc<dyn Store> = Arc::new(OnGrid::new(store.clone(), points.clone()));
+        let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
+        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         let engine = Arc::new(TaoEngine::open(self.settings.clone(), parts).await?);
         let mut clients = JoinSet::new();
         if let Some(leak) = self.leak {

@@ -1,0 +1,137 @@
+//! Instants of a proxy whose messages leave on a grid: when it has taken what came, and when it has
+//! decided what leaves.
+//!
+//! 1. What comes is taken in the middle between two points, so it counts from the point after that.
+//!    Paths that count from one point were taken in the order of their requests.
+//! 2. What leaves at a point was decided at it. But an engine's records, and its deletions of versions, were
+//!    decided a point before: after all that counts from there.
+//!
+//! So events are put into that order before the machine sees them, each with the time from which it counts.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use fogbank_env::Nanos;
+use fogbank_store::trace::{Event, Request, Sent};
+
+use crate::oracle::blob::JOURNAL;
+use crate::oracle::fault::{Step, fault};
+
+/// The order of an event: from when it counts, what kind it is, and where among those.
+type Place = (Nanos, u8, u64, u64);
+
+const ARRIVALS: u8 = 0;
+const REPLIES: u8 = 1;
+const WRITES: u8 = 2;
+const DEPARTURES: u8 = 3;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Instants {
+    quantum: Nanos,
+    held: BTreeMap<Place, Event>,
+    /// Events so far.
+    count: u64,
+    /// When the last came.
+    last: Nanos,
+    /// Whether the vault is open and the engine's calls have begun.
+    is_open: bool,
+    /// Paths that are being read.
+    paths: HashSet<u64>,
+    /// By time: the place of the first path that counts from then.
+    first_paths: HashMap<Nanos, u64>,
+}
+
+impl Instants {
+    /// Of a grid of `quantum`; zero if there is none.
+    pub fn new(quantum: Nanos) -> Self {
+        Self {
+            quantum,
+            held: BTreeMap::new(),
+            count: 0,
+            last: 0,
+            is_open: false,
+            paths: HashSet::new(),
+            first_paths: HashMap::new(),
+        }
+    }
+
+    /// Takes an event in as it happened; returns those whose order is known by now.
+    pub fn take(&mut self, event: &Event) -> Step<Vec<(Nanos, Event)>> {
+        if self.quantum == 0 {
+            return Ok(vec![(event.at(), event.clone())]);
+        }
+        self.check(event)?;
+        self.last = event.at();
+        let place = self.place(event);
+        self.held.insert(place, event.clone());
+        // What is still to come was decided a quantum ago at the earliest.
+        Ok(self.drain(event.at().saturating_sub(self.quantum)))
+    }
+
+    /// The process has ended: what had been decided by then. What came and was not taken never counted.
+    pub fn end(&mut self) -> Vec<(Nanos, Event)> {
+        let known = self.drain(self.last + 1);
+        *self = Self::new(self.quantum);
+        known
+    }
+
+    fn drain(&mut self, before: Nanos) -> Vec<(Nanos, Event)> {
+        let later = self.held.split_off(&(before, 0, 0, 0));
+        let known = std::mem::replace(&mut self.held, later);
+        self.first_paths.retain(|at, _| *at >= before);
+        known.into_iter().map(|((at, ..), event)| (at, event)).collect()
+    }
+
+    fn check(&self, event: &Event) -> Step {
+        let leaves = matches!(event, Event::Sent(_) | Event::ClientReply(_));
+        if leaves && !event.at().is_multiple_of(self.quantum) {
+            let due = format!("a multiple of {} ns", self.quantum);
+            return fault("on-grid", due, format!("{} ns", event.at()));
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, event: &Event) -> Place {
+        self.count += 1;
+        let (at, count) = (event.at(), self.count);
+        match event {
+            Event::ClientRequest(_) => (self.counts_from(at), ARRIVALS, count, 0),
+            Event::Mark(_) => (self.counts_from(at), REPLIES, count, 0),
+            Event::Done(done) => {
+                let from = self.counts_from(at);
+                match self.paths.remove(&done.id) {
+                    true => {
+                        let first = *self.first_paths.entry(from).or_insert(count);
+                        (from, REPLIES, first, done.id)
+                    }
+                    false => (from, REPLIES, count, 0),
+                }
+            }
+            Event::ClientReply(_) => (at, DEPARTURES, count, 0),
+            Event::Sent(sent) => self.departure(sent, count),
+        }
+    }
+
+    fn departure(&mut self, sent: &Sent, count: u64) -> Place {
+        let (at, before) = (sent.at, sent.at.saturating_sub(self.quantum));
+        let is_record = |name: &str| name.starts_with(JOURNAL) && self.is_open;
+        match &sent.request {
+            Request::WriteChunks { .. } => return (at, WRITES, count, 0),
+            Request::DeleteChunks { .. } => return (before, DEPARTURES, count, 0),
+            Request::BlobPut { name, .. } if is_record(name) => {
+                return (before, DEPARTURES, count, 0);
+            }
+            Request::ReadChunks { .. } => _ = self.paths.insert(sent.id),
+            Request::CreateArray { .. } => self.is_open = true,
+            _ => {}
+        }
+        (at, DEPARTURES, count, 0)
+    }
+
+    /// The point from which what comes at `at` counts.
+    fn counts_from(&self, at: Nanos) -> Nanos {
+        let half = self.quantum / 2;
+        let taken = (at + half).next_multiple_of(self.quantum) - half;
+        (taken / self.quantum + 1) * self.quantum
+    }
+}

@@ -1,0 +1,96 @@
+//! Paths that have come back: verified, and taken in one step each.
+//!
+//! 1. What has come by a moment in the middle between two points is taken then, in the order of the
+//!    accesses, whatever the order of the replies.
+//! 2. Every cell is verified before anything of its path is used.
+//! 3. At the next point answers leave. Ciphers and steps have had half a quantum until then, so neither
+//!    the point nor anything that leaves at it tells how long they took.
+//!
+//! Without a grid every path is taken when it comes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Nanos, compute};
+use fogbank_store::ChunkName;
+use rayon::prelude::*;
+use tokio::sync::mpsc;
+
+use super::processor::{PathRequest, Processor};
+use super::{Shared, path};
+use crate::Result;
+
+/// A path that has come back, unverified.
+#[derive(Debug)]
+pub(super) struct Returned {
+    /// When it came.
+    pub at: Nanos,
+    pub path: PathRequest,
+    pub names: Vec<ChunkName>,
+    pub chunks: Vec<Option<Bytes>>,
+}
+
+impl Returned {
+    fn open(self, shared: &Shared) -> Result<(PathRequest, Vec<path::Opened>)> {
+        let opened = path::open(&shared.keys, &shared.geometry, &self.names, self.chunks)?;
+        Ok((self.path, opened))
+    }
+
+    /// Takes one that nobody else is waited for with.
+    pub fn take(self, shared: &Shared) -> Result<()> {
+        let opened = self.open(shared)?;
+        process(shared, opened)?;
+        shared.look(Processor::let_leave);
+        Ok(())
+    }
+}
+
+/// AnswerRequest and Flush, in one step; the write-back that falls due.
+fn process(shared: &Shared, (path, buckets): (PathRequest, Vec<path::Opened>)) -> Result<()> {
+    let due = shared.step(|state| state.path_returned(&path, buckets))?;
+    due.map_or(Ok(()), |due| shared.send(due))
+}
+
+/// Takes all that comes.
+///
+/// # Errors
+/// [`crate::Error::CloudLied`] for a cell that does not verify; then nothing of what came with it counts.
+pub(super) async fn take_all(
+    shared: Arc<Shared>,
+    mut returns: mpsc::UnboundedReceiver<Returned>,
+) -> Result<()> {
+    let mut waiting: Vec<Returned> = Vec::new();
+    loop {
+        let first = match waiting.iter().map(|returned| returned.at).min() {
+            Some(at) => at,
+            None => match returns.recv().await {
+                Some(returned) => {
+                    waiting.push(returned);
+                    continue;
+                }
+                None => return Ok(()),
+            },
+        };
+        let point = shared.points.handed_over(first).await;
+        while let Ok(returned) = returns.try_recv() {
+            waiting.push(returned);
+        }
+        let is_due = |returned: &mut Returned| shared.points.handed_over_at(returned.at) <= point;
+        let mut due: Vec<Returned> = waiting.extract_if(.., is_due).collect();
+        due.sort_unstable_by_key(|returned| returned.path.number);
+        if shared.look(|state| state.canary.takes_by_content()) {
+            due.sort_by_key(|returned| returned.path.block);
+        }
+        let opened = compute(|| {
+            let opened = due.into_par_iter().map(|returned| returned.open(&shared));
+            opened.collect::<Result<Vec<_>>>()
+        });
+        for opened in opened? {
+            process(&shared, opened)?;
+        }
+        if !shared.look(|state| state.canary.answers_off_grid()) {
+            shared.points.departure().await;
+        }
+        shared.look(Processor::let_leave);
+    }
+}
