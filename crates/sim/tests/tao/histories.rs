@@ -1,9 +1,12 @@
 //! A classifier over traces of loads that arrive at the same times.
 
+use std::time::Duration;
+
 use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
+use fogbank_oram::ImmediateShape;
 use fogbank_oram::canary::TaoLeak;
 use fogbank_oram::tao::{Rate, TaoSettings};
-use fogbank_sim::scene::tao::{Load, TaoScene};
+use fogbank_sim::scene::tao::{FILE_SYSTEM_BLOCKS, Load, Schedule, TaoScene};
 
 /// What it says of two loads: four runs of each, played in turn, no two with the same seed. Whether it tells
 /// them apart, and whatever else failed.
@@ -56,6 +59,27 @@ fn at_a_fixed_rate_arrivals_do_not_show() {
         ..scene
     });
     assert_eq!((apart, failed.as_str()), (false, ""));
+}
+
+/// Two file systems: as long served, one large file copied to it or many small ones made on it.
+fn file_systems(scene: TaoScene, rate: Option<Rate>) -> TaoScene {
+    let shape = ImmediateShape { capacity: FILE_SYSTEM_BLOCKS, value_bytes: 16 };
+    let quantum = Duration::from_millis(2);
+    let settings = TaoSettings { rate, quantum, under_way_max: 256, ..TaoSettings::new(shape) };
+    let (clients, accesses, gap) = (1, scene.load.accesses(), Duration::from_millis(2));
+    let (serves_until, schedule) =
+        (Duration::from_secs(14), Schedule { every: 0, ..scene.schedule });
+    TaoScene { settings, clients, accesses, gap, serves_until, schedule, ..scene }
+}
+
+#[test]
+fn file_systems_at_a_fixed_rate_look_alike() {
+    let rate = Some(Rate { interval: 10_000_000, accesses: 4 });
+    let (first, second) = (Load::OneLargeFile, Load::ManySmallFiles);
+    let (apart, failed) = told(first, second, |scene| file_systems(scene, rate));
+    assert_eq!((apart, failed.as_str()), (false, ""));
+    // Without the rate anybody tells them apart.
+    assert!(told(first, second, |scene| file_systems(scene, None)).0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use fogbank_env::{Nanos, Stream};
 use fogbank_oram::{Access, Address, ImmediateShape};
 use rand_core::Rng;
 
+use super::file_system::{self, Asked};
 use crate::scene::workload::below;
 
 /// What clients ask for.
@@ -25,10 +26,14 @@ pub enum Load {
     /// A few blocks, read or written as a whole with what was never written before: who reads tells which
     /// write he saw.
     Registers,
+    /// A file system to which one large file is copied; one client asks.
+    OneLargeFile,
+    /// A file system on which many small files are made; one client asks.
+    ManySmallFiles,
 }
 
 impl Load {
-    /// All of them but the last, which is for a check from outside.
+    /// All that know no more than the shape of the store; registers are for a check from outside.
     pub const ALL: [Self; 6] = [
         Self::OneHotBlock,
         Self::Uniform,
@@ -48,6 +53,32 @@ impl Load {
             Self::AllWrites => "all-writes",
             Self::Mixed => "mixed",
             Self::Registers => "registers",
+            Self::OneLargeFile => "one-large-file",
+            Self::ManySmallFiles => "many-small-files",
+        }
+    }
+
+    /// What a file system asked for, if this is one.
+    fn asked(self) -> &'static [Asked] {
+        match self {
+            Self::OneLargeFile => file_system::one_large_file(),
+            Self::ManySmallFiles => file_system::many_small_files(),
+            _ => &[],
+        }
+    }
+
+    /// How many accesses a file system made, if this is one.
+    pub fn accesses(self) -> u64 {
+        self.asked().len() as u64
+    }
+
+    /// When the access is made, after the one before: by the seed alone, or as the file system did.
+    pub(super) fn gap(self, number: u64, stream: &mut Stream, mean: Nanos) -> Nanos {
+        let asked = self.asked();
+        match (asked.get(number as usize), number.checked_sub(1)) {
+            (None, _) => gap(stream, mean),
+            (Some(_), None) => mean,
+            (Some(one), Some(before)) => one.at - asked[before as usize].at,
         }
     }
 
@@ -61,7 +92,9 @@ impl Load {
         let any = below(stream, shape.capacity);
         let few = below(stream, 3).min(shape.capacity - 1);
         let bit = below(stream, 2) == 0;
+        let asked = self.asked().get(number as usize);
         let block = match self {
+            Self::OneLargeFile | Self::ManySmallFiles => asked.map_or(0, |one| one.block),
             Self::OneHotBlock => 0,
             Self::Scan => (number % u64::from(shape.capacity)) as u32,
             Self::Mixed if below(stream, 2) == 0 => few,
@@ -71,6 +104,7 @@ impl Load {
         let writes = match self {
             Self::Scan | Self::AllReads => false,
             Self::AllWrites => true,
+            Self::OneLargeFile | Self::ManySmallFiles => asked.is_some_and(|one| one.writes),
             _ => bit,
         };
         if !writes {
@@ -89,7 +123,7 @@ impl Load {
 }
 
 /// When accesses arrive: now and then several at one instant, now and then none for a while.
-pub(super) fn gap(stream: &mut Stream, mean: Nanos) -> Nanos {
+fn gap(stream: &mut Stream, mean: Nanos) -> Nanos {
     match below(stream, 4) {
         0 | 1 => 0,
         2 => mean,

@@ -5,9 +5,10 @@
 //!    when they ask and when they are answered.
 //! 2. Every answer is held against a model to which accesses are applied in the order in which they were
 //!    submitted.
-//! 3. When all have been answered the store is closed.
+//! 3. When all have been answered the store is closed, at a time that the scene says if it does.
 
 pub mod canary;
+mod file_system;
 mod load;
 mod scheduler;
 
@@ -25,6 +26,7 @@ use fogbank_store::{Delay, LieRule, Link, OnGrid, Points, Recorded, Store};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+pub use self::file_system::BLOCKS as FILE_SYSTEM_BLOCKS;
 pub use self::load::Load;
 pub use self::scheduler::Schedule;
 
@@ -50,6 +52,8 @@ pub struct TaoScene {
     pub accesses: u64,
     /// From one access of a client to the next, on average.
     pub gap: Duration,
+    /// The store is closed when everything was answered, but not before that time.
+    pub serves_until: Duration,
     /// Where all randomness comes from, but for that of the times at which accesses arrive.
     pub seed: u64,
     /// Where that comes from: scenes that are compared have the same.
@@ -107,6 +111,7 @@ impl TaoScene {
             clients: 5,
             accesses: 600,
             gap: ms(12),
+            serves_until: Duration::ZERO,
             seed,
             arrivals: seed,
             settings: TaoSettings {
@@ -211,6 +216,7 @@ impl TaoScene {
             clients.spawn(client.run(self.clone()));
         }
         while clients.join_next().await.is_some() {}
+        stage.clock.sleep_until(self.serves_until.as_nanos() as Nanos).await;
         match Arc::into_inner(engine) {
             Some(engine) => Ok(engine.close().await?),
             None => Err(fogbank_oram::Error::Bug("a client is left".into()).into()),
@@ -309,7 +315,7 @@ impl Client {
         let (shape, mean) = (scene.settings.shape, scene.gap.as_nanos() as Nanos);
         let mut answers = JoinSet::new();
         for number in 0..scene.accesses {
-            let gap = load::gap(&mut self.times, mean);
+            let gap = scene.load.gap(number, &mut self.times, mean);
             self.clock.sleep_until(self.clock.now() + gap).await;
             let (address, access) = scene.load.next(number, shape, &mut self.stream);
             let expected = self.state.submit(address, &access);
