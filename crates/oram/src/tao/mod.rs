@@ -76,7 +76,7 @@ use fogbank_durable::{Recovered, Vault};
 use fogbank_env::Randomness;
 use fogbank_seal::KeyRing;
 use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::departure::{Arrival, Departures};
@@ -92,14 +92,18 @@ async fn serve_path(shared: Arc<Shared>, path: PathRequest) -> Result<()> {
     if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
         return shared.step(|state| state.skip_path(&path));
     }
-    // 3. The message leaves.
+    // 3. The message leaves, when its turn has come.
+    let _turn = shared.reads.acquire().await;
     let (names, chunks) = shared.read(&path).await?;
-    let returned = Returned { at: shared.points.now(), path, names, chunks };
-    match shared.points.quantum() {
-        0 => returned.take(&shared),
-        // 3. to 6. With others that come between two points.
-        _ => shared.returned.send(returned).map_err(|_| shared.fault()),
+    let at = shared.points.now();
+    let returned = Returned { at, path, names, chunks };
+    if shared.points.quantum() == 0 {
+        return returned.take(&shared);
     }
+    // 3. to 6. With others that come between two points.
+    shared.returned.send(returned).map_err(|_| shared.fault())?;
+    shared.points.handed_over(at).await;
+    Ok(())
 }
 
 /// The engine. See the module for the protocol.
@@ -121,6 +125,8 @@ pub(crate) struct Shared {
     geometry: Geometry,
     array: ArrayId,
     points: Points,
+    /// Paths that may be read at once.
+    reads: Semaphore,
     state: Mutex<Processor>,
     changed: Notify,
     /// What has stopped the engine.
@@ -190,6 +196,7 @@ impl TaoEngine {
         let (write_backs, due) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
+            reads: Semaphore::new(settings.reads_at_once.min(settings.under_way_max)),
             bare: store,
             keys,
             settings,

@@ -32,6 +32,7 @@ impl TaoSettings {
             window_chunks: writeback::window_chunks(self, &geometry) as u32,
             windows: self.windows as u32,
             under_way_max: self.under_way_max as u32,
+            reads_at_once: self.reads_at_once.min(self.under_way_max) as u32,
             parts_max: self.group_max() as u32,
             write_backs_max: self.write_backs_max() as u32,
             quantum_ns: self.quantum.as_nanos() as u64,

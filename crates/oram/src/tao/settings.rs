@@ -44,6 +44,10 @@ pub struct TaoSettings {
     pub array: u8,
     /// Paths under way at once; further accesses wait their turn.
     pub under_way_max: usize,
+    /// Of these, how many are being read at once; the others leave in their order as replies come. On a
+    /// narrow link a few are enough, and what answers journal and write-backs does not wait behind all of
+    /// them; a cloud that holds so many back holds everything up.
+    pub reads_at_once: usize,
     /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
     pub window_bytes: usize,
     /// How many such messages are under way at once.
@@ -75,6 +79,7 @@ impl TaoSettings {
             write_back_every: 40,
             array: 1,
             under_way_max: 64,
+            reads_at_once: usize::MAX,
             window_bytes: 32 << 10,
             windows: 8,
             quantum: Duration::ZERO,
@@ -90,8 +95,11 @@ impl TaoSettings {
         let most = self.group_max().min(self.under_way_max);
         let quantum = self.quantum.as_nanos() as Nanos;
         let counts = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
-        if self.write_back_every == 0 || self.under_way_max == 0 || !self.rate.is_none_or(counts) {
-            return Err(Error::Caller("k, paths under way and rate are at least one".into()));
+        let least = self.under_way_max.min(self.reads_at_once);
+        if self.write_back_every == 0 || least == 0 || !self.rate.is_none_or(counts) {
+            return Err(Error::Caller(
+                "k, paths under way, reads at once and rate are at least one".into(),
+            ));
         }
         let fits = |rate: Rate| quantum == 0 || rate.interval.is_multiple_of(quantum);
         if !self.rate.is_none_or(fits) {

@@ -31,6 +31,7 @@ fn every_shape() {
         TaoSettings { under_way_max: 1, ..of() },
         TaoSettings { under_way_max: 8, windows: 1, ..of() },
         TaoSettings { windows: 6, ..of() },
+        TaoSettings { reads_at_once: 2, ..of() },
         TaoSettings { bucket_blocks: 5, window_bytes: 1 << 20, ..of() },
     ] {
         for seed in 2..4 {
@@ -82,7 +83,10 @@ fn a_grid() {
         let link = Link { round_trip: ms(round_trip), jitter: ms(jitter), ..Link::instant() };
         let schedule = Schedule { every, most: ms(most) };
         for seed in 10..13 {
-            let settings = TaoSettings { quantum: ms(quantum_ms), ..scene(seed).settings };
+            // As many reads at once as there is room for, three, and four.
+            let reads_at_once = [usize::MAX, 3, 4][seed as usize % 3];
+            let quantum = ms(quantum_ms);
+            let settings = TaoSettings { quantum, reads_at_once, ..scene(seed).settings };
             let summary = predicted(&TaoScene { settings, link, schedule, ..scene(seed) });
             assert_eq!((summary.accesses, summary.closings), (1250, 1));
         }

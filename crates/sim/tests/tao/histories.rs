@@ -34,6 +34,7 @@ fn told(first: Load, second: Load, change: impl Fn(TaoScene) -> TaoScene) -> (bo
     let finding = |check| report.findings.iter().find(|finding| finding.check == check).unwrap();
     // Runs of one load have to have been enough to compare.
     assert_eq!(finding("same-history").verdict, Verdict::Passed);
+    eprintln!("DBG {:?} {}", finding("two-histories").verdict, finding("two-histories").words);
     (finding("two-histories").verdict == Verdict::Failed, words.join("; "))
 }
 

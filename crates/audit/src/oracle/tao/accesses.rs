@@ -2,8 +2,9 @@
 //!
 //! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far as
 //!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
-//! 2. When a record is durable a path leaves for each of its accesses, at once and in order; it shows
-//!    nothing where it leads to buckets that were never written.
+//! 2. When a record is durable a path leaves for each of its accesses, in order and at once, but that no
+//!    more than a public number are being read; it shows nothing where it leads to buckets that were never
+//!    written.
 //! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included, and then
 //!    at once.
 
@@ -33,6 +34,7 @@ struct Record {
 pub(super) struct Accesses {
     most: usize,
     under_way_max: usize,
+    reads_at_once: usize,
     padded: Option<usize>,
     /// Whether arrivals and answers are in the trace.
     clients: bool,
@@ -42,6 +44,8 @@ pub(super) struct Accesses {
     /// Records that were put.
     pub put: u64,
     under_way: usize,
+    /// Paths that are being read.
+    reading: usize,
 }
 
 impl Record {
@@ -60,6 +64,7 @@ impl Accesses {
         Self {
             most: config.parts_max as usize,
             under_way_max: config.under_way_max as usize,
+            reads_at_once: config.reads_at_once as usize,
             padded: config.rate.map(|rate| rate.accesses as usize),
             clients: config.clients,
             waiting: VecDeque::new(),
@@ -67,6 +72,7 @@ impl Accesses {
             records: VecDeque::new(),
             put: 0,
             under_way: 0,
+            reading: 0,
         }
     }
 
@@ -75,7 +81,7 @@ impl Accesses {
         self.waiting.clear();
         self.unanswered.clear();
         self.records.clear();
-        (self.put, self.under_way) = (0, 0);
+        (self.put, self.under_way, self.reading) = (0, 0, 0);
     }
 
     /// An access arrives.
@@ -150,10 +156,12 @@ impl Accesses {
 
     /// A path leaves. Returns the number of its record, and which of its paths it is.
     pub fn path(&mut self) -> Step<(u64, usize)> {
-        let Some(record) = self.records.iter_mut().find(|record| record.durable && record.left > 0)
-        else {
-            return fault("path-per-access", "a durable record that has an access more", "a path");
+        let due = self.records.iter_mut().find(|record| record.durable && record.left > 0);
+        let Some(record) = due.filter(|_| self.reading < self.reads_at_once) else {
+            let due = "a durable record that has an access more, and its turn";
+            return fault("path-per-access", due, "a path");
         };
+        self.reading += 1;
         record.left -= 1;
         record.back.push(false);
         Ok((record.number, record.back.len() - 1))
@@ -161,7 +169,7 @@ impl Accesses {
 
     /// A path is back.
     pub fn back(&mut self, (number, nth): (u64, usize)) {
-        self.under_way -= 1;
+        (self.under_way, self.reading) = (self.under_way - 1, self.reading - 1);
         let found = self.records.iter_mut().find(|record| record.number == number);
         if let Some(back) = found.and_then(|record| record.back.get_mut(nth)) {
             *back = true;
@@ -214,7 +222,8 @@ impl Accesses {
 
     /// What should have left at once and has not.
     pub fn check_settled(&self) -> Step {
-        if let Some(record) = self.records.iter().find(|r| r.durable && r.left > 0) {
+        let late = self.records.iter().find(|record| record.durable && record.left > 0);
+        if let Some(record) = late.filter(|_| self.reading < self.reads_at_once) {
             let due = format!("{} paths more of record {}", record.left, record.number);
             return fault("path-per-access", due, "nothing at once");
         }

@@ -38,6 +38,7 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
         && few(config.write_backs_max, 1 << 20)
         && config.quantum_ns <= TIME_MAX
         && few(config.under_way_max, 1 << 16)
+        && few(config.reads_at_once, config.under_way_max)
         && few(config.parts_max, 1 << 16)
         && few(vault.pieces, 1 << 20)
         && bytes.iter().all(|bytes| *bytes < 1 << 48)
