@@ -159,7 +159,7 @@ impl Core {
             let Some(base) = &row.base else { continue };
             let blocks: Option<Vec<Bytes>> = values.by_ref().take(base.blocks.len()).collect();
             let value = blocks.and_then(|b| join(&b, base.blocks.len(), base.stat.len as usize));
-            let missing = || Error::Stopped("a block of the directory holds nothing".into());
+            let missing = || Error::fault("a block of the directory holds nothing");
             row.load = Load::Here(value.ok_or_else(missing)?);
             for program in std::mem::take(&mut row.waiting) {
                 if let Some(entry) = self.schedule.get_mut(program) {

@@ -152,7 +152,7 @@ impl Proxy {
         self.shared.with(|core| core.closing = true);
         let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let joined = running.ok_or(Error::Closed)?.await;
-        let engine = joined.map_err(|_| Error::Stopped("the driver has panicked".into()))??;
+        let engine = joined.map_err(|_| Error::fault("the driver has panicked"))??;
         let key_budget = self.settings.key_budget_bytes;
         Ok(Closed { engine, shared: self.shared.clone(), key_budget })
     }
