@@ -260,6 +260,17 @@ impl Core {
         }
     }
 
+    /// Whether so many records of one block each can be there at once, with keys of `key_bytes`.
+    pub(crate) fn can_hold(&self, records: u32, key_bytes: usize) -> bool {
+        let capacity = self.shape.capacity as usize;
+        let held_back = held_back(capacity, self.settings.key_budget_bytes);
+        let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
+        let records = records as usize;
+        records + held_back.keys <= capacity
+            && records.saturating_mul(key_bytes) + held_back.key_bytes <= key_budget
+            && self.limits.value_bytes_max >= self.shape.value_bytes
+    }
+
     /// The eldest program had first claim for a whole epoch and still waits for reads.
     fn refuse_hopeless_eldest(&mut self) {
         let Some(eldest) = self.schedule.eldest else { return };
