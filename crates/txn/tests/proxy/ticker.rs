@@ -210,3 +210,32 @@ async fn misuse_is_refused_at_once() {
         assert!(matches!(answer, Poll::Ready(Err(Error::Caller(_)))), "{answer:?}");
     }
 }
+
+/// While more waits than an epoch holds, every epoch is full.
+#[tokio::test(start_paused = true)]
+async fn epochs_leave_no_room_unused_while_somebody_waits() {
+    let (world, ticker) = world().await;
+    for access in [write(0, &[1; 16]), write(1, b"part"), Access::Read] {
+        world.record.lock().unwrap().calls.clear();
+        let tickets: Vec<Ticket> =
+            (0..BLOCKS).map(|n| ticker.submit(Address(n), access.clone())).collect();
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+        let full = |sizes: Vec<usize>, most: usize| {
+            let used: Vec<usize> = sizes.into_iter().filter(|size| *size > 0).collect();
+            let partly = used.iter().filter(|size| **size < most).count();
+            assert!(partly <= 2, "{access:?}: {used:?}");
+        };
+        let calls = world.record.lock().unwrap().calls.clone();
+        let writes = calls.iter().filter_map(|(_, call)| match call {
+            Call::Write(blocks) => Some(blocks.len()),
+            _ => None,
+        });
+        full(writes.collect(), world.setup.write_batch);
+        if access == Access::Read {
+            full(world.reads().iter().map(Vec::len).collect(), world.setup.read_batch);
+        }
+        world.next_epoch().await;
+    }
+}
