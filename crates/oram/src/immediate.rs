@@ -8,8 +8,8 @@
 //!    so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
 //!
-//! How many accesses arrive and when is public, and so is when they are answered; which addresses
-//! they name, and whether they read or write, is not.
+//! How many accesses arrive and when is public, and so is when they are answered, unless the engine hides
+//! that too; which addresses they name, and whether they read or write, is not.
 
 #[cfg(feature = "testing")]
 pub mod plain;

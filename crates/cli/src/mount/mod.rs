@@ -25,7 +25,7 @@ use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
 use crate::serve::{log_to_standard_error, stop_signal};
-use crate::volume_server::tell_rate;
+use crate::volume_server::tell_cost;
 use stack::Stack;
 
 /// Between two tries to unmount what is in use.
@@ -43,7 +43,7 @@ pub async fn run(args: MountArgs) -> Result<()> {
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
     let place = Place::from(&StoreArgs { data, store, registers });
     let volume = Volume::open(place, rate).await?;
-    tell_rate(&volume.config().settings(None), rate)?;
+    tell_cost(volume.config(), rate)?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
@@ -73,7 +73,7 @@ async fn use_until_stopped(
     signal: impl Future<Output = ()>,
 ) -> Result<()> {
     tokio::pin!(signal);
-    let stopped = volume.engine();
+    let mut stopped = volume.stopped();
     let set_up = async {
         stack.attach(folder, socket).await?;
         if args.mkfs == Some(FileSystem::Ext4) {
@@ -84,7 +84,7 @@ async fn use_until_stopped(
     // A signal meanwhile is heard afterwards: no step is left half done.
     tokio::select! {
         done = set_up => done.map_err(explain)?,
-        reason = stopped.stopped() => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
+        reason = &mut stopped => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
     }
     eprintln!(
         "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
@@ -94,9 +94,8 @@ async fn use_until_stopped(
     tokio::select! {
         () = &mut signal => {}
         gone = stack.gone() => return Err(gone),
-        reason = stopped.stopped() => eprintln!("fogbank: the engine has stopped: {reason}"),
+        reason = &mut stopped => eprintln!("fogbank: the engine has stopped: {reason}"),
     }
-    drop(stopped);
     unmount(stack, &*volume.clock()).await
 }
 

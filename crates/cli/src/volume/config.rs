@@ -1,11 +1,10 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
-use std::time::Duration;
-
-use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_oram::tao::Rate;
 use serde::{Deserialize, Serialize};
 
+use super::ring::RingVolume;
+use super::tao::TaoVolume;
 use crate::args::{FixedRateArgs, VolumeEngine, VolumeShapeArgs};
 use crate::error::{Error, Result};
 
@@ -14,22 +13,12 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// What the commit record says of a volume. Public.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeConfig {
-    /// Which engine.
-    pub volume: VolumeEngine,
-    /// Blocks.
-    pub blocks: u32,
-    /// Bytes of a block.
-    pub block_bytes: usize,
-    /// Z.
-    pub bucket_blocks: u16,
-    /// Memory of the proxy for the top of the tree, in bytes.
-    pub cache: u64,
-    /// k.
-    pub write_back_every: u32,
-    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
-    pub quantum_us: u64,
+#[serde(tag = "volume", rename_all = "lowercase")]
+pub enum VolumeConfig {
+    /// Every access is served as it comes.
+    Tao(TaoVolume),
+    /// Epochs.
+    Ring(RingVolume),
 }
 
 impl VolumeConfig {
@@ -51,36 +40,34 @@ impl VolumeConfig {
         }
         let blocks = u32::try_from(size / block);
         let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
-        let config = Self {
-            volume: args.engine,
-            blocks,
-            block_bytes: block as usize,
-            bucket_blocks: 4,
-            cache: args.cache.as_u64(),
-            write_back_every: args.write_back_every,
-            quantum_us: args.quantum_us,
+        refuse_flags_of_the_other(args)?;
+        let config = match args.engine {
+            VolumeEngine::Tao => Self::Tao(TaoVolume::new(args, blocks)),
+            VolumeEngine::Ring => Self::Ring(RingVolume::new(args, blocks)?),
         };
-        config.settings(None).geometry()?;
+        config.check()?;
         Ok(config)
     }
 
-    /// What the engine is made with.
-    pub fn settings(&self, rate: Option<Rate>) -> TaoSettings {
-        let shape = ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes };
-        TaoSettings {
-            bucket_blocks: self.bucket_blocks,
-            cache_bytes: self.cache,
-            write_back_every: self.write_back_every,
-            under_way_max: 256,
-            quantum: Duration::from_micros(self.quantum_us),
-            rate,
-            ..TaoSettings::new(shape)
+    /// Blocks.
+    pub fn blocks(&self) -> u32 {
+        match self {
+            Self::Tao(volume) => volume.blocks,
+            Self::Ring(volume) => volume.blocks,
+        }
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        match self {
+            Self::Tao(volume) => volume.block_bytes,
+            Self::Ring(volume) => volume.epochs.value_size,
         }
     }
 
     /// Bytes of the volume.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.blocks) * self.block_bytes as u64
+        u64::from(self.blocks()) * self.block_bytes() as u64
     }
 
     /// The configuration as it stands in the commit record.
@@ -102,8 +89,40 @@ impl VolumeConfig {
                 ),
             }
         })?;
-        config.settings(None).geometry()?;
+        config.check()?;
         Ok(config)
+    }
+
+    /// What is read is only claimed, and sizes follow from it.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Tao(volume) => Ok(volume.settings(None).geometry().map(drop)?),
+            Self::Ring(volume) => volume.check(),
+        }
+    }
+}
+
+/// Flags that would do nothing are refused.
+fn refuse_flags_of_the_other(args: &VolumeShapeArgs) -> Result<()> {
+    let of_tao = [
+        ("--write-back-every", args.write_back_every.is_some()),
+        ("--quantum-us", args.quantum_us.is_some()),
+    ];
+    let of_ring = [
+        ("--interval-ms", args.interval_ms.is_some()),
+        ("--read-batches", args.read_batches.is_some()),
+        ("--batch", args.batch.is_some()),
+        ("--write-batch", args.write_batch.is_some()),
+    ];
+    let (others, engine) = match args.engine {
+        VolumeEngine::Tao => (&of_ring[..], "ring"),
+        VolumeEngine::Ring => (&of_tao[..], "tao"),
+    };
+    match others.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Error::Usage(format!(
+            "{flag} is for volumes of the engine {engine}; leave it out, or say --engine {engine}"
+        ))),
     }
 }
 
@@ -134,22 +153,39 @@ mod tests {
     use crate::args::ShapeArgs;
     use crate::config::StoreConfig;
 
-    fn shape(size: u64, block: u64) -> VolumeShapeArgs {
+    fn shape(engine: VolumeEngine, size: u64, block: u64) -> VolumeShapeArgs {
         VolumeShapeArgs {
             size: ByteSize(size),
             block: ByteSize(block),
-            engine: VolumeEngine::Tao,
+            engine,
             cache: ByteSize::mib(1),
-            write_back_every: 40,
-            quantum_us: 1000,
+            write_back_every: None,
+            quantum_us: None,
+            interval_ms: None,
+            read_batches: None,
+            batch: None,
+            write_batch: None,
         }
     }
 
+    const ENGINES: [VolumeEngine; 2] = [VolumeEngine::Tao, VolumeEngine::Ring];
+
     #[test]
     fn what_was_typed_comes_back() {
-        let config = VolumeConfig::new(&shape(1 << 30, 4096)).unwrap();
-        assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
-        assert_eq!((config.bytes(), config.blocks), (1 << 30, 1 << 18));
+        for engine in ENGINES {
+            let config = VolumeConfig::new(&shape(engine, 1 << 30, 4096)).unwrap();
+            assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
+            assert_eq!((config.bytes(), config.blocks()), (1 << 30, 1 << 18));
+        }
+    }
+
+    /// What stands in the commit records of volumes that were made before there was a choice.
+    #[test]
+    fn a_volume_of_before_is_one_of_tao() {
+        let record = br#"{"volume":"tao","blocks":256,"block_bytes":4096,"bucket_blocks":4,"cache":1048576,"write_back_every":40,"quantum_us":1000}"#;
+        let config = VolumeConfig::decode(record).unwrap();
+        assert_eq!(config, VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, 4096)).unwrap());
+        assert_eq!(config.encode(), record);
     }
 
     #[test]
@@ -157,16 +193,39 @@ mod tests {
         for (size, block) in
             [(0, 4096), (4097, 4096), (1 << 20, 3000), (1 << 20, 256), (1 << 50, 512)]
         {
-            let refused = VolumeConfig::new(&shape(size, block));
-            assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
+            for engine in ENGINES {
+                let refused = VolumeConfig::new(&shape(engine, size, block));
+                assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn flags_that_would_do_nothing_are_refused() {
+        for edit in [
+            (|args| (args.engine, args.quantum_us) = (VolumeEngine::Ring, Some(1)))
+                as fn(&mut VolumeShapeArgs),
+            |args| (args.engine, args.write_back_every) = (VolumeEngine::Ring, Some(40)),
+            |args| args.interval_ms = Some(50),
+            |args| args.read_batches = Some(1),
+            |args| args.batch = Some(1),
+            |args| args.write_batch = Some(1),
+        ] {
+            let mut args = shape(VolumeEngine::Tao, 1 << 20, 4096);
+            edit(&mut args);
+            let told = VolumeConfig::new(&args).unwrap_err().to_string();
+            assert!(told.contains("is for volumes of the engine"), "{told}");
         }
     }
 
     #[test]
     fn a_volume_and_a_store_of_keys_are_told_apart() {
         let said = |error: Error| error.to_string();
-        let volume = VolumeConfig::new(&shape(1 << 20, 4096)).unwrap().encode();
-        assert!(said(StoreConfig::decode(&volume).unwrap_err()).contains("fogbank volume serve"));
+        for engine in ENGINES {
+            let volume = VolumeConfig::new(&shape(engine, 1 << 20, 4096)).unwrap().encode();
+            let told = said(StoreConfig::decode(&volume).unwrap_err());
+            assert!(told.contains("fogbank volume serve"), "{told}");
+        }
         let keys = StoreConfig::derive(&ShapeArgs::default(), false).unwrap().encode();
         assert!(said(VolumeConfig::decode(&keys).unwrap_err()).contains("fogbank serve"));
         assert!(
