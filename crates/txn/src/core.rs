@@ -357,8 +357,12 @@ impl Core {
             let address = self.addresses.take().unwrap_or(Address(u32::MAX));
             blocks.push(address);
         }
-        for (address, chunk) in blocks.iter().zip(record.value.chunks(block_bytes.max(1))) {
-            writes.push((*address, Some(pad(chunk, block_bytes))));
+        let len = record.value.len();
+        for (address, start) in blocks.iter().zip((0..len).step_by(block_bytes.max(1))) {
+            let chunk = record.value.slice(start..len.min(start + block_bytes));
+            // A whole block is not copied: while an epoch closes, its work has to fit the slack.
+            let whole = chunk.len() == block_bytes;
+            writes.push((*address, Some(if whole { chunk } else { pad(&chunk, block_bytes) })));
         }
         let stat = Stat { len: record.value.len() as u32, attr: record.attr };
         self.directory.put(&row.key, stat, &blocks);
