@@ -201,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn long_blocks_are_for_tao() {
+        for (block, fits) in [(64 << 10, true), (128 << 10, false)] {
+            VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, block)).unwrap();
+            let config = VolumeConfig::new(&shape(VolumeEngine::Ring, 1 << 20, block));
+            assert_eq!(config.is_ok(), fits, "{block}");
+        }
+    }
+
+    #[test]
     fn flags_that_would_do_nothing_are_refused() {
         for edit in [
             (|args| (args.engine, args.quantum_us) = (VolumeEngine::Ring, Some(1)))

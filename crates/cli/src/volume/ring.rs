@@ -25,6 +25,10 @@ const BATCH: usize = 32;
 const WRITE_BATCH: usize = 32;
 const INTERVAL_MS: u64 = 100;
 
+/// The slack before a message is reckoned by the block of a batch, whatever its size: copying more than so many
+/// bytes of each would outlast it, and the message would leave at a later point.
+const BLOCK_BYTES_MAX: u64 = 64 << 10;
+
 /// What the commit record says of it. Public.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +45,12 @@ impl RingVolume {
     /// # Errors
     /// [`Error::Usage`] naming what is out of its limits.
     pub(super) fn new(args: &VolumeShapeArgs, blocks: u32) -> Result<Self> {
+        if args.block.as_u64() > BLOCK_BYTES_MAX {
+            return Err(Error::Usage(format!(
+                "--block {}: blocks of the engine ring have at most 64 KiB",
+                args.block
+            )));
+        }
         let shape = ShapeArgs {
             capacity: Some(Ticker::capacity_for(blocks)),
             value_size: Some(ByteSize(args.block.as_u64())),
