@@ -124,21 +124,35 @@ pub struct VolumeShapeArgs {
     /// Memory of the proxy for the top of the tree. Every doubling saves the link one bucket a path.
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub cache: ByteSize,
-    /// k: paths from one write-back to the next.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    pub write_back_every: u32,
-    /// Records, paths and answers leave at multiples of so many microseconds, so that their moments do
-    /// not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only).
-    #[arg(long, value_name = "US", default_value_t = 1000)]
-    pub quantum_us: u64,
+    /// tao: k, paths from one write-back to the next [40].
+    #[arg(long, value_name = "K")]
+    pub write_back_every: Option<u32>,
+    /// tao: records, paths and answers leave at multiples of so many microseconds, so that their moments do
+    /// not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only) [1000].
+    #[arg(long, value_name = "US")]
+    pub quantum_us: Option<u64>,
+    /// ring: milliseconds between batches. An access is answered one to two epochs later, which are
+    /// --read-batches + 1 of these; 0 as for serve (benchmarks only) [100].
+    #[arg(long, value_name = "MS")]
+    pub interval_ms: Option<u64>,
+    /// ring: read batches an epoch [1].
+    #[arg(long, value_name = "R")]
+    pub read_batches: Option<usize>,
+    /// ring: blocks that a read batch reads [32].
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// ring: blocks that an epoch writes [32].
+    #[arg(long, value_name = "N")]
+    pub write_batch: Option<usize>,
 }
 
 /// The engines that serve a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VolumeEngine {
-    /// TaoStore: every access served as it comes.
+    /// TaoStore: every access leaves as it comes, so the cloud sees how many there are, and when.
     Tao,
+    /// Obladi: accesses wait for the epochs, which come at one pace whether there are any or not.
+    Ring,
 }
 
 /// What a volume is made with.
@@ -154,7 +168,7 @@ pub struct VolumeCreateArgs {
 
 /// A fixed rate.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct FixedRateArgs {
+pub struct FlowArgs {
     /// Accesses a second, whatever the file system does, so that their count tells nothing either.
     /// Without it accesses leave as they come.
     #[arg(long, value_name = "N")]
@@ -162,6 +176,13 @@ pub struct FixedRateArgs {
     /// Milliseconds from one tick of the fixed rate to the next.
     #[arg(long, value_name = "MS", default_value_t = 10)]
     pub tick_ms: u64,
+    /// Paths that are read at once: a few on a narrow link, so that what else comes back does not wait
+    /// behind them; all that are under way if it is not given. Engine tao.
+    #[arg(long, value_name = "N")]
+    pub reads: Option<usize>,
+    /// Messages of write-backs that are under way at once: enough to fill the link. Engine tao.
+    #[arg(long, value_name = "N")]
+    pub windows: Option<usize>,
 }
 
 /// How a volume is served.
@@ -181,7 +202,7 @@ pub struct VolumeServeArgs {
     pub read_only: bool,
     /// A fixed rate.
     #[command(flatten)]
-    pub rate: FixedRateArgs,
+    pub flow: FlowArgs,
     /// The server's certificate (PEM): clients have to speak TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -210,7 +231,7 @@ pub struct MountArgs {
     pub mkfs: Option<FileSystem>,
     /// A fixed rate.
     #[command(flatten)]
-    pub rate: FixedRateArgs,
+    pub flow: FlowArgs,
 }
 
 /// A file system that can be made.

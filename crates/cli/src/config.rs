@@ -173,7 +173,7 @@ impl StoreConfig {
         Ok(config)
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let positive = [
             ("--read-batches", self.read_batches, 1, 1_000),
             ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),

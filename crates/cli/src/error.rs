@@ -85,7 +85,7 @@ impl From<fogbank_txn::Error> for Error {
     fn from(error: fogbank_txn::Error) -> Self {
         use fogbank_txn::Error as E;
         match error {
-            E::Stopped(_) => Self::CheckFailed(error.to_string()),
+            E::Stopped(engine) => engine.into(),
             E::BadCheckpoint(_) => Self::Bug(error.to_string()),
             _ => Self::Usage(error.to_string()),
         }

@@ -139,27 +139,28 @@ impl OpenOptions {
     /// # Errors
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
-        let clock = self.own_clock();
-        let (lock, bare) = self.both_sides(&clock).await?;
-        self.open_on(bare, lock, clock).await
-    }
-
-    async fn open_on(
-        self,
-        bare: Arc<dyn Store>,
-        lock: Arc<FolderLock>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Opened> {
-        let claimed = Vault::claimed_config(&*bare).await?;
-        let config = match &claimed {
+        let sides = self.sides().await?;
+        let config = match &sides.claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {
                 let link = self.across_a_link();
-                StoreConfig::derive_at(&self.shape, bare.xor().is_some(), link)?
+                StoreConfig::derive_at(&self.shape, sides.bare.xor().is_some(), link)?
             }
         };
         config.agree(&self.shape)?;
+        let record = config.encode();
+        self.open_as(sides, config, record).await
+    }
+
+    /// Starts the epochs of a store of which the commit record says `record`.
+    pub(crate) async fn open_as(
+        self,
+        sides: Sides,
+        config: StoreConfig,
+        record: Vec<u8>,
+    ) -> Result<Opened> {
+        let Sides { lock, bare, clock, claimed } = sides;
         let mut head = config.public(TraceClock::Real)?;
         if let EngineConfig::Ring(ring) = &mut head.engine {
             ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
@@ -169,7 +170,7 @@ impl OpenOptions {
         let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
         let kept = RegisterPlace::of(&self.place)?;
-        let told = (config.encode(), config.vault_settings()?);
+        let told = (record, config.vault_settings()?);
         let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
         let vault = self.vault(store.clone(), claimed.as_deref(), told, side);
         let (vault, recovered) = vault.await?;
@@ -337,13 +338,21 @@ impl OpenOptions {
         Ok((opening.create(config).await?, Recovered::default()))
     }
 
+    /// Both sides, and what the cloud shows as the configuration.
+    pub(crate) async fn sides(&self) -> Result<Sides> {
+        let clock = self.own_clock();
+        let (lock, bare) = self.both_sides(&clock).await?;
+        let claimed = Vault::claimed_config(&*bare).await?;
+        Ok(Sides { lock, bare, clock, claimed })
+    }
+
     /// The clock to run by.
-    pub(crate) fn own_clock(&self) -> Arc<dyn Clock> {
+    fn own_clock(&self) -> Arc<dyn Clock> {
         self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()))
     }
 
     /// The lock of the trusted side, and the bare store.
-    pub(crate) async fn both_sides(
+    async fn both_sides(
         &self,
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<FolderLock>, Arc<dyn Store>)> {
@@ -358,6 +367,15 @@ impl OpenOptions {
         let bare = open_store(&self.place.store_url(), clock).await?;
         Ok((lock, bare))
     }
+}
+
+/// Both sides of a store.
+pub(crate) struct Sides {
+    pub lock: Arc<FolderLock>,
+    pub bare: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    /// What the cloud shows as its configuration, if there is a store.
+    pub claimed: Option<Vec<u8>>,
 }
 
 /// What the trusted side is opened with.

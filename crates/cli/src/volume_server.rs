@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
-use fogbank::volume::{Volume, VolumeConfig, fixed_rate};
+use fogbank::traffic::Traffic;
+use fogbank::volume::{Flow, RingVolume, TaoVolume, Volume, VolumeConfig};
 use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
-use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_oram::tao::Rate;
 
 use crate::serve::{log_to_standard_error, say_stopped, stop_signal};
 
@@ -24,12 +25,12 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
         "made a volume of {} bytes in {} blocks of {} at {}; the key is in {}: without it nobody reads \
          the volume, so keep a copy elsewhere",
         config.bytes(),
-        config.blocks,
-        config.block_bytes,
+        config.blocks(),
+        config.block_bytes(),
         place.store_url(),
         place.trusted().display()
     );
-    Ok(())
+    tell_cost(&config, None)
 }
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
@@ -38,17 +39,17 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
 /// By blame, see [`Error`].
 pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     log_to_standard_error();
-    let rate = fixed_rate(&args.rate)?;
+    let flow = Flow::of(&args.flow)?;
     let listener = Listener::bind(settings(&args)?).await.map_err(explain)?;
     let place = Place::from(&args.place);
-    let volume = Volume::open(place.clone(), rate).await?;
+    let volume = Volume::open(place.clone(), flow).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
-    greet(&volume, &place, &listener, rate)?;
-    let (engine, stopped) = (volume.engine(), volume.engine());
+    greet(&volume, &place, &listener, flow.rate)?;
+    let (engine, stopped) = (volume.engine(), volume.stopped());
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: answering what was asked and closing the volume"),
-            reason = stopped.stopped() => say_stopped("the engine has stopped", &reason),
+            reason = stopped => say_stopped("the engine has stopped", &reason),
         }
     };
     listener.serve(engine, volume.clock(), stop).await;
@@ -83,7 +84,10 @@ fn explain(error: nbd::Error) -> Error {
 fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>) -> Result<()> {
     let config = volume.config();
     if volume.replayed() > 0 {
-        eprintln!("the volume was not closed: {} journal records replayed", volume.replayed());
+        eprintln!(
+            "the volume was not closed: {} records of what it did were replayed",
+            volume.replayed()
+        );
     }
     let (uri, at) = match listener.place() {
         nbd::Place::Tcp(address) => (format!("nbd://{address}"), address.to_string()),
@@ -95,35 +99,58 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>
     eprintln!(
         "serving {} bytes in blocks of {} at {at}\n  trusted side {}, cloud side {}, register {}",
         config.bytes(),
-        config.block_bytes,
+        config.block_bytes(),
         place.trusted().display(),
         place.store_url(),
         volume.register()
     );
-    tell_rate(&config.settings(None), rate)?;
+    tell_cost(config, rate)?;
     eprintln!(
         "  nbdinfo '{uri}'\n  nbdfuse DIR/disk '{uri}' &   # then: mount -o loop DIR/disk MOUNTPOINT"
     );
     Ok(())
 }
 
-/// Says what a fixed rate costs.
-pub fn tell_rate(settings: &TaoSettings, rate: Option<Rate>) -> Result<()> {
-    let Some(rate) = rate else { return Ok(()) };
-    let (up, down) = cost(settings, rate)?;
+/// Says what leaves whatever is asked for: nothing of `tao` without a fixed rate.
+pub fn tell_cost(config: &VolumeConfig, rate: Option<Rate>) -> Result<()> {
+    match (config, rate) {
+        (VolumeConfig::Tao(volume), Some(rate)) => tell_rate(volume, rate),
+        (VolumeConfig::Tao(_), None) => Ok(()),
+        (VolumeConfig::Ring(volume), _) => tell_epochs(volume),
+    }
+}
+
+/// Bytes a second that a fixed rate sends and receives: paths, write-backs, journal and checkpoints.
+fn tell_rate(volume: &TaoVolume, rate: Rate) -> Result<()> {
+    let traffic = volume.settings(Flow::default()).traffic()?;
+    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
     eprintln!(
         "  fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
         rate.accesses,
         rate.interval / 1_000_000,
-        up / 1e6,
-        down / 1e6
+        per_s * traffic.up_bytes / 1e6,
+        per_s * traffic.down_bytes / 1e6
     );
     Ok(())
 }
 
-/// Bytes a second that a fixed rate sends and receives: paths, write-backs, journal and checkpoints.
-fn cost(settings: &TaoSettings, rate: Rate) -> Result<(f64, f64)> {
-    let traffic = settings.traffic()?;
-    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
-    Ok((per_s * traffic.up_bytes, per_s * traffic.down_bytes))
+/// The same of epochs, once every bucket is written.
+fn tell_epochs(volume: &RingVolume) -> Result<()> {
+    let epochs = &volume.epochs;
+    let traffic = Traffic::of(epochs)?;
+    let (up, down) = (traffic.bytes_written(epochs) / 1e6, traffic.bytes_read(epochs) / 1e6);
+    let (reads, writes) = (epochs.read_batches * epochs.batch, epochs.write_batch);
+    match (epochs.read_batches as u64 + 1) * epochs.interval_ms {
+        0 => eprintln!(
+            "  epochs back to back, {reads} blocks read and {writes} written in each, {up:.2} MB up and \
+             {down:.2} MB down; their pace shows how busy the proxy is"
+        ),
+        ms => eprintln!(
+            "  epochs of {ms} ms, at most {reads} blocks read and {writes} written in each, {:.2} MB/s up and \
+             {:.2} MB/s down, used or not",
+            up * 1000.0 / ms as f64,
+            down * 1000.0 / ms as f64
+        ),
+    }
+    Ok(())
 }

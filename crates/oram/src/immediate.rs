@@ -8,8 +8,8 @@
 //!    so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
 //!
-//! How many accesses arrive and when is public, and so is when they are answered; which addresses
-//! they name, and whether they read or write, is not.
+//! How many accesses arrive and when is public, and so is when they are answered, unless the engine hides
+//! that too; which addresses they name, and whether they read or write, is not.
 
 #[cfg(feature = "testing")]
 pub mod plain;
@@ -18,7 +18,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
 use crate::{Address, Error, Result};
@@ -30,6 +30,24 @@ pub struct ImmediateShape {
     pub capacity: u32,
     /// Bytes of every block.
     pub value_bytes: usize,
+}
+
+impl ImmediateShape {
+    /// Whether `access` to `address` lies within the shape.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if it does not.
+    pub fn check(&self, address: Address, access: &Access) -> Result<()> {
+        if address.0 >= self.capacity {
+            return Err(Error::Caller(format!("address {} is beyond the capacity", address.0)));
+        }
+        let Access::Write { offset, bytes } = access else { return Ok(()) };
+        let (start, end) = (*offset as usize, (*offset as usize).saturating_add(bytes.len()));
+        if bytes.is_empty() || end > self.value_bytes {
+            return Err(Error::Caller(format!("{start}..{end} is no part of a block")));
+        }
+        Ok(())
+    }
 }
 
 /// What to do with a block.
@@ -44,6 +62,20 @@ pub enum Access {
         /// What to put there: at least one byte.
         bytes: Bytes,
     },
+}
+
+impl Access {
+    /// The block after the access that was `before` it, of which this is a part. What was written is
+    /// copied: a block does not keep alive the buffer in which its bytes came.
+    pub fn applied_to(&self, before: &Bytes) -> Bytes {
+        let Self::Write { offset, bytes } = self else { return before.clone() };
+        let mut after = BytesMut::from(&before[..]);
+        let start = *offset as usize;
+        if let Some(part) = after.get_mut(start..start + bytes.len()) {
+            part.copy_from_slice(bytes);
+        }
+        after.freeze()
+    }
 }
 
 /// See the module.

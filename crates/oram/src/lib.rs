@@ -57,7 +57,7 @@ pub struct BatchShape {
 }
 
 /// Errors of an engine, by blame.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The cloud is absent; nothing was learned or lost.
     #[error("the store is absent: {0}")]

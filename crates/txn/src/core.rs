@@ -159,7 +159,7 @@ impl Core {
             let Some(base) = &row.base else { continue };
             let blocks: Option<Vec<Bytes>> = values.by_ref().take(base.blocks.len()).collect();
             let value = blocks.and_then(|b| join(&b, base.blocks.len(), base.stat.len as usize));
-            let missing = || Error::Stopped("a block of the directory holds nothing".into());
+            let missing = || Error::fault("a block of the directory holds nothing");
             row.load = Load::Here(value.ok_or_else(missing)?);
             for program in std::mem::take(&mut row.waiting) {
                 if let Some(entry) = self.schedule.get_mut(program) {
@@ -260,6 +260,17 @@ impl Core {
         }
     }
 
+    /// Whether so many records of one block each can be there at once, with keys of `key_bytes`.
+    pub(crate) fn can_hold(&self, records: u32, key_bytes: usize) -> bool {
+        let capacity = self.shape.capacity as usize;
+        let held_back = held_back(capacity, self.settings.key_budget_bytes);
+        let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
+        let records = records as usize;
+        records + held_back.keys <= capacity
+            && records.saturating_mul(key_bytes) + held_back.key_bytes <= key_budget
+            && self.limits.value_bytes_max >= self.shape.value_bytes
+    }
+
     /// The eldest program had first claim for a whole epoch and still waits for reads.
     fn refuse_hopeless_eldest(&mut self) {
         let Some(eldest) = self.schedule.eldest else { return };
@@ -346,8 +357,12 @@ impl Core {
             let address = self.addresses.take().unwrap_or(Address(u32::MAX));
             blocks.push(address);
         }
-        for (address, chunk) in blocks.iter().zip(record.value.chunks(block_bytes.max(1))) {
-            writes.push((*address, Some(pad(chunk, block_bytes))));
+        let len = record.value.len();
+        for (address, start) in blocks.iter().zip((0..len).step_by(block_bytes.max(1))) {
+            let chunk = record.value.slice(start..len.min(start + block_bytes));
+            // A whole block is not copied: while an epoch closes, its work has to fit the slack.
+            let whole = chunk.len() == block_bytes;
+            writes.push((*address, Some(if whole { chunk } else { pad(&chunk, block_bytes) })));
         }
         let stat = Stat { len: record.value.len() as u32, attr: record.attr };
         self.directory.put(&row.key, stat, &blocks);

@@ -57,7 +57,7 @@ struct Told(Arc<Shared>);
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop(Error::Stopped("internal fault: the driver has panicked".into()));
+            self.0.stop(Error::fault("the driver has panicked"));
         }
     }
 }
@@ -204,7 +204,7 @@ impl Driver {
         let values = blamed(self.vault.as_ref(), read).await?;
         if values.len() != asked {
             let reason = "the engine returned another number of values than asked for";
-            return Err(Error::Stopped(reason.into()));
+            return Err(Error::fault(reason));
         }
         self.shared.with(|core| core.deliver(values))?;
         self.shared.beat();

@@ -49,9 +49,9 @@ pub enum Error {
     #[error("the saved directory is not usable: {0}")]
     BadCheckpoint(&'static str),
     /// The engine failed: nothing is answered or sent any more. Whether what was under way
-    /// committed is decided by recovery.
+    /// committed is decided by recovery. The error says who is to blame.
     #[error("stopped: {0}")]
-    Stopped(String),
+    Stopped(oram::Error),
     /// Epochs do not run now: the schedule says so. Nothing of it took place.
     #[error("the proxy rests: {0}")]
     Resting(String),
@@ -65,11 +65,16 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::EpochOver | Self::BatchFull)
     }
+
+    /// An invariant of ours does not hold.
+    pub(crate) fn fault(what: &str) -> Self {
+        Self::Stopped(oram::Error::Bug(what.into()))
+    }
 }
 
 impl From<oram::Error> for Error {
     fn from(error: oram::Error) -> Self {
-        Self::Stopped(error.to_string())
+        Self::Stopped(error)
     }
 }
 

@@ -24,6 +24,8 @@
 //!
 //! What the cloud sees: nothing from this crate but the beat.
 //!
+//! A [`Ticker`] makes an engine for disks of it, by programs of one block each.
+//!
 //! The pure part ([`core`] and what it uses: no clock, no I/O, no async) sits behind one lock that
 //! is never held across an await; [`driver`] alone owns the engine.
 
@@ -57,6 +59,7 @@ mod schedule;
 mod settings;
 mod shared;
 mod statement;
+mod ticker;
 mod transaction;
 mod uptime;
 mod version;
@@ -74,6 +77,7 @@ pub use program::Program;
 pub use proxy::{Closed, Proxy, Session};
 pub use record::{Record, Stat};
 pub use settings::{Components, Limits, Settings};
+pub use ticker::{BLOCK_KEY_BYTES, Ticker};
 pub use transaction::{Savepoint, Transaction};
 pub use uptime::{Hours, Uptime};
 pub use view::View;

@@ -12,7 +12,7 @@ use crate::directory::Directory;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::keeping::Keeping;
-use crate::program::{Program, submission};
+use crate::program::{Program, Submission, submission};
 use crate::settings::{Components, Limits, Settings};
 use crate::shared::{Presence, Shared};
 use crate::transaction::Transaction;
@@ -152,7 +152,7 @@ impl Proxy {
         self.shared.with(|core| core.closing = true);
         let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let joined = running.ok_or(Error::Closed)?.await;
-        let engine = joined.map_err(|_| Error::Stopped("the driver has panicked".into()))??;
+        let engine = joined.map_err(|_| Error::fault("the driver has panicked"))??;
         let key_budget = self.settings.key_budget_bytes;
         Ok(Closed { engine, shared: self.shared.clone(), key_budget })
     }
@@ -182,8 +182,13 @@ impl Session {
         program: P,
     ) -> impl Future<Output = Result<P::Reply>> + Send + 'static + use<P> {
         let (body, answer) = submission(program);
-        self.shared.with(|core| core.submit(self.id, body));
+        self.submit_body(body);
         answer
+    }
+
+    /// The same for a program that knows itself whom to answer.
+    pub(crate) fn submit_body(&self, body: Box<dyn Submission>) {
+        self.shared.with(|core| core.submit(self.id, body));
     }
 }
 

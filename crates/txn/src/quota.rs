@@ -90,6 +90,12 @@ pub(crate) fn held_back(capacity: usize, key_budget_bytes: usize) -> Need {
     Need { keys, key_bytes: keys.saturating_mul(key_budget_bytes), ..Need::default() }
 }
 
+/// The capacity of a store that can be filled with `records` of one block each.
+pub(crate) fn capacity_for(records: u32) -> u32 {
+    let more = records.div_ceil(HELD_BACK_SHARE as u32 - 1).min(HELD_BACK_MAX as u32);
+    records.saturating_add(more)
+}
+
 /// One key of so many is held back, up to a number.
 const HELD_BACK_SHARE: usize = 16;
 const HELD_BACK_MAX: usize = 64;
@@ -177,5 +183,23 @@ impl Quota {
     /// Whether `slots` of a program that is not the eldest are out of reach.
     pub(crate) fn is_short_of(&self, slots: usize) -> bool {
         self.used.slots + self.held_for_eldest + slots > self.limit.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_capacity_for_records_leaves_what_is_held_back() {
+        for records in (0..3_000).chain([1 << 20, (1 << 31) + 7]) {
+            let room = |capacity: u32| {
+                let capacity = capacity as usize;
+                capacity.saturating_sub(held_back(capacity, 0).keys) >= records as usize
+            };
+            let capacity = capacity_for(records);
+            assert!(room(capacity), "{records}");
+            assert!(capacity - records < 2 || !room(capacity - 2), "{records} in {capacity}");
+        }
     }
 }

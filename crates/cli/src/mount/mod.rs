@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank::args::{FileSystem, MountArgs, StoreArgs};
-use fogbank::volume::{Volume, fixed_rate};
+use fogbank::volume::{Flow, Volume};
 use fogbank::{Error, Place, Result};
 use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
 use crate::serve::{log_to_standard_error, stop_signal};
-use crate::volume_server::tell_rate;
+use crate::volume_server::tell_cost;
 use stack::Stack;
 
 /// Between two tries to unmount what is in use.
@@ -37,13 +37,13 @@ const RETRY_NANOS: u64 = 1_000_000_000;
 /// By blame, see [`Error`].
 pub async fn run(args: MountArgs) -> Result<()> {
     log_to_standard_error();
-    let rate = fixed_rate(&args.rate)?;
+    let flow = Flow::of(&args.flow)?;
     tools::check(&args.mount_point, args.mkfs.is_some())?;
     let signal = stop_signal()?;
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
     let place = Place::from(&StoreArgs { data, store, registers });
-    let volume = Volume::open(place, rate).await?;
-    tell_rate(&volume.config().settings(None), rate)?;
+    let volume = Volume::open(place, flow).await?;
+    tell_cost(volume.config(), flow.rate)?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
@@ -73,7 +73,7 @@ async fn use_until_stopped(
     signal: impl Future<Output = ()>,
 ) -> Result<()> {
     tokio::pin!(signal);
-    let stopped = volume.engine();
+    let mut stopped = volume.stopped();
     let set_up = async {
         stack.attach(folder, socket).await?;
         if args.mkfs == Some(FileSystem::Ext4) {
@@ -84,7 +84,7 @@ async fn use_until_stopped(
     // A signal meanwhile is heard afterwards: no step is left half done.
     tokio::select! {
         done = set_up => done.map_err(explain)?,
-        reason = stopped.stopped() => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
+        reason = &mut stopped => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
     }
     eprintln!(
         "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
@@ -94,9 +94,8 @@ async fn use_until_stopped(
     tokio::select! {
         () = &mut signal => {}
         gone = stack.gone() => return Err(gone),
-        reason = stopped.stopped() => eprintln!("fogbank: the engine has stopped: {reason}"),
+        reason = &mut stopped => eprintln!("fogbank: the engine has stopped: {reason}"),
     }
-    drop(stopped);
     unmount(stack, &*volume.clock()).await
 }
 

@@ -1,12 +1,11 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
-use std::time::Duration;
-
-use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_oram::tao::Rate;
 use serde::{Deserialize, Serialize};
 
-use crate::args::{FixedRateArgs, VolumeEngine, VolumeShapeArgs};
+use super::ring::RingVolume;
+use super::tao::TaoVolume;
+use crate::args::{FlowArgs, VolumeEngine, VolumeShapeArgs};
 use crate::error::{Error, Result};
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
@@ -14,22 +13,12 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// What the commit record says of a volume. Public.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeConfig {
-    /// Which engine.
-    pub volume: VolumeEngine,
-    /// Blocks.
-    pub blocks: u32,
-    /// Bytes of a block.
-    pub block_bytes: usize,
-    /// Z.
-    pub bucket_blocks: u16,
-    /// Memory of the proxy for the top of the tree, in bytes.
-    pub cache: u64,
-    /// k.
-    pub write_back_every: u32,
-    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
-    pub quantum_us: u64,
+#[serde(tag = "volume", rename_all = "lowercase")]
+pub enum VolumeConfig {
+    /// Every access is served as it comes.
+    Tao(TaoVolume),
+    /// Epochs.
+    Ring(RingVolume),
 }
 
 impl VolumeConfig {
@@ -51,36 +40,34 @@ impl VolumeConfig {
         }
         let blocks = u32::try_from(size / block);
         let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
-        let config = Self {
-            volume: args.engine,
-            blocks,
-            block_bytes: block as usize,
-            bucket_blocks: 4,
-            cache: args.cache.as_u64(),
-            write_back_every: args.write_back_every,
-            quantum_us: args.quantum_us,
+        refuse_flags_of_the_other(args)?;
+        let config = match args.engine {
+            VolumeEngine::Tao => Self::Tao(TaoVolume::new(args, blocks)),
+            VolumeEngine::Ring => Self::Ring(RingVolume::new(args, blocks)?),
         };
-        config.settings(None).geometry()?;
+        config.check()?;
         Ok(config)
     }
 
-    /// What the engine is made with.
-    pub fn settings(&self, rate: Option<Rate>) -> TaoSettings {
-        let shape = ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes };
-        TaoSettings {
-            bucket_blocks: self.bucket_blocks,
-            cache_bytes: self.cache,
-            write_back_every: self.write_back_every,
-            under_way_max: 256,
-            quantum: Duration::from_micros(self.quantum_us),
-            rate,
-            ..TaoSettings::new(shape)
+    /// Blocks.
+    pub fn blocks(&self) -> u32 {
+        match self {
+            Self::Tao(volume) => volume.blocks,
+            Self::Ring(volume) => volume.blocks,
+        }
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        match self {
+            Self::Tao(volume) => volume.block_bytes,
+            Self::Ring(volume) => volume.epochs.value_size,
         }
     }
 
     /// Bytes of the volume.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.blocks) * self.block_bytes as u64
+        u64::from(self.blocks()) * self.block_bytes() as u64
     }
 
     /// The configuration as it stands in the commit record.
@@ -102,31 +89,97 @@ impl VolumeConfig {
                 ),
             }
         })?;
-        config.settings(None).geometry()?;
+        config.check()?;
         Ok(config)
+    }
+
+    /// What is read is only claimed, and sizes follow from it.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Tao(volume) => Ok(volume.settings(Flow::default()).geometry().map(drop)?),
+            Self::Ring(volume) => volume.check(),
+        }
+    }
+}
+
+/// Flags that would do nothing are refused.
+fn refuse_flags_of_the_other(args: &VolumeShapeArgs) -> Result<()> {
+    let of_tao = [
+        ("--write-back-every", args.write_back_every.is_some()),
+        ("--quantum-us", args.quantum_us.is_some()),
+    ];
+    let of_ring = [
+        ("--interval-ms", args.interval_ms.is_some()),
+        ("--read-batches", args.read_batches.is_some()),
+        ("--batch", args.batch.is_some()),
+        ("--write-batch", args.write_batch.is_some()),
+    ];
+    let (others, engine) = match args.engine {
+        VolumeEngine::Tao => (&of_ring[..], "ring"),
+        VolumeEngine::Ring => (&of_tao[..], "tao"),
+    };
+    match others.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Error::Usage(format!(
+            "{flag} is for volumes of the engine {engine}; leave it out, or say --engine {engine}"
+        ))),
     }
 }
 
 /// The most that leave at one point of a fixed rate.
 const RATE_ACCESSES_MAX: u64 = 64;
 
-/// The rate that was asked for.
-///
-/// # Errors
-/// [`Error::Usage`] for a rate outside the limits.
-pub fn fixed_rate(args: &FixedRateArgs) -> Result<Option<Rate>> {
-    let Some(per_s) = args.fixed_rate else { return Ok(None) };
+/// What is decided whenever a volume is served: how its messages leave. Public.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// A fixed rate, if there is one.
+    pub rate: Option<Rate>,
+    /// Paths read at once.
+    pub reads: Option<usize>,
+    /// Messages of write-backs under way at once.
+    pub windows: Option<usize>,
+}
+
+impl Flow {
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is outside the limits.
+    pub fn of(args: &FlowArgs) -> Result<Self> {
+        for (flag, given) in [("--reads", args.reads), ("--windows", args.windows)] {
+            if given.is_some_and(|given| !(1..=FLOW_MAX).contains(&given)) {
+                return Err(Error::Usage(format!("{flag}: 1 to {FLOW_MAX}")));
+            }
+        }
+        let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
+        Ok(Self { rate, reads: args.reads, windows: args.windows })
+    }
+
+    /// The flag that was given, if any was.
+    pub(super) fn flag(&self) -> Option<&'static str> {
+        let flags = [
+            (self.rate.is_some(), "--fixed-rate"),
+            (self.reads.is_some(), "--reads"),
+            (self.windows.is_some(), "--windows"),
+        ];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
+    }
+}
+
+/// More messages than that under way help nobody.
+const FLOW_MAX: usize = 256;
+
+fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
     let most = RATE_ACCESSES_MAX;
-    let accesses = per_s.saturating_mul(args.tick_ms) / 1000;
-    let whole = per_s.saturating_mul(args.tick_ms).is_multiple_of(1000);
+    let accesses = per_s.saturating_mul(tick_ms) / 1000;
+    let whole = per_s.saturating_mul(tick_ms).is_multiple_of(1000);
     if !whole || !(1..=most).contains(&accesses) {
         return Err(Error::Usage(format!(
-            "--fixed-rate {per_s} is no whole number of accesses, 1 to {most}, every --tick-ms {}; change \
-             one of the two",
-            args.tick_ms
+            "--fixed-rate {per_s} is no whole number of accesses, 1 to {most}, every --tick-ms {tick_ms}; \
+             change one of the two"
         )));
     }
-    Ok(Some(Rate { interval: args.tick_ms * 1_000_000, accesses: accesses as usize }))
+    Ok(Rate { interval: tick_ms * 1_000_000, accesses: accesses as usize })
 }
 
 #[cfg(test)]
@@ -137,22 +190,39 @@ mod tests {
     use crate::args::ShapeArgs;
     use crate::config::StoreConfig;
 
-    fn shape(size: u64, block: u64) -> VolumeShapeArgs {
+    fn shape(engine: VolumeEngine, size: u64, block: u64) -> VolumeShapeArgs {
         VolumeShapeArgs {
             size: ByteSize(size),
             block: ByteSize(block),
-            engine: VolumeEngine::Tao,
+            engine,
             cache: ByteSize::mib(1),
-            write_back_every: 40,
-            quantum_us: 1000,
+            write_back_every: None,
+            quantum_us: None,
+            interval_ms: None,
+            read_batches: None,
+            batch: None,
+            write_batch: None,
         }
     }
 
+    const ENGINES: [VolumeEngine; 2] = [VolumeEngine::Tao, VolumeEngine::Ring];
+
     #[test]
     fn what_was_typed_comes_back() {
-        let config = VolumeConfig::new(&shape(1 << 30, 4096)).unwrap();
-        assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
-        assert_eq!((config.bytes(), config.blocks), (1 << 30, 1 << 18));
+        for engine in ENGINES {
+            let config = VolumeConfig::new(&shape(engine, 1 << 30, 4096)).unwrap();
+            assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
+            assert_eq!((config.bytes(), config.blocks()), (1 << 30, 1 << 18));
+        }
+    }
+
+    /// What stands in the commit records of volumes that were made before there was a choice.
+    #[test]
+    fn a_volume_of_before_is_one_of_tao() {
+        let record = br#"{"volume":"tao","blocks":256,"block_bytes":4096,"bucket_blocks":4,"cache":1048576,"write_back_every":40,"quantum_us":1000}"#;
+        let config = VolumeConfig::decode(record).unwrap();
+        assert_eq!(config, VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, 4096)).unwrap());
+        assert_eq!(config.encode(), record);
     }
 
     #[test]
@@ -160,16 +230,48 @@ mod tests {
         for (size, block) in
             [(0, 4096), (4097, 4096), (1 << 20, 3000), (1 << 20, 256), (1 << 50, 512)]
         {
-            let refused = VolumeConfig::new(&shape(size, block));
-            assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
+            for engine in ENGINES {
+                let refused = VolumeConfig::new(&shape(engine, size, block));
+                assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_blocks_are_for_tao() {
+        for (block, fits) in [(64 << 10, true), (128 << 10, false)] {
+            VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, block)).unwrap();
+            let config = VolumeConfig::new(&shape(VolumeEngine::Ring, 1 << 20, block));
+            assert_eq!(config.is_ok(), fits, "{block}");
+        }
+    }
+
+    #[test]
+    fn flags_that_would_do_nothing_are_refused() {
+        for edit in [
+            (|args| (args.engine, args.quantum_us) = (VolumeEngine::Ring, Some(1)))
+                as fn(&mut VolumeShapeArgs),
+            |args| (args.engine, args.write_back_every) = (VolumeEngine::Ring, Some(40)),
+            |args| args.interval_ms = Some(50),
+            |args| args.read_batches = Some(1),
+            |args| args.batch = Some(1),
+            |args| args.write_batch = Some(1),
+        ] {
+            let mut args = shape(VolumeEngine::Tao, 1 << 20, 4096);
+            edit(&mut args);
+            let told = VolumeConfig::new(&args).unwrap_err().to_string();
+            assert!(told.contains("is for volumes of the engine"), "{told}");
         }
     }
 
     #[test]
     fn a_volume_and_a_store_of_keys_are_told_apart() {
         let said = |error: Error| error.to_string();
-        let volume = VolumeConfig::new(&shape(1 << 20, 4096)).unwrap().encode();
-        assert!(said(StoreConfig::decode(&volume).unwrap_err()).contains("fogbank volume serve"));
+        for engine in ENGINES {
+            let volume = VolumeConfig::new(&shape(engine, 1 << 20, 4096)).unwrap().encode();
+            let told = said(StoreConfig::decode(&volume).unwrap_err());
+            assert!(told.contains("fogbank volume serve"), "{told}");
+        }
         let keys = StoreConfig::derive(&ShapeArgs::default(), false).unwrap().encode();
         assert!(said(VolumeConfig::decode(&keys).unwrap_err()).contains("fogbank serve"));
         assert!(
@@ -180,12 +282,16 @@ mod tests {
 
     #[test]
     fn a_rate_fits_into_its_ticks() {
-        let rate = |per_s, tick_ms| fixed_rate(&FixedRateArgs { fixed_rate: Some(per_s), tick_ms });
-        assert_eq!(rate(1000, 10).unwrap(), Some(Rate { interval: 10_000_000, accesses: 10 }));
+        let rate = fixed_rate;
+        assert_eq!(rate(1000, 10).unwrap(), Rate { interval: 10_000_000, accesses: 10 });
         for (per_s, tick_ms) in
             [(0, 10), (10, 0), (100_000, 10), (1, 10), (150, 10), (u64::MAX, 10)]
         {
             assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
+        }
+        for (reads, windows) in [(Some(0), None), (None, Some(257))] {
+            let args = FlowArgs { fixed_rate: None, tick_ms: 10, reads, windows };
+            assert!(Flow::of(&args).is_err(), "{args:?}");
         }
     }
 }

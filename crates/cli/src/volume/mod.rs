@@ -1,36 +1,49 @@
 //! Volumes: disks of blocks on an engine that serves accesses as they come.
 //!
 //! 1. The trusted side and the store are opened as for any store (`open`); the commit record says that
-//!    this is a volume, and of which shape.
-//! 2. What the journal names is read again, a checkpoint written, and the engine serves.
+//!    this is a volume, of which engine and of which shape.
+//! 2. The engine recovers what was left and serves: `tao` as it is, the epochs of `ring` through a ticker.
 //! 3. Closing answers what was submitted and writes the last checkpoint.
 //!
-//! Whatever leaves does so at points of a grid, so that its moment does not tell how long the proxy worked.
+//! What the cloud sees is the engine's: of `tao` how many accesses come and when, of `ring` epochs.
 
 mod config;
+mod ring;
+mod tao;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use fogbank_durable::Vault;
 use fogbank_env::{Clock, FolderLock};
-use fogbank_oram::tao::{Parts, Rate, TaoEngine};
-use fogbank_store::{OnGrid, Points};
+use fogbank_oram::ImmediateEngine;
+use fogbank_oram::tao::TaoEngine;
+use fogbank_txn::Ticker;
 
-pub use config::{VolumeConfig, fixed_rate};
+pub use config::{Flow, VolumeConfig};
+pub use ring::RingVolume;
+pub use tao::TaoVolume;
 
 use crate::error::{Error, Result};
-use crate::open::Side;
-use crate::registers::RegisterPlace;
+use crate::opened::Opened;
 use crate::{OpenOptions, Place};
 
 /// A volume that is open.
 pub struct Volume {
-    engine: Arc<TaoEngine>,
+    running: Running,
     config: VolumeConfig,
     clock: Arc<dyn Clock>,
     replayed: usize,
     register: String,
-    _lock: Arc<FolderLock>,
+}
+
+/// Why an engine has stopped by itself, once it has.
+pub type Stopped = Pin<Box<dyn Future<Output = fogbank_oram::Error> + Send>>;
+
+/// What serves it.
+enum Running {
+    Tao { engine: Arc<TaoEngine>, _lock: Arc<FolderLock> },
+    Ring { ticker: Arc<Ticker>, opened: Box<Opened> },
 }
 
 impl Volume {
@@ -39,20 +52,37 @@ impl Volume {
     /// # Errors
     /// [`Error::Usage`] if there is a store already; by blame, see [`Error`].
     pub async fn create(place: Place, config: &VolumeConfig) -> Result<()> {
-        open(OpenOptions::new(place), Some(config), None).await?.close().await
+        open(OpenOptions::new(place), Some(config), Flow::default()).await?.close().await
     }
 
-    /// Opens the volume at `place`, however it was left; at a fixed `rate` if there is one.
+    /// Opens the volume at `place`, however it was left, to be served with such a `flow`.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is none; by blame, see [`Error`].
-    pub async fn open(place: Place, rate: Option<Rate>) -> Result<Self> {
-        open(OpenOptions::new(place), None, rate).await
+    pub async fn open(place: Place, flow: Flow) -> Result<Self> {
+        open(OpenOptions::new(place), None, flow).await
     }
 
     /// The engine.
-    pub fn engine(&self) -> Arc<TaoEngine> {
-        self.engine.clone()
+    pub fn engine(&self) -> Arc<dyn ImmediateEngine> {
+        match &self.running {
+            Running::Tao { engine, .. } => engine.clone(),
+            Running::Ring { ticker, .. } => ticker.clone(),
+        }
+    }
+
+    /// Completes when the engine has stopped by itself, with the reason.
+    pub fn stopped(&self) -> Stopped {
+        match &self.running {
+            Running::Tao { engine, .. } => {
+                let engine = engine.clone();
+                Box::pin(async move { engine.stopped().await })
+            }
+            Running::Ring { ticker, .. } => {
+                let ticker = ticker.clone();
+                Box::pin(async move { ticker.stopped().await })
+            }
+        }
     }
 
     /// The public configuration.
@@ -65,7 +95,8 @@ impl Volume {
         self.clock.clone()
     }
 
-    /// Records that the journal held when it was opened: none if it was closed.
+    /// Records that the journal held when it was opened, and epochs since the last checkpoint: none if it was
+    /// closed.
     pub fn replayed(&self) -> usize {
         self.replayed
     }
@@ -81,19 +112,19 @@ impl Volume {
     /// # Errors
     /// Whatever has stopped the engine.
     pub async fn close(self) -> Result<()> {
-        Ok(self.engine.close().await?)
+        match self.running {
+            Running::Tao { engine, .. } => Ok(engine.close().await?),
+            Running::Ring { ticker, opened } => {
+                ticker.close().await?;
+                opened.close().await
+            }
+        }
     }
 }
 
-async fn open(
-    options: OpenOptions,
-    new: Option<&VolumeConfig>,
-    rate: Option<Rate>,
-) -> Result<Volume> {
-    let clock = options.own_clock();
-    let (lock, bare) = options.both_sides(&clock).await?;
-    let claimed = Vault::claimed_config(&*bare).await?;
-    let config = match (&claimed, new) {
+async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> Result<Volume> {
+    let sides = options.sides().await?;
+    let config = match (&sides.claimed, new) {
         (Some(_), Some(_)) => {
             return Err(Error::Usage(format!(
                 "there is a store at {} already; choose another --store for the new volume",
@@ -109,28 +140,17 @@ async fn open(
             )));
         }
     };
-    let settings = config.settings(rate);
-    let randomness = options.randomness()?;
-    let kept = RegisterPlace::of(options.place())?;
-    let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
-    let told = (config.encode(), settings.vault());
-    let points = Points::new(clock.clone(), settings.quantum);
-    let paced = Arc::new(OnGrid::new(bare.clone(), points.clone()));
-    let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
-    let replayed = recovered.journal.len();
-    let parts = Parts {
-        store: bare,
-        vault,
-        recovered,
-        random: &randomness,
-        points,
-        progress: &|done, of| {
-            if of > 0 && done % 1024 == 0 {
-                tracing::info!("the volume was not closed: {done} of {of} paths read again");
-            }
-        },
-    };
-    let engine = Arc::new(TaoEngine::open(settings, parts).await?);
-    let register = kept.describe();
-    Ok(Volume { engine, config, clock, replayed, register, _lock: lock })
+    if let (VolumeConfig::Ring(_), Some(flag)) = (&config, flow.flag()) {
+        return Err(Error::Usage(format!(
+            "{flag}: the epochs of the engine ring have one rate and shape whatever is asked; leave it out"
+        )));
+    }
+    match &config {
+        VolumeConfig::Tao(volume) => tao::open(options, sides, volume, flow).await,
+        VolumeConfig::Ring(volume) if new.is_some() => {
+            let combining = sides.bare.xor().is_some() && options.across_a_link();
+            ring::open(options, sides, &volume.combining(combining)).await
+        }
+        VolumeConfig::Ring(volume) => ring::open(options, sides, volume).await,
+    }
 }

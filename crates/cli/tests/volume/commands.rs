@@ -7,7 +7,7 @@ use fogbank_env::{Purpose, Randomness};
 use rand_core::Rng;
 
 use crate::server::{Server, free_port};
-use crate::{Volume, fogbank, run, said};
+use crate::{RING, Volume, fogbank, run, said};
 
 /// What the program says when it refuses, with the exit code for wrong usage.
 fn refused(arguments: &[&str]) -> String {
@@ -85,8 +85,25 @@ fn round_trip(folder: &Path, uri: &str, start: impl Fn() -> Server) {
 
 #[test]
 fn nbdcopy_gets_back_what_it_put_after_a_restart() {
-    let volume = Volume::new("4MiB");
-    round_trip(volume.folder.path(), &volume.uri(), || volume.serve());
+    for shape in [&[][..], &RING] {
+        let volume = Volume::of("4MiB", shape);
+        round_trip(volume.folder.path(), &volume.uri(), || volume.serve());
+    }
+}
+
+/// What is sent whatever is asked for is said when the volume is made.
+#[test]
+fn a_volume_of_epochs_says_what_they_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").display().to_string();
+    let socket = format!("unix:{}/socket", folder.path().display());
+    let at = ["--data", &data];
+    let create = ["volume", "create", "--size", "8MiB"];
+    let told = said(&fogbank(&[&create[..], &RING, &at].concat()));
+    assert!(told.contains("epochs of 40 ms, at most 64 blocks read and 64 written"), "{told}");
+    let serve = ["volume", "serve", "--fixed-rate", "100", "--nbd", &socket];
+    let told = refused(&[&serve[..], &at].concat());
+    assert!(told.contains("have one rate whatever is asked"), "{told}");
 }
 
 #[test]
@@ -104,14 +121,19 @@ fn nbdcopy_gets_back_what_it_put_on_a_storage_server() {
     });
 }
 
-/// fio writes at random over several connections, and checks what it reads.
 #[test]
 fn fio_finds_what_it_wrote() {
-    let volume = Volume::new("8MiB");
+    check_by_fio(&Volume::new("8MiB"), "1m");
+    check_by_fio(&Volume::of("8MiB", &RING), "256k");
+}
+
+/// fio writes at random over several connections, and checks what it reads.
+fn check_by_fio(volume: &Volume, size: &str) {
     let mut server = volume.serve();
     let uri = format!("--uri={}", volume.uri());
     let mixed = ["--name=mixed", "--ioengine=nbd", &uri, "--rw=randrw", "--bsrange=512-32k"];
-    let parts = ["--blockalign=512", "--size=1m", "--offset_increment=2m", "--numjobs=4"];
+    let size = format!("--size={size}");
+    let parts = ["--blockalign=512", &size, "--offset_increment=2m", "--numjobs=4"];
     let checks = ["--iodepth=8", "--verify=crc32c", "--verify_fatal=1", "--thread"];
     let mut fio = Command::new(crate::server::tool("fio"));
     let output =

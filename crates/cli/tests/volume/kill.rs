@@ -16,7 +16,7 @@ use fogbank_env::{Purpose, Randomness, Stream};
 use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
-use crate::{Volume, number};
+use crate::{RING, Volume, number};
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 2048;
@@ -98,12 +98,20 @@ impl Ledger {
 
 #[test]
 fn every_acknowledged_write_outlives_a_kill() {
+    kill_again_and_again(&Volume::new("8MiB"), number("FOGBANK_KILLS").unwrap_or(3));
+}
+
+#[test]
+fn every_write_acknowledged_at_the_end_of_an_epoch_outlives_a_kill() {
+    kill_again_and_again(&Volume::of("8MiB", &RING), number("FOGBANK_KILLS").unwrap_or(2));
+}
+
+fn kill_again_and_again(volume: &Volume, kills: u64) {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     let seed = number("FOGBANK_KILL_SEED").unwrap_or(now);
     println!("FOGBANK_KILL_SEED={seed}");
     let mut random = Randomness::repeatable(seed).stream(Purpose::Workload);
-    let (volume, ledger) = (Volume::new("8MiB"), Ledger::default());
-    let kills = number("FOGBANK_KILLS").unwrap_or(3);
+    let ledger = Ledger::default();
     for life in 1..=kills {
         let server = volume.serve();
         let connect = || Client::connect(&volume.socket()).unwrap();

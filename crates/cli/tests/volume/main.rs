@@ -19,6 +19,10 @@ use std::process::{Command, Output};
 
 use server::Server;
 
+/// A volume of epochs, small and quick ones.
+const RING: [&str; 8] =
+    ["--engine", "ring", "--interval-ms", "20", "--batch", "64", "--write-batch", "64"];
+
 /// A folder with a new volume in it, and where its socket will be.
 struct Volume {
     folder: tempfile::TempDir,
@@ -26,15 +30,14 @@ struct Volume {
 
 impl Volume {
     fn new(size: &str) -> Self {
+        Self::of(size, &[])
+    }
+
+    fn of(size: &str, shape: &[&str]) -> Self {
         let volume = Self { folder: tempfile::tempdir().unwrap() };
-        let told = fogbank(&[
-            "volume",
-            "create",
-            "--size",
-            size,
-            "--data",
-            volume.data().to_str().unwrap(),
-        ]);
+        let data = volume.data();
+        let at = ["--size", size, "--data", data.to_str().unwrap()];
+        let told = fogbank(&[&["volume", "create"], &at[..], shape].concat());
         assert!(told.status.success(), "{}", said(&told));
         volume
     }

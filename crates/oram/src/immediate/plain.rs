@@ -3,11 +3,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hashbrown::HashMap;
 
 use super::{Access, ImmediateEngine, ImmediateShape, Ticket};
-use crate::{Address, Error, Result};
+use crate::{Address, Result};
 
 /// Blocks in memory. One that was never written is not there, and holds zeros.
 pub struct PlainEngine {
@@ -24,24 +24,12 @@ impl PlainEngine {
     }
 
     fn access(&self, address: Address, access: Access) -> Result<Bytes> {
-        if address.0 >= self.shape.capacity {
-            return Err(Error::Caller(format!("address {} is beyond the capacity", address.0)));
-        }
+        self.shape.check(address, &access)?;
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = blocks.get(&address).unwrap_or(&self.zeros);
-        let Access::Write { offset, bytes } = access else { return Ok(before.clone()) };
-        let start = offset as usize;
-        let end = start.saturating_add(bytes.len());
-        if bytes.is_empty() || end > self.shape.value_bytes {
-            return Err(Error::Caller(format!("{start}..{end} is no part of a block")));
+        let after = access.applied_to(blocks.get(&address).unwrap_or(&self.zeros));
+        if matches!(access, Access::Write { .. }) {
+            blocks.insert(address, after.clone());
         }
-        // A copy, so that a block never keeps alive the buffer in which its bytes came.
-        let mut after = BytesMut::with_capacity(self.shape.value_bytes);
-        after.extend_from_slice(&before[..start]);
-        after.extend_from_slice(&bytes);
-        after.extend_from_slice(&before[end..]);
-        let after = after.freeze();
-        blocks.insert(address, after.clone());
         Ok(after)
     }
 }
@@ -62,6 +50,7 @@ impl ImmediateEngine for PlainEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     #[tokio::test]
     async fn a_write_patches_and_misuse_changes_nothing() {

@@ -210,15 +210,10 @@ impl From<SceneError> for Trouble {
     fn from(error: SceneError) -> Self {
         match &error {
             SceneError::Engine(fogbank_oram::Error::CloudLied)
+            | SceneError::Proxy(fogbank_txn::Error::Stopped(fogbank_oram::Error::CloudLied))
             | SceneError::Vault(
                 VaultError::CloudLied(_) | VaultError::CloudEmpty | VaultError::Format { .. },
             ) => Self::Refused,
-            // The transaction layer keeps an engine's words only.
-            SceneError::Proxy(fogbank_txn::Error::Stopped(said))
-                if *said == fogbank_oram::Error::CloudLied.to_string() =>
-            {
-                Self::Refused
-            }
             _ => Self::Wrong(format!("it ends with: {error}")),
         }
     }

@@ -9,4 +9,5 @@ mod records;
 mod room;
 mod shape;
 mod support;
+mod ticker;
 mod uptime;

@@ -1,0 +1,110 @@
+//! A volume of the engine `tao`: every access leaves as it comes.
+//!
+//! 1. What the journal names is read again, a checkpoint written, and the engine serves.
+//! 2. Closing answers what was submitted and writes the last checkpoint.
+//!
+//! Whatever leaves does so at points of a grid, so that its moment does not tell how long the proxy worked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_oram::ImmediateShape;
+use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_store::{OnGrid, Points};
+use serde::{Deserialize, Serialize};
+
+use super::config::{Flow, VolumeConfig};
+use super::{Running, Volume};
+use crate::OpenOptions;
+use crate::args::VolumeShapeArgs;
+use crate::error::Result;
+use crate::open::{Side, Sides};
+use crate::registers::RegisterPlace;
+
+/// k of the paper.
+const WRITE_BACK_EVERY: u32 = 40;
+const QUANTUM_US: u64 = 1000;
+
+/// What the commit record says of it. Public.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaoVolume {
+    /// Blocks.
+    pub blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// Z.
+    pub bucket_blocks: u16,
+    /// Memory of the proxy for the top of the tree, in bytes.
+    pub cache: u64,
+    /// k.
+    pub write_back_every: u32,
+    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
+    pub quantum_us: u64,
+}
+
+impl TaoVolume {
+    /// Of a new volume of so many blocks.
+    pub(super) fn new(args: &VolumeShapeArgs, blocks: u32) -> Self {
+        Self {
+            blocks,
+            block_bytes: args.block.as_u64() as usize,
+            bucket_blocks: 4,
+            cache: args.cache.as_u64(),
+            write_back_every: args.write_back_every.unwrap_or(WRITE_BACK_EVERY),
+            quantum_us: args.quantum_us.unwrap_or(QUANTUM_US),
+        }
+    }
+
+    /// What the engine is made with.
+    pub fn settings(&self, flow: Flow) -> TaoSettings {
+        let shape = ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes };
+        let usual = TaoSettings::new(shape);
+        TaoSettings {
+            bucket_blocks: self.bucket_blocks,
+            cache_bytes: self.cache,
+            write_back_every: self.write_back_every,
+            under_way_max: 256,
+            quantum: Duration::from_micros(self.quantum_us),
+            rate: flow.rate,
+            reads_at_once: flow.reads.unwrap_or(usual.reads_at_once),
+            windows: flow.windows.unwrap_or(usual.windows),
+            ..usual
+        }
+    }
+}
+
+/// Opens the volume, however it was left.
+pub(super) async fn open(
+    options: OpenOptions,
+    sides: Sides,
+    volume: &TaoVolume,
+    flow: Flow,
+) -> Result<Volume> {
+    let Sides { lock, bare, clock, claimed } = sides;
+    let config = VolumeConfig::Tao(volume.clone());
+    let settings = volume.settings(flow);
+    let randomness = options.randomness()?;
+    let kept = RegisterPlace::of(options.place())?;
+    let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
+    let told = (config.encode(), settings.vault());
+    let points = Points::new(clock.clone(), settings.quantum);
+    let paced = Arc::new(OnGrid::new(bare.clone(), points.clone()));
+    let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
+    let replayed = recovered.journal.len();
+    let parts = Parts {
+        store: bare,
+        vault,
+        recovered,
+        random: &randomness,
+        points,
+        progress: &|done, of| {
+            if of > 0 && done % 1024 == 0 {
+                tracing::info!("the volume was not closed: {done} of {of} paths read again");
+            }
+        },
+    };
+    let engine = Arc::new(TaoEngine::open(settings, parts).await?);
+    let (running, register) = (Running::Tao { engine, _lock: lock }, kept.describe());
+    Ok(Volume { running, config, clock, replayed, register })
+}

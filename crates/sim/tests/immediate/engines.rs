@@ -1,0 +1,147 @@
+//! The immediate engines in their stores: `tao` as it is, `ring` through a ticker.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault, VaultSettings};
+use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
+use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
+use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
+use fogbank_seal::MasterKey;
+use fogbank_store::{MemoryStore, Store};
+use fogbank_txn::{
+    BLOCK_KEY_BYTES, Components, FIRST_SECTION_TAG, Keeping, Proxy, Settings, Ticker,
+};
+
+pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32 };
+
+/// Which engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Tao,
+    Ring,
+}
+
+/// Both sides of one store, which outlive the engines.
+pub struct World {
+    pub kind: Kind,
+    pub cloud: Arc<MemoryStore>,
+    register: Arc<MemoryRegister>,
+    openings: Cell<u64>,
+}
+
+/// A volume that is open.
+pub enum Running {
+    Tao(Arc<TaoEngine>),
+    Ring { ticker: Arc<Ticker>, proxy: Proxy, keeping: Keeping },
+}
+
+impl World {
+    pub fn new(kind: Kind) -> Self {
+        let (cloud, register) = (Arc::default(), Arc::default());
+        Self { kind, cloud, register, openings: Cell::new(0) }
+    }
+
+    /// Opens what is there, or creates it.
+    pub async fn open(&self, store: Arc<dyn Store>) -> Result<Running, Error> {
+        self.openings.set(self.openings.get() + 1);
+        let random = Randomness::repeatable(self.openings.get());
+        match self.kind {
+            Kind::Tao => self.open_tao(store, &random).await,
+            Kind::Ring => self.open_ring(store, random).await,
+        }
+    }
+
+    async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Running, Error> {
+        let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
+        let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
+        let clock = Arc::new(SystemClock::new());
+        let parts = Parts { store, vault, recovered, random, clock, progress: &|_, _| {} };
+        Ok(Running::Tao(Arc::new(TaoEngine::open(settings, parts).await?)))
+    }
+
+    async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Running, Error> {
+        let shape = BatchShape {
+            capacity: Ticker::capacity_for(SHAPE.capacity),
+            value_bytes: SHAPE.value_bytes,
+            read_batch: 4,
+            write_batch: 4,
+        };
+        let settings =
+            RingSettings { log_epochs: true, keep_superseded: true, ..RingSettings::new(shape, 1) };
+        let record_bytes = record_bytes(shape.read_batch);
+        let of_vault = VaultSettings { record_bytes, record_parts_max: 1, full_every: 3 };
+        let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
+        let (keys, keeping) = (vault.keys(), Keeping::new(vault));
+        let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
+        let saved: Vec<_> = saved.cloned().collect();
+        let engine = match &saved[..] {
+            [] => RingEngine::create(store, keys, settings, &random).await?,
+            saved => RingEngine::restore(store, keys, settings, &random, saved)?,
+        };
+        let settings = Settings {
+            read_batches: 1,
+            interval: Duration::from_millis(10),
+            slack: Duration::from_millis(1),
+            key_budget_bytes: BLOCK_KEY_BYTES,
+            ..Settings::default()
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let components = Components { clock, random, metrics: Metrics::default() };
+        let recovering =
+            Proxy::recover(settings, engine, keeping.clone(), components, &recovered, |_, _| {});
+        let proxy = recovering.await.map_err(of_engine)?;
+        let ticker = Arc::new(Ticker::new(&proxy, SHAPE.capacity)?);
+        Ok(Running::Ring { ticker, proxy, keeping })
+    }
+
+    async fn vault(
+        &self,
+        store: &Arc<dyn Store>,
+        random: &Randomness,
+        settings: VaultSettings,
+    ) -> Result<(Vault, Recovered), Error> {
+        let exists = Vault::claimed_config(&**store).await?.is_some();
+        let opening = Opening {
+            store: store.clone(),
+            register: self.register.clone(),
+            master: &MasterKey::from_bytes(&mut [7; 32]),
+            random,
+            settings,
+            accept_rollback_risk: false,
+        };
+        Ok(match exists {
+            true => opening.recover().await?,
+            false => (opening.create(b"config".to_vec()).await?, Recovered::default()),
+        })
+    }
+}
+
+impl Running {
+    pub fn engine(&self) -> Arc<dyn ImmediateEngine> {
+        match self {
+            Self::Tao(engine) => engine.clone(),
+            Self::Ring { ticker, .. } => ticker.clone(),
+        }
+    }
+
+    pub async fn close(self) -> Result<(), Error> {
+        match self {
+            Self::Tao(engine) => engine.close().await,
+            Self::Ring { ticker, proxy, keeping } => {
+                ticker.close().await?;
+                let mut closed = proxy.close().await.map_err(of_engine)?;
+                Ok(keeping.close(closed.save()?).await?)
+            }
+        }
+    }
+}
+
+fn of_engine(error: fogbank_txn::Error) -> Error {
+    match error {
+        fogbank_txn::Error::Stopped(error) => error,
+        other => Error::Bug(other.to_string()),
+    }
+}

@@ -1,0 +1,141 @@
+//! The engines that serve volumes, held to one contract: each beside a plain disk, with several clients
+//! at once, and with its process dying at any call to the cloud. In virtual time.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, too
+
+mod engines;
+mod history;
+
+use std::sync::{Arc, Mutex};
+
+use fogbank_env::{Clock, SystemClock};
+use fogbank_oram::Error;
+use fogbank_oram::immediate::plain::PlainEngine;
+use fogbank_store::{Fault, Faulty, MemoryStore};
+use tokio::task::JoinSet;
+
+use engines::{Kind, SHAPE, World};
+use history::{History, Workload, apply, empty, read_all};
+
+const KINDS: [Kind; 2] = [Kind::Tao, Kind::Ring];
+/// Accesses of a life that may be cut short.
+const ACCESSES: usize = 96;
+
+/// A cloud that is gone after so many calls; what becomes of the last is `fault`.
+fn dying(world: &World, dies: u64, fault: Fault) -> Arc<Faulty<Arc<MemoryStore>>> {
+    let faulty = Faulty::new(world.cloud.clone());
+    faulty.on_call(move |_, number| match number {
+        n if n < dies => None,
+        n if n == dies => Some(fault),
+        _ => Some(Fault::Down),
+    });
+    Arc::new(faulty)
+}
+
+/// A life that ends at its call number `dies`; whether it ended by itself.
+async fn life(world: &World, history: &mut History, dies: u64, fault: Fault) -> bool {
+    let lived = async {
+        let running = world.open(dying(world, dies, fault)).await?;
+        let engine = running.engine();
+        let found = read_all(&*engine).await?;
+        history.check(found).unwrap_or_else(|what| panic!("{:?} {dies}: {what}", world.kind));
+        history.run(&*engine, &mut Workload::new(dies), ACCESSES).await?;
+        drop(engine);
+        running.close().await
+    };
+    let lived = lived.await;
+    assert!(matches!(lived, Ok(()) | Err(Error::Absent(_))), "{:?} {dies}: {lived:?}", world.kind);
+    lived.is_ok()
+}
+
+/// A life that nothing cuts short, and looks at what the ones before have left.
+async fn look(world: &World, history: &mut History) {
+    let running = world.open(world.cloud.clone()).await.unwrap();
+    let found = read_all(&*running.engine()).await.unwrap();
+    history.check(found).unwrap_or_else(|what| panic!("{:?}: {what}", world.kind));
+    running.close().await.unwrap();
+}
+
+fn fault(number: u64) -> Fault {
+    [Fault::Before, Fault::After, Fault::Partly(2)][number as usize % 3]
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_keeps_what_was_answered() {
+    for kind in KINDS {
+        let mut acknowledged = 0;
+        for dies in 1.. {
+            let (world, mut history) = (World::new(kind), History::new());
+            let lived = life(&world, &mut history, dies, fault(dies)).await;
+            look(&world, &mut history).await;
+            acknowledged += history.acknowledged;
+            if lived {
+                assert!(dies > 100, "{kind:?}: {dies} calls are no life");
+                break;
+            }
+        }
+        assert!(acknowledged > 1_000, "{kind:?}: {acknowledged}");
+    }
+}
+
+/// Lives one after the other, each cut somewhere, mostly short: also recoveries are.
+#[tokio::test(start_paused = true)]
+async fn many_lives_in_a_row() {
+    for kind in KINDS {
+        for seed in 0..20 {
+            let (world, mut history) = (World::new(kind), History::new());
+            let mut random = Workload::new(1_000 + seed);
+            for _ in 0..8 {
+                let dies = 5 + u64::from(random.below(120));
+                // Nobody looks in between: the next life begins with what this one left.
+                life(&world, &mut history, dies, fault(random.below(3).into())).await;
+            }
+            look(&world, &mut history).await;
+        }
+    }
+}
+
+/// Accesses of several clients take effect in the order in which they were submitted.
+#[tokio::test(start_paused = true)]
+async fn clients_at_once_see_one_disk() {
+    for kind in KINDS {
+        let world = World::new(kind);
+        let running = world.open(world.cloud.clone()).await.unwrap();
+        let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty())));
+        let mut clients = JoinSet::new();
+        for client in 0..5 {
+            let (engine, clock, blocks) = (running.engine(), clock.clone(), blocks.clone());
+            clients.spawn(async move {
+                let mut work = Workload::new(client);
+                for _ in 0..60 {
+                    clock.sleep_until(clock.now() + u64::from(work.below(20_000_000))).await;
+                    let mut tickets = Vec::new();
+                    for _ in 0..1 + work.below(5) {
+                        let (address, access) = work.next();
+                        let expected = apply(&mut blocks.lock().unwrap(), address, &access);
+                        tickets.push((engine.submit(address, access), expected));
+                    }
+                    for (ticket, expected) in tickets {
+                        assert_eq!(ticket.await.unwrap(), expected);
+                    }
+                }
+            });
+        }
+        while let Some(client) = clients.join_next().await {
+            client.unwrap_or_else(|what| panic!("{kind:?}: {what}"));
+        }
+        let all = std::mem::take(&mut *blocks.lock().unwrap());
+        assert_eq!(read_all(&*running.engine()).await.unwrap(), all, "{kind:?}");
+        running.close().await.unwrap();
+    }
+}
+
+/// The canary: a disk that forgets when its process ends is seen to have lost what it had answered.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_forgets_is_seen() {
+    let mut history = History::new();
+    let plain = || PlainEngine::new(SHAPE);
+    history.run(&plain(), &mut Workload::new(1), ACCESSES).await.unwrap();
+    let told = history.check(read_all(&plain()).await.unwrap());
+    assert_eq!(told, Err(format!("{ACCESSES} answered of {ACCESSES}")));
+}
