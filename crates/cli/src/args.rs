@@ -689,7 +689,7 @@ pub struct BenchTaoArgs {
     /// Clients: each has one access under way. Several numbers are measured in turn [10].
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     pub clients: Vec<usize>,
-    /// Bytes of all blocks, in memory four times that [1GB; tao-sim: 13GB].
+    /// Bytes of all blocks; the tree in memory takes two to four times that [1GB; tao-sim: 13GB].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteSize>,
     /// Bytes of a block.
