@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what the tests of real clients need: redis-server and its tools, and what reads and writes
-# disks over NBD, from the distribution; a Python environment with redis-py under .tools/, and object
-# stores. Quick when everything is there.
+# Installs what the tests of real clients need: from the distribution redis-server and its tools, what
+# reads and writes disks over NBD, and PostgreSQL; a Python environment with redis-py under .tools/, and
+# object stores. Quick when everything is there.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,11 +15,14 @@ command -v nbdsh >/dev/null && /usr/bin/python3 -c 'import nbd' 2>/dev/null ||
 command -v qemu-img >/dev/null && command -v qemu-io >/dev/null || missing="$missing qemu-utils"
 command -v fio >/dev/null || missing="$missing fio"
 [ -x /usr/sbin/mkfs.ext4 ] || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
+{ command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 ||
+    missing="$missing postgresql postgresql-client"
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 if [ -n "$missing" ]; then
     apt-get update -qq
+    # Runlevel 1: what is installed starts no services.
     # shellcheck disable=SC2086 # a list of packages
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing
 fi
 
 venv=.tools/venv

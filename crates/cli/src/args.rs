@@ -105,7 +105,8 @@ pub enum BenchCommand {
     /// How much faster than one access at a time, at the distances of Obladi's paper.
     Paper(BenchPaperArgs),
     /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
-    /// paper. Journal and checkpoints are included, every value read is checked.
+    /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
+    /// be swept, and the sweep drawn beside what the paper tells.
     Tao(BenchTaoArgs),
 }
 
@@ -703,28 +704,34 @@ pub struct BenchPaperArgs {
 /// What the benchmark of the engine tao runs.
 #[derive(Debug, Clone, Args)]
 pub struct BenchTaoArgs {
-    /// Which link of the paper; flags of the link go before it.
+    /// Which setting of the paper; other flags go before what it says.
     #[arg(long, value_enum, default_value = "tao-wan")]
     pub profile: TaoProfile,
-    /// Clients: each has one access under way.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub clients: usize,
-    /// Bytes of all blocks.
-    #[arg(long, value_name = "SIZE", default_value = "1GB")]
-    pub size: ByteSize,
+    /// Clients: each has one access under way. Several numbers are measured in turn [10].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    pub clients: Vec<usize>,
+    /// Bytes of all blocks; the tree in memory takes two to four times that [1GB; tao-sim: 13GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteSize>,
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
-    /// Memory of the proxy for the top of the tree.
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    pub cache: ByteSize,
-    /// k: paths from one write-back to the next.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    pub write_back_every: u32,
-    /// Messages of a write-back under way at once, of 32 KiB each: what the link holds.
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    pub windows: usize,
-    /// Seconds to measure, after load and warm-up.
+    /// Memory of the proxy for the top of the tree. Each of several is loaded anew [0; tao-cache: 0 and
+    /// 1/64, 1/32, 1/16 of the leaves].
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+    pub cache: Vec<ByteSize>,
+    /// k: paths from one write-back to the next. For each of several the store is opened anew [40;
+    /// tao-k: 10, 20, 40, 80, 160, 320].
+    #[arg(long, value_name = "K,..", value_delimiter = ',')]
+    pub write_back_every: Vec<u32>,
+    /// Paths that are read at once [all that are under way; 4 on the link of tao-wan].
+    #[arg(long, value_name = "N")]
+    pub reads: Option<usize>,
+    /// Messages of write-backs under way at once, of 32 KiB each: what the link holds [8; 10 on the link of
+    /// tao-wan].
+    #[arg(long, value_name = "N")]
+    pub windows: Option<usize>,
+    /// Seconds to measure at every point, after load and warm-up.
     #[arg(long, value_name = "S", default_value_t = 30.0)]
     pub seconds: f64,
     /// The link to the store.
@@ -733,21 +740,28 @@ pub struct BenchTaoArgs {
     /// Seed of accesses and of the engine's randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// One JSON object as the last line of standard output.
+    /// Draw what is swept as SVG into this folder, the paper's figures beside ours.
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Links of TaoStore's paper.
+/// Settings of TaoStore's paper. Where it is silent, k is 40, there are 10 clients and no cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TaoProfile {
-    /// 12 ms, 11 MB/s each way.
+    /// Proxy and store apart: 12 ms, 11 MB/s each way, 1 GB.
     TaoWan,
-    /// 0.5 ms, 125.25 MB/s each way.
+    /// In one datacentre: 0.5 ms, 125.25 MB/s each way, 1 GB.
     TaoDc,
-    /// 50 ms, no limit.
+    /// Simulated: 50 ms, no limit, 13 GB.
     TaoSim,
-    /// No link: the engine alone.
+    /// As tao-wan, k swept.
+    TaoK,
+    /// As tao-wan, the cache swept from none to 6.3 % of the data.
+    TaoCache,
+    /// No link: the engine alone, 1 GB.
     None,
 }
 

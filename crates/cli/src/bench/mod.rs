@@ -1,6 +1,7 @@
 //! Measuring: what an engine does, beside the bound of the machine it runs on.
 
 pub mod bound;
+mod chart;
 mod counted;
 mod driver;
 mod durable;

@@ -23,7 +23,6 @@ use crate::server::Server;
 use crate::{Volume, fogbank, number, run, said};
 
 const WRITERS: u64 = 3;
-const MKFS: [&str; 3] = ["-q", "-E", "nodiscard"];
 
 /// Writes files until the disk is gone, and notes those that were synced.
 fn write_on(folder: &Path, synced: &Mutex<Vec<String>>, mut random: Stream) {
@@ -62,7 +61,7 @@ fn every_synced_file_outlives_a_pulled_plug() {
     let volume = Volume::new("32MiB");
     let mut server = volume.serve();
     let mut disk = Attached::new(volume.folder.path(), &volume.uri());
-    run("/usr/sbin/mkfs.ext4", &[&MKFS[..], &[&disk.device]].concat());
+    disk.format();
     let mut checked = 0;
     for _ in 0..number("FOGBANK_PLUGS").unwrap_or(2) {
         let (folder, synced) = (disk.mount().to_owned(), Mutex::new(Vec::new()));

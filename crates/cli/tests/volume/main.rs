@@ -8,11 +8,13 @@ mod commands;
 mod file_system;
 mod kill;
 mod mounted;
+mod postgres;
 #[allow(dead_code)] // `server` needs its type only
 #[path = "../clients/resp.rs"]
 mod resp;
 #[path = "../clients/server.rs"]
 mod server;
+mod source_tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::server::tool;
 
-/// Longest wait for another process.
-const PATIENCE: u32 = 60_000;
+/// Longest wait for another process: a database recovers for a minute on a busy machine.
+const PATIENCE: u32 = 300_000;
 
 /// Whether this machine lets us mount; says so loudly if not.
 pub fn can_mount() -> bool {
@@ -29,7 +29,7 @@ pub fn can_mount() -> bool {
 }
 
 /// Waits until `done` is true.
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..PATIENCE / 20 {
         if done() {
             return;
@@ -65,6 +65,11 @@ impl Attached {
             crate::run("/usr/sbin/losetup", &["--find", "--show", file.to_str().unwrap()]);
         attached.device.truncate(attached.device.trim_end().len());
         attached
+    }
+
+    /// Makes a file system that does not discard: that would write zeros.
+    pub fn format(&self) {
+        crate::run("/usr/sbin/mkfs.ext4", &["-q", "-E", "nodiscard", &self.device]);
     }
 
     /// Mounts it; where it is then.

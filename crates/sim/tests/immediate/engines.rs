@@ -10,7 +10,7 @@ use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
-use fogbank_store::{MemoryStore, Store};
+use fogbank_store::{MemoryStore, Points, Store};
 use fogbank_txn::{
     BLOCK_KEY_BYTES, Components, FIRST_SECTION_TAG, Keeping, Proxy, Settings, Ticker,
 };
@@ -57,8 +57,8 @@ impl World {
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Running, Error> {
         let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
-        let clock = Arc::new(SystemClock::new());
-        let parts = Parts { store, vault, recovered, random, clock, progress: &|_, _| {} };
+        let points = Points::new(Arc::new(SystemClock::new()), settings.quantum);
+        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(Running::Tao(Arc::new(TaoEngine::open(settings, parts).await?)))
     }
 
