@@ -90,7 +90,7 @@ pub(crate) fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
 
 /// How often a call that missed its point aims at a later one: a machine that misses them all cannot
 /// hide that it does.
-const AIMS_MAX: u32 = 8;
+pub(crate) const AIMS_MAX: u32 = 8;
 
 #[cfg(test)]
 mod tests {

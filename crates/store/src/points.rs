@@ -12,7 +12,7 @@ use std::time::Duration;
 use fogbank_env::{Clock, Nanos};
 use tokio::sync::Notify;
 
-use crate::paced::handed_over_at;
+use crate::paced::{AIMS_MAX, handed_over_at};
 use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
@@ -48,6 +48,21 @@ impl Points {
         let point = passed.map_or(now, |passed| (passed + 1) * self.quantum);
         self.wait_for(point).await;
         point
+    }
+
+    /// Waits for the next point that is met: whoever is woken late, or has had to wait for something else
+    /// since, aims at a later one. `ready` is done at the point, shortly before something leaves.
+    pub async fn met<T>(&self, mut ready: impl FnMut() -> T) -> T {
+        let aims = if self.quantum == 0 { 1 } else { AIMS_MAX };
+        for _ in 1..aims {
+            let point = self.departure().await;
+            let done = ready();
+            if self.clock.now() <= point + self.quantum / 4 {
+                return done;
+            }
+        }
+        self.departure().await;
+        ready()
     }
 
     /// Waits for a point of the caller's, as little longer as the machine can manage.
@@ -105,7 +120,7 @@ impl<S: Store> OnGrid<S> {
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        self.points.departure().await;
+        self.points.met(|| ()).await;
         let reply = call.perform(&self.inner).await;
         self.points.handed_over(self.points.now()).await;
         reply
@@ -175,6 +190,23 @@ mod tests {
         let came = tokio::join!(a, b, c, d, e);
         assert_eq!(*left.lock().unwrap(), [8, 8, 8, 8, 16]);
         assert_eq!(came, (12, 12, 12, 12, 20));
+    }
+
+    /// Whoever is held up between a point and what leaves at it waits for the next.
+    #[tokio::test]
+    async fn a_point_that_was_missed_is_not_used() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let points = Points::new(clock.clone(), Duration::from_millis(40));
+        let mut tries = Vec::new();
+        points
+            .met(|| {
+                tries.push(clock.now() / 40_000_000);
+                if tries.len() < 3 {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            })
+            .await;
+        assert!(tries.len() >= 3 && tries.is_sorted_by(|a, b| a < b), "{tries:?}");
     }
 
     #[tokio::test(start_paused = true)]

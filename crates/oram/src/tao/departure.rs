@@ -63,8 +63,10 @@ pub(super) struct Departures {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     /// What has arrived and waits for its record.
     waiting: VecDeque<Arrival>,
-    /// Paths and deletions.
+    /// Paths.
     tasks: JoinSet<Result<()>>,
+    /// Of what the last checkpoint superseded.
+    deletions: JoinSet<Result<()>>,
     checkpoints: JoinSet<Result<Checkpoint>>,
     /// What takes paths that come back, and what sends write-backs: as long as there are departures.
     _beside: JoinSet<Result<()>>,
@@ -128,6 +130,7 @@ impl Departures {
             arrivals,
             waiting: VecDeque::new(),
             tasks: JoinSet::new(),
+            deletions: JoinSet::new(),
             checkpoints: JoinSet::new(),
             _beside: beside,
             cut: None,
@@ -148,10 +151,25 @@ impl Departures {
     }
 
     async fn serve_and_close(mut self) -> Result<()> {
-        match self.serve().await {
-            Ok(()) => self.close().await,
+        let shared = self.shared.clone();
+        let served = tokio::select! { biased;
+            failed = shared.failed() => Err(failed),
+            served = self.serve_all() => served,
+        };
+        match served {
+            Ok((tick, sections)) => self.close(tick, sections).await,
             Err(error) => Err(self.refuse_all(error)),
         }
+    }
+
+    /// Until nothing will arrive any more and everything was answered; then the last cut.
+    async fn serve_all(&mut self) -> Result<(u64, Vec<Section>)> {
+        self.serve().await?;
+        self.finish().await?;
+        let cut = self.cut_state().await?;
+        self.finish().await?;
+        self.shared.store.barrier().await.map_err(blame)?;
+        Ok(cut)
     }
 
     /// Tells those that have arrived and will not depart.
@@ -184,7 +202,6 @@ impl Departures {
             let (room, is_free) = (shared.room(), self.pace.is_none());
             let waits = is_free && !self.waiting.is_empty();
             tokio::select! { biased;
-                failed = shared.failed() => return Err(failed),
                 Some(written) = self.checkpoints.join_next() => {
                     self.adopt(of_task(written)?).await?;
                     self.pace.iter_mut().for_each(Grid::skip_passed);
@@ -266,10 +283,7 @@ impl Departures {
         let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
         let shared = self.shared.clone();
         shared.sound()?;
-        tokio::select! { biased;
-            failed = shared.failed() => return Err(failed),
-            appended = self.vault.append(&record) => appended?,
-        }
+        self.vault.append(&record).await?;
         // 2. They leave.
         for path in paths {
             self.tasks.spawn(guarded(shared.clone(), serve_path(shared.clone(), path)));
@@ -286,7 +300,7 @@ impl Departures {
         let (tick, sections) = self.cut_state().await?;
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
-            let written = async {
+            let writes = async {
                 shared
                     .until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick))
                     .await?;
@@ -294,7 +308,12 @@ impl Departures {
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
             };
-            written.await.inspect_err(|error: &Error| shared.fail(error))
+            // Also between two pieces.
+            let written = tokio::select! { biased;
+                failed = shared.failed() => Err(failed),
+                written = writes => written,
+            };
+            written.inspect_err(|error: &Error| shared.fail(error))
         });
         self.cut = Some((self.vault.cut(), tick));
         self.cut_after = tick;
@@ -317,25 +336,26 @@ impl Departures {
 
     /// The checkpoint counts from now on.
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        // What an earlier one superseded is gone: no cloud makes a heap of it.
+        while let Some(done) = self.deletions.join_next().await {
+            of_task(done)?;
+        }
         self.shared.sound()?;
         let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
         self.shared.step(|state| state.stats.checkpoints += 1);
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         let deletes = async move {
+            shared.sound()?;
             blobs.delete().await?;
             shared.delete(|state| state.take_superseded(tick)).await
         };
-        self.tasks.spawn(guarded(self.shared.clone(), deletes));
+        self.deletions.spawn(guarded(self.shared.clone(), deletes));
         Ok(())
     }
 
-    /// Everything that has arrived is answered, and the last checkpoint holds all of it.
-    async fn close(mut self) -> Result<()> {
-        self.finish().await?;
-        let (tick, sections) = self.cut_state().await?;
-        self.finish().await?;
-        self.shared.store.barrier().await.map_err(blame)?;
+    /// The last checkpoint holds everything, and nothing else is under way.
+    async fn close(self, tick: u64, sections: Vec<Section>) -> Result<()> {
         self.vault.close(Section::each(sections)).await?;
         self.shared.delete(|state| state.take_superseded(tick)).await
     }
@@ -360,6 +380,7 @@ impl Departures {
             tokio::select! { biased;
                 Some(done) = self.tasks.join_next() => of_task(done)?,
                 Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
+                Some(done) = self.deletions.join_next() => of_task(done)?,
                 else => break,
             }
         }

@@ -94,8 +94,12 @@ async fn serve_path(shared: Arc<Shared>, path: PathRequest) -> Result<()> {
     }
     // 3. The message leaves, when its turn has come.
     let _turn = shared.reads.acquire().await;
-    let (names, chunks) = shared.read(&path).await?;
+    let read = shared.read(&path).await;
     let at = shared.points.now();
+    if read.is_err() {
+        shared.points.handed_over(at).await;
+    }
+    let (names, chunks) = read?;
     let returned = Returned { at, path, names, chunks };
     if shared.points.quantum() == 0 {
         return returned.take(&shared);
@@ -194,6 +198,7 @@ impl TaoEngine {
         }
         let (returned, returns) = mpsc::unbounded_channel();
         let (write_backs, due) = mpsc::unbounded_channel();
+        let (sealed, windows) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
             reads: Semaphore::new(settings.reads_at_once.min(settings.under_way_max)),
@@ -211,7 +216,8 @@ impl TaoEngine {
         });
         let mut beside = JoinSet::new();
         beside.spawn(guarded(shared.clone(), returns::take_all(shared.clone(), returns)));
-        beside.spawn(guarded(shared.clone(), writeback::send_all(shared.clone(), due)));
+        beside.spawn(guarded(shared.clone(), writeback::seal_all(shared.clone(), due, sealed)));
+        beside.spawn(guarded(shared.clone(), writeback::send_all(shared.clone(), windows)));
         let shape = geometry.array_shape();
         shared.store.create_array(shared.array, shape).await.map_err(blame)?;
         let mut entries = Vec::new();
@@ -351,8 +357,7 @@ impl Shared {
     /// Reads a path: every bucket of it that was ever written, in one message that leaves at a point.
     /// What comes is not verified yet.
     async fn read(&self, path: &PathRequest) -> Result<(Vec<ChunkName>, Vec<Option<Bytes>>)> {
-        self.points.departure().await;
-        let names = self.look(|state| state.buckets_of(path));
+        let names = self.points.met(|| self.look(|state| state.buckets_of(path))).await;
         self.sound()?;
         let chunks = self.bare.read_chunks(&names).await.map_err(blame)?;
         Ok((names, chunks))

@@ -71,7 +71,8 @@ pub(super) async fn take_all(
                 None => return Ok(()),
             },
         };
-        let point = shared.points.handed_over(first).await;
+        // Also after work that has outlasted its room: never at a point, where others decide.
+        let point = shared.points.handed_over(first.max(shared.points.now())).await;
         while let Ok(returned) = returns.try_recv() {
             waiting.push(returned);
         }
@@ -88,9 +89,10 @@ pub(super) async fn take_all(
         for opened in opened? {
             process(&shared, opened)?;
         }
-        if !shared.look(|state| state.canary.answers_off_grid()) {
-            shared.points.departure().await;
+        if shared.look(|state| state.canary.answers_off_grid()) {
+            shared.look(Processor::let_leave);
         }
+        shared.points.met(|| ()).await;
         shared.look(Processor::let_leave);
     }
 }

@@ -111,7 +111,7 @@ pub(super) fn window_chunks(settings: &TaoSettings, geometry: &Geometry) -> usiz
 }
 
 /// A write-back that is being sent.
-struct Sending {
+pub(super) struct Sending {
     tick: u64,
     flushed: u64,
     chunks: Vec<u32>,
@@ -119,13 +119,29 @@ struct Sending {
     left: usize,
 }
 
-/// Seals and sends write-backs as they fall due, until nobody can bring any more.
+/// A write-back that is sealed: what is known of it, and its messages.
+pub(super) type Sealed = (Sending, Vec<Vec<ChunkWrite>>);
+
+/// Seals write-backs as they fall due, until nobody can bring any more. A task of its own: messages under way
+/// are not to wait for a cipher.
+pub(super) async fn seal_all(
+    shared: Arc<Shared>,
+    mut due: mpsc::UnboundedReceiver<WriteBack>,
+    sealed: mpsc::UnboundedSender<Sealed>,
+) -> Result<()> {
+    while let Some(due) = due.recv().await {
+        sealed.send(seal(&shared, due)).map_err(|_| shared.fault())?;
+    }
+    Ok(())
+}
+
+/// Sends write-backs, one after the other, until nobody can bring any more.
 ///
 /// # Errors
 /// As for an access.
 pub(super) async fn send_all(
     shared: Arc<Shared>,
-    mut due: mpsc::UnboundedReceiver<WriteBack>,
+    mut sealed: mpsc::UnboundedReceiver<Sealed>,
 ) -> Result<()> {
     let opening = shared.keys.current().0;
     let most = shared.settings.windows.max(1);
@@ -141,8 +157,7 @@ pub(super) async fn send_all(
         }
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => ended?,
-            Some(due) = due.recv() => {
-                let (begun, windows) = seal(&shared, due);
+            Some((begun, windows)) = sealed.recv() => {
                 queue.extend(windows.into_iter().map(|window| (begun.tick, window)));
                 let tick = begun.tick;
                 sending.push(begun);
@@ -163,7 +178,7 @@ pub(super) async fn send_all(
 }
 
 /// Seals a write-back; the messages of which it consists.
-fn seal(shared: &Shared, due: WriteBack) -> (Sending, Vec<Vec<ChunkWrite>>) {
+fn seal(shared: &Shared, due: WriteBack) -> Sealed {
     let WriteBack { tick, flushed, images } = due;
     let (opening, geometry) = (shared.keys.current().0, shared.geometry);
     let chunks: Vec<u32> = images.iter().map(|(chunk, _)| *chunk).collect();

@@ -69,7 +69,7 @@ fn file_systems(scene: TaoScene, rate: Option<Rate>) -> TaoScene {
     let settings = TaoSettings { rate, quantum, under_way_max: 256, ..TaoSettings::new(shape) };
     let (clients, accesses, gap) = (1, scene.load.accesses(), Duration::from_millis(2));
     let (serves_until, schedule) =
-        (Duration::from_secs(14), Schedule { every: 0, ..scene.schedule });
+        (Duration::from_secs(20), Schedule { every: 0, ..scene.schedule });
     TaoScene { settings, clients, accesses, gap, serves_until, schedule, ..scene }
 }
 

@@ -8,7 +8,7 @@ use fogbank_audit::oracle::{Summary, replay};
 use fogbank_oram::tao::TaoSettings;
 use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
 use fogbank_sim::scene::{Death, Fate};
-use fogbank_store::{Lie, LieRule, Operation};
+use fogbank_store::{Lie, LieRule, Link, Operation};
 
 /// What the oracle makes of the traces of lives that end so; it has to follow all of them.
 fn predicted(scene: &TaoScene, deaths: &[Option<Death>]) -> (Summary, Vec<TaoPlayed>) {
@@ -76,9 +76,11 @@ fn die(numbers: Range<u64>) -> u32 {
 /// A forged reply is the last thing after which anything leaves.
 #[test]
 fn silence_after_a_lie() {
-    for (operation, nth) in [(Operation::ReadChunks, 20), (Operation::ReadChunks, 90)] {
+    for (operation, nth) in (20..1_400).step_by(60).map(|nth| (Operation::ReadChunks, nth)) {
         let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });
-        let scene = TaoScene { lie, ..scene(3) };
+        // A commit takes long, so that some lies come while departures wait for a checkpoint.
+        let link = Link { write: Duration::from_millis(30), ..scene(3).link };
+        let scene = TaoScene { lie, link, accesses: 300, ..scene(3) };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         let played = scene.record(&path).unwrap();

@@ -4,7 +4,7 @@
 //!    until the last checkpoint counts and no path is under way. Then what is queued is written back, and
 //!    departures go on.
 //! 2. When the write-backs so far are acknowledged there is a barrier; then the pieces, one after the
-//!    other; then, as soon as no record is on its way, the commit.
+//!    other; then, as soon as no record is on its way and what the last one superseded is gone, the commit.
 //! 3. What it superseded is deleted: blobs, then bucket versions that no path under way can name.
 //!
 //! A close is the same when nothing is under way, whenever the owner wants it.
@@ -92,7 +92,7 @@ impl Tao {
         let may = match one.due {
             Due::Barrier => self.write_backs.acknowledged(one.tick),
             Due::Piece(_) => true,
-            Due::Commit => !self.is_recording,
+            Due::Commit => !self.is_recording && self.deletions.is_empty(),
         };
         may.then_some(one.due)
     }

@@ -290,7 +290,8 @@ impl Tao {
             Some(_) => {
                 while let Some(point) = self.grid.next().filter(|point| *point < next) {
                     // A reply of the very instant may come too late to make room for the point.
-                    let in_time = point > self.at || self.had_room;
+                    let on_grid = self.config.quantum_ns > 0;
+                    let in_time = on_grid || point > self.at || self.had_room;
                     if in_time && self.may_record() {
                         self.has_departed = true; // only a close may follow
                         return Ok(());
