@@ -194,6 +194,7 @@ mod tests {
 
     /// Whoever is held up between a point and what leaves at it waits for the next.
     #[tokio::test]
+    #[allow(clippy::disallowed_methods)] // holds the thread on purpose
     async fn a_point_that_was_missed_is_not_used() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let points = Points::new(clock.clone(), Duration::from_millis(40));
