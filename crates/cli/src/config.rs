@@ -321,7 +321,7 @@ impl StoreConfig {
             let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
             Error::Usage(match found.is_some_and(|found| found.get("volume").is_some()) {
                 true => {
-                    "this is a volume, it holds no keys; serve it with fogbank volume serve".into()
+                    "this is a volume, a disk and no store of keys and values: fogbank volume serve, fogbank mount".into()
                 }
                 false => format!("this store was made by another version of fogbank: {e}"),
             })

@@ -15,7 +15,7 @@ use crate::serve::{address, log_to_standard_error, stop_signal};
 /// By blame, see [`Error`].
 pub async fn run(args: RegisterServerArgs) -> Result<()> {
     log_to_standard_error();
-    let listen = address(&args.listen)?;
+    let listen = address("--listen", &args.listen)?;
     let server = RegisterServer::open(&args.data).map_err(explain)?;
     let bound = server.bind(listen).await.map_err(explain)?;
     let stop = stop_signal()?;

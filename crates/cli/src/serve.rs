@@ -108,7 +108,7 @@ fn log(level: tracing_subscriber::filter::LevelFilter) {
 fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {
-        address: address(&args.listen)?,
+        address: address("--listen", &args.listen)?,
         password: args.password_file.as_deref().map(read_password).transpose()?,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         limits: Limits { connections_max: args.max_connections, ..Limits::default() },
@@ -117,8 +117,8 @@ fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     })
 }
 
-pub fn address(listen: &str) -> Result<SocketAddr> {
-    let wrong = |why: String| Error::Usage(format!("--listen {listen}: {why}; give HOST:PORT"));
+pub fn address(flag: &str, listen: &str) -> Result<SocketAddr> {
+    let wrong = |why: String| Error::Usage(format!("{flag} {listen}: {why}; give HOST:PORT"));
     let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     found.next().ok_or_else(|| wrong("no such host".into()))
 }

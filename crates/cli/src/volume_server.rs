@@ -20,6 +20,11 @@ use crate::serve::{log_to_standard_error, say_stopped, stop_signal};
 /// By blame, see [`Error`].
 pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     let (place, config) = (Place::from(&args.place), VolumeConfig::new(&args.shape)?);
+    if place.store_url().starts_with("memory:") {
+        let why =
+            "--store memory: a volume there would be gone when this command ends; give another one";
+        return Err(Error::Usage(why.into()));
+    }
     Volume::create(place.clone(), &config).await?;
     println!(
         "made a volume of {} bytes in {} blocks of {} at {}; the key is in {}: without it nobody reads \
@@ -61,7 +66,7 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
 fn settings(args: &VolumeServeArgs) -> Result<Settings> {
     let place = match args.nbd.strip_prefix("unix:") {
         Some(path) => nbd::Place::Unix(PathBuf::from(path)),
-        None => nbd::Place::Tcp(crate::serve::address(&args.nbd)?),
+        None => nbd::Place::Tcp(crate::serve::address("--nbd", &args.nbd).map_err(or_a_socket)?),
     };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {
@@ -71,6 +76,13 @@ fn settings(args: &VolumeServeArgs) -> Result<Settings> {
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         ..Settings::default()
     })
+}
+
+fn or_a_socket(error: Error) -> Error {
+    match error {
+        Error::Usage(why) => Error::Usage(format!("{why}, or unix:PATH")),
+        other => other,
+    }
 }
 
 fn explain(error: nbd::Error) -> Error {

@@ -116,11 +116,22 @@ impl Stack {
     /// # Errors
     /// [`Error::CannotUse`] while somebody uses it.
     pub async fn unmount(&mut self) -> Result<()> {
-        if let Some(mounted) = &self.mounted {
-            UMOUNT.run(&[mounted]).await?;
+        let Some(mounted) = &self.mounted else { return Ok(()) };
+        let ended = UMOUNT.run(&[mounted]).await;
+        // Whoever has unmounted it by hand was there first.
+        if ended.is_err() && self.is_mounted() {
+            return ended.map(drop);
         }
         self.mounted = None;
         Ok(())
+    }
+
+    /// Whether the kernel says so; also if it says nothing.
+    fn is_mounted(&self) -> bool {
+        let Some(device) = &self.device else { return false };
+        let mounts = std::fs::read_to_string("/proc/self/mounts");
+        let is_ours = |line: &str| line.split(' ').next() == Some(device);
+        mounts.map_or(true, |mounts| mounts.lines().any(is_ours))
     }
 
     /// Takes everything down, whoever uses it, and says what could not be.

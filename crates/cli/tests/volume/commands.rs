@@ -103,7 +103,7 @@ fn a_volume_of_epochs_says_what_they_cost() {
     assert!(told.contains("epochs of 40 ms, at most 64 blocks read and 64 written"), "{told}");
     let serve = ["volume", "serve", "--fixed-rate", "100", "--nbd", &socket];
     let told = refused(&[&serve[..], &at].concat());
-    assert!(told.contains("have one rate whatever is asked"), "{told}");
+    assert!(told.contains("one rate and shape whatever is asked"), "{told}");
 }
 
 #[test]
