@@ -128,8 +128,8 @@ pub struct VolumeShapeArgs {
     /// tao: k, paths from one write-back to the next [40].
     #[arg(long, value_name = "K")]
     pub write_back_every: Option<u32>,
-    /// tao: records, paths and answers leave at multiples of so many microseconds, so that their moments do
-    /// not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only) [1000].
+    /// tao: whatever leaves does so at multiples of so many microseconds, so that its moment does not tell
+    /// how long the proxy worked; 0 sends them as soon as they can (benchmarks only) [1000].
     #[arg(long, value_name = "US")]
     pub quantum_us: Option<u64>,
     /// ring: milliseconds between batches. An access is answered one to two epochs later, which are
@@ -731,6 +731,9 @@ pub struct BenchTaoArgs {
     /// tao-wan].
     #[arg(long, value_name = "N")]
     pub windows: Option<usize>,
+    /// Messages leave at multiples of so many microseconds, as those of a volume do.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pub quantum_us: u64,
     /// Seconds to measure at every point, after load and warm-up.
     #[arg(long, value_name = "S", default_value_t = 30.0)]
     pub seconds: f64,

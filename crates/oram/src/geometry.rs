@@ -338,10 +338,31 @@ impl Geometry {
         (top + stash + u64::from(self.held_back_max)).min(u64::from(self.capacity)) as u32
     }
 
+    /// The same for an engine under a cloud that may hold `paths` back at once.
+    pub(crate) fn with_paths_held_back(self, paths: usize) -> Self {
+        Self { held_back_max: held_back_blocks(paths, 128.0 + LIFETIME_EVICTIONS_LOG2), ..self }
+    }
+
     /// Bytes of all slots if every bucket has been written.
     pub fn storage_bytes(&self) -> u64 {
         u64::from(self.stored_buckets()) * self.chunk_bytes() as u64
     }
+}
+
+/// Blocks that wait above `paths` which a cloud holds back, but for a chance of `2^-bits`. It may hold those of
+/// one part of the tree; from one of them to the next the number of blocks that are mapped there is
+/// geometric with mean one, and Chernoff's bound holds for the sum.
+fn held_back_blocks(paths: usize, bits: f64) -> u32 {
+    let paths = paths as f64;
+    let bits_of = |blocks: f64| {
+        let each = blocks / paths;
+        paths * (each * each.log2() - (1.0 + each) * ((1.0 + each) / 2.0).log2())
+    };
+    let mut blocks = paths;
+    while blocks < f64::from(u32::MAX) && bits_of(blocks) < bits {
+        blocks = (blocks * 1.01).ceil();
+    }
+    blocks as u32
 }
 
 /// A chunk version's number: which opening sealed it, and in which write-back.

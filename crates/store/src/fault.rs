@@ -2,6 +2,7 @@
 //!
 //! "After" is the failure that matters most: the store has done it and the caller does not know.
 
+use std::cmp::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use crate::store_by_calls;
@@ -21,6 +22,17 @@ pub enum Fault {
     Down,
     /// No answer ever comes.
     Hang,
+}
+
+impl Fault {
+    /// What becomes of a call of a process whose call number `last` this fault ends.
+    pub fn ends_a_life(self, last: u64, number: u64) -> Option<Self> {
+        match number.cmp(&last) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(self),
+            Ordering::Greater => Some(Self::Down),
+        }
+    }
 }
 
 /// Which calls fail, and how.
@@ -66,6 +78,13 @@ impl<S: Store> Faulty<S> {
     /// A store that does not fail yet.
     pub fn new(inner: S) -> Self {
         Self { inner, state: Mutex::default() }
+    }
+
+    /// A store that is gone after so many calls, counted from 1; `fault` says what becomes of the last.
+    pub fn dying(inner: S, last: u64, fault: Fault) -> Self {
+        let faulty = Self::new(inner);
+        faulty.on_call(move |_, number| fault.ends_a_life(last, number));
+        faulty
     }
 
     /// Adds a rule, which counts from the next call on.

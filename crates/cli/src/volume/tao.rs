@@ -17,7 +17,7 @@ use super::config::{Flow, VolumeConfig};
 use super::{Running, Volume};
 use crate::OpenOptions;
 use crate::args::VolumeShapeArgs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::open::{Side, Sides};
 use crate::registers::RegisterPlace;
 
@@ -74,6 +74,21 @@ impl TaoVolume {
     }
 }
 
+/// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
+fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
+    let quantum = settings.quantum.as_nanos() as u64;
+    match settings.rate {
+        Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
+            Err(Error::Usage(format!(
+                "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
+                settings.quantum,
+                rate.interval / 1_000_000
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the volume, however it was left.
 pub(super) async fn open(
     options: OpenOptions,
@@ -84,6 +99,9 @@ pub(super) async fn open(
     let Sides { lock, bare, clock, claimed } = sides;
     let config = VolumeConfig::Tao(volume.clone());
     let settings = volume.settings(flow);
+    // Before anything of the store is touched.
+    fits_the_grid(&settings)?;
+    settings.geometry().map_err(|error| Error::Usage(error.to_string()))?;
     let randomness = options.randomness()?;
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };

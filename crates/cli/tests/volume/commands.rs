@@ -36,6 +36,40 @@ fn sizes_that_make_no_disk_are_refused_and_leave_nothing() {
 }
 
 #[test]
+fn a_volume_that_would_be_gone_or_unreachable_is_refused() {
+    let volume = Volume::new("8MiB");
+    let (data, empty) = (volume.data(), volume.path("empty"));
+    let create = ["volume", "create", "--size", "8MiB", "--store", "memory:", "--data"];
+    let told = refused(&[&create[..], &[empty.to_str().unwrap()]].concat());
+    assert!(told.contains("memory:") && !empty.exists(), "{told}");
+    let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd"];
+    let told = refused(&[&serve[..], &["foo"]].concat());
+    assert!(told.contains("--nbd") && told.contains("unix:PATH"), "{told}");
+    assert!(volume.serve().terminate().success());
+}
+
+/// A rate that does not fit says which would, before anything of the volume is touched.
+#[test]
+fn a_rate_off_the_grid_is_refused_and_opens_nothing() {
+    let volume = Volume::of("8MiB", &["--quantum-us", "3000"]);
+    let data = volume.data();
+    let openings = || std::fs::read(data.join("proxy/register")).unwrap();
+    let before = openings();
+    let socket = format!("unix:{}", volume.socket().display());
+    let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd", &socket];
+    for (rate, tick, why) in [
+        ("70", "15", "a multiple of 200"),
+        ("100", "10", "multiples of 3ms, which --tick-ms 10 is not"),
+        ("1000000", "30", "a fixed rate has 1 to 256 accesses"),
+    ] {
+        let told = refused(&[&serve[..], &["--fixed-rate", rate, "--tick-ms", tick]].concat());
+        assert!(told.contains(why), "{told}");
+    }
+    assert!(openings() == before);
+    assert!(volume.serve().terminate().success());
+}
+
+#[test]
 fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     let volume = Volume::new("8MiB");
     let data = volume.data();

@@ -141,6 +141,11 @@ fn a_volume_is_mounted_by_one_command_and_unmounted_by_a_signal() {
     drop(open);
     assert!(mounted.wait().success());
     assert!(!is_mounted(&place));
+    // Whoever unmounts by hand leaves it nothing to wait for.
+    let mut mounted = mount(&[]).unwrap_or_else(|said| panic!("{said}"));
+    run("umount", &[place.to_str().unwrap()]);
+    assert!(mounted.terminate().success());
+    assert!(mounted.last_words().contains("unmounted and closed"));
     // A folder that is in use is no place for a file system.
     std::fs::write(place.join("file"), "").unwrap();
     let told = mount(&[]).err().expect("it is not empty");

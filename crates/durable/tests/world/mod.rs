@@ -44,11 +44,7 @@ impl World {
                 let kind = name.split('/').next().unwrap().to_owned();
                 lengths.lock().unwrap().entry(kind).or_default().insert(data.len());
             }
-            match number {
-                n if n < dies => None,
-                n if n == dies => Some(fault),
-                _ => Some(Fault::Down),
-            }
+            fault.ends_a_life(dies, number)
         });
         Arc::new(faulty)
     }

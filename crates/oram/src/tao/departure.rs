@@ -141,7 +141,8 @@ impl Departures {
     }
 
     /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong ends
-    /// everything: nothing leaves after it, and all who wait are told.
+    /// everything: nothing leaves after it, no piece of a checkpoint either, for all tasks end with this
+    /// one; and all who wait are told.
     pub async fn run(self) -> Result<()> {
         // Also when the engine is dropped, and this with it.
         let mut ending = Ending { shared: self.shared.clone(), is_midway: || true };
@@ -206,13 +207,16 @@ impl Departures {
                     self.adopt(of_task(written)?).await?;
                     self.pace.iter_mut().for_each(Grid::skip_passed);
                 }
-                () = decision(&self.pace) => return Ok(self.at_point()),
+                () = decision(&self.pace) => {
+                    drop(shared.taking.lock().await);
+                    return Ok(self.at_point());
+                }
                 arrived = self.arrivals.recv(), if is_free && !waits => match arrived {
                     Some(arrival) => self.waiting.push_back(arrival),
                     None => return Ok(None),
                 },
                 // It is decided at a point what leaves at the next.
-                point = shared.points.departure(), if waits && room > 0 => {
+                point = shared.decision(), if waits && room > 0 => {
                     if let Some(group) = self.gather(point) {
                         return Ok(Some(group));
                     }
@@ -308,12 +312,7 @@ impl Departures {
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
             };
-            // Also between two pieces.
-            let written = tokio::select! { biased;
-                failed = shared.failed() => Err(failed),
-                written = writes => written,
-            };
-            written.inspect_err(|error: &Error| shared.fail(error))
+            writes.await.inspect_err(|error: &Error| shared.fail(error))
         });
         self.cut = Some((self.vault.cut(), tick));
         self.cut_after = tick;

@@ -14,7 +14,8 @@
 //! 5. *Flush*: the blocks of the path and those waiting above it go as deep along the path as they may.
 //! 6. Answers leave in the order of arrival, each when its own path has come back and its block is known.
 //! 7. Every k flushes the k paths are written back as the union of their buckets under the next time
-//!    stamp, and nothing waits for it. When that is acknowledged, buckets that have not changed since
+//!    stamp. Nothing waits for it, unless a public number of write-backs is not acknowledged: then nothing
+//!    departs. When it is acknowledged, buckets that have not changed since
 //!    and that no path under way goes through are dropped from the subtree.
 //!
 //! The top of the tree never leaves the proxy. After a public number of write-backs the trusted state is
@@ -29,7 +30,8 @@
 //! - No version is used twice: (opening, time stamp).
 //! - Every message and answer leaves at a point of a grid ([`TaoSettings::quantum`]). What comes is taken
 //!   in the middle between two, paths in the order of their accesses, and what may leave is decided at a
-//!   point: no moment, order or length tells how long the proxy worked.
+//!   point at which nothing is being taken. So work that fits half a quantum is not seen, and work that
+//!   does not moves what follows by whole quanta.
 //! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
 //!
 //! # What the cloud sees
@@ -42,7 +44,7 @@
 //! # Departures from the paper
 //!
 //! Versions are in the names of what is written, so the cloud compares no time stamps. One lock in place
-//! of one a bucket: under it blocks move as handles, and ciphers run outside. Integrity, journal,
+//! of one a bucket: under it blocks move as handles and write-backs are copied; ciphers run outside. Integrity, journal,
 //! checkpoints and recovery are ours.
 //!
 //! Paper: TaoStore, sections 5 (TaoORAM) and 6 (security: aaob).
@@ -73,7 +75,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fogbank_durable::{Recovered, Vault};
-use fogbank_env::Randomness;
+use fogbank_env::{Nanos, Randomness};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
@@ -131,6 +133,8 @@ pub(crate) struct Shared {
     points: Points,
     /// Paths that may be read at once.
     reads: Semaphore,
+    /// Held while paths that came back are being taken.
+    taking: tokio::sync::Mutex<()>,
     state: Mutex<Processor>,
     changed: Notify,
     /// What has stopped the engine.
@@ -167,7 +171,7 @@ impl ImmediateEngine for TaoEngine {
         let (reply, ticket) = Ticket::new();
         let at = self.shared.points.now();
         let mut arrival = Arrival { at, address, access, reply: Some(reply) };
-        let refused = match self.check(address, &arrival.access) {
+        let refused = match self.shape().check(address, &arrival.access) {
             Err(error) => error,
             Ok(()) => match self.arrive(arrival) {
                 None => return ticket,
@@ -202,6 +206,7 @@ impl TaoEngine {
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
             reads: Semaphore::new(settings.reads_at_once.min(settings.under_way_max)),
+            taking: tokio::sync::Mutex::default(),
             bare: store,
             keys,
             settings,
@@ -276,23 +281,6 @@ impl TaoEngine {
     pub fn set_canary(&self, canary: crate::canary::TaoCanary) {
         self.shared.step(|state| state.canary = canary);
     }
-
-    fn check(&self, address: Address, access: &Access) -> Result<()> {
-        let ImmediateShape { capacity, value_bytes } = self.shared.settings.shape;
-        if address.0 >= capacity {
-            return Err(Error::Caller("an address is above the capacity".into()));
-        }
-        match access {
-            Access::Write { offset, bytes }
-                if bytes.is_empty() || *offset as usize + bytes.len() > value_bytes =>
-            {
-                Err(Error::Caller(format!(
-                    "a write lies within the {value_bytes} bytes of a block"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// An engine that is dropped sends nothing more: as if its process had died.
@@ -354,6 +342,17 @@ impl Shared {
         self.look(|state| state.room(&self.settings))
     }
 
+    /// Waits for a point at which it may be decided what leaves at the next, and returns it: one at which no
+    /// paths are being taken, or it would depend on how long that takes.
+    async fn decision(&self) -> Nanos {
+        loop {
+            let point = self.points.departure().await;
+            if self.taking.try_lock().is_ok() {
+                return point;
+            }
+        }
+    }
+
     /// Reads a path: every bucket of it that was ever written, in one message that leaves at a point.
     /// What comes is not verified yet.
     async fn read(&self, path: &PathRequest) -> Result<(Vec<ChunkName>, Vec<Option<Bytes>>)> {
@@ -401,7 +400,7 @@ impl Shared {
     /// Deletes the chunk versions that `which` names. That is decided at a point, when what came before it
     /// has been taken.
     async fn delete(&self, which: impl FnOnce(&mut Processor) -> Vec<ChunkName>) -> Result<()> {
-        self.points.departure().await;
+        self.decision().await;
         let chunks = self.look(which);
         if chunks.is_empty() {
             return Ok(());

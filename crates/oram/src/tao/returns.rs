@@ -3,8 +3,9 @@
 //! 1. What has come by a moment in the middle between two points is taken then, in the order of the
 //!    accesses, whatever the order of the replies.
 //! 2. Every cell is verified before anything of its path is used.
-//! 3. At the next point answers leave. Ciphers and steps have had half a quantum until then, so neither
-//!    the point nor anything that leaves at it tells how long they took.
+//! 3. At the next point answers leave. Ciphers and steps have half a quantum until then; what takes longer
+//!    (a write-back that is copied, hundreds of paths at once) moves that by whole quanta. Meanwhile nothing
+//!    is decided that depends on it.
 //!
 //! Without a grid every path is taken when it comes.
 
@@ -73,6 +74,7 @@ pub(super) async fn take_all(
         };
         // Also after work that has outlasted its room: never at a point, where others decide.
         let point = shared.points.handed_over(first.max(shared.points.now())).await;
+        let taking = shared.taking.lock().await;
         while let Ok(returned) = returns.try_recv() {
             waiting.push(returned);
         }
@@ -89,6 +91,7 @@ pub(super) async fn take_all(
         for opened in opened? {
             process(&shared, opened)?;
         }
+        drop(taking);
         if shared.look(|state| state.canary.answers_off_grid()) {
             shared.look(Processor::let_leave);
         }

@@ -97,9 +97,10 @@ impl TaoSettings {
         let counts = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
         let least = self.under_way_max.min(self.reads_at_once);
         if self.write_back_every == 0 || least == 0 || !self.rate.is_none_or(counts) {
-            return Err(Error::Caller(
-                "k, paths under way, reads at once and rate are at least one".into(),
-            ));
+            return Err(Error::Caller(format!(
+                "k, paths under way and reads at once are at least one; a fixed rate has 1 to {most} accesses \
+                 at every point"
+            )));
         }
         let fits = |rate: Rate| quantum == 0 || rate.interval.is_multiple_of(quantum);
         if !self.rate.is_none_or(fits) {
@@ -109,8 +110,7 @@ impl TaoSettings {
         let ImmediateShape { capacity, value_bytes } = self.shape;
         let bucket = BucketShape::path(self.bucket_blocks);
         let geometry = Geometry::new(capacity, value_bytes, bucket, self.cache_bytes)?;
-        let held_back_max = u32::try_from(self.under_way_max).unwrap_or(u32::MAX);
-        Ok(Geometry { held_back_max, ..geometry })
+        Ok(geometry.with_paths_held_back(self.under_way_max))
     }
 
     /// Accesses that go into one journal record at most: fewer of large blocks.

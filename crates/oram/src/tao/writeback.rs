@@ -1,5 +1,5 @@
 //! Write-back: every k-th flush the paths flushed since the last one are written, as the union of
-//! their buckets, under the next time stamp. Nothing waits for it.
+//! their buckets, under the next time stamp. Nothing waits for it, up to a public number of them.
 //!
 //! A version is (opening, time stamp) and stands in the name of what is written, so write-backs that
 //! overtake each other on the way do no harm: the newest that has been acknowledged is the one read.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use fogbank_env::{Clock, SystemClock};
 use fogbank_oram::Error;
 use fogbank_oram::immediate::plain::PlainEngine;
-use fogbank_store::{Fault, Faulty, MemoryStore};
+use fogbank_store::{Fault, Faulty};
 use tokio::task::JoinSet;
 
 use engines::{Kind, SHAPE, World};
@@ -21,21 +21,10 @@ const KINDS: [Kind; 2] = [Kind::Tao, Kind::Ring];
 /// Accesses of a life that may be cut short.
 const ACCESSES: usize = 96;
 
-/// A cloud that is gone after so many calls; what becomes of the last is `fault`.
-fn dying(world: &World, dies: u64, fault: Fault) -> Arc<Faulty<Arc<MemoryStore>>> {
-    let faulty = Faulty::new(world.cloud.clone());
-    faulty.on_call(move |_, number| match number {
-        n if n < dies => None,
-        n if n == dies => Some(fault),
-        _ => Some(Fault::Down),
-    });
-    Arc::new(faulty)
-}
-
 /// A life that ends at its call number `dies`; whether it ended by itself.
 async fn life(world: &World, history: &mut History, dies: u64, fault: Fault) -> bool {
     let lived = async {
-        let running = world.open(dying(world, dies, fault)).await?;
+        let running = world.open(Arc::new(Faulty::dying(world.cloud.clone(), dies, fault))).await?;
         let engine = running.engine();
         let found = read_all(&*engine).await?;
         history.check(found).unwrap_or_else(|what| panic!("{:?} {dies}: {what}", world.kind));

@@ -9,7 +9,7 @@ use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Clock, Purpose, Randomness};
 use fogbank_oram::tao::{Parts, Stats, TaoEngine, TaoSettings};
 use fogbank_seal::MasterKey;
-use fogbank_store::{Delay, Link, Points, Store};
+use fogbank_store::{Delay, Link, OnGrid, Points, Store};
 
 use super::clients::{Answers, Field, Span, Written};
 use super::path_times::PathTimes;
@@ -59,8 +59,11 @@ impl Lane {
         let mut ground = Ground::new(settings.shape.capacity, seed).await?;
         let random = ground.random();
         let key = key();
-        let vault = ground.opening(&settings, (&key, &random)).create(b"bench".to_vec()).await?;
-        let engine = ground.engine(&settings, vault, Recovered::default(), &random).await?;
+        let points = Points::new(ground.clock.clone(), settings.quantum);
+        let opening = ground.opening(&settings, &points, (&key, &random));
+        let vault = opening.create(b"bench".to_vec()).await?;
+        let opened = (vault, Recovered::default());
+        let engine = ground.engine(&settings, points, opened, &random).await?;
         let field = Field::new(engine, ground.clock.clone(), ground.written.clone());
         let bar = bar("loading");
         field.load(&mut random.stream(Purpose::Workload), &bar).await?;
@@ -75,9 +78,9 @@ impl Lane {
         }
         self.field.engine.close().await?;
         let (key, random) = (key(), self.ground.random());
-        let opening = self.ground.opening(&settings, (&key, &random));
-        let (vault, recovered) = opening.recover().await?;
-        let engine = self.ground.engine(&settings, vault, recovered, &random).await?;
+        let points = Points::new(self.ground.clock.clone(), settings.quantum);
+        let opened = self.ground.opening(&settings, &points, (&key, &random)).recover().await?;
+        let engine = self.ground.engine(&settings, points, opened, &random).await?;
         self.field = Field::new(engine, self.ground.clock.clone(), self.ground.written.clone());
         Ok(Self { settings, ..self })
     }
@@ -131,10 +134,11 @@ impl Ground {
     fn opening<'a>(
         &self,
         settings: &TaoSettings,
+        points: &Points,
         (master, random): (&'a MasterKey, &'a Randomness),
     ) -> Opening<'a> {
         Opening {
-            store: self.store.clone(),
+            store: Arc::new(OnGrid::new(self.store.clone(), points.clone())),
             register: self.register.clone(),
             master,
             random,
@@ -146,12 +150,11 @@ impl Ground {
     async fn engine(
         &self,
         settings: &TaoSettings,
-        vault: Vault,
-        recovered: Recovered,
+        points: Points,
+        (vault, recovered): (Vault, Recovered),
         random: &Randomness,
     ) -> Result<TaoEngine> {
-        let (store, points) =
-            (self.store.clone(), Points::new(self.clock.clone(), settings.quantum));
+        let store = self.store.clone();
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(TaoEngine::open(settings.clone(), parts).await?)
     }

@@ -1,6 +1,8 @@
 //! What a run measures: the link, the blocks, and the points of its sweep. A profile says all of it,
 //! flags go before it, and what cannot be measured is refused before anything is loaded.
 
+use std::time::Duration;
+
 use fogbank::args::{BenchTaoArgs, TaoProfile};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
@@ -26,6 +28,7 @@ pub struct Setting {
     shape: ImmediateShape,
     reads: usize,
     windows: usize,
+    quantum: Duration,
 }
 
 /// The links that the paper measured over and tells figures of.
@@ -93,6 +96,7 @@ impl Setting {
             shape,
             reads,
             windows,
+            quantum: Duration::from_micros(args.quantum_us),
         };
         if setting.caches.is_empty() {
             setting.caches = setting.caches_of(args.profile)?;
@@ -108,6 +112,7 @@ impl Setting {
             write_back_every,
             reads_at_once: self.reads,
             windows: self.windows,
+            quantum: self.quantum,
             ..TaoSettings::new(self.shape)
         }
     }

@@ -1,6 +1,6 @@
 //! An engine whose process dies before or after any of its calls, and again while it recovers.
 
-use fogbank_store::{Fault, Faulty};
+use fogbank_store::Fault;
 
 use super::*;
 use crate::Error;
@@ -39,21 +39,11 @@ impl History {
     }
 }
 
-fn dying(world: &World, dies: u64, fault: Fault) -> Arc<Faulty<Arc<MemoryStore>>> {
-    let faulty = Faulty::new(world.cloud.clone());
-    faulty.on_call(move |_, number| match number {
-        n if n < dies => None,
-        n if n == dies => Some(fault),
-        _ => Some(Fault::Down),
-    });
-    Arc::new(faulty)
-}
-
 /// A life that ends at its call number `dies`; whether it ended by itself.
 async fn life(world: &World, history: &mut History, seed: u64, dies: u64, fault: Fault) -> bool {
     let mut work = Workload::new(seed, 20);
     let lived = async {
-        let engine = world.open(dying(world, dies, fault), settings(20)).await?;
+        let engine = world.open(world.dying(dies, fault), settings(20)).await?;
         history.check(read_all(&engine).await?);
         history.run(&engine, &mut work, 60).await?;
         engine.close().await
@@ -105,7 +95,7 @@ async fn deaths_within_a_recovery_keep_it_too() {
             // Three times: what the first recovery did is itself recovered.
             let mut recovered = false;
             for _ in 0..2 {
-                let store = dying(&world, again, Fault::After);
+                let store = world.dying(again, Fault::After);
                 recovered |= world.open(store, settings(20)).await.is_ok();
             }
             history.check(found(&world).await);

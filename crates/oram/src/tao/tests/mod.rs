@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Purpose, Randomness, Stream, SystemClock};
 use fogbank_seal::MasterKey;
-use fogbank_store::{MemoryStore, OnGrid, Points, Store};
+use fogbank_store::{Fault, Faulty, MemoryStore, OnGrid, Points, Store};
 use rand_core::Rng;
 
 use super::{Parts, TaoEngine, TaoSettings};
@@ -47,6 +47,11 @@ impl World {
         let parts =
             Parts { store, vault, recovered, random: &random, points, progress: &|_, _| {} };
         TaoEngine::open(settings, parts).await
+    }
+
+    /// The cloud, gone after so many calls.
+    pub fn dying(&self, last: u64, fault: Fault) -> Arc<dyn Store> {
+        Arc::new(Faulty::dying(self.cloud.clone(), last, fault))
     }
 
     async fn vault(

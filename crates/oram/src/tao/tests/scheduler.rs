@@ -1,6 +1,7 @@
 //! A cloud that notes what it sees and answers when and in which order it pleases.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +48,10 @@ pub struct Scheduler {
     released: Mutex<BTreeMap<usize, bool>>,
     changed: Notify,
     paths: Mutex<usize>,
+    /// Puts of blobs whose names begin so are not done yet.
+    held_puts: Mutex<Option<&'static str>>,
+    /// Whether paths come back as zeros.
+    lies: AtomicBool,
 }
 
 impl Scheduler {
@@ -70,6 +75,8 @@ impl Scheduler {
             released: Mutex::default(),
             changed: Notify::new(),
             paths: Mutex::new(0),
+            held_puts: Mutex::default(),
+            lies: AtomicBool::new(false),
         })
     }
 
@@ -77,6 +84,17 @@ impl Scheduler {
     pub fn release(&self, path: usize) {
         self.released.lock().unwrap().insert(path, true);
         self.changed.notify_waiters();
+    }
+
+    /// From now on puts of blobs whose names begin so wait; none do if `None`.
+    pub fn hold_puts(&self, prefix: Option<&'static str>) {
+        *self.held_puts.lock().unwrap() = prefix;
+        self.changed.notify_waiters();
+    }
+
+    /// Paths that are released from now on come back as zeros.
+    pub fn lie(&self) {
+        self.lies.store(true, Ordering::Relaxed);
     }
 
     /// The paths asked for so far.
@@ -103,15 +121,21 @@ impl Scheduler {
                 self.clock.sleep_until(self.clock.now() + wait.as_nanos() as u64).await;
             }
             (None, None) => {}
-            (None, Some(path)) => loop {
-                let changed = self.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                if self.released.lock().unwrap().contains_key(&path) {
-                    return;
-                }
-                changed.await;
-            },
+            (None, Some(path)) => {
+                self.until(|| self.released.lock().unwrap().contains_key(&path)).await;
+            }
+        }
+    }
+
+    async fn until(&self, reached: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if reached() {
+                return;
+            }
+            changed.await;
         }
     }
 }
@@ -144,6 +168,10 @@ impl Store for Scheduler {
         let reply = self.inner.read_chunks(chunks).await;
         self.hold(Some(path)).await;
         self.note(Event::Returned(path));
+        if self.lies.load(Ordering::Relaxed) {
+            let zeros = |chunk: Option<Bytes>| chunk.map(|chunk| vec![0; chunk.len()].into());
+            return reply.map(|chunks| chunks.into_iter().map(zeros).collect());
+        }
         reply
     }
 
@@ -175,6 +203,8 @@ impl Store for Scheduler {
         condition: PutCondition,
     ) -> Result<PutOutcome> {
         self.note(Event::Put(name.to_owned(), data.len()));
+        let is_held = || self.held_puts.lock().unwrap().is_some_and(|held| name.starts_with(held));
+        self.until(|| !is_held()).await;
         self.hold(None).await;
         self.inner.blob_put(name, data, condition).await
     }
