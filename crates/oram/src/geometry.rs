@@ -398,6 +398,25 @@ mod tests {
         assert!((value - published).abs() <= tolerance, "{value} is not {published}");
     }
 
+    /// Against the tail itself: the number of failures before so many successes, each as likely.
+    #[test]
+    fn blocks_above_held_back_paths_are_bounded_and_not_by_much() {
+        let tail_bits = |paths: u32, above: u32| {
+            let mut log2 = -f64::from(paths); // of the chance of no block at all
+            let mut tail = 0.0;
+            for blocks in 0..above + 2_000 {
+                tail += if blocks > above { log2.exp2() } else { 0.0 };
+                log2 += (f64::from(blocks + paths) / f64::from(blocks + 1)).log2() - 1.0;
+            }
+            -tail.log2()
+        };
+        for paths in [1, 8, 64, 256] {
+            let bound = held_back_blocks(paths as usize, 158.0);
+            let bits = tail_bits(paths, bound);
+            assert!((158.0..180.0).contains(&bits), "{paths} paths, {bound} blocks: 2^-{bits}");
+        }
+    }
+
     #[test]
     fn largest_rates_are_the_published_pairs() {
         for (z, a) in [(4, 3), (8, 8), (16, 20), (32, 46), (100, 168)] {

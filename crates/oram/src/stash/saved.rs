@@ -44,17 +44,20 @@ pub fn stash_lengths(geometry: &Geometry) -> impl Iterator<Item = usize> + use<>
     stash_pieces(geometry).map(move |piece| piece.blocks * block_bytes)
 }
 
-/// Hands every block of a saved stash to `into`, with its value.
+/// Hands every block of a saved stash to `into`, with its value. As many pieces are taken as there are: the
+/// bound may have been another when they were written.
 ///
 /// # Errors
-/// [`crate::Error::Bug`] if a section is missing; whatever `into` returns.
+/// [`crate::Error::Bug`] if there is none or one is torn; whatever `into` returns.
 pub fn load_stash(
     geometry: &Geometry,
     sections: &[Section],
     mut into: impl FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    for piece in stash_pieces(geometry) {
-        let mut data = SectionReader(take(sections, piece.tag)?);
+    take(sections, STASH)?;
+    let tags = STASH..STASH + STASH_PIECES_MAX as u16;
+    for piece in sections.iter().filter(|section| tags.contains(&section.tag)) {
+        let mut data = SectionReader(&piece.data);
         while !data.is_empty() {
             let block = data.u32()?;
             let value = data.raw(geometry.value_bytes)?;

@@ -100,6 +100,15 @@ impl Grid {
         }
     }
 
+    /// Whether paths were being taken until too late to decide; then it aims at a later point.
+    fn was_missed(&mut self) -> bool {
+        let missed = self.points.now() > self.decides_at() + self.points.quantum() / 4;
+        if missed {
+            self.skip_missed();
+        }
+        missed
+    }
+
     /// When it is decided what leaves at the next point.
     fn decides_at(&self) -> Nanos {
         self.next.saturating_sub(self.points.quantum())
@@ -208,15 +217,17 @@ impl Departures {
                     self.pace.iter_mut().for_each(Grid::skip_passed);
                 }
                 () = decision(&self.pace) => {
-                    drop(shared.taking.lock().await);
-                    return Ok(self.at_point());
+                    let _nothing_is_taken = shared.taking.lock().await;
+                    if !self.pace.as_mut().is_some_and(Grid::was_missed) {
+                        return Ok(self.at_point());
+                    }
                 }
                 arrived = self.arrivals.recv(), if is_free && !waits => match arrived {
                     Some(arrival) => self.waiting.push_back(arrival),
                     None => return Ok(None),
                 },
                 // It is decided at a point what leaves at the next.
-                point = shared.decision(), if waits && room > 0 => {
+                (point, _nothing_is_taken) = shared.decision(), if waits && room > 0 => {
                     if let Some(group) = self.gather(point) {
                         return Ok(Some(group));
                     }
@@ -234,10 +245,9 @@ impl Departures {
         if self.waiting.is_empty() && self.arrivals.is_closed() {
             return None;
         }
-        let mut arrivals = Vec::with_capacity(accesses);
-        while self.shared.room() >= accesses && arrivals.len() < accesses {
-            arrivals.push(self.next_before(point).unwrap_or_else(Arrival::padding));
-        }
+        let accesses = if self.shared.room() >= accesses { accesses } else { 0 };
+        let next = |_| self.next_before(point).unwrap_or_else(Arrival::padding);
+        let arrivals: Vec<Arrival> = (0..accesses).map(next).collect();
         let is_last = self.checkpoint_is_due() && !arrivals.is_empty();
         Some(Group { arrivals, is_last })
     }
@@ -312,7 +322,12 @@ impl Departures {
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
             };
-            writes.await.inspect_err(|error: &Error| shared.fail(error))
+            // Also before this task ends with departures: a piece that waits for its point is not to leave.
+            let written = tokio::select! { biased;
+                failed = shared.failed() => Err(failed),
+                written = writes => written,
+            };
+            written.inspect_err(|error: &Error| shared.fail(error))
         });
         self.cut = Some((self.vault.cut(), tick));
         self.cut_after = tick;

@@ -342,13 +342,13 @@ impl Shared {
         self.look(|state| state.room(&self.settings))
     }
 
-    /// Waits for a point at which it may be decided what leaves at the next, and returns it: one at which no
-    /// paths are being taken, or it would depend on how long that takes.
-    async fn decision(&self) -> Nanos {
+    /// Waits for a point at which it may be decided what leaves at the next: one at which no paths are being
+    /// taken, or it would depend on how long that takes. None are taken until the guard is dropped.
+    async fn decision(&self) -> (Nanos, tokio::sync::MutexGuard<'_, ()>) {
         loop {
             let point = self.points.departure().await;
-            if self.taking.try_lock().is_ok() {
-                return point;
+            if let Ok(nothing_is_taken) = self.taking.try_lock() {
+                return (point, nothing_is_taken);
             }
         }
     }
@@ -400,8 +400,9 @@ impl Shared {
     /// Deletes the chunk versions that `which` names. That is decided at a point, when what came before it
     /// has been taken.
     async fn delete(&self, which: impl FnOnce(&mut Processor) -> Vec<ChunkName>) -> Result<()> {
-        self.decision().await;
+        let (_point, nothing_is_taken) = self.decision().await;
         let chunks = self.look(which);
+        drop(nothing_is_taken);
         if chunks.is_empty() {
             return Ok(());
         }

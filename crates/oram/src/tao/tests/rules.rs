@@ -10,6 +10,7 @@ use super::scheduler::{Event, Scheduler};
 use super::*;
 use crate::geometry::BucketShape;
 use crate::tao::processor::Processor;
+use crate::tao::state;
 
 /// A store in which every bucket has been written.
 async fn warm(capacity: u32) -> World {
@@ -349,6 +350,60 @@ fn the_stash_is_bounded_whatever_is_held_back() {
     assert!(most > under_way_max / 2 && most < bound, "{most} of {bound}");
 }
 
+/// At a fixed rate a decision that comes too late is for a later tick, never for a point between two.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_was_missed_is_skipped() {
+    let ms = 1_000_000;
+    let world = World::default();
+    let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
+    let rate = Some(crate::tao::Rate { interval: 10 * ms, accesses: 1 });
+    let paced = TaoSettings { quantum: Duration::from_millis(2), rate, ..settings(64) };
+    let engine = world.open(store.clone(), paced).await.unwrap();
+    let (clock, points) = (SystemClock::new(), engine.shared.points.clone());
+    // So long after the tick after the next one; how many records have left by then.
+    let records_at = async |after: u64| {
+        let wait = 20 * ms - points.now() % (10 * ms) + after;
+        clock.sleep_until(clock.now() + wait).await;
+        let is_record =
+            |event: &&Event| matches!(event, Event::Put(name, _) if name.starts_with("journal/"));
+        store.events.lock().unwrap().iter().filter(is_record).count()
+    };
+    // What leaves at a tick is decided 2 ms before it.
+    for (held_until, missed) in [(7 * ms, 0), (9 * ms, 1)] {
+        let free = records_at(5 * ms).await;
+        assert_eq!(records_at(5 * ms).await, free + 2);
+        let taking = engine.shared.taking.lock().await;
+        let before = records_at(held_until).await;
+        drop(taking);
+        // Two ticks later: the first of them was decided if paths were taken by then.
+        assert_eq!(records_at(5 * ms).await, before + 2 - missed, "held until {held_until}");
+    }
+}
+
+/// What the stash may hold follows from settings that may change: an older checkpoint has fewer pieces, or more.
+#[test]
+fn a_checkpoint_of_another_stash_bound_is_read() {
+    let shape = ImmediateShape { capacity: 1 << 12, value_bytes: 4096 };
+    let of = |under_way_max| {
+        let settings = TaoSettings { under_way_max, ..TaoSettings::new(shape) };
+        let random = Randomness::repeatable(6);
+        Processor::new(settings.geometry().unwrap(), &settings, &random)
+    };
+    let pieces = [8, 256].map(|of_paths| state::save(&of(of_paths), 1).unwrap().len());
+    assert!(pieces[0] < pieces[1], "{pieces:?}");
+    for (before, after) in [(8, 256), (256, 8)] {
+        let (mut was, mut is) = (of(before), of(after));
+        for block in 0..50 {
+            let content = write(0, b"what was written");
+            was.answer_requests(block, 0, [(0, content)], block).unwrap();
+        }
+        state::restore(&mut is, 2, &state::save(&was, 1).unwrap()).unwrap();
+        let mut stashed: Vec<u32> = is.stash.iter().map(|held| held.block).collect();
+        stashed.sort_unstable();
+        assert_eq!(stashed, (0..50).collect::<Vec<_>>());
+    }
+}
+
 /// Whoever waits is told, in whatever way the engine ends.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_an_engine_that_is_gone() {
@@ -381,6 +436,8 @@ async fn nothing_is_decided_while_paths_are_being_taken() {
     let on_grid = TaoSettings { quantum: Duration::from_millis(2), ..settings(64) };
     let engine = world.open(store.clone(), on_grid).await.unwrap();
     let taking = engine.shared.taking.lock().await;
+    let deleting = engine.shared.delete(|_| panic!("it is not to be decided"));
+    assert!(tokio::time::timeout(Duration::from_millis(20), deleting).await.is_err());
     let mut ticket = engine.submit(Address(7), Access::Read);
     let clock = SystemClock::new();
     clock.sleep_until(clock.now() + 100_000_000).await;
