@@ -175,15 +175,16 @@ pub struct FlowArgs {
     #[arg(long, value_name = "N")]
     pub fixed_rate: Option<u64>,
     /// Milliseconds from one tick of the fixed rate to the next.
-    #[arg(long, value_name = "MS", default_value_t = 10)]
+    #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate")]
     pub tick_ms: u64,
     /// Paths that are read at once: a few on a narrow link, so that what else comes back does not wait
     /// behind them; all that are under way if it is not given. Engine tao.
     #[arg(long, value_name = "N")]
     pub reads: Option<usize>,
-    /// Messages of write-backs that are under way at once: enough to fill the link. Engine tao.
-    #[arg(long, value_name = "N")]
-    pub windows: Option<usize>,
+    /// Bytes of write-backs that are under way at once [8MiB; 1MiB across a network]. What acknowledges a write
+    /// waits behind them, so on a narrow link no more than it carries in two round trips. Engine tao.
+    #[arg(long, value_name = "SIZE")]
+    pub write_behind: Option<ByteSize>,
 }
 
 /// How a volume is served.
@@ -727,10 +728,10 @@ pub struct BenchTaoArgs {
     /// Paths that are read at once [all that are under way; 4 on the link of tao-wan].
     #[arg(long, value_name = "N")]
     pub reads: Option<usize>,
-    /// Messages of write-backs under way at once, of 32 KiB each: what the link holds [8; 10 on the link of
-    /// tao-wan].
-    #[arg(long, value_name = "N")]
-    pub windows: Option<usize>,
+    /// Bytes of write-backs under way at once [what the link carries in two round trips and 3 ms; 8MiB without
+    /// a limit].
+    #[arg(long, value_name = "SIZE")]
+    pub write_behind: Option<ByteSize>,
     /// Messages leave at multiples of so many microseconds, as those of a volume do.
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub quantum_us: u64,

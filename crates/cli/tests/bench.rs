@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Small, where flags do not say otherwise.
-const SMALL: [[&str; 2]; 3] = [["--size", "256KiB"], ["--seconds", "0.5"], ["--windows", "2"]];
+const SMALL: [[&str; 2]; 3] =
+    [["--size", "256KiB"], ["--seconds", "0.5"], ["--write-behind", "1MiB"]];
 
 fn bench(folder: &Path, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));

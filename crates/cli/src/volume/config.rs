@@ -81,8 +81,7 @@ impl VolumeConfig {
     /// [`Error::Usage`] if there is no volume, or one that this program does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
-            match found.is_some_and(|found| found.get("volume").is_some()) {
+            match is_of_volume(bytes) {
                 true => Error::Usage(format!("this volume was made by another version: {e}")),
                 false => Error::Usage(
                     "this store holds keys and values, it is no volume; serve it with fogbank serve".into(),
@@ -100,6 +99,12 @@ impl VolumeConfig {
             Self::Ring(volume) => volume.check(),
         }
     }
+}
+
+/// Whether a commit record's configuration claims to be that of a volume.
+pub(crate) fn is_of_volume(config: &[u8]) -> bool {
+    let found: Option<serde_json::Value> = serde_json::from_slice(config).ok();
+    found.is_some_and(|found| found.get("volume").is_some())
 }
 
 /// Flags that would do nothing are refused.
@@ -133,8 +138,8 @@ pub struct Flow {
     pub rate: Option<Rate>,
     /// Paths read at once.
     pub reads: Option<usize>,
-    /// Messages of write-backs under way at once.
-    pub windows: Option<usize>,
+    /// Bytes of write-backs under way at once.
+    pub write_behind: Option<u64>,
 }
 
 impl Flow {
@@ -143,13 +148,16 @@ impl Flow {
     /// # Errors
     /// [`Error::Usage`] for what is outside the limits.
     pub fn of(args: &FlowArgs) -> Result<Self> {
-        for (flag, given) in [("--reads", args.reads), ("--windows", args.windows)] {
-            if given.is_some_and(|given| !(1..=FLOW_MAX).contains(&given)) {
-                return Err(Error::Usage(format!("{flag}: 1 to {FLOW_MAX}")));
-            }
+        if args.reads.is_some_and(|reads| !(1..=READS_MAX).contains(&reads)) {
+            return Err(Error::Usage(format!("--reads: 1 to {READS_MAX}")));
+        }
+        let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
+        if write_behind.is_some_and(|bytes| !(1..=WRITE_BEHIND_MAX).contains(&bytes)) {
+            let most = bytesize::ByteSize(WRITE_BEHIND_MAX);
+            return Err(Error::Usage(format!("--write-behind: 1 B to {most}")));
         }
         let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
-        Ok(Self { rate, reads: args.reads, windows: args.windows })
+        Ok(Self { rate, reads: args.reads, write_behind })
     }
 
     /// The flag that was given, if any was.
@@ -157,14 +165,16 @@ impl Flow {
         let flags = [
             (self.rate.is_some(), "--fixed-rate"),
             (self.reads.is_some(), "--reads"),
-            (self.windows.is_some(), "--windows"),
+            (self.write_behind.is_some(), "--write-behind"),
         ];
         flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 }
 
-/// More messages than that under way help nobody.
-const FLOW_MAX: usize = 256;
+/// More paths than that under way help nobody.
+const READS_MAX: usize = 256;
+/// Nor do more bytes of write-backs.
+pub const WRITE_BEHIND_MAX: u64 = 256 << 20;
 
 fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
     let per_tick = per_s.checked_mul(tick_ms).filter(|thousandths| *thousandths > 0);
@@ -175,7 +185,10 @@ fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
             1000 / greatest_common_divisor(tick_ms.max(1), 1000)
         )));
     };
-    Ok(Rate { interval: tick_ms * 1_000_000, accesses: accesses as usize })
+    let interval = tick_ms.checked_mul(1_000_000);
+    let interval =
+        interval.ok_or_else(|| Error::Usage(format!("--tick-ms {tick_ms} is too long")))?;
+    Ok(Rate { interval, accesses: accesses as usize })
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -284,11 +297,14 @@ mod tests {
     fn a_rate_fits_into_its_ticks() {
         let rate = fixed_rate;
         assert_eq!(rate(1000, 10).unwrap(), Rate { interval: 10_000_000, accesses: 10 });
-        for (per_s, tick_ms) in [(0, 10), (10, 0), (1, 10), (150, 10), (u64::MAX, 10)] {
+        for (per_s, tick_ms) in
+            [(0, 10), (10, 0), (1, 10), (150, 10), (u64::MAX, 10), (1, 18_000_000_000_000_000_000)]
+        {
             assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
         }
-        for (reads, windows) in [(Some(0), None), (None, Some(257))] {
-            let args = FlowArgs { fixed_rate: None, tick_ms: 10, reads, windows };
+        for (reads, write_behind) in [(Some(0), None), (Some(257), None), (None, Some(0))] {
+            let write_behind = write_behind.map(ByteSize);
+            let args = FlowArgs { fixed_rate: None, tick_ms: 10, reads, write_behind };
             assert!(Flow::of(&args).is_err(), "{args:?}");
         }
     }

@@ -20,7 +20,7 @@ use fogbank_oram::ImmediateEngine;
 use fogbank_oram::tao::TaoEngine;
 use fogbank_txn::Ticker;
 
-pub use config::{Flow, VolumeConfig};
+pub use config::{Flow, VolumeConfig, WRITE_BEHIND_MAX};
 pub use ring::RingVolume;
 pub use tao::TaoVolume;
 

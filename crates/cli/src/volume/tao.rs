@@ -24,6 +24,10 @@ use crate::registers::RegisterPlace;
 /// k of the paper.
 const WRITE_BACK_EVERY: u32 = 40;
 const QUANTUM_US: u64 = 1000;
+/// Bytes of write-backs under way: a few of them.
+const WRITE_BEHIND: u64 = 8 << 20;
+/// Across a network, of which nothing is known: what 50 MB/s carry in 20 ms.
+const WRITE_BEHIND_ACROSS: u64 = 1 << 20;
 
 /// What the commit record says of it. Public.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +72,6 @@ impl TaoVolume {
             quantum: Duration::from_micros(self.quantum_us),
             rate: flow.rate,
             reads_at_once: flow.reads.unwrap_or(usual.reads_at_once),
-            windows: flow.windows.unwrap_or(usual.windows),
             ..usual
         }
     }
@@ -77,7 +80,13 @@ impl TaoVolume {
 /// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
 fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
     let quantum = settings.quantum.as_nanos() as u64;
+    let most = settings.group_max().min(settings.under_way_max);
     match settings.rate {
+        Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
+            "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",
+            most as u64 * 1_000_000_000 / rate.interval,
+            rate.interval / 1_000_000
+        ))),
         Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
             Err(Error::Usage(format!(
                 "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
@@ -101,7 +110,9 @@ pub(super) async fn open(
     let settings = volume.settings(flow);
     // Before anything of the store is touched.
     fits_the_grid(&settings)?;
-    settings.geometry().map_err(|error| Error::Usage(error.to_string()))?;
+    let usual = if options.across_a_link() { WRITE_BEHIND_ACROSS } else { WRITE_BEHIND };
+    let settings = settings.with_write_behind(flow.write_behind.unwrap_or(usual) as usize);
+    let settings = settings.map_err(|error| Error::Usage(error.to_string()))?;
     let randomness = options.randomness()?;
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
@@ -117,7 +128,7 @@ pub(super) async fn open(
         random: &randomness,
         points,
         progress: &|done, of| {
-            if of > 0 && done % 1024 == 0 {
+            if of > 0 && (done % 1024 == 0 || done == of) {
                 tracing::info!("the volume was not closed: {done} of {of} paths read again");
             }
         },

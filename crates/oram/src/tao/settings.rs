@@ -1,4 +1,4 @@
-//! What the user decides about a `tao` store, fixed when it is created but for the last three.
+//! What the user decides about a `tao` store: fixed when it is created, but for what is under way and the rate.
 
 use std::time::Duration;
 
@@ -13,6 +13,13 @@ use crate::{Error, ImmediateShape, Result};
 const GROUP_MAX: usize = 256;
 /// About how long a record may become: what comes behind one waits for it.
 const RECORD_BYTES_MAX: usize = 2 << 20;
+
+/// Messages in which a write-back leaves: larger ones cost no less a byte, and what comes behind one waits.
+const WINDOW_BYTES_MAX: usize = 256 << 10;
+/// About as many of them are under way, or a message that ends would leave a hole.
+const WINDOWS: usize = 32;
+/// Never fewer, however large a bucket is: each waits for a round trip.
+const WINDOWS_MIN: usize = 4;
 
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
@@ -80,11 +87,23 @@ impl TaoSettings {
             array: 1,
             under_way_max: 64,
             reads_at_once: usize::MAX,
-            window_bytes: 32 << 10,
-            windows: 8,
+            window_bytes: WINDOW_BYTES_MAX,
+            windows: WINDOWS,
             quantum: Duration::ZERO,
             rate: None,
         }
+    }
+
+    /// The same with about so many bytes of write-backs under way at once, four buckets at least. What
+    /// answers the journal waits behind them: on a link they are best what it carries in two round trips.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn with_write_behind(self, bytes: usize) -> Result<Self> {
+        let bucket_bytes = self.geometry()?.chunk_bytes();
+        let buckets = (bytes / WINDOWS).min(WINDOW_BYTES_MAX) / bucket_bytes;
+        let window_bytes = buckets.max(1) * bucket_bytes;
+        Ok(Self { window_bytes, windows: bytes.div_ceil(window_bytes).max(WINDOWS_MIN), ..self })
     }
 
     /// The checked geometry these settings lead to.
@@ -161,5 +180,30 @@ impl TaoSettings {
         let access = path + journal::entry_bytes(self.shape.value_bytes) as u64;
         let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
         Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of a few buckets, so many that they come to the bytes asked for.
+    #[test]
+    fn what_is_under_way_is_cut_into_messages() {
+        let shape = |value_bytes| ImmediateShape { capacity: 1 << 12, value_bytes };
+        for (value_bytes, behind, buckets, windows) in [
+            (4096, 220 << 10, 1, 14),
+            (4096, 1 << 20, 1, 64),
+            (4096, 8 << 20, 15, 34),
+            (4096, 64 << 20, 15, 272),
+            (4096, 1, 1, 4),
+            (1 << 20, 8 << 20, 1, 4),
+        ] {
+            let settings = TaoSettings::new(shape(value_bytes)).with_write_behind(behind).unwrap();
+            let cut = (settings.window_bytes, settings.windows);
+            let bucket_bytes = settings.geometry().unwrap().chunk_bytes();
+            assert_eq!(cut, (buckets * bucket_bytes, windows), "{value_bytes} {behind}");
+        }
+        assert!(TaoSettings::new(shape(0)).with_write_behind(1).is_err());
     }
 }

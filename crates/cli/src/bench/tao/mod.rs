@@ -53,7 +53,7 @@ async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Res
     let profile = args.profile.to_possible_value();
     let profile = profile.map(|name| name.get_name().to_owned()).unwrap_or_default();
     let of_k = |k: &u32| setting.engine(cache, *k);
-    let all: Vec<_> = setting.write_back_every.iter().map(of_k).collect();
+    let all = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
     let mut points = Vec::new();
     let Some(first) = all.first() else { return Ok(points) };
     eprintln!("loading {} blocks", first.shape.capacity);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fogbank::args::{BenchTaoArgs, TaoProfile};
 use fogbank::link::LinkArgs;
+use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::tao::TaoSettings;
@@ -27,7 +28,7 @@ pub struct Setting {
     pub caches: Vec<u64>,
     shape: ImmediateShape,
     reads: usize,
-    windows: usize,
+    write_behind: usize,
     quantum: Duration,
 }
 
@@ -68,12 +69,16 @@ impl Setting {
         if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
             return Err(usage(format!("--seconds is outside 0 to {SECONDS_MAX}")));
         }
-        let (reads, windows) = flow_of(args);
-        if reads == 0 || windows == 0 {
-            return Err(usage("--reads and --windows are at least one"));
-        }
         let own_link = !args.link.is_instant();
         let link = if own_link { args.link } else { link_of(args.profile) };
+        let link_words = link.words();
+        let link = link.link()?;
+        let (reads, write_behind) =
+            (args.reads.unwrap_or_else(|| reads_on(&link)), args.write_behind);
+        let write_behind = write_behind.map_or_else(|| carried_by(&link), |bytes| bytes.as_u64());
+        if reads == 0 || !(1..=WRITE_BEHIND_MAX).contains(&write_behind) {
+            return Err(usage("--reads is at least one, --write-behind 1 B to 256 MiB"));
+        }
         let block = args.block.as_u64();
         let of_profile = if args.profile == TaoProfile::TaoSim { 13 * GB } else { GB };
         let size = args.size.map_or(of_profile, |size| size.as_u64());
@@ -84,8 +89,8 @@ impl Setting {
         }
         let shape = ImmediateShape { capacity, value_bytes: block as usize };
         let mut setting = Self {
-            link: link.link()?,
-            link_words: link.words(),
+            link,
+            link_words,
             paper: paper_link(args.profile).filter(|_| !own_link),
             clients: or_else(&args.clients, || vec![10]),
             write_back_every: or_else(&args.write_back_every, || match args.profile {
@@ -95,7 +100,7 @@ impl Setting {
             caches: args.cache.iter().map(|cache| cache.as_u64()).collect(),
             shape,
             reads,
-            windows,
+            write_behind: write_behind as usize,
             quantum: Duration::from_micros(args.quantum_us),
         };
         if setting.caches.is_empty() {
@@ -106,15 +111,18 @@ impl Setting {
     }
 
     /// The engine's settings at a point.
-    pub fn engine(&self, cache_bytes: u64, write_back_every: u32) -> TaoSettings {
-        TaoSettings {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a shape outside the engine's limits.
+    pub fn engine(&self, cache_bytes: u64, write_back_every: u32) -> Result<TaoSettings> {
+        let settings = TaoSettings {
             cache_bytes,
             write_back_every,
             reads_at_once: self.reads,
-            windows: self.windows,
             quantum: self.quantum,
             ..TaoSettings::new(self.shape)
-        }
+        };
+        Ok(settings.with_write_behind(self.write_behind)?)
     }
 
     /// Bytes of all blocks.
@@ -137,7 +145,7 @@ impl Setting {
         if profile != TaoProfile::TaoCache {
             return Ok(vec![0]);
         }
-        let bare = self.engine(0, 1);
+        let bare = self.engine(0, 1)?;
         let leaves = 1u64 << bare.geometry()?.leaf_level();
         let bucket_bytes = u64::from(bare.bucket_blocks) * self.shape.value_bytes as u64;
         let part = |part: u64| leaves / part * bucket_bytes;
@@ -155,7 +163,7 @@ impl Setting {
         distinct("--write-back-every", &self.write_back_every)?;
         let mut levels = Vec::new();
         for cache in &self.caches {
-            let geometry = self.engine(*cache, 1).geometry()?;
+            let geometry = self.engine(*cache, 1)?.geometry()?;
             check_memory(geometry.storage_bytes() + cache)?;
             levels.push(geometry.cached_levels);
         }
@@ -192,15 +200,21 @@ fn link_of(profile: TaoProfile) -> LinkArgs {
     }
 }
 
-/// Paths read at once and messages of write-backs under way: on a narrow link a few, so that what answers
-/// the journal does not wait behind a tenth of a second of paths.
-fn flow_of(args: &BenchTaoArgs) -> (usize, usize) {
-    let usual = TaoSettings::new(ImmediateShape { capacity: 1, value_bytes: 1 });
-    let (reads, windows) = match link_of(args.profile).down_mb_s {
-        Some(mb_s) if mb_s < 50.0 && args.link.is_instant() => (4, 10),
-        _ => (usual.reads_at_once, usual.windows),
-    };
-    (args.reads.unwrap_or(reads), args.windows.unwrap_or(windows))
+/// Paths read at once: on a narrow link a few, so that what answers the journal does not wait behind a tenth
+/// of a second of paths.
+fn reads_on(link: &Link) -> usize {
+    match link.down_bytes_per_s {
+        Some(bytes) if bytes < 50_000_000 => 3,
+        _ => usize::MAX,
+    }
+}
+
+/// Bytes of write-backs under way: what the link carries until they have been acknowledged, of which a round
+/// trip is the least; the rest is waiting for points, and behind paths that are on their way back.
+fn carried_by(link: &Link) -> u64 {
+    let until = 2 * link.round_trip + Duration::from_millis(3);
+    let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());
+    carried.map_or(8 << 20, |carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
 }
 
 fn paper_link(profile: TaoProfile) -> Option<PaperLink> {
@@ -257,7 +271,7 @@ mod tests {
         let cached = setting("--profile tao-cache").unwrap();
         assert_eq!(cached.swept(), [Swept::Cache]);
         let levels = cached.caches.iter().map(|cache| {
-            let geometry = cached.engine(*cache, 40).geometry().unwrap();
+            let geometry = cached.engine(*cache, 40).unwrap().geometry().unwrap();
             (geometry.leaf_level(), geometry.cached_levels)
         });
         assert_eq!(levels.collect::<Vec<_>>(), [(16, 0), (16, 10), (16, 11), (16, 12)]);
@@ -283,7 +297,7 @@ mod tests {
             ("--profile tao-cache --size 64KiB", "a larger --size"),
             ("--seconds 0", "--seconds is outside"),
             ("--seconds nan", "--seconds is outside"),
-            ("--windows 0", "--windows are at least one"),
+            ("--write-behind 0", "--write-behind 1 B to"),
             ("--size 4000", "--size holds no block"),
             ("--block 0", "--size holds no block"),
             ("--size 1EB", "too many blocks"),
