@@ -318,8 +318,7 @@ impl StoreConfig {
     /// [`Error::Usage`] if this program does not know some setting in it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            let found: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
-            Error::Usage(match found.is_some_and(|found| found.get("volume").is_some()) {
+            Error::Usage(match crate::volume::is_of_volume(bytes) {
                 true => {
                     "this is a volume, a disk and no store of keys and values: fogbank volume serve, fogbank mount".into()
                 }

@@ -92,6 +92,14 @@ impl From<fogbank_txn::Error> for Error {
     }
 }
 
+impl Error {
+    /// Whether it would help to go on with what the cloud shows: then the error itself says so. Anything else,
+    /// a store that is in use among it, is no reason to give freshness up.
+    pub fn is_mended_by_acceptance(&self) -> bool {
+        self.to_string().contains("--accept-rollback-risk")
+    }
+}
+
 /// What whoever reads this can do about what the cloud showed.
 fn way_on(suspicion: Suspicion) -> &'static str {
     match suspicion {

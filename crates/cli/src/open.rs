@@ -140,6 +140,11 @@ impl OpenOptions {
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
         let sides = self.sides().await?;
+        self.open_at(sides).await
+    }
+
+    /// The same where both sides are there.
+    pub(crate) async fn open_at(self, sides: Sides) -> Result<Opened> {
         let config = match &sides.claimed {
             Some(bytes) => StoreConfig::decode(bytes)?,
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),

@@ -14,6 +14,7 @@ use fogbank::args::{
 use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
+use fogbank::volume::Either;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
@@ -35,22 +36,28 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         place.registers = place.registers.filter(|_| to_servers);
     }
     let options = OpenOptions::new(place.clone()).existing();
-    let (opened, accepted) = match options.clone().open().await {
-        Err(refused @ (Error::CheckFailed(_) | Error::CannotUse(_)))
-            if args.accept_rollback_risk =>
-        {
+    let (opened, accepted) = match Either::open(options.clone()).await {
+        Err(refused) if args.accept_rollback_risk && refused.is_mended_by_acceptance() => {
             eprintln!("{refused}");
             (open_what_the_cloud_shows(options, &place).await?, true)
         }
         opened => (opened?, false),
     };
-    let was = opened.recovered();
-    println!(
-        "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
-         open epoch repeated",
-        was.epoch, was.epochs_replayed, was.batches_repeated
-    );
-    opened.close().await?;
+    match opened {
+        Either::Store(opened) => {
+            let was = opened.recovered();
+            println!(
+                "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
+                 open epoch repeated",
+                was.epoch, was.epochs_replayed, was.batches_repeated
+            );
+            opened.close().await?;
+        }
+        Either::Volume(volume) => {
+            println!("recovered the volume: {} records of its journal replayed", volume.replayed());
+            volume.close().await?;
+        }
+    }
     if accepted {
         println!("closed; what the cloud showed is the newest state from now on");
     } else {
@@ -61,7 +68,7 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
 
 /// Opens a store whatever the register says. A register that is there is moved out of the way, and back
 /// if that was of no use.
-async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<Opened> {
+async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<Either> {
     let register = place.trusted().join("register");
     let moved = |from: &Path, to: &Path| {
         std::fs::rename(from, to)
@@ -74,7 +81,7 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
         eprintln!("the register is {} now", aside.display());
     }
     eprintln!("going on with what the cloud shows, as you said: it may be an old state");
-    let opened = options.accept_rollback_risk(true).open().await;
+    let opened = Either::open(options.accept_rollback_risk(true)).await;
     if let (Some(aside), Err(_), false) = (&aside, &opened, register.exists()) {
         moved(aside, &register)?;
     }

@@ -28,7 +28,8 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     Volume::create(place.clone(), &config).await?;
     println!(
         "made a volume of {} bytes in {} blocks of {} at {}; the key is in {}: without it nobody reads \
-         the volume, so keep a copy elsewhere",
+         the volume, so keep a copy elsewhere; register, beside it, says what is newest, and without it only \
+         fogbank recover --accept-rollback-risk opens the volume",
         config.bytes(),
         config.blocks(),
         config.block_bytes(),
@@ -123,13 +124,25 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>
     Ok(())
 }
 
-/// Says what leaves whatever is asked for: nothing of `tao` without a fixed rate.
+/// Says what leaves: of `tao` a path for every block asked for, or a fixed rate whatever is asked for.
 pub fn tell_cost(config: &VolumeConfig, rate: Option<Rate>) -> Result<()> {
     match (config, rate) {
         (VolumeConfig::Tao(volume), Some(rate)) => tell_rate(volume, rate),
-        (VolumeConfig::Tao(_), None) => Ok(()),
+        (VolumeConfig::Tao(volume), None) => tell_access(volume),
         (VolumeConfig::Ring(volume), _) => tell_epochs(volume),
     }
+}
+
+/// Bytes that a block of a busy volume sends and receives.
+fn tell_access(volume: &TaoVolume) -> Result<()> {
+    let traffic = volume.settings(Flow::default()).traffic()?;
+    eprintln!(
+        "  every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is seen: \
+         --fixed-rate N of volume serve hides it",
+        traffic.up_bytes / 1e3,
+        traffic.down_bytes / 1e3
+    );
+    Ok(())
 }
 
 /// Bytes a second that a fixed rate sends and receives: paths, write-backs, journal and checkpoints.

@@ -20,11 +20,13 @@ use fogbank_oram::ImmediateEngine;
 use fogbank_oram::tao::TaoEngine;
 use fogbank_txn::Ticker;
 
+pub(crate) use config::is_of_volume;
 pub use config::{Flow, VolumeConfig, WRITE_BEHIND_MAX};
 pub use ring::RingVolume;
 pub use tao::TaoVolume;
 
 use crate::error::{Error, Result};
+use crate::open::Sides;
 use crate::opened::Opened;
 use crate::{OpenOptions, Place};
 
@@ -39,6 +41,30 @@ pub struct Volume {
 
 /// Why an engine has stopped by itself, once it has.
 pub type Stopped = Pin<Box<dyn Future<Output = fogbank_oram::Error> + Send>>;
+
+/// What is at a place: a store of keys and values, or a volume.
+pub enum Either {
+    /// Keys and values.
+    Store(Box<Opened>),
+    /// A disk.
+    Volume(Volume),
+}
+
+impl Either {
+    /// Opens what is there, however it was left.
+    ///
+    /// # Errors
+    /// Those of [`OpenOptions::open`] and [`Volume::open`].
+    pub async fn open(options: OpenOptions) -> Result<Self> {
+        let sides = options.sides().await?;
+        match &sides.claimed {
+            Some(bytes) if is_of_volume(bytes) => {
+                Ok(Self::Volume(open_at(options, sides, None, Flow::default()).await?))
+            }
+            _ => Ok(Self::Store(Box::new(options.open_at(sides).await?))),
+        }
+    }
+}
 
 /// What serves it.
 enum Running {
@@ -124,6 +150,15 @@ impl Volume {
 
 async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> Result<Volume> {
     let sides = options.sides().await?;
+    open_at(options, sides, new, flow).await
+}
+
+async fn open_at(
+    options: OpenOptions,
+    sides: Sides,
+    new: Option<&VolumeConfig>,
+    flow: Flow,
+) -> Result<Volume> {
     let config = match (&sides.claimed, new) {
         (Some(_), Some(_)) => {
             return Err(Error::Usage(format!(

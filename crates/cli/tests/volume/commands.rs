@@ -60,7 +60,7 @@ fn a_rate_off_the_grid_is_refused_and_opens_nothing() {
     for (rate, tick, why) in [
         ("70", "15", "a multiple of 200"),
         ("100", "10", "multiples of 3ms, which --tick-ms 10 is not"),
-        ("1000000", "30", "a fixed rate has 1 to 256 accesses"),
+        ("1000000", "30", "at most 256 accesses leave at a tick, so 8533 a second"),
     ] {
         let told = refused(&[&serve[..], &["--fixed-rate", rate, "--tick-ms", tick]].concat());
         assert!(told.contains(why), "{told}");
@@ -79,7 +79,6 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     for arguments in [
         &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
         &["inspect", "--data", data],
-        &["recover", "--data", data],
         &["verify", "--data", data],
         &["backup", "--to", "never", "--data", data],
     ] {
@@ -96,6 +95,53 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     assert!(store.terminate().success());
     let told = refused(&["volume", "serve", "--nbd", &socket, "--data", keys.to_str().unwrap()]);
     assert!(told.contains("it is no volume; serve it with fogbank serve"), "{told}");
+    assert!(volume.serve().terminate().success());
+}
+
+/// A disk is not lost with its register, if whoever owns it says that what the cloud shows will do.
+#[test]
+fn a_volume_whose_register_is_lost_comes_back_if_that_is_accepted() {
+    for shape in [&[][..], &RING] {
+        let volume = Volume::of("4MiB", shape);
+        let [there, back] = ["there", "back"].map(|name| volume.path(name).display().to_string());
+        std::fs::write(&there, [7; 1 << 16]).unwrap();
+        let mut server = volume.serve();
+        run("nbdcopy", &[&there, &volume.uri()]);
+        assert!(server.terminate().success());
+        let data = volume.data();
+        std::fs::remove_file(data.join("proxy/register")).unwrap();
+        let told =
+            Server::try_volume(&data, &volume.socket(), &[]).err().expect("it has no register");
+        assert!(told.contains("fogbank recover --accept-rollback-risk"), "{told}");
+        let recover = ["recover", "--data", data.to_str().unwrap()];
+        assert!(!fogbank(&recover).status.success());
+        let output = fogbank(&[&recover[..], &["--accept-rollback-risk"]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains("recovered the volume"), "{}", said(&output));
+        let mut server = volume.serve();
+        run("nbdcopy", &[&volume.uri(), &back]);
+        assert!(std::fs::read(&back).unwrap().starts_with(&[7; 1 << 16]));
+        assert!(server.terminate().success());
+        let output = fogbank(&recover);
+        assert!(
+            output.status.success() && said(&output).contains("everything acknowledged is kept")
+        );
+    }
+}
+
+/// A volume that is being served is no reason to give its register up.
+#[test]
+fn a_register_that_is_in_use_is_left_alone() {
+    let volume = Volume::new("4MiB");
+    let mut server = volume.serve();
+    let data = volume.data();
+    let recover = ["recover", "--accept-rollback-risk", "--data", data.to_str().unwrap()];
+    let told = fogbank(&recover);
+    assert!(!told.status.success() && !said(&told).contains("register is"), "{}", said(&told));
+    let proxy = std::fs::read_dir(data.join("proxy")).unwrap();
+    let mut names = proxy.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.contains("replaced")));
+    assert!(server.terminate().success());
     assert!(volume.serve().terminate().success());
 }
 
