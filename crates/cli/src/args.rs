@@ -725,7 +725,7 @@ pub struct BenchTaoArgs {
     /// tao-k: 10, 20, 40, 80, 160, 320].
     #[arg(long, value_name = "K,..", value_delimiter = ',')]
     pub write_back_every: Vec<u32>,
-    /// Paths that are read at once [all that are under way; 4 on the link of tao-wan].
+    /// Paths that are read at once [3 on a link below 50 MB/s, else all that are under way].
     #[arg(long, value_name = "N")]
     pub reads: Option<usize>,
     /// Bytes of write-backs under way at once [what the link carries in two round trips and 3 ms; 8MiB without

@@ -96,7 +96,8 @@ impl Error {
     /// Whether it would help to go on with what the cloud shows: then the error itself says so. Anything else,
     /// a store that is in use among it, is no reason to give freshness up.
     pub fn is_mended_by_acceptance(&self) -> bool {
-        self.to_string().contains("--accept-rollback-risk")
+        let of_freshness = matches!(self, Self::CheckFailed(_) | Self::CannotUse(_));
+        of_freshness && self.to_string().contains("--accept-rollback-risk")
     }
 }
 

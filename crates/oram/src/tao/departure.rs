@@ -100,9 +100,11 @@ impl Grid {
         }
     }
 
-    /// Whether paths were being taken until too late to decide; then it aims at a later point.
+    /// Whether paths were being taken until too late for what is decided to leave at the next point; then it
+    /// aims at a later one. Where nothing waits for points nothing is late.
     fn was_missed(&mut self) -> bool {
-        let missed = self.points.now() > self.decides_at() + self.points.quantum() / 4;
+        let room = self.points.quantum() / 2;
+        let missed = room > 0 && self.points.now() >= self.decides_at() + room;
         if missed {
             self.skip_missed();
         }
