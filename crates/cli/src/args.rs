@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
-use crate::link::LinkArgs;
+use crate::link::{LinkArgs, PaceArgs};
 use crate::load::Format;
 
 /// Storage in a cloud that cannot see what you touch.
@@ -177,12 +177,10 @@ pub struct FlowArgs {
     /// Milliseconds from one tick of the fixed rate to the next.
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate")]
     pub tick_ms: u64,
-    /// Paths that are read at once: a few on a narrow link, so that what else comes back does not wait
-    /// behind them; all that are under way if it is not given. Engine tao.
-    #[arg(long, value_name = "N")]
-    pub reads: Option<usize>,
-    /// Bytes of write-backs that are under way at once [8MiB; 1MiB across a network]. What acknowledges a write
-    /// waits behind them, so on a narrow link no more than it carries in two round trips. Engine tao.
+    /// At which pace messages leave. Engine tao.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Bytes of write-backs that are under way at once [8MiB; 1MiB across a network]. Engine tao.
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
 }
@@ -725,10 +723,10 @@ pub struct BenchTaoArgs {
     /// tao-k: 10, 20, 40, 80, 160, 320].
     #[arg(long, value_name = "K,..", value_delimiter = ',')]
     pub write_back_every: Vec<u32>,
-    /// Paths that are read at once [3 on a link below 50 MB/s, else all that are under way].
-    #[arg(long, value_name = "N")]
-    pub reads: Option<usize>,
-    /// Bytes of write-backs under way at once [what the link carries in two round trips and 3 ms; 8MiB without
+    /// At which pace messages leave [19/20 of what the link carries].
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Bytes of write-backs under way at once [what the link carries in four round trips and 10 ms; 8MiB without
     /// a limit].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,

@@ -1,8 +1,10 @@
-//! The link to a store as flags: what `plan` reckons with and what benchmarks shape.
+//! The link to a store as flags: what `plan` reckons with and what benchmarks shape, and the pace at which
+//! an engine sends.
 
 use std::time::Duration;
 
 use clap::Args;
+use fogbank_oram::tao::Pace;
 use fogbank_store::Link;
 
 use crate::error::{Error, Result};
@@ -80,6 +82,31 @@ impl LinkArgs {
             up_bytes_per_s: rate("--up-mb-s", self.up_mb_s)?,
             down_bytes_per_s: rate("--down-mb-s", self.down_mb_s)?,
             losses_per_million: per_million(self.loss)?,
+        })
+    }
+}
+
+/// At which pace messages leave. Public.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
+pub struct PaceArgs {
+    /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so that nothing
+    /// else waits in it behind them [no limit].
+    #[arg(long, value_name = "MB/S")]
+    pub send_mb_s: Option<f64>,
+    /// MB (10^6 bytes) a second for which paths are asked, the same the other way [no limit].
+    #[arg(long, value_name = "MB/S")]
+    pub receive_mb_s: Option<f64>,
+}
+
+impl PaceArgs {
+    /// The pace as an engine keeps it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for figures that are no rates.
+    pub fn pace(&self) -> Result<Pace> {
+        Ok(Pace {
+            up_bytes_per_s: rate("--send-mb-s", self.send_mb_s)?,
+            down_bytes_per_s: rate("--receive-mb-s", self.receive_mb_s)?,
         })
     }
 }

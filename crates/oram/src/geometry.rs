@@ -321,6 +321,11 @@ impl Geometry {
         self.cell_bytes() * usize::from(self.bucket.slots())
     }
 
+    /// Bytes of the buckets of a path that live in the cloud.
+    pub fn path_bytes(&self) -> u64 {
+        u64::from(self.stored_levels()) * self.chunk_bytes() as u64
+    }
+
     /// The shape of the store's array.
     pub fn array_shape(&self) -> ArrayShape {
         ArrayShape {

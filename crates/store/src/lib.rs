@@ -35,6 +35,7 @@ pub mod shape;
 #[cfg(any(test, feature = "testing"))]
 mod tamper;
 pub mod trace;
+mod turns;
 pub mod url;
 mod xor;
 
@@ -53,6 +54,7 @@ pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use tamper::{Lie, LieRule, Tampering};
+pub use turns::Turns;
 pub use xor::{read_xor_or_fold, xor_into};
 
 use async_trait::async_trait;

@@ -70,6 +70,16 @@ impl Points {
         self.clock.arrive_at(point).await;
     }
 
+    /// Waits until `point` is the next one, or no longer than it is still to come; not at all if there is none.
+    pub async fn approach(&self, point: Option<Nanos>) {
+        let Some(between) = point.map(|point| point.saturating_sub(self.quantum / 2)) else {
+            return;
+        };
+        if between > self.clock.now() {
+            self.wait_for(between).await;
+        }
+    }
+
     /// Waits until what came at `at` may be looked at, and returns when that is.
     pub async fn handed_over(&self, at: Nanos) -> Nanos {
         let point = self.handed_over_at(at);

@@ -27,8 +27,8 @@ pub use event::{
 pub use exchange::{Exchange, Exchanges};
 pub use fingerprint::{Fingerprinting, Fingerprints};
 pub use public::{
-    EngineConfig, JournalConfig, PublicConfig, RateConfig, RingConfig, TaoConfig, TraceClock,
-    VaultConfig,
+    EngineConfig, JournalConfig, PaceConfig, PublicConfig, RateConfig, RingConfig, TaoConfig,
+    TraceClock, VaultConfig,
 };
 pub use reader::{TraceError, TraceReader, Truncation};
 pub use writer::{TraceOptions, TraceSummary, TraceWriter};

@@ -51,13 +51,12 @@ fn tao_lines(tao: &TaoConfig) -> Vec<(&'static str, String)> {
         (
             "write-back",
             format!(
-                "every {} paths, in windows of {} buckets, {} of them under way; {} paths under way, \
-                 {} of them being read, and {} write-backs not acknowledged at most",
+                "every {} paths, in windows of {} buckets, {} of them under way; {} paths under way \
+                 and {} write-backs not acknowledged at most",
                 count(tao.write_back_every.into()),
                 count(tao.window_chunks.into()),
                 count(tao.windows.into()),
                 count(tao.under_way_max.into()),
-                count(tao.reads_at_once.into()),
                 count(tao.write_backs_max.into()),
             ),
         ),

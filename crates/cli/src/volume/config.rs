@@ -1,6 +1,6 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
-use fogbank_oram::tao::Rate;
+use fogbank_oram::tao::{Pace, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::ring::RingVolume;
@@ -136,8 +136,8 @@ fn refuse_flags_of_the_other(args: &VolumeShapeArgs) -> Result<()> {
 pub struct Flow {
     /// A fixed rate, if there is one.
     pub rate: Option<Rate>,
-    /// Paths read at once.
-    pub reads: Option<usize>,
+    /// What the link carries.
+    pub pace: Pace,
     /// Bytes of write-backs under way at once.
     pub write_behind: Option<u64>,
 }
@@ -148,32 +148,28 @@ impl Flow {
     /// # Errors
     /// [`Error::Usage`] for what is outside the limits.
     pub fn of(args: &FlowArgs) -> Result<Self> {
-        if args.reads.is_some_and(|reads| !(1..=READS_MAX).contains(&reads)) {
-            return Err(Error::Usage(format!("--reads: 1 to {READS_MAX}")));
-        }
         let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
         if write_behind.is_some_and(|bytes| !(1..=WRITE_BEHIND_MAX).contains(&bytes)) {
             let most = bytesize::ByteSize(WRITE_BEHIND_MAX);
             return Err(Error::Usage(format!("--write-behind: 1 B to {most}")));
         }
         let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
-        Ok(Self { rate, reads: args.reads, write_behind })
+        Ok(Self { rate, pace: args.pace.pace()?, write_behind })
     }
 
     /// The flag that was given, if any was.
     pub(super) fn flag(&self) -> Option<&'static str> {
         let flags = [
             (self.rate.is_some(), "--fixed-rate"),
-            (self.reads.is_some(), "--reads"),
+            (self.pace.up_bytes_per_s.is_some(), "--send-mb-s"),
+            (self.pace.down_bytes_per_s.is_some(), "--receive-mb-s"),
             (self.write_behind.is_some(), "--write-behind"),
         ];
         flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 }
 
-/// More paths than that under way help nobody.
-const READS_MAX: usize = 256;
-/// Nor do more bytes of write-backs.
+/// More bytes of write-backs under way help nobody.
 pub const WRITE_BEHIND_MAX: u64 = 256 << 20;
 
 fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
@@ -202,6 +198,7 @@ mod tests {
     use super::*;
     use crate::args::ShapeArgs;
     use crate::config::StoreConfig;
+    use crate::link::PaceArgs;
 
     fn shape(engine: VolumeEngine, size: u64, block: u64) -> VolumeShapeArgs {
         VolumeShapeArgs {
@@ -302,9 +299,12 @@ mod tests {
         {
             assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
         }
-        for (reads, write_behind) in [(Some(0), None), (Some(257), None), (None, Some(0))] {
+        for (send_mb_s, receive_mb_s, write_behind) in
+            [(Some(0.0), None, None), (None, Some(-1.0), None), (None, None, Some(0))]
+        {
             let write_behind = write_behind.map(ByteSize);
-            let args = FlowArgs { fixed_rate: None, tick_ms: 10, reads, write_behind };
+            let pace = PaceArgs { send_mb_s, receive_mb_s };
+            let args = FlowArgs { fixed_rate: None, tick_ms: 10, pace, write_behind };
             assert!(Flow::of(&args).is_err(), "{args:?}");
         }
     }

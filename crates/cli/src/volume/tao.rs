@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_oram::tao::{Pace, Parts, TaoEngine, TaoSettings};
 use fogbank_store::{OnGrid, Points};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,6 @@ impl TaoVolume {
     /// What the engine is made with.
     pub fn settings(&self, flow: Flow) -> TaoSettings {
         let shape = ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes };
-        let usual = TaoSettings::new(shape);
         TaoSettings {
             bucket_blocks: self.bucket_blocks,
             cache_bytes: self.cache,
@@ -71,8 +70,8 @@ impl TaoVolume {
             under_way_max: 256,
             quantum: Duration::from_micros(self.quantum_us),
             rate: flow.rate,
-            reads_at_once: flow.reads.unwrap_or(usual.reads_at_once),
-            ..usual
+            pace: flow.pace,
+            ..TaoSettings::new(shape)
         }
     }
 }
@@ -81,6 +80,13 @@ impl TaoVolume {
 fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
     let quantum = settings.quantum.as_nanos() as u64;
     let most = settings.group_max().min(settings.under_way_max);
+    if settings.pace != Pace::default() && quantum == 0 {
+        return Err(Error::Usage(
+            "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
+             with --quantum-us 0: leave them out"
+                .into(),
+        ));
+    }
     match settings.rate {
         Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
             "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",

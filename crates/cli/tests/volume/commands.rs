@@ -69,6 +69,28 @@ fn a_rate_off_the_grid_is_refused_and_opens_nothing() {
     assert!(volume.serve().terminate().success());
 }
 
+/// A pace that cannot be kept is refused; one that can is, at points of the grid, whatever is copied.
+#[test]
+fn a_pace_is_refused_where_nothing_waits_and_kept_elsewhere() {
+    let off_grid = Volume::of("1MiB", &["--quantum-us", "0"]);
+    let (data, socket) = (off_grid.data(), format!("unix:{}", off_grid.socket().display()));
+    let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd", &socket];
+    for (pace, why) in
+        [(["--send-mb-s", "10"], "--quantum-us 0"), (["--receive-mb-s", "0"], "outside 0.001")]
+    {
+        let told = refused(&[&serve[..], &pace].concat());
+        assert!(told.contains(why) && told.contains(pace[0]), "{told}");
+    }
+    let volume = Volume::new("4MiB");
+    let [there, back] = ["there", "back"].map(|name| volume.path(name).display().to_string());
+    std::fs::write(&there, [7; 1 << 18]).unwrap();
+    let mut server = volume.serve_with(&["--send-mb-s", "20", "--receive-mb-s", "20"]);
+    run("nbdcopy", &[&there, &volume.uri()]);
+    run("nbdcopy", &[&volume.uri(), &back]);
+    assert!(std::fs::read(&back).unwrap().starts_with(&[7; 1 << 18]));
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     let volume = Volume::new("8MiB");

@@ -61,7 +61,11 @@ impl Volume {
     }
 
     fn serve(&self) -> Server {
-        let started = Server::try_volume(&self.data(), &self.socket(), &[]);
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&self, flags: &[&str]) -> Server {
+        let started = Server::try_volume(&self.data(), &self.socket(), flags);
         started.unwrap_or_else(|said| panic!("it did not start: {said}"))
     }
 }

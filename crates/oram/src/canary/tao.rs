@@ -28,6 +28,9 @@ pub enum TaoLeak {
     TakenByContent,
     /// Departures go on however much has not been acknowledged. Rule: only where there is room.
     RoomIgnored,
+    /// The path of a request that finds another waiting leaves before its turn. Rule: at the link's pace,
+    /// every path in its turn.
+    TurnSkipped,
 }
 
 /// Which leak, if any.
@@ -80,6 +83,10 @@ impl TaoCanary {
         self.leak == Some(TaoLeak::RoomIgnored)
     }
 
+    pub(crate) fn skips_turns(&self, is_decoy: bool) -> bool {
+        is_decoy && self.leak == Some(TaoLeak::TurnSkipped)
+    }
+
     pub(crate) fn let_leave(&self, sequencer: &mut Sequencer) {
         if self.leak == Some(TaoLeak::EarlyAnswer) {
             sequencer.emit_early();
@@ -100,5 +107,6 @@ impl TaoCanary {
     pub(crate) const fn answers_off_grid(&self) -> bool { false }
     pub(crate) const fn takes_by_content(&self) -> bool { false }
     pub(crate) const fn ignores_room(&self) -> bool { false }
+    pub(crate) const fn skips_turns(&self, _: bool) -> bool { false }
     pub(crate) const fn let_leave(&self, _: &mut Sequencer) {}
 }

@@ -6,7 +6,7 @@
 //! 1. What has arrived while the last record was on its way goes into one record, with what is read
 //!    for each access. The record is durable and the register bumped before any of the paths leaves.
 //!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
-//! 2. Every path is a task of its own.
+//! 2. Every path is a task of its own. Where the link's rate is known it leaves when it is its turn.
 //! 3. After a public number of write-backs there is a *cut*: departures wait until the last checkpoint
 //!    counts and no path is under way, what has been flushed is written back, and the state is copied.
 //!    They go on at once; beside them the checkpoint is written when everything it refers to is
@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Section, Vault};
 use fogbank_env::Nanos;
-use fogbank_store::{Points, Store};
+use fogbank_store::{Points, Store, Turns};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::journal::{self, PADDING};
+use super::journal::{self, Kind, PADDING};
 use super::processor::PathRequest;
 use super::sequencer::Reply;
 use super::settings::Rate;
@@ -75,7 +75,9 @@ pub(super) struct Departures {
     /// The last write-back of the last cut.
     cut_after: u64,
     write_backs_a_checkpoint: u64,
-    pace: Option<Grid>,
+    grid: Option<Grid>,
+    /// Of paths.
+    turns: Turns,
 }
 
 /// The points at which records leave at a fixed rate.
@@ -132,7 +134,8 @@ impl Departures {
         beside: JoinSet<Result<()>>,
     ) -> Result<Self> {
         let points = shared.points.clone();
-        let pace = shared.settings.rate.map(|rate| Grid { next: points.now(), points, rate });
+        let turns = Turns::new(points.quantum(), shared.settings.pace.down_bytes_per_s);
+        let grid = shared.settings.rate.map(|rate| Grid { next: points.now(), points, rate });
         let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
         let cut_after = shared.look(|state| state.tick);
         Ok(Self {
@@ -147,7 +150,8 @@ impl Departures {
             cut: None,
             cut_after,
             write_backs_a_checkpoint,
-            pace,
+            grid,
+            turns,
         })
     }
 
@@ -194,14 +198,14 @@ impl Departures {
     }
 
     async fn serve(&mut self) -> Result<()> {
-        self.pace.iter_mut().for_each(Grid::skip_missed);
+        self.grid.iter_mut().for_each(Grid::skip_missed);
         while let Some(Group { arrivals, is_last }) = self.next_group().await? {
             self.depart(arrivals).await?;
-            self.pace.iter_mut().for_each(Grid::skip_missed);
+            self.grid.iter_mut().for_each(Grid::skip_missed);
             if is_last {
                 self.adopt_last().await?;
                 self.begin_checkpoint().await?;
-                self.pace.iter_mut().for_each(Grid::skip_passed);
+                self.grid.iter_mut().for_each(Grid::skip_passed);
             }
         }
         Ok(())
@@ -211,16 +215,16 @@ impl Departures {
     async fn next_group(&mut self) -> Result<Option<Group>> {
         loop {
             let shared = self.shared.clone();
-            let (room, is_free) = (shared.room(), self.pace.is_none());
+            let (room, is_free) = (shared.room(), self.grid.is_none());
             let waits = is_free && !self.waiting.is_empty();
             tokio::select! { biased;
                 Some(written) = self.checkpoints.join_next() => {
                     self.adopt(of_task(written)?).await?;
-                    self.pace.iter_mut().for_each(Grid::skip_passed);
+                    self.grid.iter_mut().for_each(Grid::skip_passed);
                 }
-                () = decision(&self.pace) => {
+                () = decision(&self.grid) => {
                     let _nothing_is_taken = shared.taking.lock().await;
-                    if !self.pace.as_mut().is_some_and(Grid::was_missed) {
+                    if !self.grid.as_mut().is_some_and(Grid::was_missed) {
                         return Ok(self.at_point());
                     }
                 }
@@ -242,7 +246,7 @@ impl Departures {
     /// At a point of the grid: always as many accesses, or none if too many paths are under way.
     fn at_point(&mut self) -> Option<Group> {
         let (point, accesses) =
-            self.pace.as_ref().map_or((0, 0), |pace| (pace.decides_at(), pace.rate.accesses));
+            self.grid.as_ref().map_or((0, 0), |grid| (grid.decides_at(), grid.rate.accesses));
         self.take_arrivals();
         if self.waiting.is_empty() && self.arrivals.is_closed() {
             return None;
@@ -301,8 +305,11 @@ impl Departures {
         shared.sound()?;
         self.vault.append(&record).await?;
         // 2. They leave.
+        let path_bytes = shared.geometry.path_bytes();
         for path in paths {
-            self.tasks.spawn(guarded(shared.clone(), serve_path(shared.clone(), path)));
+            let in_turn = !shared.look(|state| state.canary.skips_turns(path.kind == Kind::Decoy));
+            let turn = in_turn.then(|| self.turns.next(shared.points.now(), path_bytes)).flatten();
+            self.tasks.spawn(guarded(shared.clone(), serve_path(shared.clone(), path, turn)));
         }
         Ok(())
     }
@@ -405,8 +412,8 @@ impl Departures {
 }
 
 /// When it is decided what leaves at the next point of the grid, if there is one.
-async fn decision(pace: &Option<Grid>) {
-    match pace {
+async fn decision(grid: &Option<Grid>) {
+    match grid {
         Some(grid) => grid.points.come(grid.decides_at()).await,
         None => std::future::pending().await,
     }

@@ -67,7 +67,7 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{Rate, TaoSettings, Traffic};
+pub use settings::{Pace, Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
@@ -78,7 +78,7 @@ use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Nanos, Randomness};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::departure::{Arrival, Departures};
@@ -90,12 +90,12 @@ use crate::geometry::{Geometry, opening_of};
 use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame};
 
 /// One access from its departure on: the protocol's steps 3 to 6. Nobody waits for the 7th.
-async fn serve_path(shared: Arc<Shared>, path: PathRequest) -> Result<()> {
+async fn serve_path(shared: Arc<Shared>, path: PathRequest, turn: Option<Nanos>) -> Result<()> {
     if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
         return shared.step(|state| state.skip_path(&path));
     }
     // 3. The message leaves, when its turn has come.
-    let _turn = shared.reads.acquire().await;
+    shared.points.approach(turn).await;
     let read = shared.read(&path).await;
     let at = shared.points.now();
     if read.is_err() {
@@ -131,8 +131,6 @@ pub(crate) struct Shared {
     geometry: Geometry,
     array: ArrayId,
     points: Points,
-    /// Paths that may be read at once.
-    reads: Semaphore,
     /// Held while paths that came back are being taken.
     taking: tokio::sync::Mutex<()>,
     state: Mutex<Processor>,
@@ -205,7 +203,6 @@ impl TaoEngine {
         let (sealed, windows) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
-            reads: Semaphore::new(settings.reads_at_once.min(settings.under_way_max)),
             taking: tokio::sync::Mutex::default(),
             bare: store,
             keys,

@@ -2,7 +2,7 @@
 //! from it, so that whoever reads the trace has to know no engine.
 
 use fogbank_durable::Pieces;
-use fogbank_store::trace::{RateConfig, TaoConfig};
+use fogbank_store::trace::{PaceConfig, RateConfig, TaoConfig};
 
 use super::settings::TaoSettings;
 use super::writeback;
@@ -32,7 +32,6 @@ impl TaoSettings {
             window_chunks: writeback::window_chunks(self, &geometry) as u32,
             windows: self.windows as u32,
             under_way_max: self.under_way_max as u32,
-            reads_at_once: self.reads_at_once.min(self.under_way_max) as u32,
             parts_max: self.group_max() as u32,
             write_backs_max: self.write_backs_max() as u32,
             quantum_ns: self.quantum.as_nanos() as u64,
@@ -41,6 +40,10 @@ impl TaoSettings {
                 interval_ns: rate.interval,
                 accesses: rate.accesses as u32,
             }),
+            pace: PaceConfig {
+                up_bytes_per_s: self.pace.up_bytes_per_s,
+                down_bytes_per_s: self.pace.down_bytes_per_s,
+            },
             clients,
             vault: self.vault().public(config_bytes, full, no_delta),
         })

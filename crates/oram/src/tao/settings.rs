@@ -1,4 +1,4 @@
-//! What the user decides about a `tao` store: fixed when it is created, but for what is under way and the rate.
+//! What the user decides about a `tao` store: fixed when it is created, but for what is under way, rate and pace.
 
 use std::time::Duration;
 
@@ -36,6 +36,16 @@ pub struct Rate {
     pub accesses: usize,
 }
 
+/// What the link carries each way, in bytes a second: write-backs leave, and paths are asked for, no faster,
+/// so that small messages do not wait in the link behind them. `None` where the link never fills.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Towards the cloud.
+    pub up_bytes_per_s: Option<u64>,
+    /// From the cloud.
+    pub down_bytes_per_s: Option<u64>,
+}
+
 /// Settings of a [`super::TaoEngine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaoSettings {
@@ -51,10 +61,6 @@ pub struct TaoSettings {
     pub array: u8,
     /// Paths under way at once; further accesses wait their turn.
     pub under_way_max: usize,
-    /// Of these, how many are being read at once; the others leave in their order as replies come. On a
-    /// narrow link a few are enough, and what answers journal and write-backs does not wait behind all of
-    /// them; a cloud that holds so many back holds everything up.
-    pub reads_at_once: usize,
     /// About how many bytes of a write-back go into one message: what comes behind one waits for it.
     pub window_bytes: usize,
     /// How many such messages are under way at once.
@@ -65,6 +71,8 @@ pub struct TaoSettings {
     pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
+    /// What the link carries. Needs a quantum.
+    pub pace: Pace,
 }
 
 /// Bytes that an access moves, averaged.
@@ -86,11 +94,11 @@ impl TaoSettings {
             write_back_every: 40,
             array: 1,
             under_way_max: 64,
-            reads_at_once: usize::MAX,
             window_bytes: WINDOW_BYTES_MAX,
             windows: WINDOWS,
             quantum: Duration::ZERO,
             rate: None,
+            pace: Pace::default(),
         }
     }
 
@@ -114,12 +122,17 @@ impl TaoSettings {
         let most = self.group_max().min(self.under_way_max);
         let quantum = self.quantum.as_nanos() as Nanos;
         let counts = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
-        let least = self.under_way_max.min(self.reads_at_once);
-        if self.write_back_every == 0 || least == 0 || !self.rate.is_none_or(counts) {
+        let least = self.under_way_max.min(self.write_back_every as usize);
+        if least == 0 || !self.rate.is_none_or(counts) {
             return Err(Error::Caller(format!(
-                "k, paths under way and reads at once are at least one; a fixed rate has 1 to {most} accesses \
-                 at every point"
+                "k and paths under way are at least one; a fixed rate has 1 to {most} accesses at every point"
             )));
+        }
+        let Pace { up_bytes_per_s, down_bytes_per_s } = self.pace;
+        let rates = [up_bytes_per_s, down_bytes_per_s];
+        if rates.contains(&Some(0)) || (quantum == 0 && rates.iter().any(Option::is_some)) {
+            let words = "a pace is at least a byte a second and needs a quantum";
+            return Err(Error::Caller(words.into()));
         }
         let fits = |rate: Rate| quantum == 0 || rate.interval.is_multiple_of(quantum);
         if !self.rate.is_none_or(fits) {
@@ -160,7 +173,7 @@ impl TaoSettings {
     /// As for [`TaoSettings::geometry`].
     pub fn traffic(&self) -> Result<Traffic> {
         let geometry = self.geometry()?;
-        let path = f64::from(geometry.stored_levels()) * geometry.chunk_bytes() as f64;
+        let path = geometry.path_bytes() as f64;
         let record = journal::entry_bytes(self.shape.value_bytes) as f64;
         let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
         let accesses = self.write_backs_a_checkpoint()? * u64::from(self.write_back_every);
@@ -176,8 +189,7 @@ impl TaoSettings {
     pub fn write_backs_a_checkpoint(&self) -> Result<u64> {
         let geometry = self.geometry()?;
         let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
-        let path = u64::from(geometry.stored_levels()) * geometry.chunk_bytes() as u64;
-        let access = path + journal::entry_bytes(self.shape.value_bytes) as u64;
+        let access = geometry.path_bytes() + journal::entry_bytes(self.shape.value_bytes) as u64;
         let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
         Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))
     }
@@ -186,6 +198,18 @@ impl TaoSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_needs_a_quantum_and_a_rate() {
+        let shape = ImmediateShape { capacity: 16, value_bytes: 16 };
+        let of = |down_bytes_per_s, quantum_ms| {
+            let pace = Pace { down_bytes_per_s, ..Pace::default() };
+            let quantum = Duration::from_millis(quantum_ms);
+            TaoSettings { pace, quantum, ..TaoSettings::new(shape) }.geometry().is_ok()
+        };
+        assert_eq!([of(None, 0), of(Some(1), 1)], [true, true]);
+        assert_eq!([of(Some(1), 0), of(Some(0), 1)], [false, false]);
+    }
 
     /// Messages of a few buckets, so many that they come to the bytes asked for.
     #[test]

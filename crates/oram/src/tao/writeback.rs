@@ -7,13 +7,14 @@
 //! is under way.
 //!
 //! Write-backs leave one after the other, in messages of a public size by rising bucket, of which so many
-//! are under way at once, whosever they are: a journal record waits behind these few and no more.
+//! are under way at once, whosever they are: a journal record waits behind these few and no more. Where the
+//! link's rate is known each leaves when it is its turn, so nothing else waits in the link behind many.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fogbank_env::compute;
-use fogbank_store::{ChunkName, ChunkWrite, Store};
+use fogbank_env::{Nanos, compute};
+use fogbank_store::{ChunkName, ChunkWrite, Store, Turns};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rayon::prelude::*;
 use tokio::sync::mpsc;
@@ -119,6 +120,9 @@ pub(super) struct Sending {
     left: usize,
 }
 
+/// The time stamp of a write-back, and what one of its messages writes.
+type Message = (u64, Vec<ChunkWrite>);
+
 /// A write-back that is sealed: what is known of it, and its messages.
 pub(super) type Sealed = (Sending, Vec<Vec<ChunkWrite>>);
 
@@ -145,15 +149,17 @@ pub(super) async fn send_all(
 ) -> Result<()> {
     let opening = shared.keys.current().0;
     let most = shared.settings.windows.max(1);
-    let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
+    let (mut queue, mut under_way) = (VecDeque::<Message>::new(), FuturesUnordered::new());
     let mut sending: Vec<Sending> = Vec::new();
+    let mut turns = Turns::new(shared.points.quantum(), shared.settings.pace.up_bytes_per_s);
     loop {
         while under_way.len() < most
             && let Some((tick, window)) = queue.pop_front()
         {
             shared.sound()?;
-            let sent = shared.store.write_chunks(window);
-            under_way.push(async move { sent.await.map_err(blame).map(|()| tick) });
+            let bytes = window.iter().map(|write| write.data.len() as u64).sum();
+            let turn = turns.next(shared.points.now(), bytes);
+            under_way.push(send(&shared, turn, (tick, window)));
         }
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => ended?,
@@ -175,6 +181,14 @@ pub(super) async fn send_all(
             shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
         }
     }
+}
+
+/// Sends a message of a write-back in its turn; returns which one's when it has ended.
+async fn send(shared: &Shared, turn: Option<Nanos>, (tick, window): Message) -> Result<u64> {
+    shared.points.approach(turn).await;
+    shared.sound()?;
+    shared.store.write_chunks(window).await.map_err(blame)?;
+    Ok(tick)
 }
 
 /// Seals a write-back; the messages of which it consists.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_oram::tao::{Pace, Rate, TaoSettings};
 use fogbank_sim::scene::tao::{Load, Schedule, TaoScene};
 use fogbank_store::Link;
 
@@ -31,7 +31,6 @@ fn every_shape() {
         TaoSettings { under_way_max: 1, ..of() },
         TaoSettings { under_way_max: 8, windows: 1, ..of() },
         TaoSettings { windows: 6, ..of() },
-        TaoSettings { reads_at_once: 2, ..of() },
         TaoSettings { bucket_blocks: 5, window_bytes: 1 << 20, ..of() },
     ] {
         for seed in 2..4 {
@@ -83,12 +82,33 @@ fn a_grid() {
         let link = Link { round_trip: ms(round_trip), jitter: ms(jitter), ..Link::instant() };
         let schedule = Schedule { every, most: ms(most) };
         for seed in 10..13 {
-            // As many reads at once as there is room for, three, and four.
-            let reads_at_once = [usize::MAX, 3, 4][seed as usize % 3];
-            let quantum = ms(quantum_ms);
-            let settings = TaoSettings { quantum, reads_at_once, ..scene(seed).settings };
+            let settings = TaoSettings { quantum: ms(quantum_ms), ..scene(seed).settings };
             let summary = predicted(&TaoScene { settings, link, schedule, ..scene(seed) });
             assert_eq!((summary.accesses, summary.closings), (1250, 1));
+        }
+    }
+}
+
+/// At a pace every message has its turn, as fast as the link carries those before it.
+#[test]
+fn a_pace() {
+    let ms = Duration::from_millis;
+    let scene = |seed| TaoScene { accesses: 150, ..TaoScene::new(Load::Mixed, seed) };
+    for (quantum_ms, up, down, rate) in [
+        (2, Some(200_000), Some(500_000), None),
+        (2, Some(150_000), None, None),
+        (3, None, Some(100_000), None),
+        (7, Some(400_000), Some(400_000), None),
+        (25, Some(90_000), Some(200_000), None),
+        (5, Some(200_000), Some(300_000), Some(Rate { interval: 20_000_000, accesses: 4 })),
+    ] {
+        for (seed, round_trip) in [(20, 8), (21, 14), (22, 14)] {
+            let pace = Pace { up_bytes_per_s: up, down_bytes_per_s: down };
+            let quantum = ms(quantum_ms);
+            let settings = TaoSettings { quantum, pace, rate, ..scene(seed).settings };
+            let link = Link { round_trip: ms(round_trip), ..scene(seed).link };
+            let summary = predicted(&TaoScene { settings, link, ..scene(seed) });
+            assert_eq!(summary.closings, 1);
         }
     }
 }

@@ -123,8 +123,6 @@ pub struct TaoConfig {
     pub quantum_ns: u64,
     /// Paths that are under way at once, at most.
     pub under_way_max: u32,
-    /// Of these, how many are being read at once.
-    pub reads_at_once: u32,
     /// Accesses of a journal record, at most.
     pub parts_max: u32,
     /// What every access of a journal record but the first adds to its bytes.
@@ -132,12 +130,24 @@ pub struct TaoConfig {
     /// The rate, if it is fixed.
     #[serde(default)]
     pub rate: Option<RateConfig>,
+    /// At which pace paths and write-backs leave.
+    #[serde(default)]
+    pub pace: PaceConfig,
     /// Whether the trace holds when accesses arrive and are answered.
     #[serde(default)]
     pub clients: bool,
     /// Sizes of the objects around the tree. There are no deltas; a record of the journal is one of one
     /// access.
     pub vault: VaultConfig,
+}
+
+/// What the link is taken to carry, in bytes a second; `None` where nothing waits for its turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaceConfig {
+    /// Write-backs: the bytes of their buckets.
+    pub up_bytes_per_s: Option<u64>,
+    /// Paths: all buckets of one, also of those that were never written.
+    pub down_bytes_per_s: Option<u64>,
 }
 
 /// So many accesses at every point of a grid.
@@ -224,7 +234,7 @@ mod tests {
             r#"{{"commit_bytes":9,"commit_bytes_an_opening":16,"piece_bytes":9,"pieces":1,"last_piece_bytes":9,"journal":{journal}}}"#
         );
         let head = format!(
-            r#"{{"clock":"virtual","engine":"tao","capacity":9,"value_bytes":9,"reals":4,"leaf_level":2,"cached_levels":0,"array":1,"cell_bytes":33,"write_back_every":40,"write_backs_a_checkpoint":9,"window_chunks":8,"windows":2,"write_backs_max":6,"under_way_max":64,"reads_at_once":64,"parts_max":64,"part_bytes":27,"vault":{vault}}}"#
+            r#"{{"clock":"virtual","engine":"tao","capacity":9,"value_bytes":9,"reals":4,"leaf_level":2,"cached_levels":0,"array":1,"cell_bytes":33,"write_back_every":40,"write_backs_a_checkpoint":9,"window_chunks":8,"windows":2,"write_backs_max":6,"under_way_max":64,"parts_max":64,"part_bytes":27,"vault":{vault}}}"#
         );
         let config = PublicConfig::decode(head.as_bytes()).unwrap();
         assert_eq!(PublicConfig::decode(&config.encode()), Ok(config.clone()));

@@ -2,16 +2,17 @@
 //!
 //! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far as
 //!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
-//! 2. When a record is durable a path leaves for each of its accesses, in order and at once, but that no
-//!    more than a public number are being read; it shows nothing where it leads to buckets that were never
-//!    written.
+//! 2. When a record is durable a path leaves for each of its accesses, in order and at once, or at the link's
+//!    pace in its turn (`turns`); it shows nothing where it leads to buckets that were never written.
 //! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included, and then
 //!    at once.
 
 use std::collections::VecDeque;
 
+use fogbank_env::Nanos;
 use fogbank_store::trace::{Client, TaoConfig};
 
+use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};
 
 /// A record whose accesses have not all been answered, or whose paths are not all back.
@@ -25,6 +26,8 @@ struct Record {
     durable: bool,
     /// Paths that have not left.
     left: usize,
+    /// When they do.
+    due: VecDeque<Nanos>,
     /// By path that has left: whether it is back.
     back: Vec<bool>,
 }
@@ -34,7 +37,6 @@ struct Record {
 pub(super) struct Accesses {
     most: usize,
     under_way_max: usize,
-    reads_at_once: usize,
     padded: Option<usize>,
     /// Whether arrivals and answers are in the trace.
     clients: bool,
@@ -44,8 +46,8 @@ pub(super) struct Accesses {
     /// Records that were put.
     pub put: u64,
     under_way: usize,
-    /// Paths that are being read.
-    reading: usize,
+    turns: Turns,
+    path_bytes: u64,
 }
 
 impl Record {
@@ -64,7 +66,6 @@ impl Accesses {
         Self {
             most: config.parts_max as usize,
             under_way_max: config.under_way_max as usize,
-            reads_at_once: config.reads_at_once as usize,
             padded: config.rate.map(|rate| rate.accesses as usize),
             clients: config.clients,
             waiting: VecDeque::new(),
@@ -72,7 +73,8 @@ impl Accesses {
             records: VecDeque::new(),
             put: 0,
             under_way: 0,
-            reading: 0,
+            turns: Turns::new(config.quantum_ns, config.pace.down_bytes_per_s),
+            path_bytes: path_bytes(config),
         }
     }
 
@@ -81,7 +83,8 @@ impl Accesses {
         self.waiting.clear();
         self.unanswered.clear();
         self.records.clear();
-        (self.put, self.under_way, self.reading) = (0, 0, 0);
+        self.turns.restart();
+        (self.put, self.under_way) = (0, 0);
     }
 
     /// An access arrives.
@@ -142,26 +145,32 @@ impl Accesses {
             answered: 0,
             durable: false,
             left: parts,
+            due: VecDeque::new(),
             back: Vec::new(),
         });
         self.put += 1;
     }
 
-    /// The record is durable.
-    pub fn durable(&mut self) {
-        if let Some(record) = self.records.back_mut() {
-            record.durable = true;
+    /// The record is durable from `at` on.
+    pub fn durable(&mut self, at: Nanos) {
+        let Some(record) = self.records.back_mut() else { return };
+        record.durable = true;
+        for _ in 0..record.left {
+            let due = self.turns.due(at);
+            self.turns.take(due, self.path_bytes);
+            record.due.push_back(due);
         }
     }
 
-    /// A path leaves. Returns the number of its record, and which of its paths it is.
-    pub fn path(&mut self) -> Step<(u64, usize)> {
+    /// A path leaves at `at`. Returns the number of its record, and which of its paths it is.
+    pub fn path(&mut self, at: Nanos) -> Step<(u64, usize)> {
         let due = self.records.iter_mut().find(|record| record.durable && record.left > 0);
-        let Some(record) = due.filter(|_| self.reading < self.reads_at_once) else {
-            let due = "a durable record that has an access more, and its turn";
+        let Some((due, record)) = due.and_then(|record| Some((record.due.pop_front()?, record)))
+        else {
+            let due = "a durable record that has an access more";
             return fault("path-per-access", due, "a path");
         };
-        self.reading += 1;
+        check_turn(due, at)?;
         record.left -= 1;
         record.back.push(false);
         Ok((record.number, record.back.len() - 1))
@@ -169,7 +178,7 @@ impl Accesses {
 
     /// A path is back.
     pub fn back(&mut self, (number, nth): (u64, usize)) {
-        (self.under_way, self.reading) = (self.under_way - 1, self.reading - 1);
+        self.under_way -= 1;
         let found = self.records.iter_mut().find(|record| record.number == number);
         if let Some(back) = found.and_then(|record| record.back.get_mut(nth)) {
             *back = true;
@@ -220,10 +229,10 @@ impl Accesses {
         }
     }
 
-    /// What should have left at once and has not.
-    pub fn check_settled(&self) -> Step {
-        let late = self.records.iter().find(|record| record.durable && record.left > 0);
-        if let Some(record) = late.filter(|_| self.reading < self.reads_at_once) {
+    /// What should have left by `at` and has not.
+    pub fn check_settled(&self, at: Nanos) -> Step {
+        let is_late = |record: &&Record| record.due.front().is_some_and(|due| *due <= at);
+        if let Some(record) = self.records.iter().find(is_late) {
             let due = format!("{} paths more of record {}", record.left, record.number);
             return fault("path-per-access", due, "nothing at once");
         }
@@ -241,4 +250,10 @@ impl Accesses {
         }
         Ok(())
     }
+}
+
+/// Bytes of all buckets of a path that the cloud has.
+fn path_bytes(config: &TaoConfig) -> u64 {
+    let levels = u64::from(config.leaf_level) + 1 - u64::from(config.cached_levels);
+    levels * u64::from(config.reals) * u64::from(config.cell_bytes)
 }

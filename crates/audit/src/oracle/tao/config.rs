@@ -28,6 +28,8 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
             && few(rate.accesses, config.parts_max)
             && on_grid
     });
+    let paces = [config.pace.up_bytes_per_s, config.pace.down_bytes_per_s];
+    let pace = paces.iter().flatten().all(|rate| *rate > 0 && config.quantum_ns > 0);
     let sound = config.leaf_level <= LEVELS_MAX
         && config.cached_levels <= config.leaf_level
         && (1..=1024).contains(&config.reals)
@@ -38,11 +40,11 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
         && few(config.write_backs_max, 1 << 20)
         && config.quantum_ns <= TIME_MAX
         && few(config.under_way_max, 1 << 16)
-        && few(config.reads_at_once, config.under_way_max)
         && few(config.parts_max, 1 << 16)
         && few(vault.pieces, 1 << 20)
         && bytes.iter().all(|bytes| *bytes < 1 << 48)
-        && rate;
+        && rate
+        && pace;
     if !sound {
         return refuse("a number is out of its limits");
     }

@@ -52,7 +52,10 @@ impl Tao {
         match part {
             Part::Images(_) => Ok(()),
             _ if self.config.quantum_ns > 0 => Ok(()),
-            _ => self.write_backs.close_full(None, &mut self.tree, self.accesses.put),
+            _ => {
+                let tree = (&mut self.tree, self.accesses.put);
+                self.write_backs.close_full(self.at, None, tree)
+            }
         }
     }
 
@@ -94,7 +97,7 @@ impl Tao {
             Part::Record(name) => {
                 self.chain.landed(&name);
                 self.is_recording = false;
-                self.accesses.durable();
+                self.accesses.durable(self.at);
                 self.grid.after(self.at);
                 self.cut_due = std::mem::take(&mut self.is_last);
                 self.cut_if_due();

@@ -6,13 +6,16 @@
 //! 2. What leaves at a point was decided at it. But an engine's records, and its deletions of versions, were
 //!    decided a point before: after all that counts from there.
 //!
+//! A failure or lie that is taken between the two ends all: then what was decided does not leave any more.
+//!
 //! So events are put into that order before the machine sees them, each with the time from which it counts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Event, Request, Sent};
+use fogbank_store::trace::{Event, Outcome, Request, Sent};
 
+use crate::oracle::LIE;
 use crate::oracle::blob::JOURNAL;
 use crate::oracle::fault::{Step, fault};
 
@@ -37,6 +40,8 @@ pub(super) struct Instants {
     is_open: bool,
     /// Paths that are being read.
     paths: HashSet<u64>,
+    /// From when failures and lies count.
+    ends: BTreeSet<Nanos>,
     /// By time: the place of the first path that counts from then.
     first_paths: HashMap<Nanos, u64>,
 }
@@ -51,6 +56,7 @@ impl Instants {
             last: 0,
             is_open: false,
             paths: HashSet::new(),
+            ends: BTreeSet::new(),
             first_paths: HashMap::new(),
         }
     }
@@ -75,6 +81,11 @@ impl Instants {
         known
     }
 
+    /// Whether what was decided at `at`, to leave at the next point, may not have left any more.
+    pub fn may_end_after(&self, at: Nanos) -> bool {
+        self.ends.contains(&(at + self.quantum))
+    }
+
     fn drain(&mut self, before: Nanos) -> Vec<(Nanos, Event)> {
         let later = self.held.split_off(&(before, 0, 0, 0));
         let known = std::mem::replace(&mut self.held, later);
@@ -96,9 +107,18 @@ impl Instants {
         let (at, count) = (event.at(), self.count);
         match event {
             Event::ClientRequest(_) => (self.counts_from(at), ARRIVALS, count, 0),
-            Event::Mark(_) => (self.counts_from(at), REPLIES, count, 0),
+            Event::Mark(mark) => {
+                let from = self.counts_from(at);
+                if mark.label == LIE {
+                    self.ends.insert(from);
+                }
+                (from, REPLIES, count, 0)
+            }
             Event::Done(done) => {
                 let from = self.counts_from(at);
+                if matches!(done.outcome, Outcome::Failed(_)) {
+                    self.ends.insert(from);
+                }
                 match self.paths.remove(&done.id) {
                     true => {
                         let first = *self.first_paths.entry(from).or_insert(count);

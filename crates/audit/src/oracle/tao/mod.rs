@@ -4,7 +4,7 @@
 //! are answered, if the trace has it. From that follow, in virtual time and to the record:
 //!
 //! 1. Journal records, with so many parts as accesses wait and there is room for, one at a time; and that
-//!    their paths leave when a record is durable, at once (`accesses`).
+//!    their paths leave when a record is durable, at once or at the link's pace (`accesses`, `turns`).
 //! 2. The buckets that a path names, and in which versions (`tree`).
 //! 3. Write-backs: after which replies, of which buckets, in which messages (`writebacks`).
 //! 4. Cuts, checkpoints, deletions, closes (`checkpoints`); points of a fixed rate (`grid`).
@@ -25,6 +25,7 @@ mod opening;
 mod recovery;
 mod sent;
 mod tree;
+mod turns;
 mod writebacks;
 
 use std::collections::BTreeMap;
@@ -250,15 +251,19 @@ impl Tao {
         if self.silent.is_some() || self.stage == Stage::Opening {
             return Ok(());
         }
-        self.write_backs.close_full(None, &mut self.tree, self.accesses.put)?;
+        let tree = (&mut self.tree, self.accesses.put);
+        self.write_backs.close_full(self.at, None, tree)?;
         self.take_paths();
         self.decide_deletions();
         self.recovered();
         if self.is_ending {
             return Ok(());
         }
-        self.accesses.check_settled()?;
-        self.write_backs.check_settled()?;
+        self.accesses.check_settled(self.at)?;
+        self.write_backs.check_settled(self.at)?;
+        if self.instants.may_end_after(self.at) {
+            return Ok(());
+        }
         self.check_checkpoint_settled()?;
         self.check_record_left(next)
     }

@@ -96,7 +96,8 @@ impl Tao {
             Request::WriteChunks { writes } => Some(WriteBacks::tick_of(writes)),
             _ => None,
         };
-        self.write_backs.close_full(tick, &mut self.tree, self.accesses.put)?;
+        let tree = (&mut self.tree, self.accesses.put);
+        self.write_backs.close_full(self.at, tick, tree)?;
         self.take_paths();
         self.decide_deletions();
         self.recovered();
@@ -105,7 +106,7 @@ impl Tao {
                 self.read_again(chunks, out)?
             }
             Request::ReadChunks { chunks } => {
-                let of = self.accesses.path()?;
+                let of = self.accesses.path(self.at)?;
                 let shown = self.tree.path(chunks)?;
                 self.note_path(shown, out);
                 if let Some(record) =
@@ -120,8 +121,8 @@ impl Tao {
                 if !self.write_backs.has_begun(tick) {
                     self.close_if_idle();
                 }
-                let records = self.accesses.put;
-                Part::Images(self.write_backs.send(writes, (&mut self.tree, records), out)?)
+                let tree = (&mut self.tree, self.accesses.put);
+                Part::Images(self.write_backs.send(self.at, writes, tree, out)?)
             }
             Request::BlobPut { name, bytes, condition, fingerprint } => {
                 let kept = Kept { bytes: *bytes, fingerprint: *fingerprint };

@@ -3,7 +3,8 @@
 //! 1. A path that came back goes into the queue, in the order of the replies. The k-th brings about a
 //!    write-back, at once; so does a cut if anything is queued.
 //! 2. Write-backs leave one after the other, their buckets by rising number, in messages of a public size.
-//!    A few are under way, of whichever write-back: the next leaves when one of them has ended.
+//!    A few are under way, of whichever write-back: the next leaves when one of them has ended, and at the
+//!    link's pace in its turn (`turns`).
 //! 3. When all have ended, what they wrote is what the proxy names, unless that is newer already. The
 //!    older of the two is superseded by the newer.
 //!
@@ -12,10 +13,12 @@
 
 use std::collections::BTreeSet;
 
+use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::{ChunkSeen, TaoConfig};
 
 use super::tree::{Shown, TICK_BITS, Tree};
+use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};
 use crate::{Observation, Observer};
 
@@ -61,6 +64,9 @@ pub(super) struct WriteBacks {
     pub tick: u64,
     queue: Vec<Shown>,
     under_way: Vec<WriteBack>,
+    turns: Turns,
+    /// The instant from which the next message could leave if it were its turn.
+    ready_at: Option<Nanos>,
     /// Replies so far.
     replies: u64,
     superseded: Vec<Superseded>,
@@ -83,6 +89,8 @@ impl WriteBacks {
             tick: 0,
             queue: Vec::new(),
             under_way: Vec::new(),
+            turns: Turns::new(config.quantum_ns, config.pace.up_bytes_per_s),
+            ready_at: None,
             replies: 0,
             superseded: Vec::new(),
             saving: None,
@@ -95,6 +103,8 @@ impl WriteBacks {
         self.tick = 0;
         self.queue.clear();
         self.under_way.clear();
+        self.turns.restart();
+        self.ready_at = None;
         self.superseded.clear();
         self.saving = None;
     }
@@ -144,30 +154,34 @@ impl WriteBacks {
         tick <= self.tick
     }
 
-    /// A message of a write-back leaves. Returns which.
+    /// A message of a write-back leaves at `at`. Returns which.
     pub fn send(
         &mut self,
+        at: Nanos,
         writes: &[(ChunkName, ChunkSeen)],
         (tree, records): (&mut Tree, u64),
         out: &mut dyn Observer,
     ) -> Step<(u64, usize)> {
         let tick = Self::tick_of(writes);
         let is_before = |one: &WriteBack| !one.closed && one.tick < tick;
-        while let Some(at) = self.under_way.iter().position(is_before) {
-            self.close(at, tree)?;
+        while let Some(before) = self.under_way.iter().position(is_before) {
+            self.close(before, tree)?;
         }
         self.acknowledge_ended(tree, records);
-        let Some(at) = self.under_way.iter().position(|one| one.tick == tick) else {
+        let Some(which) = self.under_way.iter().position(|one| one.tick == tick) else {
             let due = format!("no write-back {tick}, k paths have not come back");
             return fault("write-back-due", due, format!("{} buckets", writes.len()));
         };
         let (window, windows, may_send) = (self.window, self.windows, self.may_send());
-        let one = &mut self.under_way[at];
+        let due = self.turns.due(self.ready_at.take().unwrap_or(at));
+        let one = &mut self.under_way[which];
         let nth = one.ended.len();
         if !may_send {
             let due = format!("the end of one of {windows} before it");
             return fault("write-back-windows", due, format!("message {nth} of write-back {tick}"));
         }
+        check_turn(due, at)?;
+        self.turns.take(at, writes.iter().map(|(_, seen)| seen.bytes).sum());
         one.check_window(window, writes)?;
         let version = (u64::from(self.opening) << TICK_BITS) | tick;
         for (name, seen) in writes {
@@ -221,22 +235,29 @@ impl WriteBacks {
 
     /// What comes next is no message or reply of a write-back, but for that of time stamp `but`: replies
     /// are taken and messages sent in one go, so a write-back that could send another and has not has none.
-    pub fn close_full(&mut self, but: Option<u64>, tree: &mut Tree, records: u64) -> Step {
+    pub fn close_full(
+        &mut self,
+        at: Nanos,
+        but: Option<u64>,
+        (tree, records): (&mut Tree, u64),
+    ) -> Step {
         let first = self.under_way.iter().position(|one| !one.closed);
-        let open = |at: &usize| {
-            let one = &self.under_way[*at];
-            !one.exact && !one.sent.is_empty() && self.may_send() && Some(one.tick) != but
+        let may_send = self.may_send() && self.turns.due(at) <= at;
+        let open = |which: &usize| {
+            let one = &self.under_way[*which];
+            !one.exact && !one.sent.is_empty() && may_send && Some(one.tick) != but
         };
-        if let Some(at) = first.filter(open) {
-            self.close(at, tree)?;
+        if let Some(which) = first.filter(open) {
+            self.close(which, tree)?;
         }
         self.acknowledge_ended(tree, records);
         Ok(())
     }
 
     /// Nothing more of this one comes.
-    fn close(&mut self, at: usize, tree: &Tree) -> Step {
-        let one = &mut self.under_way[at];
+    fn close(&mut self, which: usize, tree: &Tree) -> Step {
+        self.ready_at = None;
+        let one = &mut self.under_way[which];
         if one.exact || one.sent.is_empty() {
             let due = format!("message {} of write-back {}", one.ended.len(), one.tick);
             return fault("write-back-windows", due, "one of a later write-back");
@@ -308,9 +329,14 @@ impl WriteBacks {
         names
     }
 
-    /// What should have left at once and has not.
-    pub fn check_settled(&self) -> Step {
-        match self.under_way.iter().find(|one| !one.closed).filter(|_| self.may_send()) {
+    /// What should have left by `at` and has not.
+    pub fn check_settled(&mut self, at: Nanos) -> Step {
+        let next = self.under_way.iter().find(|one| !one.closed).filter(|_| self.may_send());
+        if next.is_some() && self.turns.due(at) > at {
+            self.ready_at.get_or_insert(at);
+            return Ok(());
+        }
+        match next {
             Some(one) if one.ended.is_empty() => {
                 fault("write-back-due", format!("write-back {} at once", one.tick), "nothing")
             }

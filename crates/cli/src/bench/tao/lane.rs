@@ -60,7 +60,7 @@ impl Lane {
         let usual = TaoSettings::new(settings.shape);
         let settings = TaoSettings {
             quantum: Duration::ZERO,
-            reads_at_once: usual.reads_at_once,
+            pace: usual.pace,
             window_bytes: usual.window_bytes,
             windows: usual.windows,
             ..settings

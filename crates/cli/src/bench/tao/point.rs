@@ -86,7 +86,7 @@ impl Point {
             "path_ms_mean_of_paper_from_disk": published.path_ms,
             "up_bytes_per_op": up,
             "down_bytes_per_op": down,
-            "path_bytes": usize::from(geometry.stored_levels()) * geometry.chunk_bytes(),
+            "path_bytes": geometry.path_bytes(),
             "stash_max": stats.secret.stash_max,
             "subtree_max": stats.subtree_max,
             "checkpoints": checkpoints,

@@ -8,7 +8,7 @@ use fogbank::link::LinkArgs;
 use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::TaoSettings;
+use fogbank_oram::tao::{Pace, TaoSettings};
 use fogbank_store::Link;
 
 /// Which points are measured. Of what is not swept there is one value.
@@ -27,7 +27,7 @@ pub struct Setting {
     /// Memory for the top of the tree, in bytes.
     pub caches: Vec<u64>,
     shape: ImmediateShape,
-    reads: usize,
+    pace: Pace,
     write_behind: usize,
     quantum: Duration,
 }
@@ -73,12 +73,12 @@ impl Setting {
         let link = if own_link { args.link } else { link_of(args.profile) };
         let link_words = link.words();
         let link = link.link()?;
-        let (reads, write_behind) =
-            (args.reads.unwrap_or_else(|| reads_on(&link)), args.write_behind);
-        let write_behind = write_behind.map_or_else(|| carried_by(&link), |bytes| bytes.as_u64());
-        if reads == 0 || !(1..=WRITE_BEHIND_MAX).contains(&write_behind) {
-            return Err(usage("--reads is at least one, --write-behind 1 B to 256 MiB"));
+        let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
+        let write_behind = write_behind.unwrap_or_else(|| carried_by(&link));
+        if !(1..=WRITE_BEHIND_MAX).contains(&write_behind) {
+            return Err(usage("--write-behind: 1 B to 256 MiB"));
         }
+        let pace = pace_on(&link, args.pace.pace()?, args.quantum_us);
         let block = args.block.as_u64();
         let of_profile = if args.profile == TaoProfile::TaoSim { 13 * GB } else { GB };
         let size = args.size.map_or(of_profile, |size| size.as_u64());
@@ -99,7 +99,7 @@ impl Setting {
             }),
             caches: args.cache.iter().map(|cache| cache.as_u64()).collect(),
             shape,
-            reads,
+            pace,
             write_behind: write_behind as usize,
             quantum: Duration::from_micros(args.quantum_us),
         };
@@ -118,7 +118,7 @@ impl Setting {
         let settings = TaoSettings {
             cache_bytes,
             write_back_every,
-            reads_at_once: self.reads,
+            pace: self.pace,
             quantum: self.quantum,
             ..TaoSettings::new(self.shape)
         };
@@ -200,19 +200,21 @@ fn link_of(profile: TaoProfile) -> LinkArgs {
     }
 }
 
-/// Paths read at once: on a narrow link a few, so that what answers the journal does not wait behind a tenth
-/// of a second of paths.
-fn reads_on(link: &Link) -> usize {
-    match link.down_bytes_per_s {
-        Some(bytes) if bytes < 50_000_000 => 3,
-        _ => usize::MAX,
+/// What was asked for; else a little less than the link carries, for what is not paced has to pass, too. Where
+/// nothing waits for points there is none.
+fn pace_on(link: &Link, asked: Pace, quantum_us: u64) -> Pace {
+    let most =
+        |bytes: Option<u64>| bytes.filter(|_| quantum_us > 0).map(|bytes| (bytes / 20 * 19).max(1));
+    Pace {
+        up_bytes_per_s: asked.up_bytes_per_s.or(most(link.up_bytes_per_s)),
+        down_bytes_per_s: asked.down_bytes_per_s.or(most(link.down_bytes_per_s)),
     }
 }
 
-/// Bytes of write-backs under way: what the link carries until they have been acknowledged, of which a round
-/// trip is the least; the rest is waiting for points, and behind paths that are on their way back.
+/// Bytes of write-backs under way: their pace is the link's, so this is only to be more than it carries until
+/// they have been acknowledged: round trips, points, a piece of a checkpoint, paths that are on their way back.
 fn carried_by(link: &Link) -> u64 {
-    let until = 2 * link.round_trip + Duration::from_millis(3);
+    let until = 4 * link.round_trip + Duration::from_millis(10);
     let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());
     carried.map_or(8 << 20, |carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fogbank_oram::canary::TaoLeak;
-use fogbank_oram::tao::TaoSettings;
+use fogbank_oram::tao::{Pace, TaoSettings};
 
 use super::{Load, TaoScene};
 
@@ -44,6 +44,7 @@ leaks! {
     AnswerOffGrid: "answer-off-grid", caught by "on-grid";
     TakenByContent: "taken-by-content", caught by "write-back-union";
     RoomIgnored: "room-ignored", caught by "record-parts";
+    TurnSkipped: "turn-skipped", caught by "in-turn";
 }
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
@@ -64,6 +65,13 @@ pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
             let quantum = Duration::from_millis(7);
             let settings = TaoSettings { quantum, ..usual.settings };
             TaoScene { settings, load: Load::Uniform, ..usual }
+        }
+        // Paths that come faster than they may leave.
+        TaoLeak::TurnSkipped => {
+            let pace = Pace { down_bytes_per_s: Some(300_000), ..Pace::default() };
+            let quantum = Duration::from_millis(2);
+            let settings = TaoSettings { quantum, pace, ..usual.settings };
+            TaoScene { settings, ..usual }
         }
         // A cloud that takes one message at a time, slower than accesses arrive.
         TaoLeak::RoomIgnored => {
