@@ -51,18 +51,18 @@ impl Points {
     }
 
     /// Waits for the next point that is met: whoever is woken late, or has had to wait for something else
-    /// since, aims at a later one. `ready` is done at the point, shortly before something leaves.
-    pub async fn met<T>(&self, mut ready: impl FnMut() -> T) -> T {
+    /// since, aims at a later one. `ready` is done at the point, which is returned with what it returns, shortly
+    /// before something leaves.
+    pub async fn met<T>(&self, mut ready: impl FnMut() -> T) -> (Nanos, T) {
         let aims = if self.quantum == 0 { 1 } else { AIMS_MAX };
         for _ in 1..aims {
             let point = self.departure().await;
             let done = ready();
             if self.clock.now() <= point + self.quantum / 4 {
-                return done;
+                return (point, done);
             }
         }
-        self.departure().await;
-        ready()
+        (self.departure().await, ready())
     }
 
     /// Waits for a point of the caller's, as little longer as the machine can manage.

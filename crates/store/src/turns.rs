@@ -28,16 +28,24 @@ impl Turns {
         Self { quantum, bytes_per_s, free_at: 0 }
     }
 
-    /// The point at which a message of so many bytes leaves that is ready at `now`, if it has to wait for its
-    /// turn: later than the next one. It takes its turn by asking.
-    pub fn next(&mut self, now: Nanos, bytes: u64) -> Option<Nanos> {
-        let rate = self.bytes_per_s?.max(1);
-        let takes = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-        let soonest = (now / self.quantum + 1) * self.quantum;
-        let point = soonest.max(self.free_at.next_multiple_of(self.quantum));
-        let begins = self.free_at.max(point - self.quantum);
-        self.free_at = begins.saturating_add(u64::try_from(takes).unwrap_or(u64::MAX));
-        (point > soonest).then_some(point)
+    /// The first point at which the link is free; `None` if nothing waits for it.
+    pub fn soonest(&self) -> Option<Nanos> {
+        self.bytes_per_s.map(|_| self.free_at.next_multiple_of(self.quantum))
+    }
+
+    /// Whether the link is free at a point.
+    pub fn are_free(&self, point: Nanos) -> bool {
+        self.soonest().is_none_or(|soonest| soonest <= point)
+    }
+
+    /// A message of so many bytes leaves at `point`.
+    pub fn take(&mut self, point: Nanos, bytes: u64) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let takes = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+        let begins = self.free_at.max(point.saturating_sub(self.quantum));
+        // No time that can be waited for is later, and none overflows when it is rounded up.
+        let takes = u64::try_from(takes).unwrap_or(Nanos::MAX).min(Nanos::MAX / 4);
+        self.free_at = begins.saturating_add(takes).min(Nanos::MAX / 2);
     }
 }
 
@@ -50,9 +58,13 @@ mod tests {
     /// When messages of 1.5 ms leave that are all ready at 10.2 ms.
     fn departures(quantum: Nanos) -> Vec<Nanos> {
         let mut turns = Turns::new(quantum, Some(1_000_000));
-        let now = 10 * MS + MS / 5;
-        let soonest = (now / quantum + 1) * quantum;
-        (0..7).map(|_| turns.next(now, 1500).unwrap_or(soonest) / MS).collect()
+        let ready = (10 * MS + MS / 5).next_multiple_of(quantum);
+        let mut next = || {
+            let point = turns.soonest().unwrap_or(0).max(ready);
+            turns.take(point, 1500);
+            point / MS
+        };
+        (0..7).map(|_| next()).collect()
     }
 
     #[test]
@@ -65,15 +77,21 @@ mod tests {
     #[test]
     fn an_idle_link_saves_up_a_quantum_and_without_a_rate_nothing_waits() {
         let mut turns = Turns::new(MS, Some(1_000_000));
-        assert_eq!(turns.next(0, 5000), None);
-        assert_eq!(turns.next(0, 5000), Some(5 * MS));
-        assert_eq!(turns.next(100 * MS, 1), None);
-        assert_eq!(turns.next(100 * MS, 1000), None, "within the quantum that was saved up");
-        assert_eq!(turns.next(100 * MS, 1), Some(102 * MS));
-        let mut free = Turns::new(MS, None);
-        assert!((0..9).all(|_| free.next(0, u64::MAX).is_none()));
-        // No size and no rate overflows.
+        turns.take(MS, 5000);
+        assert_eq!(turns.soonest(), Some(5 * MS));
+        turns.take(100 * MS, 1000);
+        assert!(turns.are_free(100 * MS), "within the quantum that was saved up");
+        turns.take(100 * MS, 1);
+        assert!(!turns.are_free(100 * MS) && turns.are_free(101 * MS));
+        let mut free = Turns::new(0, None);
+        free.take(0, u64::MAX);
+        assert!(free.are_free(0) && free.soonest().is_none());
+    }
+
+    #[test]
+    fn no_size_and_no_rate_overflows() {
         let mut slow = Turns::new(MS, Some(0));
-        slow.next(0, u64::MAX);
+        (0..3).for_each(|_| slow.take(Nanos::MAX / 2, u64::MAX));
+        assert!(slow.soonest() > Some(Nanos::MAX / 4));
     }
 }

@@ -2,7 +2,7 @@
 
 use fogbank_env::Nanos;
 use fogbank_store::trace::{
-    EngineConfig, PublicConfig, RingConfig, TaoConfig, TraceClock, VaultConfig,
+    EngineConfig, PaceConfig, PublicConfig, RingConfig, TaoConfig, TraceClock, VaultConfig,
 };
 
 use super::words::{bytes, count, duration};
@@ -48,6 +48,7 @@ fn tao_lines(tao: &TaoConfig) -> Vec<(&'static str, String)> {
         ),
         ("buckets", format!("Z {}", tao.reals)),
         ("rate", rate),
+        ("pace", pace(tao)),
         (
             "write-back",
             format!(
@@ -71,6 +72,18 @@ fn tao_lines(tao: &TaoConfig) -> Vec<(&'static str, String)> {
             ),
         ),
     ]
+}
+
+fn pace(tao: &TaoConfig) -> String {
+    let of =
+        |rate: Option<u64>| rate.map_or("no limit".into(), |rate| format!("{}/s", bytes(rate)));
+    let PaceConfig { up_bytes_per_s, down_bytes_per_s } = tao.pace;
+    let points = match tao.quantum_ns {
+        0 => "when they are ready".into(),
+        quantum => format!("at multiples of {}", duration(quantum)),
+    };
+    let (up, down) = (of(up_bytes_per_s), of(down_bytes_per_s));
+    format!("messages leave {points}; write-backs: {up}, paths: {down}")
 }
 
 /// The same in one line.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Pace, Parts, TaoEngine, TaoSettings};
+use fogbank_oram::tao::{Pace, Parts, Rate, TaoEngine, TaoSettings};
 use fogbank_store::{OnGrid, Points};
 use serde::{Deserialize, Serialize};
 
@@ -100,8 +100,32 @@ fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
                 rate.interval / 1_000_000
             )))
         }
-        _ => Ok(()),
+        Some(rate) => fits_the_pace(settings, rate),
+        None => Ok(()),
     }
+}
+
+/// A rate that moves more than the link carries is none: most ticks would pass without accesses.
+fn fits_the_pace(settings: &TaoSettings, rate: Rate) -> Result<()> {
+    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
+    let traffic = settings.traffic()?;
+    let Pace { up_bytes_per_s, down_bytes_per_s } = settings.pace;
+    for (flag, carries, each) in [
+        ("--send-mb-s", up_bytes_per_s, traffic.up_bytes),
+        ("--receive-mb-s", down_bytes_per_s, traffic.down_bytes),
+    ] {
+        let Some(carries) = carries.map(|bytes| bytes as f64).filter(|c| *c < per_s * each) else {
+            continue;
+        };
+        return Err(Error::Usage(format!(
+            "--fixed-rate: {per_s} accesses a second move {:.3} MB/s and {flag} says {:.3}; give a rate of at \
+             most {}, or a faster link",
+            per_s * each / 1e6,
+            carries / 1e6,
+            (carries / each) as u64
+        )));
+    }
+    Ok(())
 }
 
 /// Opens the volume, however it was left.

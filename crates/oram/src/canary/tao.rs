@@ -31,6 +31,11 @@ pub enum TaoLeak {
     /// The path of a request that finds another waiting leaves before its turn. Rule: at the link's pace,
     /// every path in its turn.
     TurnSkipped,
+    /// Write-backs leave a point later than they could. Rule: at once, or in their turn.
+    WriteBackLate,
+    /// The path of a request that finds another waiting is asked for as a whole. Rule: what is here is not
+    /// asked for.
+    DecoyWhole,
 }
 
 /// Which leak, if any.
@@ -83,6 +88,14 @@ impl TaoCanary {
         self.leak == Some(TaoLeak::RoomIgnored)
     }
 
+    pub(crate) fn is_late(&self) -> bool {
+        self.leak == Some(TaoLeak::WriteBackLate)
+    }
+
+    pub(crate) fn asks_for_all(&self) -> bool {
+        self.leak == Some(TaoLeak::DecoyWhole)
+    }
+
     pub(crate) fn skips_turns(&self, is_decoy: bool) -> bool {
         is_decoy && self.leak == Some(TaoLeak::TurnSkipped)
     }
@@ -107,6 +120,8 @@ impl TaoCanary {
     pub(crate) const fn answers_off_grid(&self) -> bool { false }
     pub(crate) const fn takes_by_content(&self) -> bool { false }
     pub(crate) const fn ignores_room(&self) -> bool { false }
+    pub(crate) const fn is_late(&self) -> bool { false }
+    pub(crate) const fn asks_for_all(&self) -> bool { false }
     pub(crate) const fn skips_turns(&self, _: bool) -> bool { false }
     pub(crate) const fn let_leave(&self, _: &mut Sequencer) {}
 }

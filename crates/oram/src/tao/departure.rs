@@ -6,7 +6,7 @@
 //! 1. What has arrived while the last record was on its way goes into one record, with what is read
 //!    for each access. The record is durable and the register bumped before any of the paths leaves.
 //!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
-//! 2. Every path is a task of its own. Where the link's rate is known it leaves when it is its turn.
+//! 2. Its paths leave, in their order (`leaving`).
 //! 3. After a public number of write-backs there is a *cut*: departures wait until the last checkpoint
 //!    counts and no path is under way, what has been flushed is written back, and the state is copied.
 //!    They go on at once; beside them the checkpoint is written when everything it refers to is
@@ -22,15 +22,15 @@ use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Section, Vault};
 use fogbank_env::Nanos;
-use fogbank_store::{Points, Store, Turns};
+use fogbank_store::{Points, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::journal::{self, Kind, PADDING};
-use super::processor::PathRequest;
+use super::journal::{self, PADDING};
+use super::processor::{PathRequest, Processor};
 use super::sequencer::Reply;
 use super::settings::Rate;
-use super::{Ending, Shared, guarded, serve_path, state};
+use super::{Ending, Shared, guarded, state};
 use crate::{Access, Address, Error, Result, blame, of_task};
 
 /// An access that somebody has submitted.
@@ -63,12 +63,11 @@ pub(super) struct Departures {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     /// What has arrived and waits for its record.
     waiting: VecDeque<Arrival>,
-    /// Paths.
-    tasks: JoinSet<Result<()>>,
     /// Of what the last checkpoint superseded.
     deletions: JoinSet<Result<()>>,
     checkpoints: JoinSet<Result<Checkpoint>>,
-    /// What takes paths that come back, and what sends write-backs: as long as there are departures.
+    /// What lets paths leave, what takes those that come back, and what sends write-backs: as long as there
+    /// are departures.
     _beside: JoinSet<Result<()>>,
     /// The cut of the checkpoint that is being written, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
@@ -76,8 +75,6 @@ pub(super) struct Departures {
     cut_after: u64,
     write_backs_a_checkpoint: u64,
     grid: Option<Grid>,
-    /// Of paths.
-    turns: Turns,
 }
 
 /// The points at which records leave at a fixed rate.
@@ -134,7 +131,6 @@ impl Departures {
         beside: JoinSet<Result<()>>,
     ) -> Result<Self> {
         let points = shared.points.clone();
-        let turns = Turns::new(points.quantum(), shared.settings.pace.down_bytes_per_s);
         let grid = shared.settings.rate.map(|rate| Grid { next: points.now(), points, rate });
         let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
         let cut_after = shared.look(|state| state.tick);
@@ -143,7 +139,6 @@ impl Departures {
             vault,
             arrivals,
             waiting: VecDeque::new(),
-            tasks: JoinSet::new(),
             deletions: JoinSet::new(),
             checkpoints: JoinSet::new(),
             _beside: beside,
@@ -151,7 +146,6 @@ impl Departures {
             cut_after,
             write_backs_a_checkpoint,
             grid,
-            turns,
         })
     }
 
@@ -287,9 +281,6 @@ impl Departures {
 
     /// ReadPath for every one of `group`.
     async fn depart(&mut self, group: Vec<Arrival>) -> Result<()> {
-        while let Some(done) = self.tasks.try_join_next() {
-            of_task(done)?;
-        }
         if group.is_empty() {
             return Ok(());
         }
@@ -305,13 +296,8 @@ impl Departures {
         shared.sound()?;
         self.vault.append(&record).await?;
         // 2. They leave.
-        let path_bytes = shared.geometry.path_bytes();
-        for path in paths {
-            let in_turn = !shared.look(|state| state.canary.skips_turns(path.kind == Kind::Decoy));
-            let turn = in_turn.then(|| self.turns.next(shared.points.now(), path_bytes)).flatten();
-            self.tasks.spawn(guarded(shared.clone(), serve_path(shared.clone(), path, turn)));
-        }
-        Ok(())
+        let mut paths = paths.into_iter();
+        paths.try_for_each(|path| shared.departing.send(path)).map_err(|_| shared.fault())
     }
 
     fn checkpoint_is_due(&self) -> bool {
@@ -401,13 +387,13 @@ impl Departures {
     async fn finish(&mut self) -> Result<()> {
         loop {
             tokio::select! { biased;
-                Some(done) = self.tasks.join_next() => of_task(done)?,
                 Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
                 Some(done) = self.deletions.join_next() => of_task(done)?,
                 else => break,
             }
         }
-        self.shared.until(|state| state.unacknowledged.is_empty()).await
+        let is_over = |state: &Processor| state.paths.len() == 0 && state.unacknowledged.is_empty();
+        self.shared.until(is_over).await
     }
 }
 

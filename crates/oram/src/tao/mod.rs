@@ -7,8 +7,9 @@
 //!    drawn at random. Either way one path, at once; so that requests for one block look like any.
 //! 2. What is about to be read is journalled, together with whatever else has arrived, before it leaves
 //!    (`departure`).
-//! 3. The path's reply may come whenever and in whatever order the network and the cloud please. Every
-//!    cell of it is verified. Buckets that are here already (the *subtree*) are fresher than what came.
+//! 3. It leaves (`leaving`) and names the buckets of the path that are not here (the *subtree*), and the
+//!    lowest: those that are here are fresher. The reply may come whenever and in whatever order the network
+//!    and the cloud please. Every cell of it is verified.
 //! 4. If it was the block's own path, all requests that wait for the block are served in their order
 //!    and the block is mapped to a fresh leaf, in one step.
 //! 5. *Flush*: the blocks of the path and those waiting above it go as deep along the path as they may.
@@ -36,14 +37,14 @@
 //!
 //! # What the cloud sees
 //!
-//! For every access that arrives one uniform path, in the order of arrival, in records as long as their
-//! number; after every k paths that came back, the union of those in the order in which they did; a
+//! For every access that arrives one uniform path, less what of it the cloud knows to be here, in the order of
+//! arrival, in records as long as their number; after every k paths that came back, the union of those in the order in which they did; a
 //! checkpoint of constant size after a constant number of write-backs. How many accesses arrive, and
 //! when, is public, and so is when they are answered; at a fixed rate ([`Rate`]) neither is seen.
 //!
 //! # Departures from the paper
 //!
-//! Versions are in the names of what is written, so the cloud compares no time stamps. One lock in place
+//! Buckets that are here are not asked for (decision 0034). Versions are in the names of what is written, so the cloud compares no time stamps. One lock in place
 //! of one a bucket: under it blocks move as handles and write-backs are copied; ciphers run outside. Integrity, journal,
 //! checkpoints and recovery are ours.
 //!
@@ -51,6 +52,7 @@
 
 mod departure;
 mod journal;
+mod leaving;
 mod path;
 mod processor;
 mod public;
@@ -73,7 +75,6 @@ pub use stats::{SecretStats, Stats};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Nanos, Randomness};
 use fogbank_seal::KeyRing;
@@ -82,35 +83,11 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::departure::{Arrival, Departures};
-use self::journal::Kind;
 use self::processor::{PathRequest, Processor};
 use self::returns::Returned;
 use self::writeback::WriteBack;
 use crate::geometry::{Geometry, opening_of};
 use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame};
-
-/// One access from its departure on: the protocol's steps 3 to 6. Nobody waits for the 7th.
-async fn serve_path(shared: Arc<Shared>, path: PathRequest, turn: Option<Nanos>) -> Result<()> {
-    if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
-        return shared.step(|state| state.skip_path(&path));
-    }
-    // 3. The message leaves, when its turn has come.
-    shared.points.approach(turn).await;
-    let read = shared.read(&path).await;
-    let at = shared.points.now();
-    if read.is_err() {
-        shared.points.handed_over(at).await;
-    }
-    let (names, chunks) = read?;
-    let returned = Returned { at, path, names, chunks };
-    if shared.points.quantum() == 0 {
-        return returned.take(&shared);
-    }
-    // 3. to 6. With others that come between two points.
-    shared.returned.send(returned).map_err(|_| shared.fault())?;
-    shared.points.handed_over(at).await;
-    Ok(())
-}
 
 /// The engine. See the module for the protocol.
 pub struct TaoEngine {
@@ -139,6 +116,8 @@ pub(crate) struct Shared {
     fault: watch::Sender<Option<Error>>,
     returned: mpsc::UnboundedSender<Returned>,
     write_backs: mpsc::UnboundedSender<WriteBack>,
+    /// Paths whose record is durable.
+    departing: mpsc::UnboundedSender<PathRequest>,
 }
 
 /// What an engine is given.
@@ -201,6 +180,7 @@ impl TaoEngine {
         let (returned, returns) = mpsc::unbounded_channel();
         let (write_backs, due) = mpsc::unbounded_channel();
         let (sealed, windows) = mpsc::unbounded_channel();
+        let (departing, durable) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
             taking: tokio::sync::Mutex::default(),
@@ -215,8 +195,10 @@ impl TaoEngine {
             fault: watch::Sender::new(None),
             returned,
             write_backs,
+            departing,
         });
         let mut beside = JoinSet::new();
+        beside.spawn(guarded(shared.clone(), leaving::leave_all(shared.clone(), durable)));
         beside.spawn(guarded(shared.clone(), returns::take_all(shared.clone(), returns)));
         beside.spawn(guarded(shared.clone(), writeback::seal_all(shared.clone(), due, sealed)));
         beside.spawn(guarded(shared.clone(), writeback::send_all(shared.clone(), windows)));
@@ -350,13 +332,18 @@ impl Shared {
         }
     }
 
-    /// Reads a path: every bucket of it that was ever written, in one message that leaves at a point.
-    /// What comes is not verified yet.
-    async fn read(&self, path: &PathRequest) -> Result<(Vec<ChunkName>, Vec<Option<Bytes>>)> {
-        let names = self.points.met(|| self.look(|state| state.buckets_of(path))).await;
-        self.sound()?;
-        let chunks = self.bare.read_chunks(&names).await.map_err(blame)?;
-        Ok((names, chunks))
+    /// Waits for a point at which something may leave as it is decided now: one that is met, at which no paths
+    /// are being taken. None are until the guard is dropped. Where nothing waits for points, at once.
+    async fn at_point(&self) -> (Nanos, Option<tokio::sync::MutexGuard<'_, ()>>) {
+        if self.points.quantum() == 0 {
+            return (self.points.now(), None);
+        }
+        loop {
+            if let (point, Ok(nothing_is_taken)) = self.points.met(|| self.taking.try_lock()).await
+            {
+                return (point, Some(nothing_is_taken));
+            }
+        }
     }
 
     /// The engine has stopped, if it has not before: all who wait are told, and nothing more leaves.

@@ -123,19 +123,26 @@ impl Processor {
         let reads_own = kind == Kind::Own || (kind == Kind::Decoy && self.canary.reads_twice());
         let own = reads_own.then(|| self.positions.leaf(block)).flatten();
         let leaf = own.unwrap_or_else(|| self.draw_decoy());
-        self.paths.add(&self.geometry, number, leaf);
+        self.paths.arrive(number);
         let entry = Entry { kind, block, leaf, access };
         (PathRequest { number, kind, block, leaf }, entry)
     }
 
-    /// The message: every bucket of the path that was ever written, in the newest version known.
-    pub fn buckets_of(&self, path: &PathRequest) -> Vec<ChunkName> {
+    /// The message, which leaves now: every bucket of the path that was ever written and is not here, in the
+    /// newest version known; and the lowest that was written, so that all see where a path leads.
+    pub fn ask(&mut self, path: &PathRequest) -> Vec<ChunkName> {
+        self.paths.ask(&self.geometry, path.number, path.leaf);
         let name = |chunk: u32| {
             let version = self.versions[chunk as usize];
             ChunkName { array: self.array, chunk, version }
         };
+        let asks_for_all = path.kind == Kind::Decoy && self.canary.asks_for_all();
         let names = self.geometry.chunks_to(path.leaf).map(name);
-        names.filter(|name| name.version != 0).collect()
+        let mut names: Vec<ChunkName> = names.filter(|name| name.version != 0).collect();
+        let lowest = names.last().copied();
+        let is_here = |name: &ChunkName| self.subtree.get(name.chunk).is_some();
+        names.retain(|name| asks_for_all || Some(*name) == lowest || !is_here(name));
+        names
     }
 
     /// AnswerRequest and Flush, when the path has come back; the write-back that falls due by it.
@@ -188,7 +195,7 @@ impl Processor {
     /// A path that the journal names is about to be read again.
     pub fn repeat_path(&mut self, entry: &Entry) -> PathRequest {
         let number = self.sequencer.arrive(None);
-        self.paths.add(&self.geometry, number, entry.leaf);
+        self.paths.arrive(number);
         PathRequest { number, kind: entry.kind, block: entry.block, leaf: entry.leaf }
     }
 
@@ -208,9 +215,12 @@ impl Processor {
             });
             self.subtree.insert(name.chunk, kept.collect());
         }
-        // Those that were never written are empty.
+        // Those that were never written are empty; the others were here when the path was asked for.
         for chunk in self.geometry.chunks_to(leaf) {
             if self.subtree.get(chunk).is_none() {
+                if self.versions[chunk as usize] != 0 && !self.canary.is_set() {
+                    return Err(not_here());
+                }
                 self.subtree.insert(chunk, Vec::new());
             }
         }

@@ -12,13 +12,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fogbank_store::{ChunkName, Store};
 use futures_util::future::try_join_all;
 
 use super::journal::{Entry, Kind};
 use super::processor::PathRequest;
 use super::requests::Queued;
 use super::{Progress, Shared, path};
-use crate::{Error, Result};
+use crate::{Error, Result, blame};
 
 /// Paths that are read at once.
 const WINDOW: usize = 32;
@@ -46,11 +47,16 @@ pub(super) async fn replay(
         progress(at * WINDOW, entries.len());
         let paths: Vec<PathRequest> =
             shared.step(|state| window.iter().map(|entry| state.repeat_path(entry)).collect());
-        let reads = paths.iter().map(|path| shared.read(path));
-        let returned = try_join_all(reads).await?;
+        let (_, nothing_is_taken) = shared.at_point().await;
+        shared.sound()?;
+        let asked: Vec<Vec<ChunkName>> =
+            shared.step(|state| paths.iter().map(|path| state.ask(path)).collect());
+        drop(nothing_is_taken);
+        let reads = asked.iter().map(|names| shared.bare.read_chunks(names));
+        let returned = try_join_all(reads).await.map_err(blame);
         shared.points.handed_over(shared.points.now()).await;
-        for ((path, part), (names, chunks)) in paths.iter().zip(parts).zip(returned) {
-            let buckets = path::open(&shared.keys, &shared.geometry, &names, chunks)?;
+        for (((path, part), names), chunks) in paths.iter().zip(parts).zip(&asked).zip(returned?) {
+            let buckets = path::open(&shared.keys, &shared.geometry, names, chunks)?;
             let requests =
                 part.requests.iter().map(|at| (path.number, entries[*at].access.clone()));
             let requests: Vec<Queued> = requests.collect();

@@ -2,9 +2,10 @@
 //!
 //! - Of the requests for one block only the first of those that wait reads the block's path; each other
 //!   one reads a path of its own that is drawn at random, and takes its answer from the first.
-//! - A bucket on any path under way is not dropped from the subtree: what that path brings may be older.
+//! - A bucket on any path that has been asked for is not dropped from the subtree: the message may not have
+//!   named it, and if it has, what it brings may be older.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 
@@ -33,17 +34,26 @@ impl RequestMap {
     }
 }
 
-/// PathReqMultiSet: paths asked for and not yet processed.
+/// PathReqMultiSet: paths that are about to be asked for, or were and are not yet processed.
 #[derive(Debug, Default)]
 pub(super) struct PathRequests {
+    /// Of those that were asked for.
     by_chunk: HashMap<u32, u32>,
-    under_way: BTreeSet<Number>,
+    /// Whether each was asked for.
+    under_way: BTreeMap<Number, bool>,
 }
 
 impl PathRequests {
-    /// The path to `leaf` is about to be asked for by request `number`.
-    pub fn add(&mut self, geometry: &Geometry, number: Number, leaf: u32) {
-        self.under_way.insert(number);
+    /// Request `number` is about to ask for a path.
+    pub fn arrive(&mut self, number: Number) {
+        self.under_way.insert(number, false);
+    }
+
+    /// It asks for the path to `leaf`; once more, if its message did not leave when it should have.
+    pub fn ask(&mut self, geometry: &Geometry, number: Number, leaf: u32) {
+        if self.under_way.insert(number, true) == Some(true) {
+            return;
+        }
         for chunk in geometry.chunks_to(leaf) {
             *self.by_chunk.entry(chunk).or_default() += 1;
         }
@@ -51,7 +61,9 @@ impl PathRequests {
 
     /// It has been processed.
     pub fn remove(&mut self, geometry: &Geometry, number: Number, leaf: u32) {
-        self.under_way.remove(&number);
+        if self.under_way.remove(&number) != Some(true) {
+            return;
+        }
         for chunk in geometry.chunks_to(leaf) {
             if let Some(count) = self.by_chunk.get_mut(&chunk) {
                 *count -= 1;
@@ -62,7 +74,7 @@ impl PathRequests {
         }
     }
 
-    /// Whether a path under way goes through `chunk`.
+    /// Whether a path that was asked for goes through `chunk`.
     pub fn go_through(&self, chunk: u32) -> bool {
         self.by_chunk.contains_key(&chunk)
     }
@@ -74,7 +86,7 @@ impl PathRequests {
 
     /// The oldest request under way.
     pub fn oldest(&self) -> Option<Number> {
-        self.under_way.first().copied()
+        self.under_way.first_key_value().map(|(number, _)| *number)
     }
 }
 
@@ -98,9 +110,11 @@ mod tests {
     fn paths_are_counted_as_often_as_they_are_under_way() {
         let geometry = Geometry::new(64, 8, BucketShape::path(4), 0).unwrap();
         let mut paths = PathRequests::default();
-        paths.add(&geometry, 0, 3);
-        paths.add(&geometry, 1, 3);
+        (0..3).for_each(|number| paths.arrive(number));
+        assert!(!paths.go_through(0), "nothing was asked for");
+        [0, 1, 1].iter().for_each(|number| paths.ask(&geometry, *number, 3));
         paths.remove(&geometry, 0, 3);
+        paths.remove(&geometry, 2, 3);
         assert!(geometry.chunks_to(3).all(|chunk| paths.go_through(chunk)));
         assert_eq!((paths.len(), paths.oldest()), (1, Some(1)));
         paths.remove(&geometry, 1, 3);

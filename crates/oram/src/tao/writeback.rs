@@ -120,9 +120,6 @@ pub(super) struct Sending {
     left: usize,
 }
 
-/// The time stamp of a write-back, and what one of its messages writes.
-type Message = (u64, Vec<ChunkWrite>);
-
 /// A write-back that is sealed: what is known of it, and its messages.
 pub(super) type Sealed = (Sending, Vec<Vec<ChunkWrite>>);
 
@@ -149,18 +146,11 @@ pub(super) async fn send_all(
 ) -> Result<()> {
     let opening = shared.keys.current().0;
     let most = shared.settings.windows.max(1);
-    let (mut queue, mut under_way) = (VecDeque::<Message>::new(), FuturesUnordered::new());
+    let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let mut sending: Vec<Sending> = Vec::new();
     let mut turns = Turns::new(shared.points.quantum(), shared.settings.pace.up_bytes_per_s);
     loop {
-        while under_way.len() < most
-            && let Some((tick, window)) = queue.pop_front()
-        {
-            shared.sound()?;
-            let bytes = window.iter().map(|write| write.data.len() as u64).sum();
-            let turn = turns.next(shared.points.now(), bytes);
-            under_way.push(send(&shared, turn, (tick, window)));
-        }
+        let may_leave = !queue.is_empty() && under_way.len() < most;
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => ended?,
             Some((begun, windows)) = sealed.recv() => {
@@ -171,6 +161,17 @@ pub(super) async fn send_all(
                     continue;
                 }
                 tick // there was nothing to send
+            }
+            point = turn(&shared, &turns), if may_leave => {
+                shared.sound()?;
+                while under_way.len() < most
+                    && turns.are_free(point)
+                    && let Some((tick, window)) = queue.pop_front()
+                {
+                    turns.take(point, window.iter().map(|write| write.data.len() as u64).sum());
+                    under_way.push(send(&shared, tick, window));
+                }
+                continue;
             }
             else => return Ok(()),
         };
@@ -183,12 +184,20 @@ pub(super) async fn send_all(
     }
 }
 
-/// Sends a message of a write-back in its turn; returns which one's when it has ended.
-async fn send(shared: &Shared, turn: Option<Nanos>, (tick, window): Message) -> Result<u64> {
-    shared.points.approach(turn).await;
-    shared.sound()?;
-    shared.store.write_chunks(window).await.map_err(blame)?;
-    Ok(tick)
+/// Waits for the point at which the next message of a write-back leaves.
+async fn turn(shared: &Shared, turns: &Turns) -> Nanos {
+    shared.points.approach(turns.soonest()).await;
+    if shared.look(|state| state.canary.is_late()) {
+        shared.points.departure().await;
+    }
+    shared.points.met(|| ()).await.0
+}
+
+/// Sends a message of a write-back now; returns which one's when it has ended.
+async fn send(shared: &Shared, tick: u64, window: Vec<ChunkWrite>) -> Result<u64> {
+    let sent = shared.bare.write_chunks(window).await.map_err(blame);
+    shared.points.handed_over(shared.points.now()).await;
+    sent.map(|()| tick)
 }
 
 /// Seals a write-back; the messages of which it consists.

@@ -146,7 +146,7 @@ pub struct TaoConfig {
 pub struct PaceConfig {
     /// Write-backs: the bytes of their buckets.
     pub up_bytes_per_s: Option<u64>,
-    /// Paths: all buckets of one, also of those that were never written.
+    /// Paths: the bytes of the buckets that one names.
     pub down_bytes_per_s: Option<u64>,
 }
 

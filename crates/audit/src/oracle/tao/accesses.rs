@@ -22,12 +22,10 @@ struct Record {
     /// Accesses that somebody waits for; the others are padding.
     asked: usize,
     answered: usize,
-    /// Whether its paths may leave.
-    durable: bool,
+    /// Since when its paths may leave.
+    durable: Option<Nanos>,
     /// Paths that have not left.
     left: usize,
-    /// When they do.
-    due: VecDeque<Nanos>,
     /// By path that has left: whether it is back.
     back: Vec<bool>,
 }
@@ -47,12 +45,12 @@ pub(super) struct Accesses {
     pub put: u64,
     under_way: usize,
     turns: Turns,
-    path_bytes: u64,
+    bucket_bytes: u64,
 }
 
 impl Record {
     fn is_back(&self) -> bool {
-        self.durable && self.left == 0 && self.back.iter().all(|back| *back)
+        self.durable.is_some() && self.left == 0 && self.back.iter().all(|back| *back)
     }
 
     /// How many accesses from the first on have an answer.
@@ -74,7 +72,7 @@ impl Accesses {
             put: 0,
             under_way: 0,
             turns: Turns::new(config.quantum_ns, config.pace.down_bytes_per_s),
-            path_bytes: path_bytes(config),
+            bucket_bytes: u64::from(config.reals) * u64::from(config.cell_bytes),
         }
     }
 
@@ -143,9 +141,8 @@ impl Accesses {
             number: self.put,
             asked,
             answered: 0,
-            durable: false,
+            durable: None,
             left: parts,
-            due: VecDeque::new(),
             back: Vec::new(),
         });
         self.put += 1;
@@ -153,24 +150,19 @@ impl Accesses {
 
     /// The record is durable from `at` on.
     pub fn durable(&mut self, at: Nanos) {
-        let Some(record) = self.records.back_mut() else { return };
-        record.durable = true;
-        for _ in 0..record.left {
-            let due = self.turns.due(at);
-            self.turns.take(due, self.path_bytes);
-            record.due.push_back(due);
+        if let Some(record) = self.records.back_mut() {
+            record.durable = Some(at);
         }
     }
 
-    /// A path leaves at `at`. Returns the number of its record, and which of its paths it is.
-    pub fn path(&mut self, at: Nanos) -> Step<(u64, usize)> {
-        let due = self.records.iter_mut().find(|record| record.durable && record.left > 0);
-        let Some((due, record)) = due.and_then(|record| Some((record.due.pop_front()?, record)))
-        else {
+    /// A path leaves at `at` that names so many buckets. Returns the number of its record, and which of its paths it is.
+    pub fn path(&mut self, at: Nanos, buckets: usize) -> Step<(u64, usize)> {
+        let Some((due, record)) = next_path(&mut self.records, &self.turns) else {
             let due = "a durable record that has an access more";
             return fault("path-per-access", due, "a path");
         };
         check_turn(due, at)?;
+        self.turns.take(at, buckets as u64 * self.bucket_bytes);
         record.left -= 1;
         record.back.push(false);
         Ok((record.number, record.back.len() - 1))
@@ -229,10 +221,15 @@ impl Accesses {
         }
     }
 
+    /// When it is the turn of the next path.
+    pub fn turn_after(&mut self, at: Nanos) -> Option<Nanos> {
+        next_path(&mut self.records, &self.turns).map(|(due, _)| due).filter(|due| *due > at)
+    }
+
     /// What should have left by `at` and has not.
-    pub fn check_settled(&self, at: Nanos) -> Step {
-        let is_late = |record: &&Record| record.due.front().is_some_and(|due| *due <= at);
-        if let Some(record) = self.records.iter().find(is_late) {
+    pub fn check_settled(&mut self, at: Nanos) -> Step {
+        let next = next_path(&mut self.records, &self.turns);
+        if let Some((_, record)) = next.filter(|(due, _)| *due <= at) {
             let due = format!("{} paths more of record {}", record.left, record.number);
             return fault("path-per-access", due, "nothing at once");
         }
@@ -252,8 +249,11 @@ impl Accesses {
     }
 }
 
-/// Bytes of all buckets of a path that the cloud has.
-fn path_bytes(config: &TaoConfig) -> u64 {
-    let levels = u64::from(config.leaf_level) + 1 - u64::from(config.cached_levels);
-    levels * u64::from(config.reals) * u64::from(config.cell_bytes)
+/// The record whose path leaves next, and when.
+fn next_path<'a>(
+    records: &'a mut VecDeque<Record>,
+    turns: &Turns,
+) -> Option<(Nanos, &'a mut Record)> {
+    let may_leave = |record: &mut Record| record.durable.filter(|_| record.left > 0);
+    records.iter_mut().find_map(|record| Some((turns.due(may_leave(record)?), record)))
 }

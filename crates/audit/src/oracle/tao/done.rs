@@ -104,7 +104,7 @@ impl Tao {
             }
             Part::Path(of, shown) => {
                 self.accesses.back(of);
-                self.write_backs.flush(shown, &self.tree);
+                self.write_backs.flush(shown, self.at, &mut self.tree);
                 self.cut_if_due();
             }
             Part::Again => self.again_ended(),

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Event, Outcome, Request, Sent};
+use fogbank_store::trace::{Blame, Event, Outcome, Request, Sent};
 
 use crate::oracle::LIE;
 use crate::oracle::blob::JOURNAL;
@@ -40,7 +40,9 @@ pub(super) struct Instants {
     is_open: bool,
     /// Paths that are being read.
     paths: HashSet<u64>,
-    /// From when failures and lies count.
+    /// Puts: what became of one is looked for if it fails.
+    puts: HashSet<u64>,
+    /// From when other failures, and lies, count.
     ends: BTreeSet<Nanos>,
     /// By time: the place of the first path that counts from then.
     first_paths: HashMap<Nanos, u64>,
@@ -56,6 +58,7 @@ impl Instants {
             last: 0,
             is_open: false,
             paths: HashSet::new(),
+            puts: HashSet::new(),
             ends: BTreeSet::new(),
             first_paths: HashMap::new(),
         }
@@ -116,7 +119,9 @@ impl Instants {
             }
             Event::Done(done) => {
                 let from = self.counts_from(at);
-                if matches!(done.outcome, Outcome::Failed(_)) {
+                let was_put = self.puts.remove(&done.id);
+                let is_doubt = was_put && done.outcome == Outcome::Failed(Blame::Absent);
+                if matches!(done.outcome, Outcome::Failed(_)) && !is_doubt {
                     self.ends.insert(from);
                 }
                 match self.paths.remove(&done.id) {
@@ -134,6 +139,9 @@ impl Instants {
 
     fn departure(&mut self, sent: &Sent, count: u64) -> Place {
         let (at, before) = (sent.at, sent.at.saturating_sub(self.quantum));
+        if matches!(sent.request, Request::BlobPut { .. }) {
+            self.puts.insert(sent.id);
+        }
         let is_record = |name: &str| name.starts_with(JOURNAL) && self.is_open;
         match &sent.request {
             Request::WriteChunks { .. } => return (at, WRITES, count, 0),

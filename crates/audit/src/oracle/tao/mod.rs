@@ -5,7 +5,7 @@
 //!
 //! 1. Journal records, with so many parts as accesses wait and there is room for, one at a time; and that
 //!    their paths leave when a record is durable, at once or at the link's pace (`accesses`, `turns`).
-//! 2. The buckets that a path names, and in which versions (`tree`).
+//! 2. The buckets that a path names, and in which versions (`tree`, `subtree`).
 //! 3. Write-backs: after which replies, of which buckets, in which messages (`writebacks`).
 //! 4. Cuts, checkpoints, deletions, closes (`checkpoints`); points of a fixed rate (`grid`).
 //! 5. That answers leave at the last reply to any path up to their own (T3).
@@ -24,6 +24,7 @@ mod instants;
 mod opening;
 mod recovery;
 mod sent;
+mod subtree;
 mod tree;
 mod turns;
 mod writebacks;
@@ -90,6 +91,10 @@ enum Part {
 
 type Waiting = replies::Waiting<Part>;
 
+/// Why a pace may be too slow to be followed (`turns`).
+const SLOW: &str = "while buckets are written for the first time nobody can tell at this pace which message of a \
+                    write-back is its last";
+
 /// A put of unknown outcome.
 #[derive(Debug, Clone)]
 struct Doubt {
@@ -149,7 +154,7 @@ impl Tao {
             config: config.clone(),
             stage: Stage::Opening,
             chain: Chain::cutting(config.vault.clone(), parts),
-            tree: Tree::new(shape, config.array),
+            tree: Tree::new(shape, config.array, config.quantum_ns > 0),
             accesses: Accesses::new(config),
             write_backs: WriteBacks::new(config),
             grid: Grid::new(config),
@@ -202,6 +207,7 @@ impl Machine for Tao {
         self.doubts.clear();
         self.accesses.restart();
         self.write_backs.restart();
+        self.tree.subtree.restart();
         self.deletions.clear();
         self.replay = Replay::default();
         self.journal.values_mut().for_each(|record| record.number = None);
@@ -222,9 +228,10 @@ impl Machine for Tao {
 impl Tao {
     /// Takes an event that counts from `at`.
     fn take(&mut self, at: Nanos, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
-        if at > self.at {
-            self.instant_ends(at)?;
-            self.at = at;
+        while at > self.at {
+            let next = self.next_turn().map_or(at, |turn| turn.min(at));
+            self.instant_ends(next)?;
+            self.at = next;
             self.had_room = self.may_record();
         }
         match event {
@@ -246,6 +253,12 @@ impl Tao {
         }
     }
 
+    /// When something may leave that waits for its turn alone.
+    fn next_turn(&mut self) -> Option<Nanos> {
+        let turns = [self.accesses.turn_after(self.at), self.write_backs.turn_after(self.at)];
+        turns.into_iter().flatten().min()
+    }
+
     /// Whatever was due at once has to have come.
     fn instant_ends(&mut self, next: Nanos) -> Step {
         if self.silent.is_some() || self.stage == Stage::Opening {
@@ -261,11 +274,9 @@ impl Tao {
         }
         self.accesses.check_settled(self.at)?;
         self.write_backs.check_settled(self.at)?;
-        if self.instants.may_end_after(self.at) {
-            return Ok(());
-        }
-        self.check_checkpoint_settled()?;
-        self.check_record_left(next)
+        let may_end = self.instants.may_end_after(self.at);
+        self.check_checkpoint_settled(may_end)?;
+        if may_end { Ok(()) } else { self.check_record_left(next) }
     }
 
     /// Paths for which there is room.

@@ -84,7 +84,7 @@ impl Tao {
     }
 
     pub(super) fn read_again(&mut self, names: &[ChunkName], out: &mut dyn Observer) -> Step<Part> {
-        let shown = self.tree.path(names)?;
+        let shown = self.tree.path(names, self.at)?;
         let (nth, window) = (self.replay.seen.len(), self.replay.window());
         let known = self.replay.paths.get(self.replay.begins + nth);
         let next = known.filter(|_| self.stage == Stage::Replaying && nth < window).cloned();
@@ -93,6 +93,7 @@ impl Tao {
             let due = "the paths that the journal names, in its order";
             return fault("replay-exact", due, format!("{names:x?}"));
         };
+        self.tree.subtree.ask(shown);
         self.replay.seen.push(shown);
         self.replay.under_way += 1;
         if known.is_none() {
@@ -132,7 +133,7 @@ impl Tao {
                 return;
             };
             self.replay.taken += 1;
-            self.write_backs.flush(shown, &self.tree);
+            self.write_backs.flush(shown, self.at, &mut self.tree);
         }
     }
 

@@ -5,7 +5,7 @@ use fogbank_store::trace::{Condition, Request, Sent};
 
 use super::recovery::Journalled;
 use super::writebacks::WriteBacks;
-use super::{MIDST, Part, Stage, Tao, Waiting};
+use super::{MIDST, Part, SLOW, Stage, Tao, Waiting};
 use crate::oracle::blob::{JOURNAL, Kept, check_put};
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::replies::Expected;
@@ -96,6 +96,9 @@ impl Tao {
             Request::WriteChunks { writes } => Some(WriteBacks::tick_of(writes)),
             _ => None,
         };
+        if self.write_backs.is_open_at(self.at) {
+            return Err(Stop::Unpredictable(SLOW));
+        }
         let tree = (&mut self.tree, self.accesses.put);
         self.write_backs.close_full(self.at, tick, tree)?;
         self.take_paths();
@@ -106,8 +109,9 @@ impl Tao {
                 self.read_again(chunks, out)?
             }
             Request::ReadChunks { chunks } => {
-                let of = self.accesses.path(self.at)?;
-                let shown = self.tree.path(chunks)?;
+                let of = self.accesses.path(self.at, chunks.len())?;
+                let shown = self.tree.path(chunks, self.at)?;
+                self.tree.subtree.ask(shown);
                 self.note_path(shown, out);
                 if let Some(record) =
                     self.journal.values_mut().rfind(|one| one.number == Some(of.0))

@@ -1,14 +1,16 @@
 //! The buckets as the cloud knows them: which versions were written, and which the proxy names.
 //!
 //! A path names its stored buckets from the top down, each in the newest version that was acknowledged
-//! when it left, as far as they were ever written. What is written are whole paths, so above a written
+//! when it left, as far as they were ever written: the lowest of those, and of the others those that are not
+//! with the proxy (`subtree`). What is written are whole paths, so above a written
 //! bucket all are; a path that ends before the lowest level shows a part of its leaf only.
 
 use std::collections::{BTreeMap, HashMap};
 
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Nanos, Purpose, Randomness, Stream};
 use fogbank_store::ChunkName;
 
+use super::subtree::{Presence, Subtree};
 use crate::oracle::fault::{Step, fault};
 use crate::oracle::shape::{Shape, below};
 
@@ -22,6 +24,8 @@ pub(super) struct Shown(pub Option<u32>);
 /// All buckets of a store.
 pub(super) struct Tree {
     pub shape: Shape,
+    /// What the proxy has of them.
+    pub subtree: Subtree,
     array: u16,
     cells: usize,
     /// By bucket: the version that the proxy names; 0 if it was never written.
@@ -36,9 +40,10 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub fn new(shape: Shape, array: u16) -> Self {
+    pub fn new(shape: Shape, array: u16, is_ordered: bool) -> Self {
         Self {
             shape,
+            subtree: Subtree::new(shape, is_ordered),
             array,
             cells: usize::from(shape.slots()),
             versions: vec![0; shape.buckets() as usize],
@@ -72,39 +77,46 @@ impl Tree {
         &self.versions
     }
 
-    /// Holds a path against the versions that the proxy names.
-    pub fn path(&self, names: &[ChunkName]) -> Step<Shown> {
-        let mut above = None;
-        for name in names {
-            let at = usize::from(self.shape.cached_levels);
-            let level = above.map_or(at, |above| usize::from(self.shape.level(above)) + 1);
-            let known = name.array.0 == self.array && name.chunk < self.shape.buckets();
-            let below = known
-                && usize::from(self.shape.level(name.chunk)) == level
-                && above.is_none_or(|above| self.shape.parent(name.chunk) == Some(above));
-            if !below {
-                let due = above.map_or("the top of a path".into(), |chunk| {
-                    format!("what is below bucket {chunk}")
-                });
-                return fault("path-consistent", due, format!("{name:x?}"));
-            }
-            let due = self.version(name.chunk);
-            if due == 0 {
+    /// Holds what a path asks for at `at` against what is here, and against the versions that the proxy names.
+    pub fn path(&self, names: &[ChunkName], at: Nanos) -> Step<Shown> {
+        let Some(lowest) = names.last() else {
+            return match self.open {
+                0 => fault("path-consistent", "a path", "a read of nothing"),
+                _ => Ok(Shown(None)),
+            };
+        };
+        let mut left = names.iter().rev().peekable();
+        let known = lowest.chunk < self.shape.buckets();
+        let path = std::iter::successors(known.then_some(lowest.chunk), |c| self.shape.parent(*c));
+        for chunk in path {
+            let version = self.version(chunk);
+            let due = || format!("bucket {chunk} version {version:#x}");
+            let Some(name) = left.next_if(|name| name.chunk == chunk) else {
+                if self.subtree.presence(chunk, at) == Presence::Gone {
+                    return fault("fresh-subtree", due(), "it is not asked for");
+                }
+                continue;
+            };
+            if version == 0 {
                 return fault("stored-only", "a bucket that was written", format!("{name:x?}"));
             }
-            if due != name.version {
-                let due = format!("bucket {} version {due:#x}", name.chunk);
-                return fault("current-version", due, format!("{name:x?}"));
+            if (name.array.0, name.version) != (self.array, version) {
+                return fault("current-version", due(), format!("{name:x?}"));
             }
-            above = Some(name.chunk);
-        }
-        match above {
-            None if self.open == 0 => fault("path-consistent", "a path", "a read of nothing"),
-            Some(lowest) if !self.may_end(lowest) => {
-                fault("path-consistent", "the path goes on", format!("it ends at bucket {lowest}"))
+            if chunk != lowest.chunk && self.subtree.presence(chunk, at) == Presence::Here {
+                let due = format!("nothing of bucket {chunk}, which is here");
+                return fault("fresh-subtree", due, "it is asked for");
             }
-            lowest => Ok(Shown(lowest)),
         }
+        if let Some(name) = left.next() {
+            let due = format!("what is above bucket {}", lowest.chunk);
+            return fault("path-consistent", due, format!("{name:x?}"));
+        }
+        if !self.may_end(lowest.chunk) {
+            let seen = format!("it ends at bucket {}", lowest.chunk);
+            return fault("path-consistent", "the path goes on", seen);
+        }
+        Ok(Shown(Some(lowest.chunk)))
     }
 
     fn may_end(&self, lowest: u32) -> bool {

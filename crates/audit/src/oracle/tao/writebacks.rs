@@ -26,6 +26,8 @@ use crate::{Observation, Observer};
 #[derive(Debug)]
 struct WriteBack {
     tick: u64,
+    /// Paths that had come back when it began.
+    flushed: u64,
     /// What is known of its paths.
     paths: Vec<Shown>,
     /// The buckets that are in it for certain, rising.
@@ -65,8 +67,6 @@ pub(super) struct WriteBacks {
     queue: Vec<Shown>,
     under_way: Vec<WriteBack>,
     turns: Turns,
-    /// The instant from which the next message could leave if it were its turn.
-    ready_at: Option<Nanos>,
     /// Replies so far.
     replies: u64,
     superseded: Vec<Superseded>,
@@ -90,7 +90,6 @@ impl WriteBacks {
             queue: Vec::new(),
             under_way: Vec::new(),
             turns: Turns::new(config.quantum_ns, config.pace.up_bytes_per_s),
-            ready_at: None,
             replies: 0,
             superseded: Vec::new(),
             saving: None,
@@ -104,13 +103,13 @@ impl WriteBacks {
         self.queue.clear();
         self.under_way.clear();
         self.turns.restart();
-        self.ready_at = None;
         self.superseded.clear();
         self.saving = None;
     }
 
     /// A path came back.
-    pub fn flush(&mut self, shown: Shown, tree: &Tree) {
+    pub fn flush(&mut self, shown: Shown, at: Nanos, tree: &mut Tree) {
+        tree.subtree.flush(shown, at);
         self.queue.push(shown);
         if self.queue.len() >= self.every {
             self.begin(tree);
@@ -134,6 +133,7 @@ impl WriteBacks {
         let exact = paths.iter().all(|shown| tree.is_whole(*shown));
         self.under_way.push(WriteBack {
             tick: self.tick,
+            flushed: tree.subtree.flushes,
             paths,
             certain: certain.into_iter().collect(),
             exact,
@@ -173,7 +173,7 @@ impl WriteBacks {
             return fault("write-back-due", due, format!("{} buckets", writes.len()));
         };
         let (window, windows, may_send) = (self.window, self.windows, self.may_send());
-        let due = self.turns.due(self.ready_at.take().unwrap_or(at));
+        let due = self.turns.due(at);
         let one = &mut self.under_way[which];
         let nth = one.ended.len();
         if !may_send {
@@ -181,7 +181,6 @@ impl WriteBacks {
             return fault("write-back-windows", due, format!("message {nth} of write-back {tick}"));
         }
         check_turn(due, at)?;
-        self.turns.take(at, writes.iter().map(|(_, seen)| seen.bytes).sum());
         one.check_window(window, writes)?;
         let version = (u64::from(self.opening) << TICK_BITS) | tick;
         for (name, seen) in writes {
@@ -198,9 +197,11 @@ impl WriteBacks {
                 );
             }
             tree.write((name.chunk, version), &seen.fingerprints);
+            tree.subtree.written(name.chunk);
             let fingerprints = &seen.fingerprints[..];
             out.observe(&Observation::Image { chunk: name.chunk, version, fingerprints });
         }
+        self.turns.take(at, (writes.len() as u64).saturating_mul(self.slots * self.cell_bytes));
         self.images += writes.len() as u64;
         one.sent.extend(writes.iter().map(|(name, _)| name.chunk));
         one.ended.push(false);
@@ -256,7 +257,6 @@ impl WriteBacks {
 
     /// Nothing more of this one comes.
     fn close(&mut self, which: usize, tree: &Tree) -> Step {
-        self.ready_at = None;
         let one = &mut self.under_way[which];
         if one.exact || one.sent.is_empty() {
             let due = format!("message {} of write-back {}", one.ended.len(), one.tick);
@@ -285,6 +285,7 @@ impl WriteBacks {
             let (old, newest) = (known.min(new), known.max(new));
             tree.written((chunk, new));
             tree.set_version(chunk, newest);
+            tree.subtree.acknowledged(chunk, one.flushed);
             if let Some((last, saved)) = &mut self.saving
                 && one.tick <= *last
             {
@@ -329,14 +330,26 @@ impl WriteBacks {
         names
     }
 
+    /// The write-back of the next message, unless that waits for a reply.
+    fn next(&self) -> Option<&WriteBack> {
+        self.under_way.iter().find(|one| !one.closed).filter(|_| self.may_send())
+    }
+
+    /// When it is the turn of the next message.
+    pub fn turn_after(&self, at: Nanos) -> Option<Nanos> {
+        self.next().map(|_| self.turns.due(at)).filter(|due| *due > at)
+    }
+
+    /// Whether nobody can tell at `at` if a write-back has been acknowledged: all that was seen of it has been,
+    /// and it is not the turn of what may follow.
+    pub fn is_open_at(&self, at: Nanos) -> bool {
+        let open = |one: &WriteBack| !one.exact && one.has_ended();
+        self.next().is_some_and(open) && self.turns.due(at) > at
+    }
+
     /// What should have left by `at` and has not.
-    pub fn check_settled(&mut self, at: Nanos) -> Step {
-        let next = self.under_way.iter().find(|one| !one.closed).filter(|_| self.may_send());
-        if next.is_some() && self.turns.due(at) > at {
-            self.ready_at.get_or_insert(at);
-            return Ok(());
-        }
-        match next {
+    pub fn check_settled(&self, at: Nanos) -> Step {
+        match self.next().filter(|_| self.turns.due(at) <= at) {
             Some(one) if one.ended.is_empty() => {
                 fault("write-back-due", format!("write-back {} at once", one.tick), "nothing")
             }

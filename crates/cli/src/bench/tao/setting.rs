@@ -78,7 +78,13 @@ impl Setting {
         if !(1..=WRITE_BEHIND_MAX).contains(&write_behind) {
             return Err(usage("--write-behind: 1 B to 256 MiB"));
         }
-        let pace = pace_on(&link, args.pace.pace()?, args.quantum_us);
+        let pace = args.pace.pace()?;
+        if args.quantum_us == 0 && pace != Pace::default() {
+            return Err(usage(
+                "--send-mb-s and --receive-mb-s need points: leave --quantum-us 0 out",
+            ));
+        }
+        let pace = pace_on(&link, pace, args.quantum_us);
         let block = args.block.as_u64();
         let of_profile = if args.profile == TaoProfile::TaoSim { 13 * GB } else { GB };
         let size = args.size.map_or(of_profile, |size| size.as_u64());
@@ -299,6 +305,7 @@ mod tests {
             ("--profile tao-cache --size 64KiB", "a larger --size"),
             ("--seconds 0", "--seconds is outside"),
             ("--seconds nan", "--seconds is outside"),
+            ("--quantum-us 0 --send-mb-s 1", "need points"),
             ("--write-behind 0", "--write-behind 1 B to"),
             ("--size 4000", "--size holds no block"),
             ("--block 0", "--size holds no block"),

@@ -9,7 +9,8 @@ use super::data::run;
 use super::scheduler::{Event, Scheduler};
 use super::*;
 use crate::geometry::BucketShape;
-use crate::tao::processor::Processor;
+use crate::tao::journal::Kind;
+use crate::tao::processor::{PathRequest, Processor};
 use crate::tao::state;
 
 /// A store in which every bucket has been written.
@@ -250,6 +251,38 @@ async fn a_lie_during_a_checkpoint_ends_everything_too() {
     assert_eq!(store.events.lock().unwrap().len(), sent);
 }
 
+/// Of a path that is here only the lowest bucket is asked for, and all of it again when it has been written back;
+/// unless another that was asked for may bring older ones.
+#[tokio::test(start_paused = true)]
+async fn what_is_here_is_not_asked_for() {
+    let world = warm(64).await;
+    let settings = TaoSettings { write_back_every: 2, ..settings(64) };
+    let engine = world.open(world.cloud.clone(), settings).await.unwrap();
+    let (levels, shared) = (usize::from(engine.geometry().stored_levels()), &engine.shared);
+    let leaf_of = |block| shared.look(|state| state.positions.leaf(block)).unwrap();
+    let path = |number, leaf| PathRequest { number, kind: Kind::Padding, block: 0, leaf };
+    let ask = |number, leaf| {
+        shared.look(|state| {
+            state.paths.arrive(number);
+            state.ask(&path(number, leaf)).len()
+        })
+    };
+    let forget = |number, leaf| {
+        shared.look(|state| state.paths.remove(&state.geometry.clone(), number, leaf));
+    };
+    let (first, second) = (leaf_of(7), leaf_of(8));
+    assert_ne!(first, second);
+    assert_eq!(ask(900, first), levels);
+    forget(900, first);
+    engine.submit(Address(7), Access::Read).await.unwrap();
+    assert_eq!(ask(900, first), 1, "not written back");
+    engine.submit(Address(8), Access::Read).await.unwrap();
+    settle().await;
+    assert_eq!(ask(901, first), 1, "written back, but it was asked for");
+    [900, 901].iter().for_each(|number| forget(*number, first));
+    assert!(ask(902, second) > ask(903, first), "what was not asked for has gone");
+}
+
 /// At a fixed rate as many accesses leave at every point, whatever was asked for.
 #[tokio::test(start_paused = true)]
 async fn at_a_fixed_rate_the_cloud_counts_no_requests() {
@@ -270,8 +303,9 @@ async fn at_a_fixed_rate_the_cloud_counts_no_requests() {
         }
         let events = store.events.lock().unwrap().clone();
         let shape = events.iter().filter_map(|event| match event {
-            Event::Path(names) => Some(names.len()),
-            Event::Put(name, bytes) if name.starts_with("journal/") => Some(1_000_000 + bytes),
+            // How many buckets it names follows from leaves.
+            Event::Path(_) => Some(0),
+            Event::Put(name, bytes) if name.starts_with("journal/") => Some(*bytes),
             _ => None,
         });
         shape.take(380).collect::<Vec<_>>()

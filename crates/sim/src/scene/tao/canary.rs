@@ -45,6 +45,8 @@ leaks! {
     TakenByContent: "taken-by-content", caught by "write-back-union";
     RoomIgnored: "room-ignored", caught by "record-parts";
     TurnSkipped: "turn-skipped", caught by "in-turn";
+    WriteBackLate: "write-back-late", caught by "write-back-due";
+    DecoyWhole: "decoy-whole", caught by "fresh-subtree";
 }
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
@@ -66,11 +68,11 @@ pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
             let settings = TaoSettings { quantum, ..usual.settings };
             TaoScene { settings, load: Load::Uniform, ..usual }
         }
-        // Paths that come faster than they may leave.
-        TaoLeak::TurnSkipped => {
-            let pace = Pace { down_bytes_per_s: Some(300_000), ..Pace::default() };
+        // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
+        TaoLeak::TurnSkipped | TaoLeak::WriteBackLate => {
+            let pace = Pace { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
-            let settings = TaoSettings { quantum, pace, ..usual.settings };
+            let settings = TaoSettings { quantum, pace, window_bytes: 1 << 16, ..usual.settings };
             TaoScene { settings, ..usual }
         }
         // A cloud that takes one message at a time, slower than accesses arrive.
