@@ -149,6 +149,14 @@ impl Volume {
 }
 
 async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> Result<Volume> {
+    let trusted = options.place().trusted();
+    if new.is_none() && !trusted.exists() {
+        // Before a lock, or a store on a local disk, makes folders for somebody who mistyped.
+        return Err(Error::Usage(format!(
+            "there is no volume: {} does not exist; say another --data, or make one with fogbank volume create",
+            trusted.display()
+        )));
+    }
     let sides = options.sides().await?;
     open_at(options, sides, new, flow).await
 }

@@ -3,10 +3,13 @@
 //! 1. Paths whose record is durable queue here.
 //! 2. At a point at which nothing is being taken, those leave whose turn it is. What a message names is
 //!    decided then: the buckets of the path that are not here, in the newest versions known, and its lowest.
+//!    Their messages are begun in their order.
 //! 3. Every reply is waited for by a task of its own, which hands it over to be taken (`returns`).
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use fogbank_store::{ChunkName, Store, Turns};
 use tokio::sync::mpsc;
@@ -55,13 +58,31 @@ pub(super) async fn leave_all(
             }
             let names = shared.look(|state| state.ask(&path));
             turns.take(point, (names.len() * shared.geometry.chunk_bytes()) as u64);
-            reads.spawn(guarded(shared.clone(), serve_path(shared.clone(), path, names)));
+            let serves = guarded(shared.clone(), serve_path(shared.clone(), path, names));
+            begin(&mut reads, serves, &shared).await?;
         }
         drop(nothing_is_taken);
     }
     while let Some(ended) = reads.join_next().await {
         of_task(ended)?;
     }
+    Ok(())
+}
+
+/// Begins what a task of its own goes on with: its message leaves before the next. Where nothing waits for
+/// points there is no order to keep, and much to be done in parallel.
+async fn begin(
+    tasks: &mut JoinSet<Result<()>>,
+    serves: impl Future<Output = Result<()>> + Send + 'static,
+    shared: &Shared,
+) -> Result<()> {
+    let mut serves = Box::pin(serves);
+    if shared.points.quantum() > 0
+        && let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(serves.as_mut().poll(cx))).await
+    {
+        return ended;
+    }
+    tasks.spawn(serves);
     Ok(())
 }
 

@@ -16,8 +16,8 @@
 //! 6. Answers leave in the order of arrival, each when its own path has come back and its block is known.
 //! 7. Every k flushes the k paths are written back as the union of their buckets under the next time
 //!    stamp. Nothing waits for it, unless a public number of write-backs is not acknowledged: then nothing
-//!    departs. When it is acknowledged, buckets that have not changed since
-//!    and that no path under way goes through are dropped from the subtree.
+//!    departs. When it is acknowledged, buckets that have not changed since and that no path under way goes
+//!    through are dropped from the subtree.
 //!
 //! The top of the tree never leaves the proxy. After a public number of write-backs the trusted state is
 //! written as a checkpoint, beside everything else; what it takes the place of is deleted.
@@ -37,16 +37,17 @@
 //!
 //! # What the cloud sees
 //!
-//! For every access that arrives one uniform path, less what of it the cloud knows to be here, in the order of
-//! arrival, in records as long as their number; after every k paths that came back, the union of those in the order in which they did; a
-//! checkpoint of constant size after a constant number of write-backs. How many accesses arrive, and
-//! when, is public, and so is when they are answered; at a fixed rate ([`Rate`]) neither is seen.
+//! For every access that arrives one uniform path, less what of it the cloud knows to be here, in the order
+//! of arrival, in records as long as their number; after every k paths that came back, the union of those
+//! in the order in which they did; a checkpoint of constant size after a constant number of write-backs.
+//! How many accesses arrive, and when, is public, and so is when they are answered; at a fixed rate
+//! ([`Rate`]) neither is seen.
 //!
 //! # Departures from the paper
 //!
-//! Buckets that are here are not asked for (decision 0034). Versions are in the names of what is written, so the cloud compares no time stamps. One lock in place
-//! of one a bucket: under it blocks move as handles and write-backs are copied; ciphers run outside. Integrity, journal,
-//! checkpoints and recovery are ours.
+//! Buckets that are here are not asked for (decision 0034). Versions are in the names of what is written,
+//! so the cloud compares no time stamps. One lock in place of one a bucket: under it blocks move as handles
+//! and write-backs are copied; ciphers run outside. Integrity, journal, checkpoints and recovery are ours.
 //!
 //! Paper: TaoStore, sections 5 (TaoORAM) and 6 (security: aaob).
 

@@ -155,7 +155,8 @@ impl Accesses {
         }
     }
 
-    /// A path leaves at `at` that names so many buckets. Returns the number of its record, and which of its paths it is.
+    /// A path leaves at `at` that names so many buckets. Returns the number of its record, and which of its
+    /// paths it is.
     pub fn path(&mut self, at: Nanos, buckets: usize) -> Step<(u64, usize)> {
         let Some((due, record)) = next_path(&mut self.records, &self.turns) else {
             let due = "a durable record that has an access more";
