@@ -135,7 +135,9 @@ pub fn tell_cost(config: &VolumeConfig, rate: Option<Rate>) -> Result<()> {
 
 /// Bytes that a block of a busy volume sends and receives.
 fn tell_access(volume: &TaoVolume) -> Result<()> {
-    let traffic = volume.settings(Flow::default()).traffic()?;
+    let settings = volume.settings(Flow::default());
+    let (traffic, storage) = (settings.traffic()?, settings.storage_bytes_max()?);
+    eprintln!("  it takes up to {:.2} GB there once it is full", storage as f64 / 1e9);
     eprintln!(
         "  every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is seen: \
          --fixed-rate N of volume serve hides it",

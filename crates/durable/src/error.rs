@@ -110,7 +110,7 @@ impl std::fmt::Display for Suspicion {
             Self::Reply => "a reply that no store gives",
             Self::WrongKey => "the key is not this store's",
             Self::Commit => {
-                "the commit record is forged or damaged, or the key is not this store's"
+                "the commit record is forged or damaged, or the key is not this store's: do --store and --data belong together?"
             }
             Self::OtherStore => "the register is another store's",
             Self::RolledBack => "the store is older than the register: it was rolled back",

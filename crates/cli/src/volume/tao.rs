@@ -117,12 +117,17 @@ fn fits_the_pace(settings: &TaoSettings, rate: Rate) -> Result<()> {
         let Some(carries) = carries.map(|bytes| bytes as f64).filter(|c| *c < per_s * each) else {
             continue;
         };
+        let ticks_per_s = 1e9 / rate.interval as f64;
+        let fits = (carries / each / ticks_per_s).floor() * ticks_per_s;
+        let advice = match fits {
+            0.0 => "a longer --tick-ms".to_owned(),
+            fits => format!("a rate of at most {fits}"),
+        };
         return Err(Error::Usage(format!(
-            "--fixed-rate: {per_s} accesses a second move {:.3} MB/s and {flag} says {:.3}; give a rate of at \
-             most {}, or a faster link",
+            "--fixed-rate: {per_s} accesses a second move up to {:.3} MB/s and {flag} says {:.3}; give \
+             {advice}, or a faster link",
             per_s * each / 1e6,
-            carries / 1e6,
-            (carries / each) as u64
+            carries / 1e6
         )));
     }
     Ok(())

@@ -85,7 +85,7 @@ fn a_pace_is_refused_where_nothing_waits_and_kept_elsewhere() {
     let (data, socket) = (volume.data(), format!("unix:{}", volume.socket().display()));
     let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd", &socket];
     let told = refused(&[&serve[..], &["--fixed-rate", "1000", "--receive-mb-s", "1"]].concat());
-    assert!(told.contains("--receive-mb-s says 1.000") && told.contains("at most"), "{told}");
+    assert!(told.contains("--receive-mb-s says 1.000") && told.contains("give a"), "{told}");
     let [there, back] = ["there", "back"].map(|name| volume.path(name).display().to_string());
     std::fs::write(&there, [7; 1 << 18]).unwrap();
     let mut server = volume.serve_with(&["--send-mb-s", "20", "--receive-mb-s", "20"]);

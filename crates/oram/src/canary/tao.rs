@@ -26,6 +26,9 @@ pub enum TaoLeak {
     /// Paths that are taken at one moment are taken in the order of their blocks. Rule: in the order of
     /// their accesses.
     TakenByContent,
+    /// Of the buckets that could be dropped those that hold no block stay, and are not asked for. Rule: all
+    /// go that have not changed and that no path goes through.
+    EmptyKept,
     /// Departures go on however much has not been acknowledged. Rule: only where there is room.
     RoomIgnored,
     /// The path of a request that finds another waiting leaves before its turn. Rule: at the link's pace,
@@ -66,6 +69,10 @@ impl TaoCanary {
 
     pub(crate) fn drops_early(&self) -> bool {
         self.leak == Some(TaoLeak::DroppedEarly)
+    }
+
+    pub(crate) fn keeps_empty(&self) -> bool {
+        self.leak == Some(TaoLeak::EmptyKept)
     }
 
     pub(crate) fn keeps_leaf(&self) -> bool {
@@ -115,6 +122,7 @@ impl TaoCanary {
     pub(crate) const fn reads_twice(&self) -> bool { false }
     pub(crate) const fn skips_decoys(&self) -> bool { false }
     pub(crate) const fn drops_early(&self) -> bool { false }
+    pub(crate) const fn keeps_empty(&self) -> bool { false }
     pub(crate) const fn keeps_leaf(&self) -> bool { false }
     pub(crate) const fn keeps_decoys(&self) -> bool { false }
     pub(crate) const fn answers_off_grid(&self) -> bool { false }

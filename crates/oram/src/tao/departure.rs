@@ -217,7 +217,7 @@ impl Departures {
                     self.grid.iter_mut().for_each(Grid::skip_passed);
                 }
                 () = decision(&self.grid) => {
-                    let _nothing_is_taken = shared.taking.lock().await;
+                    let _nothing_is_taken = shared.taking.read().await;
                     if !self.grid.as_mut().is_some_and(Grid::was_missed) {
                         return Ok(self.at_point());
                     }
@@ -392,7 +392,9 @@ impl Departures {
                 else => break,
             }
         }
-        let is_over = |state: &Processor| state.paths.len() == 0 && state.unacknowledged.is_empty();
+        let is_over = |state: &Processor| {
+            state.paths.len() == 0 && state.unacknowledged.is_empty() && state.sequencer.is_empty()
+        };
         self.shared.until(is_over).await
     }
 }

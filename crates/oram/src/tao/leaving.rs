@@ -3,13 +3,11 @@
 //! 1. Paths whose record is durable queue here.
 //! 2. At a point at which nothing is being taken, those leave whose turn it is. What a message names is
 //!    decided then: the buckets of the path that are not here, in the newest versions known, and its lowest.
-//!    Their messages are begun in their order.
-//! 3. Every reply is waited for by a task of its own, which hands it over to be taken (`returns`).
+//! 3. Each message leaves by a task of its own, which waits for the reply and hands it over to be taken
+//!    (`returns`).
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use fogbank_store::{ChunkName, Store, Turns};
 use tokio::sync::mpsc;
@@ -21,7 +19,7 @@ use super::returns::Returned;
 use super::{Shared, guarded};
 use crate::{Result, blame, of_task};
 
-/// Lets paths leave until nobody can bring any more.
+/// Lets paths leave as long as the engine runs.
 ///
 /// # Errors
 /// As for an access.
@@ -37,7 +35,7 @@ pub(super) async fn leave_all(
             of_task(ended)?;
         }
         if waiting.is_empty() {
-            let Some(path) = departing.recv().await else { break };
+            let path = departing.recv().await.ok_or_else(|| shared.fault())?;
             waiting.push_back(path);
         }
         shared.points.approach(turns.soonest()).await;
@@ -45,50 +43,36 @@ pub(super) async fn leave_all(
         while let Ok(path) = departing.try_recv() {
             waiting.push_back(path);
         }
-        shared.sound()?;
         let is_hasty = |path: &PathRequest| {
             shared.look(|state| state.canary.skips_turns(path.kind == Kind::Decoy))
         };
         while waiting.front().is_some_and(|path| turns.are_free(point) || is_hasty(path))
             && let Some(path) = waiting.pop_front()
         {
+            shared.sound()?;
             if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
                 shared.step(|state| state.skip_path(&path))?;
                 continue;
             }
-            let names = shared.look(|state| state.ask(&path));
-            turns.take(point, (names.len() * shared.geometry.chunk_bytes()) as u64);
-            let serves = guarded(shared.clone(), serve_path(shared.clone(), path, names));
-            begin(&mut reads, serves, &shared).await?;
+            // Where nothing waits for points that is decided when the message leaves.
+            let names = nothing_is_taken.as_ref().map(|_| shared.look(|state| state.ask(&path)));
+            let count = names.as_ref().map_or(0, Vec::len);
+            turns.take(point, (count * shared.geometry.chunk_bytes()) as u64);
+            reads.spawn(guarded(shared.clone(), serve_path(shared.clone(), path, names)));
         }
         drop(nothing_is_taken);
     }
-    while let Some(ended) = reads.join_next().await {
-        of_task(ended)?;
-    }
-    Ok(())
-}
-
-/// Begins what a task of its own goes on with: its message leaves before the next. Where nothing waits for
-/// points there is no order to keep, and much to be done in parallel.
-async fn begin(
-    tasks: &mut JoinSet<Result<()>>,
-    serves: impl Future<Output = Result<()>> + Send + 'static,
-    shared: &Shared,
-) -> Result<()> {
-    let mut serves = Box::pin(serves);
-    if shared.points.quantum() > 0
-        && let Poll::Ready(ended) = poll_fn(|cx| Poll::Ready(serves.as_mut().poll(cx))).await
-    {
-        return ended;
-    }
-    tasks.spawn(serves);
-    Ok(())
 }
 
 /// One access from its departure on: the protocol's steps 3 to 6. Nobody waits for the 7th.
-async fn serve_path(shared: Arc<Shared>, path: PathRequest, names: Vec<ChunkName>) -> Result<()> {
+async fn serve_path(
+    shared: Arc<Shared>,
+    path: PathRequest,
+    names: Option<Vec<ChunkName>>,
+) -> Result<()> {
     // 3. The message leaves; what comes is not verified yet.
+    shared.sound()?;
+    let names = names.unwrap_or_else(|| shared.look(|state| state.ask(&path)));
     let read = shared.bare.read_chunks(&names).await.map_err(blame);
     let at = shared.points.now();
     if read.is_err() {

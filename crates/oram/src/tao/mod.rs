@@ -80,7 +80,7 @@ use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Nanos, Randomness};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::departure::{Arrival, Departures};
@@ -109,8 +109,8 @@ pub(crate) struct Shared {
     geometry: Geometry,
     array: ArrayId,
     points: Points,
-    /// Held while paths that came back are being taken.
-    taking: tokio::sync::Mutex<()>,
+    /// Written while paths that came back are being taken, read by those who decide what leaves.
+    taking: RwLock<()>,
     state: Mutex<Processor>,
     changed: Notify,
     /// What has stopped the engine.
@@ -184,7 +184,7 @@ impl TaoEngine {
         let (departing, durable) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             store: OnGrid::new(store.clone(), points.clone()),
-            taking: tokio::sync::Mutex::default(),
+            taking: RwLock::default(),
             bare: store,
             keys,
             settings,
@@ -324,10 +324,10 @@ impl Shared {
 
     /// Waits for a point at which it may be decided what leaves at the next: one at which no paths are being
     /// taken, or it would depend on how long that takes. None are taken until the guard is dropped.
-    async fn decision(&self) -> (Nanos, tokio::sync::MutexGuard<'_, ()>) {
+    async fn decision(&self) -> (Nanos, RwLockReadGuard<'_, ()>) {
         loop {
             let point = self.points.departure().await;
-            if let Ok(nothing_is_taken) = self.taking.try_lock() {
+            if let Ok(nothing_is_taken) = self.taking.try_read() {
                 return (point, nothing_is_taken);
             }
         }
@@ -335,12 +335,12 @@ impl Shared {
 
     /// Waits for a point at which something may leave as it is decided now: one that is met, at which no paths
     /// are being taken. None are until the guard is dropped. Where nothing waits for points, at once.
-    async fn at_point(&self) -> (Nanos, Option<tokio::sync::MutexGuard<'_, ()>>) {
+    async fn at_point(&self) -> (Nanos, Option<RwLockReadGuard<'_, ()>>) {
         if self.points.quantum() == 0 {
             return (self.points.now(), None);
         }
         loop {
-            if let (point, Ok(nothing_is_taken)) = self.points.met(|| self.taking.try_lock()).await
+            if let (point, Ok(nothing_is_taken)) = self.points.met(|| self.taking.try_read()).await
             {
                 return (point, Some(nothing_is_taken));
             }

@@ -49,7 +49,7 @@ impl PathRequests {
         self.under_way.insert(number, false);
     }
 
-    /// It asks for the path to `leaf`; once more, if its message did not leave when it should have.
+    /// It asks for the path to `leaf`; that it does so again changes nothing.
     pub fn ask(&mut self, geometry: &Geometry, number: Number, leaf: u32) {
         if self.under_way.insert(number, true) == Some(true) {
             return;

@@ -41,7 +41,7 @@ impl Returned {
     pub fn take(self, shared: &Shared) -> Result<()> {
         let opened = self.open(shared)?;
         process(shared, opened)?;
-        shared.look(Processor::let_leave);
+        shared.step(Processor::let_leave);
         Ok(())
     }
 }
@@ -74,7 +74,7 @@ pub(super) async fn take_all(
         };
         // Also after work that has outlasted its room: never at a point, where others decide.
         let point = shared.points.handed_over(first.max(shared.points.now())).await;
-        let taking = shared.taking.lock().await;
+        let taking = shared.taking.write().await;
         while let Ok(returned) = returns.try_recv() {
             waiting.push(returned);
         }
@@ -93,9 +93,9 @@ pub(super) async fn take_all(
         }
         drop(taking);
         if shared.look(|state| state.canary.answers_off_grid()) {
-            shared.look(Processor::let_leave);
+            shared.step(Processor::let_leave);
         }
         shared.points.met(|| ()).await;
-        shared.look(Processor::let_leave);
+        shared.step(Processor::let_leave);
     }
 }

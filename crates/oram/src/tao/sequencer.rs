@@ -44,6 +44,11 @@ impl Sequencer {
         self.first + self.waiting.len() as u64
     }
 
+    /// Whether every answer has left.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Its path has come back.
     pub fn path_returned(&mut self, number: Number) {
         if let Some(waiting) = self.find(number) {

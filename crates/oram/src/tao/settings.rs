@@ -181,6 +181,20 @@ impl TaoSettings {
         Ok(Traffic { up_bytes, down_bytes: path })
     }
 
+    /// Bytes that buckets and checkpoints take in the cloud at most, once every bucket has been written: what a
+    /// newer version has taken the place of stays until a checkpoint refers to it no more, so for up to two
+    /// intervals between checkpoints and what is under way; and a recovery writes as much anew before it deletes.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn storage_bytes_max(&self) -> Result<u64> {
+        let geometry = self.geometry()?;
+        let write_backs = 4 * self.write_backs_a_checkpoint()? + self.write_backs_max() as u64;
+        let superseded = write_backs * u64::from(self.write_back_every) * geometry.path_bytes();
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
+        Ok(geometry.storage_bytes() + superseded + 2 * checkpoint)
+    }
+
     /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes about a
     /// twentieth of what they and the journal send, but no more than a recovery can bear. Public.
     ///

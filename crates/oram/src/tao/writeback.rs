@@ -85,6 +85,11 @@ impl Processor {
                 let before = self.sequencer.next();
                 self.superseded.push(Superseded { name, tick, before });
             }
+            let is_empty =
+                |chunk| self.subtree.get(chunk).is_some_and(|node| node.blocks.is_empty());
+            if self.canary.keeps_empty() && is_empty(*chunk) {
+                continue;
+            }
             let dropped = match self.canary.drops_early() {
                 false => self.subtree.drop_if_settled(*chunk, flushed, &self.paths),
                 true => self.subtree.drop_early(*chunk),

@@ -93,7 +93,7 @@ impl Tao {
             let due = "the paths that the journal names, in its order";
             return fault("replay-exact", due, format!("{names:x?}"));
         };
-        self.tree.subtree.ask(shown);
+        self.tree.ask(shown);
         self.replay.seen.push(shown);
         self.replay.under_way += 1;
         if known.is_none() {

@@ -111,7 +111,7 @@ impl Tao {
             Request::ReadChunks { chunks } => {
                 let of = self.accesses.path(self.at, chunks.len())?;
                 let shown = self.tree.path(chunks, self.at)?;
-                self.tree.subtree.ask(shown);
+                self.tree.ask(shown);
                 self.note_path(shown, out);
                 if let Some(record) =
                     self.journal.values_mut().rfind(|one| one.number == Some(of.0))

@@ -5,7 +5,8 @@
 //!    began, and none is under way that was asked for.
 //!
 //! Where a path has shown a part of its leaf only, nobody can tell which of the buckets below that it leaves here,
-//! or holds here: whether one of those is asked for stays open. Once all buckets were written nothing does.
+//! or holds here, until it is written back: whether one of those is asked for stays open until then. It leads
+//! to one of the buckets below that were never written when it was asked for.
 
 use std::collections::HashMap;
 
@@ -30,17 +31,17 @@ struct Bucket {
     since: Nanos,
     /// The number of the last flush along it.
     flushed: u64,
-    /// Flushes when it went.
-    gone_at: u64,
+    /// Flushes that the last write-back of it comprised that has been acknowledged.
+    acknowledged: u64,
     /// Paths under way through it.
     under_way: u32,
 }
 
-/// Paths that have shown the same part of their leaves.
-#[derive(Debug, Default, Clone, Copy)]
+/// Paths that may lead through a bucket, and have not shown it.
+#[derive(Debug, Default, Clone)]
 struct Vague {
-    /// The number of the last flush along one of them.
-    flushed: u64,
+    /// The numbers of their flushes, of those that have not been written back.
+    flushes: Vec<u64>,
     under_way: u32,
 }
 
@@ -54,13 +55,16 @@ pub(super) struct Subtree {
     pub flushes: u64,
     /// Those of which anything is known.
     buckets: HashMap<u32, Bucket>,
+    /// By the highest bucket that such a path may lead through; `None`: any.
     vague: HashMap<Option<u32>, Vague>,
+    /// By what they have shown: where the vague paths under way may lead.
+    asked: HashMap<Option<u32>, Vec<Vec<Option<u32>>>>,
 }
 
 impl Subtree {
     pub fn new(shape: Shape, is_ordered: bool) -> Self {
-        let (buckets, vague) = (HashMap::new(), HashMap::new());
-        Self { shape, is_ordered, flushes: 0, buckets, vague }
+        let (buckets, vague, asked) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { shape, is_ordered, flushes: 0, buckets, vague, asked }
     }
 
     /// A new process.
@@ -68,13 +72,20 @@ impl Subtree {
         *self = Self::new(self.shape, self.is_ordered);
     }
 
-    /// A path that has shown so much is asked for.
-    pub fn ask(&mut self, shown: Shown) {
+    /// A path that has shown so much is asked for; below that, `unwritten` were never written.
+    pub fn ask(&mut self, shown: Shown, unwritten: &[u32]) {
         for chunk in self.upwards(shown.0) {
             self.bucket(chunk).under_way += 1;
         }
         if self.is_vague(shown) {
-            self.vague.entry(shown.0).or_default().under_way += 1;
+            let leads = match shown.0 {
+                Some(_) => unwritten.iter().copied().map(Some).collect(),
+                None => vec![None],
+            };
+            for lead in &leads {
+                self.vague.entry(*lead).or_default().under_way += 1;
+            }
+            self.asked.entry(shown.0).or_default().push(leads);
         }
     }
 
@@ -89,9 +100,23 @@ impl Subtree {
             let under_way = bucket.under_way.saturating_sub(1);
             *bucket = Bucket { presence: Presence::Here, since, flushed, under_way, ..*bucket };
         }
-        if self.is_vague(shown) {
-            let vague = self.vague.entry(shown.0).or_default();
-            *vague = Vague { flushed, under_way: vague.under_way.saturating_sub(1) };
+        let Some(asked) = self.asked.get_mut(&shown.0) else { return };
+        // Which of those that have shown as much it is cannot be told: it may lead wherever one of them may, and
+        // the others hold what all but the least of them does.
+        let mut leads: Vec<Option<u32>> = asked.iter().flatten().copied().collect();
+        leads.sort_unstable();
+        leads.dedup();
+        for lead in leads {
+            self.vague.entry(lead).or_default().flushes.push(flushed);
+        }
+        let least = asked.iter().enumerate().min_by_key(|(_, leads)| leads.len());
+        let ended = least.map(|(at, _)| at).map(|at| asked.swap_remove(at));
+        for lead in ended.into_iter().flatten() {
+            let vague = self.vague.entry(lead).or_default();
+            vague.under_way = vague.under_way.saturating_sub(1);
+        }
+        if asked.is_empty() {
+            self.asked.remove(&shown.0);
         }
     }
 
@@ -100,28 +125,34 @@ impl Subtree {
         self.bucket(chunk).presence = Presence::Here;
     }
 
+    /// All buckets of a write-back are known, which comprises the flushes after `before` up to `last`: so where
+    /// these led.
+    pub fn known(&mut self, buckets: &[u32], (before, last): (u64, u64)) {
+        for chunk in buckets {
+            // Which of them went through it makes no difference to any other write-back.
+            let bucket = self.bucket(*chunk);
+            bucket.flushed = bucket.flushed.max(before + 1);
+        }
+        for vague in self.vague.values_mut() {
+            vague.flushes.retain(|flush| *flush <= before || *flush > last);
+        }
+        self.vague.retain(|_, vague| vague.under_way > 0 || !vague.flushes.is_empty());
+    }
+
     /// A write-back that began after so many flushes, and wrote this bucket, is acknowledged.
     pub fn acknowledged(&mut self, chunk: u32, flushed: u64) {
-        let open = self.vaguely(chunk);
-        let now = self.flushes;
         let bucket = self.bucket(chunk);
-        if bucket.flushed > flushed || bucket.under_way > 0 || bucket.presence == Presence::Gone {
-            return;
+        if bucket.flushed <= flushed && bucket.under_way == 0 && bucket.presence != Presence::Gone {
+            (bucket.presence, bucket.acknowledged) = (Presence::Gone, flushed);
         }
-        bucket.presence = match open.flushed > flushed || open.under_way > 0 {
-            true => Presence::Open,
-            false => Presence::Gone,
-        };
-        bucket.gone_at = now;
     }
 
     /// Whether a bucket is here at `at`.
     pub fn presence(&self, chunk: u32, at: Nanos) -> Presence {
         let known = self.buckets.get(&chunk);
+        let acknowledged = known.map_or(0, |bucket| bucket.acknowledged);
         match known.map_or(Presence::Gone, |bucket| bucket.presence) {
-            Presence::Gone if self.vaguely(chunk).flushed > known.map_or(0, |b| b.gone_at) => {
-                Presence::Open
-            }
+            Presence::Gone if self.may_be_here(chunk, acknowledged) => Presence::Open,
             Presence::Here if !self.is_ordered && known.is_some_and(|b| b.since == at) => {
                 Presence::Open
             }
@@ -129,13 +160,12 @@ impl Subtree {
         }
     }
 
-    /// What paths that may lead through `chunk`, and have not shown it, come to.
-    fn vaguely(&self, chunk: u32) -> Vague {
-        let above = self.upwards(self.shape.parent(chunk)).map(Some).chain([None]);
-        let known = above.filter_map(|shown| self.vague.get(&shown));
-        known.fold(Vague::default(), |sum, one| Vague {
-            flushed: sum.flushed.max(one.flushed),
-            under_way: sum.under_way + one.under_way,
+    /// Whether a path that may lead through `chunk`, and has not shown it, holds it here or has brought it
+    /// since flush `acknowledged`.
+    fn may_be_here(&self, chunk: u32, acknowledged: u64) -> bool {
+        let leads = self.upwards(Some(chunk)).map(Some).chain([None]);
+        leads.filter_map(|lead| self.vague.get(&lead)).any(|vague| {
+            vague.under_way > 0 || vague.flushes.iter().any(|flush| *flush > acknowledged)
         })
     }
 
@@ -154,7 +184,7 @@ impl Subtree {
             presence: Presence::Gone,
             since: 0,
             flushed: 0,
-            gone_at: 0,
+            acknowledged: 0,
             under_way: 0,
         })
     }

@@ -119,6 +119,15 @@ impl Tree {
         Ok(Shown(Some(lowest.chunk)))
     }
 
+    /// A path that has shown so much is asked for.
+    pub fn ask(&mut self, shown: Shown) {
+        let unwritten = shown.0.map_or(vec![], |lowest| match self.is_whole(shown) {
+            true => vec![],
+            false => self.unwritten(lowest),
+        });
+        self.subtree.ask(shown, &unwritten);
+    }
+
     fn may_end(&self, lowest: u32) -> bool {
         self.shape.level(lowest) == self.shape.leaf_level || !self.unwritten(lowest).is_empty()
     }

@@ -26,8 +26,8 @@ use crate::{Observation, Observer};
 #[derive(Debug)]
 struct WriteBack {
     tick: u64,
-    /// Paths that had come back when it began.
-    flushed: u64,
+    /// Paths that had come back when the one before began, and when it did.
+    flushed: (u64, u64),
     /// What is known of its paths.
     paths: Vec<Shown>,
     /// The buckets that are in it for certain, rising.
@@ -123,6 +123,7 @@ impl WriteBacks {
         }
         self.tick += 1;
         let paths = std::mem::take(&mut self.queue);
+        let count = paths.len() as u64;
         let mut certain = BTreeSet::new();
         for Shown(lowest) in &paths {
             let mut chunk = *lowest;
@@ -133,7 +134,7 @@ impl WriteBacks {
         let exact = paths.iter().all(|shown| tree.is_whole(*shown));
         self.under_way.push(WriteBack {
             tick: self.tick,
-            flushed: tree.subtree.flushes,
+            flushed: (tree.subtree.flushes - count, tree.subtree.flushes),
             paths,
             certain: certain.into_iter().collect(),
             exact,
@@ -211,6 +212,7 @@ impl WriteBacks {
         };
         if one.closed {
             one.check_union(tree)?;
+            tree.subtree.known(&one.sent, one.flushed);
         }
         Ok((tick, nth))
     }
@@ -256,13 +258,14 @@ impl WriteBacks {
     }
 
     /// Nothing more of this one comes.
-    fn close(&mut self, which: usize, tree: &Tree) -> Step {
+    fn close(&mut self, which: usize, tree: &mut Tree) -> Step {
         let one = &mut self.under_way[which];
         if one.exact || one.sent.is_empty() {
             let due = format!("message {} of write-back {}", one.ended.len(), one.tick);
             return fault("write-back-windows", due, "one of a later write-back");
         }
         one.check_union(tree)?;
+        tree.subtree.known(&one.sent, one.flushed);
         one.closed = true;
         Ok(())
     }
@@ -285,7 +288,7 @@ impl WriteBacks {
             let (old, newest) = (known.min(new), known.max(new));
             tree.written((chunk, new));
             tree.set_version(chunk, newest);
-            tree.subtree.acknowledged(chunk, one.flushed);
+            tree.subtree.acknowledged(chunk, one.flushed.1);
             if let Some((last, saved)) = &mut self.saving
                 && one.tick <= *last
             {

@@ -306,7 +306,7 @@ mod tests {
             ("--seconds 0", "--seconds is outside"),
             ("--seconds nan", "--seconds is outside"),
             ("--quantum-us 0 --send-mb-s 1", "need points"),
-            ("--write-behind 0", "--write-behind 1 B to"),
+            ("--write-behind 0", "--write-behind: 1 B to"),
             ("--size 4000", "--size holds no block"),
             ("--block 0", "--size holds no block"),
             ("--size 1EB", "too many blocks"),

@@ -406,7 +406,7 @@ async fn a_tick_that_was_missed_is_skipped() {
     for (held_until, missed) in [(7 * ms, 0), (9 * ms, 1)] {
         let free = records_at(5 * ms).await;
         assert_eq!(records_at(5 * ms).await, free + 2);
-        let taking = engine.shared.taking.lock().await;
+        let taking = engine.shared.taking.write().await;
         let before = records_at(held_until).await;
         drop(taking);
         // Two ticks later: the first of them was decided if paths were taken by then.
@@ -483,7 +483,7 @@ async fn nothing_is_decided_while_paths_are_being_taken() {
     let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
     let on_grid = TaoSettings { quantum: Duration::from_millis(2), ..settings(64) };
     let engine = world.open(store.clone(), on_grid).await.unwrap();
-    let taking = engine.shared.taking.lock().await;
+    let taking = engine.shared.taking.write().await;
     let deleting = engine.shared.delete(|_| panic!("it is not to be decided"));
     assert!(tokio::time::timeout(Duration::from_millis(20), deleting).await.is_err());
     let mut ticket = engine.submit(Address(7), Access::Read);

@@ -43,6 +43,7 @@ leaks! {
     DecoyNotWritten: "decoy-not-written", caught by "write-back-union";
     AnswerOffGrid: "answer-off-grid", caught by "on-grid";
     TakenByContent: "taken-by-content", caught by "write-back-union";
+    EmptyKept: "empty-kept", caught by "fresh-subtree";
     RoomIgnored: "room-ignored", caught by "record-parts";
     TurnSkipped: "turn-skipped", caught by "in-turn";
     WriteBackLate: "write-back-late", caught by "write-back-due";
@@ -68,6 +69,8 @@ pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
             let settings = TaoSettings { quantum, ..usual.settings };
             TaoScene { settings, load: Load::Uniform, ..usual }
         }
+        // Few paths at a time, so that many buckets go.
+        TaoLeak::EmptyKept => TaoScene { load: Load::Uniform, ..alone() },
         // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
         TaoLeak::TurnSkipped | TaoLeak::WriteBackLate => {
             let pace = Pace { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
