@@ -126,12 +126,15 @@ impl Subtree {
     }
 
     /// All buckets of a write-back are known, which comprises the flushes after `before` up to `last`: so where
-    /// these led.
+    /// these led, and what they have kept here although an earlier one was acknowledged.
     pub fn known(&mut self, buckets: &[u32], (before, last): (u64, u64)) {
         for chunk in buckets {
             // Which of them went through it makes no difference to any other write-back.
             let bucket = self.bucket(*chunk);
             bucket.flushed = bucket.flushed.max(before + 1);
+            if bucket.acknowledged <= before {
+                bucket.presence = Presence::Here;
+            }
         }
         for vague in self.vague.values_mut() {
             vague.flushes.retain(|flush| *flush <= before || *flush > last);
