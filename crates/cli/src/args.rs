@@ -167,7 +167,7 @@ pub struct VolumeCreateArgs {
     pub shape: VolumeShapeArgs,
 }
 
-/// A fixed rate.
+/// How the messages of a served volume leave.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FlowArgs {
     /// Accesses a second, whatever the file system does, so that their count tells nothing either.
@@ -723,7 +723,7 @@ pub struct BenchTaoArgs {
     /// tao-k: 10, 20, 40, 80, 160, 320].
     #[arg(long, value_name = "K,..", value_delimiter = ',')]
     pub write_back_every: Vec<u32>,
-    /// At which pace messages leave [19/20 of what the link carries].
+    /// At which pace messages leave.
     #[command(flatten)]
     pub pace: PaceArgs,
     /// Bytes of write-backs under way at once [what the link carries in four round trips and 10 ms; 8MiB without

@@ -90,10 +90,10 @@ impl LinkArgs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct PaceArgs {
     /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so that nothing
-    /// else waits in it behind them [no limit].
+    /// else waits in it behind them [bench: 19/20 of the link; volumes: no limit].
     #[arg(long, value_name = "MB/S")]
     pub send_mb_s: Option<f64>,
-    /// MB (10^6 bytes) a second for which paths are asked, the same the other way [no limit].
+    /// MB (10^6 bytes) a second for which paths are asked, the same the other way [as --send-mb-s].
     #[arg(long, value_name = "MB/S")]
     pub receive_mb_s: Option<f64>,
 }

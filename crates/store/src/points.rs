@@ -70,7 +70,7 @@ impl Points {
         self.clock.arrive_at(point).await;
     }
 
-    /// Waits until `point` is the next one, or no longer than it is still to come; not at all if there is none.
+    /// Waits until `point` is the next one; not at all if it is, has passed, or there is none.
     pub async fn approach(&self, point: Option<Nanos>) {
         let Some(between) = point.map(|point| point.saturating_sub(self.quantum / 2)) else {
             return;

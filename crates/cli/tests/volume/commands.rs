@@ -69,9 +69,9 @@ fn a_rate_off_the_grid_is_refused_and_opens_nothing() {
     assert!(volume.serve().terminate().success());
 }
 
-/// A pace that cannot be kept is refused; one that can is, at points of the grid, whatever is copied.
+/// A pace that cannot be kept is refused; at one that can the disk works.
 #[test]
-fn a_pace_is_refused_where_nothing_waits_and_kept_elsewhere() {
+fn a_pace_is_refused_where_nothing_waits_and_served_elsewhere() {
     let off_grid = Volume::of("1MiB", &["--quantum-us", "0"]);
     let (data, socket) = (off_grid.data(), format!("unix:{}", off_grid.socket().display()));
     let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd", &socket];

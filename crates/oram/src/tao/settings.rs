@@ -102,8 +102,8 @@ impl TaoSettings {
         }
     }
 
-    /// The same with about so many bytes of write-backs under way at once, four buckets at least. What
-    /// answers the journal waits behind them: on a link they are best what it carries in two round trips.
+    /// The same with about so many bytes of write-backs under way at once, four buckets at least: more than
+    /// the link carries until they have been acknowledged, or it stands idle.
     ///
     /// # Errors
     /// As for [`TaoSettings::geometry`].

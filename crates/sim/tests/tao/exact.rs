@@ -113,6 +113,20 @@ fn a_pace() {
     }
 }
 
+/// A message of a write-back that takes longer than a round trip: nobody can tell in time if it was the last.
+#[test]
+fn a_pace_too_slow_to_be_followed_is_no_breach() {
+    let pace = Pace { up_bytes_per_s: Some(10_000), down_bytes_per_s: None };
+    let scene = TaoScene { accesses: 60, ..TaoScene::new(Load::Mixed, 23) };
+    let quantum = Duration::from_millis(2);
+    let settings = TaoSettings { quantum, pace, ..scene.settings.clone() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    TaoScene { settings, ..scene }.record(&path).unwrap();
+    let told = fogbank_audit::oracle::replay(&[&path], &mut []).unwrap_err().to_string();
+    assert!(told.contains("at this pace"), "{told}");
+}
+
 #[test]
 fn a_fixed_rate_on_a_grid() {
     let ms = Duration::from_millis;
