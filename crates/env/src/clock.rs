@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::spawn_blocking;
 
 use crate::compute;
+use crate::timer::Timer;
 
 /// Nanoseconds since the clock was made.
 pub type Nanos = u64;
@@ -91,7 +91,7 @@ impl Clock for SystemClock {
                 return clock.sleep_until(deadline).await;
             }
             clock.sleep_until(deadline.saturating_sub(APPROACH_NANOS)).await;
-            compute(|| clock.hold_until(deadline, SPIN_NANOS));
+            compute(|| clock.hold_until(deadline));
         })
     }
 
@@ -101,23 +101,23 @@ impl Clock for SystemClock {
             if !has_workers() {
                 return clock.sleep_until(deadline).await;
             }
-            clock.sleep_until(deadline.saturating_sub(APPROACH_NANOS)).await;
-            // It fails only if the runtime ends, and nobody is left to be late then.
-            let _ended =
-                spawn_blocking(move || clock.hold_until(deadline, TIMER_SLACK_NANOS)).await;
+            match Timer::shared() {
+                Some(timer) => timer.passed(clock.origin + Duration::from_nanos(deadline)).await,
+                None => clock.sleep_until(deadline).await,
+            }
         })
     }
 }
 
 impl SystemClock {
     #[allow(clippy::disallowed_methods)] // the one place where a thread is held on purpose
-    fn hold_until(&self, deadline: Nanos, spin: Nanos) {
+    fn hold_until(&self, deadline: Nanos) {
         loop {
             let left = deadline.saturating_sub(self.now());
             match left {
                 0 => return,
-                left if left <= spin => std::hint::spin_loop(),
-                left => std::thread::sleep(Duration::from_nanos(left - spin)),
+                left if left <= SPIN_NANOS => std::hint::spin_loop(),
+                left => std::thread::sleep(Duration::from_nanos(left - SPIN_NANOS)),
             }
         }
     }
@@ -134,8 +134,6 @@ fn has_workers() -> bool {
 const APPROACH_NANOS: Nanos = 2_500_000;
 /// How long before its deadline it stops sleeping: what the system's timer may be late by.
 const SPIN_NANOS: Nanos = 200_000;
-/// What the system's timer is late by when it has nothing else to do.
-const TIMER_SLACK_NANOS: Nanos = 60_000;
 
 #[cfg(test)]
 mod tests {
@@ -148,6 +146,23 @@ mod tests {
             let deadline = clock.now() + after;
             clock.arrive_at(deadline).await;
             assert!(clock.now() >= deadline);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn many_come_near_their_deadlines_and_never_before() {
+        let clock = SystemClock::new();
+        let begun = clock.now();
+        let waits = (0..500_u64).map(|n| {
+            let (clock, deadline) = (clock.clone(), begun + n * 7919 % 500 * 20_000);
+            tokio::spawn(async move {
+                clock.come_near(deadline).await;
+                (clock.now(), deadline)
+            })
+        });
+        for wait in waits.collect::<Vec<_>>() {
+            let (woken, deadline) = wait.await.unwrap();
+            assert!(woken >= deadline);
         }
     }
 

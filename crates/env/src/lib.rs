@@ -12,6 +12,7 @@ mod folder_lock;
 mod metrics;
 mod random;
 mod secret_file;
+mod timer;
 
 pub use clock::{Clock, Nanos, SystemClock};
 pub use compute::compute;
