@@ -176,16 +176,17 @@ impl Core {
         self.refuse_hopeless_eldest();
         let programs = self.settled_programs();
         let outcomes = self.mvtso.expire();
-        for (answer, error) in outcomes.lost {
+        for (_, answer, error) in outcomes.lost {
             // The owner may have gone.
             let _ = answer.send(Err(error));
         }
         let (writes, delta) = self.collect();
+        let committed = outcomes.committed.into_iter().map(|(_, answer)| answer).collect();
         self.schedule.open_epoch();
         self.drained = self.closing;
         self.epoch += 1;
         self.open_epoch();
-        Closing { writes, delta, programs, committed: outcomes.committed }
+        Closing { writes, delta, programs, committed }
     }
 
     /// The epoch closed last is durable.
@@ -210,8 +211,8 @@ impl Core {
 
     fn turn_away(&mut self, error: &Error) {
         let outcomes = self.mvtso.expire();
-        let lost = outcomes.lost.into_iter().map(|(answer, _)| answer);
-        for answer in lost.chain(outcomes.committed) {
+        let lost = outcomes.lost.into_iter().map(|(_, answer, _)| answer);
+        for answer in lost.chain(outcomes.committed.into_iter().map(|(_, answer)| answer)) {
             let _ = answer.send(Err(error.clone()));
         }
         let programs = self.schedule.take_all();
@@ -371,7 +372,7 @@ impl Core {
 }
 
 /// The value of `len` bytes that `count` blocks hold.
-fn join(blocks: &[Bytes], count: usize, len: usize) -> Option<Bytes> {
+pub(crate) fn join(blocks: &[Bytes], count: usize, len: usize) -> Option<Bytes> {
     if blocks.len() != count {
         return None;
     }

@@ -70,7 +70,7 @@ impl Core {
         for id in std::mem::take(&mut self.mvtso.abandoned) {
             self.batcher.abandon(&mut self.mvtso.rows, id);
         }
-        for (answer, error) in std::mem::take(&mut self.mvtso.outcomes.lost) {
+        for (_, answer, error) in std::mem::take(&mut self.mvtso.outcomes.lost) {
             // The owner may have gone.
             let _ = answer.send(Err(error));
         }

@@ -94,10 +94,10 @@ pub(crate) struct Write {
 /// What an epoch's end hands over.
 #[derive(Default)]
 pub(crate) struct Outcomes {
-    /// Commits to confirm once the epoch is durable.
-    pub committed: Vec<Answer>,
+    /// Commits to confirm once they are durable, in the order in which they settled.
+    pub committed: Vec<(Ts, Answer)>,
     /// Transactions that lost.
-    pub lost: Vec<(Answer, Error)>,
+    pub lost: Vec<(Ts, Answer, Error)>,
 }
 
 /// The transactions of one epoch.
@@ -147,6 +147,17 @@ impl Mvtso {
     /// The newest transaction that may still read older versions.
     pub(crate) fn newest_active(&self) -> Option<Ts> {
         self.active.last().copied()
+    }
+
+    /// The oldest transaction that may still read.
+    pub(crate) fn oldest_active(&self) -> Option<Ts> {
+        self.active.first().copied()
+    }
+
+    /// Forgets a row and what it reserves.
+    pub(crate) fn forget_row(&mut self, id: RowId) {
+        self.quota.release(self.rows.get(id).reserved);
+        self.rows.forget(id);
     }
 
     /// Whether some active transaction is not waiting for a batch.
@@ -314,7 +325,7 @@ impl Mvtso {
         txn.undo = Vec::new();
         txn.writes.clear();
         let answer = txn.answer.take();
-        self.outcomes.lost.extend(answer.map(|answer| (answer, error)));
+        self.outcomes.lost.extend(answer.map(|answer| (ts, answer, error)));
         self.active.remove(&ts);
     }
 
@@ -328,8 +339,8 @@ impl Mvtso {
     /// The epoch ends: what is not settled is not part of it.
     pub(crate) fn expire(&mut self) -> Outcomes {
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        for txn in std::mem::take(&mut self.txns).into_values() {
-            outcomes.lost.extend(txn.answer.map(|answer| (answer, Error::EpochOver)));
+        for (ts, txn) in std::mem::take(&mut self.txns) {
+            outcomes.lost.extend(txn.answer.map(|answer| (ts, answer, Error::EpochOver)));
         }
         outcomes
     }
@@ -348,7 +359,7 @@ impl Mvtso {
                     self.rows.settle(id, ts);
                 }
             }
-            self.outcomes.committed.extend(txn.answer);
+            self.outcomes.committed.extend(txn.answer.map(|answer| (ts, answer)));
             for dependant in txn.dependants {
                 let Some(reader) = self.txns.get_mut(&dependant) else { continue };
                 reader.reads_from.retain(|writer| *writer != ts);
@@ -408,7 +419,8 @@ impl Mvtso {
     fn release(&mut self, id: RowId) {
         let row = self.rows.get(id);
         // What a rollback can bring back is needed as well.
-        let undone = self.txns.values().flat_map(|txn| &txn.undo);
+        let writers = row.writers().filter_map(|ts| self.txns.get(&ts));
+        let undone = writers.flat_map(|txn| &txn.undo);
         let kept = undone.filter(|(of, _)| *of == id).filter_map(|(_, change)| change.as_ref());
         let all = row.changes().chain(kept);
         let still = all.fold(Need::default(), |n, c| n.max(self.need(row, c)));

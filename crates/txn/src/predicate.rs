@@ -87,6 +87,14 @@ impl Predicates {
         group.is_some_and(|list| list.iter().any(sees)) || self.across_groups.iter().any(sees)
     }
 
+    /// Forgets what only writers older than `before` could contradict: there are none any more.
+    pub(crate) fn forget_before(&mut self, before: Ts) {
+        for list in self.by_group.values_mut() {
+            list.retain(|p| p.ts > before);
+        }
+        self.across_groups.retain(|p| p.ts > before);
+    }
+
     fn is_empty(&self) -> bool {
         self.by_group.is_empty() && self.across_groups.is_empty()
     }

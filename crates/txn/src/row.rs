@@ -271,6 +271,35 @@ impl Row {
         self.versions.retain(|v| !writer(v.ts));
     }
 
+    /// Makes one base of the base and the settled whole values older than `before`, which nobody may
+    /// still want apart.
+    pub(crate) fn settle_into_base(&mut self, before: Ts) {
+        let old = |v: &&Version| v.settled && v.ts < before;
+        let whole = |v: &Version| matches!(v.change.body, Body::Value(_) | Body::Gone);
+        let count = self.versions.iter().take_while(old).count();
+        let Some(last) = self.versions[..count].iter().rposition(whole) else { return };
+        let Version { marker, change, .. } = self.versions[last].clone();
+        self.versions.drain(..=last);
+        self.base_marker = self.base_marker.max(marker);
+        (self.base, self.load) = match change.body {
+            Body::Value(value) => {
+                let stat = Stat { len: change.len, attr: change.attr };
+                (Some(Base { stat, blocks: Blocks::new() }), Load::Here(value))
+            }
+            _ => (None, Load::Here(Bytes::new())),
+        };
+    }
+
+    /// Who wrote what stands at a position; `None` for the base.
+    pub(crate) fn writer_at(&self, position: usize) -> Option<Ts> {
+        Some(self.versions.get(position.checked_sub(1)?)?.ts)
+    }
+
+    /// Whether a settled write newer than `ts` stands.
+    pub(crate) fn is_superseded(&self, ts: Ts) -> bool {
+        self.versions.iter().rev().take_while(|v| v.ts > ts).any(|v| v.settled)
+    }
+
     /// The writer `ts` can no longer abort.
     pub(crate) fn settle(&mut self, ts: Ts) {
         let index = self.versions.partition_point(|v| v.ts < ts);
@@ -282,6 +311,11 @@ impl Row {
     /// All writes, for the account of what they reserve.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &Change> {
         self.versions.iter().map(|v| &v.change)
+    }
+
+    /// Whoever has written it and not taken that back.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = Ts> {
+        self.versions.iter().map(|v| v.ts)
     }
 
     /// The timestamp of the newest write, settled or not.

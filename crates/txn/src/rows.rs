@@ -31,6 +31,8 @@ pub(crate) struct GroupCount {
 pub(crate) struct Rows {
     by_key: HashMap<Key, RowId>,
     all: Vec<Row>,
+    /// Numbers of rows that were forgotten.
+    vacant: Vec<RowId>,
     written: BTreeMap<Key, RowId>,
     groups: HashMap<Key, GroupCount>,
 }
@@ -42,10 +44,41 @@ impl Rows {
             return id;
         }
         let base = directory.get(key).map(|entry| base_of(directory, entry));
-        let id = self.all.len() as RowId;
-        self.all.push(Row::new(key.clone(), base));
+        let row = Row::new(key.clone(), base);
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.all[id as usize] = row;
+                id
+            }
+            None => {
+                self.all.push(row);
+                (self.all.len() - 1) as RowId
+            }
+        };
         self.by_key.insert(key.clone(), id);
         id
+    }
+
+    /// Forgets a row whose state the directory has and that no transaction can ask for any more. Epochs
+    /// forget all of theirs together; only what has no epochs needs this.
+    pub(crate) fn forget(&mut self, id: RowId) {
+        let row = std::mem::replace(&mut self.all[id as usize], Row::new(Key::new(&[], &[]), None));
+        self.by_key.remove(&row.key);
+        if row.indexed {
+            self.written.remove(&row.key);
+            let members = i64::from(row.stat_at(row.newest()).is_some());
+            let members = members - i64::from(row.stat_at(0).is_some());
+            if let Some(group) = self.groups.get_mut(&row.key.group_key()) {
+                group.newest -= members;
+            }
+        }
+        self.vacant.push(id);
+    }
+
+    /// How many rows there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
     }
 
     /// One row. Identifiers come from [`Rows::touch`] in the same epoch.

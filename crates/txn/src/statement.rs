@@ -18,7 +18,8 @@ use crate::mvtso::{Answer, State};
 use crate::predicate::Sight;
 use crate::record::{Record, Stat};
 use crate::row::{Found, Load};
-use crate::rows::{RowId, Source};
+use crate::rows::RowId;
+use crate::sights::Seen;
 use crate::version::{Body, Change, Ts};
 
 /// What a step comes to.
@@ -69,11 +70,7 @@ impl Core {
         if place.epoch != self.epoch {
             return Err(Error::EpochOver);
         }
-        match self.mvtso.txn(place.ts).map(|txn| &txn.state) {
-            Some(State::Active) => Ok(()),
-            Some(State::Aborted(error)) => Err(error.clone()),
-            Some(State::Requested) | None => Err(Error::Ended),
-        }
+        self.mvtso.check_active(place.ts)
     }
 
     /// Reads records, all of them in one round.
@@ -84,28 +81,17 @@ impl Core {
     ) -> Result<Step<Vec<Option<Record>>>> {
         self.check_active(place)?;
         let ids: Vec<RowId> = keys.iter().map(|key| self.touch(key)).collect();
-        let (mut records, mut missing) = (Vec::with_capacity(ids.len()), BTreeSet::new());
-        for &id in &ids {
-            let row = self.mvtso.rows.get(id);
-            match row.read_at(row.visible(place.ts)) {
-                Found::NeedsBase => drop(missing.insert(id)),
-                found => records.push(found.into_record()),
-            }
+        match self.mvtso.see_records(place.ts, &ids)? {
+            Seen::All(records) => Ok(Step::Done(records)),
+            Seen::Missing(missing) => self.wait_for_rows(place, missing).map(|()| Step::Wait),
         }
-        if !missing.is_empty() {
-            return self.wait_for_rows(place, missing).map(|()| Step::Wait);
-        }
-        ids.iter().for_each(|&id| self.saw(place.ts, id));
-        records.into_iter().collect::<Result<_>>().map(Step::Done)
     }
 
     /// Length and attribute, from the directory.
     pub(crate) fn stat(&mut self, place: &Place, key: &Key) -> Result<Option<Stat>> {
         self.check_active(place)?;
         let id = self.touch(key);
-        self.saw(place.ts, id);
-        let row = self.mvtso.rows.get(id);
-        Ok(row.stat_at(row.visible(place.ts)))
+        Ok(self.mvtso.see_stat(place.ts, id))
     }
 
     /// Keys of a range, from the directory.
@@ -117,27 +103,8 @@ impl Core {
         reverse: bool,
     ) -> Result<Vec<(Key, Stat)>> {
         self.check_active(place)?;
-        let (mut found, mut writers) = (Vec::new(), Vec::new());
-        let rows = &self.mvtso.rows;
-        let mut merged = rows.merged(&self.directory, range, reverse);
-        while found.len() < limit {
-            let Some((key, source)) = merged.next() else { break };
-            let stat = match source {
-                Source::Entry(entry) => Some(entry.stat()),
-                Source::Row(id) => {
-                    let row = rows.get(id);
-                    let position = row.visible(place.ts);
-                    row.unsettled_writers(position, place.ts, |ts| writers.push(ts));
-                    row.stat_at(position)
-                }
-            };
-            found.extend(stat.map(|stat| (key.clone(), stat)));
-        }
-        drop(merged);
-        let last = found.last().filter(|_| found.len() == limit).map(|(key, _)| key);
-        self.mvtso.predicates.record(&range.up_to(last, reverse), Sight::Stats, place.ts);
-        self.mvtso.depend(place.ts, &writers);
-        Ok(found)
+        let what = (range, limit, reverse);
+        Ok(self.mvtso.see_keys(&self.directory, place.ts, what))
     }
 
     /// How many members a group has, from the directory.
@@ -312,16 +279,6 @@ impl Core {
         }
     }
 
-    /// Marks what a transaction sees of a row and depends on its writers.
-    fn saw(&mut self, ts: Ts, id: RowId) {
-        let row = self.mvtso.rows.get_mut(id);
-        let position = row.visible(ts);
-        row.mark(position, ts);
-        let mut writers = smallvec::SmallVec::<[Ts; 2]>::new();
-        row.unsettled_writers(position, ts, |writer| writers.push(writer));
-        self.mvtso.depend(ts, &writers);
-    }
-
     /// Asks for rows that are not here, unless no batch of the epoch can bring them any more.
     fn wait_for_rows(&mut self, place: &mut Place, missing: BTreeSet<RowId>) -> Result<()> {
         let blocks: usize = missing.iter().map(|&id| self.mvtso.rows.get(id).base_blocks()).sum();
@@ -393,6 +350,6 @@ impl Core {
     }
 
     fn touch(&mut self, key: &Key) -> RowId {
-        self.mvtso.rows.touch(&self.directory, key)
+        self.mvtso.touch(&self.directory, key)
     }
 }
