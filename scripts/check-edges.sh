@@ -36,6 +36,7 @@ allow cloud "allocator env store tls pages peer held"
 allow peer "env tls held"
 allow oram "env seal store durable held"
 allow txn "env seal store durable held oram"
+allow workload "env seal store durable held oram txn"
 allow front "env seal store durable held oram txn tls"
 
 # Disks stand on an engine alone.

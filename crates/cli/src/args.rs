@@ -6,6 +6,10 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
+mod bench;
+
+pub use bench::{Application, BenchAppArgs, System};
+
 use crate::link::{LinkArgs, PaceArgs};
 use crate::load::Format;
 
@@ -108,6 +112,9 @@ pub enum BenchCommand {
     /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
     /// be swept, and the sweep drawn beside what the paper tells.
     Tao(BenchTaoArgs),
+    /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
+    /// afterwards: where they do not hold nothing is printed.
+    App(Box<BenchAppArgs>),
 }
 
 /// The shape of a new volume.

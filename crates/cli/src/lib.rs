@@ -29,6 +29,7 @@ pub mod config;
 pub mod dashboard;
 mod error;
 pub mod fill;
+mod filled;
 pub mod history;
 pub mod link;
 pub mod load;

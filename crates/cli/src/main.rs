@@ -68,6 +68,9 @@ fn main() -> ExitCode {
             Command::Bench(BenchCommand::Tao(args)) => tokio::spawn(bench::run_tao(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
+            Command::Bench(BenchCommand::App(args)) => tokio::spawn(bench::run_app(*args))
+                .await
+                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
             Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),

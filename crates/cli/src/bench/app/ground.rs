@@ -1,0 +1,118 @@
+//! A system to measure, loaded: what it stands on, and how to reach it.
+
+use std::sync::Arc;
+
+use fogbank::args::System;
+use fogbank::config::StoreConfig;
+use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
+use fogbank_env::{Clock, Purpose, Randomness};
+use fogbank_store::{Delay, Link, Store};
+use fogbank_txn::NoPriv;
+use fogbank_workload::{Database, Fogbank};
+use tempfile::TempDir;
+
+use super::setting::Setting;
+use crate::bench::counted::{Counted, Traffic};
+use crate::upkeep::{bar, show};
+
+/// How often the baseline runs a transaction before it gives up.
+const ATTEMPTS_MAX: u32 = 1_000;
+/// Records that the baseline is given in one message.
+const LOADED_AT_ONCE: usize = 10_000;
+
+type Far = Arc<Delay<Arc<dyn Store>>>;
+
+/// A loaded system.
+pub struct Ground {
+    /// Which one.
+    pub system: System,
+    /// The way to it.
+    pub database: Arc<dyn Database>,
+    far: Far,
+    store: Arc<Counted<Far>>,
+    opened: Option<(Opened, TempDir)>,
+}
+
+impl Ground {
+    /// Loads a system with what the application begins with, over no link.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn load(
+        system: System,
+        setting: &Setting,
+        clock: &Arc<dyn Clock>,
+        random: &Randomness,
+    ) -> Result<Self> {
+        let bare = open_store(&setting.store, clock).await?;
+        let faults = random.stream(Purpose::Faults);
+        let far = Arc::new(Delay::new(bare, clock.clone(), Link::instant(), faults));
+        let store = Arc::new(Counted::new(far.clone()));
+        let (database, opened): (Arc<dyn Database>, _) = match system {
+            System::Fogbank => {
+                let (opened, folder) = fogbank(setting, store.clone(), clock).await?;
+                (Arc::new(Fogbank(opened.proxy().clone())), Some((opened, folder)))
+            }
+            System::Nopriv => (Arc::new(nopriv(setting, store.clone()).await?), None),
+        };
+        Ok(Self { system, database, far, store, opened })
+    }
+
+    /// Moves its store to the far end of another link.
+    pub fn set_link(&self, link: Link) {
+        self.far.set_link(link);
+    }
+
+    /// What has passed to its store since it was loaded.
+    pub fn traffic(&self) -> Traffic {
+        self.store.traffic()
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn close(self) -> Result<()> {
+        drop(self.database);
+        match self.opened {
+            Some((opened, _folder)) => opened.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// A store of fogbank's as anybody would open it, its trusted side in a folder that goes with it.
+async fn fogbank(
+    setting: &Setting,
+    store: Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Opened, TempDir)> {
+    let folder = tempfile::tempdir()
+        .map_err(|e| Error::CannotUse(format!("no folder for the trusted side: {e}")))?;
+    let options = || {
+        OpenOptions::new(Place::local(folder.path()))
+            .shape(setting.shape.clone())
+            .clock(clock.clone())
+            .repeatable(setting.seed)
+            .on(store.clone())
+    };
+    let bar = bar("loading fogbank");
+    let records = setting.workload.records();
+    options().make_of(records, &mut |done, of| show(&bar, done, of)).await?;
+    bar.finish_and_clear();
+    Ok((options().open().await?, folder))
+}
+
+/// The baseline over the same kind of store.
+async fn nopriv(setting: &Setting, store: Arc<dyn Store>) -> Result<NoPriv> {
+    let config = StoreConfig::derive(&setting.shape, false)?;
+    let proxy = NoPriv::create(store, config.capacity, config.value_size, ATTEMPTS_MAX).await?;
+    let mut records = setting.workload.records();
+    loop {
+        let part: Vec<_> = records.by_ref().take(LOADED_AT_ONCE).collect();
+        if part.is_empty() {
+            return Ok(proxy);
+        }
+        proxy.load(part).await?;
+    }
+}

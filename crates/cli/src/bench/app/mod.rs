@@ -1,0 +1,98 @@
+//! `fogbank bench app`: an application on several systems in one run, so that whatever else the machine does
+//! hits all of them.
+//!
+//! 1. Each system is loaded with the application's records, over no link.
+//! 2. Round by round, each is measured across the link: clients that wait for their answers, or arrivals that
+//!    wait for nobody; a ramp before and after is left out.
+//! 3. When all rounds are over the link goes, and the application holds each system against its own rules. If
+//!    one does not hold, no figure is printed.
+
+mod ground;
+mod setting;
+mod table;
+
+use std::sync::Arc;
+
+use fogbank::args::BenchAppArgs;
+use fogbank::{Error, Result};
+use fogbank_env::{Clock, Randomness, SystemClock};
+use fogbank_workload::drive::{self, Measured};
+use fogbank_workload::{Ledger, Workload};
+
+use self::ground::Ground;
+use self::setting::Setting;
+use self::table::Row;
+
+/// Runs the benchmark and prints its figures.
+///
+/// # Errors
+/// [`Error::CheckFailed`] if the application's rules do not hold.
+pub async fn run(args: BenchAppArgs) -> Result<()> {
+    let setting = Setting::of(&args)?;
+    let rows = measure(&setting).await?;
+    table::print(&setting, &rows, args.json);
+    Ok(())
+}
+
+/// All rounds of all systems.
+async fn measure(setting: &Setting) -> Result<Vec<Row>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let random = Randomness::repeatable(setting.seed);
+    let mut lanes = Vec::new();
+    for (number, system) in setting.systems.iter().enumerate() {
+        let part = random.split(number as u64);
+        let ground = Ground::load(*system, setting, &clock, &part).await?;
+        let ledger = Ledger::new(setting.workload.kinds().len());
+        lanes.push(Lane { ground, ledger, rounds: Vec::new(), random: part.split(1) });
+    }
+    for round in 0..setting.rounds {
+        for lane in &mut lanes {
+            lane.round(setting, &clock, round).await?;
+        }
+    }
+    let mut rows = Vec::new();
+    for lane in lanes {
+        rows.push(lane.end(&setting.workload).await?);
+    }
+    Ok(rows)
+}
+
+/// A loaded system and what it has come to.
+struct Lane {
+    ground: Ground,
+    ledger: Ledger,
+    rounds: Vec<Measured>,
+    random: Randomness,
+}
+
+impl Lane {
+    async fn round(
+        &mut self,
+        setting: &Setting,
+        clock: &Arc<dyn Clock>,
+        round: usize,
+    ) -> Result<()> {
+        eprintln!("measuring {}", self.ground.system.name());
+        self.ground.set_link(setting.link);
+        let (database, workload) = (self.ground.database.clone(), setting.workload.clone());
+        let random = self.random.split(round as u64);
+        let load = (setting.load, setting.span);
+        let measured = drive::run(database, workload, load, clock.clone(), &random).await;
+        let measured = measured.map_err(|e| Error::Bug(e.to_string()))?;
+        self.ground.set_link(fogbank_store::Link::instant());
+        self.ledger.add(&measured.ledger);
+        self.rounds.push(measured);
+        Ok(())
+    }
+
+    /// Holds the system against the application's rules, and lets it go.
+    async fn end(self, workload: &Arc<dyn Workload>) -> Result<Row> {
+        let system = self.ground.system;
+        eprintln!("checking {}", system.name());
+        let checked = workload.check(&*self.ground.database, &self.ledger).await;
+        checked.map_err(|e| Error::CheckFailed(format!("{}: {e}", system.name())))?;
+        let traffic = self.ground.traffic();
+        self.ground.close().await?;
+        Ok(Row::of(system, &self.rounds, traffic))
+    }
+}

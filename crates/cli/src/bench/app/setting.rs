@@ -1,0 +1,171 @@
+//! What a run measures: the application with its size, the epochs that suit it, the load.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use fogbank::args::{Application, BenchAppArgs, ShapeArgs, System};
+use fogbank::{Error, Result};
+use fogbank_store::Link;
+use fogbank_workload::Workload;
+use fogbank_workload::drive::{Load, Span};
+use fogbank_workload::freehealth::FreeHealth;
+use fogbank_workload::smallbank::SmallBank;
+use fogbank_workload::tpcc::{Scale, Tpcc};
+use fogbank_workload::ycsb::Ycsb;
+
+/// Everything a run is made of.
+pub struct Setting {
+    /// The application.
+    pub workload: Arc<dyn Workload>,
+    /// What it runs on.
+    pub systems: Vec<System>,
+    /// The shape of fogbank's epochs.
+    pub shape: ShapeArgs,
+    /// The cloud side.
+    pub store: String,
+    /// The link to it.
+    pub link: Link,
+    /// The same in words.
+    pub link_words: String,
+    /// When transactions come.
+    pub load: Load,
+    /// How long is measured.
+    pub span: Span,
+    /// How often.
+    pub rounds: usize,
+    /// Of what is drawn.
+    pub seed: u64,
+}
+
+const SECONDS_MAX: f64 = 86_400.0;
+const CLIENTS_MAX: usize = 100_000;
+/// Transactions that are under way at most when arrivals wait for nobody.
+const UNDER_WAY_MAX: usize = 20_000;
+
+impl Setting {
+    /// Of what was typed.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what cannot be measured.
+    pub fn of(args: &BenchAppArgs) -> Result<Self> {
+        let seconds = |flag: &str, seconds: f64, least: f64| match seconds {
+            s if s >= least && s <= SECONDS_MAX => Ok(Duration::from_secs_f64(s)),
+            _ => Err(Error::Usage(format!("{flag} is outside {least} to {SECONDS_MAX}"))),
+        };
+        let span = Span {
+            ramp: seconds("--ramp", args.ramp, 0.0)?,
+            measured: seconds("--seconds", args.seconds, 0.001)?,
+        };
+        if !(1..=1_000).contains(&args.rounds) {
+            return Err(Error::Usage("--rounds is outside 1 to 1000".into()));
+        }
+        let (workload, usual) = application(args.workload, args.scale)?;
+        let load = match (args.rate, args.clients) {
+            (Some(per_s), _) if per_s > 0.0 && per_s.is_finite() => {
+                Load::Open { per_s, under_way_max: UNDER_WAY_MAX }
+            }
+            (Some(_), _) => return Err(Error::Usage("--rate is not above 0".into())),
+            (None, Some(clients)) if !(1..=CLIENTS_MAX).contains(&clients) => {
+                return Err(Error::Usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
+            }
+            (None, clients) => Load::Closed { clients: clients.unwrap_or(usual.clients) },
+        };
+        Ok(Self {
+            workload,
+            systems: args.on.clone(),
+            shape: args.shape.clone().or(usual.shape),
+            store: args.store.clone(),
+            link: args.link.link()?,
+            link_words: args.link.words(),
+            load,
+            span,
+            rounds: args.rounds,
+            seed: args.seed,
+        })
+    }
+}
+
+/// What suits an application.
+struct Usual {
+    shape: ShapeArgs,
+    clients: usize,
+}
+
+fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Workload>, Usual)> {
+    let positive = |scale: u32| match scale {
+        0 => Err(Error::Usage("--scale is at least 1".into())),
+        scale => Ok(scale),
+    };
+    match which {
+        Application::Smallbank | Application::SmallbankHot => {
+            let customers = positive(scale.unwrap_or(100_000))?;
+            let bank = match which {
+                Application::Smallbank => SmallBank::uniform(customers),
+                _ => SmallBank::hot(customers),
+            };
+            let shape = shape(customers.saturating_mul(3), (64, 3, 1_000, 1_000));
+            Ok((Arc::new(bank), Usual { shape, clients: 500 }))
+        }
+        Application::Tpcc => {
+            let warehouses = positive(scale.unwrap_or(1))?;
+            let records = warehouses.saturating_mul(RECORDS_A_WAREHOUSE).saturating_add(ITEMS);
+            let shape = shape(records, (TPCC_RECORD, 4, 2_000, 2_000));
+            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients: 200 }))
+        }
+        Application::Freehealth => {
+            let patients = positive(scale.unwrap_or(1_000))?;
+            let usual = FreeHealth::default();
+            // As many patients a user as there are by default: lists by user are neither empty nor full.
+            let users = patients.div_ceil(usual.patients / usual.users).max(usual.users);
+            let clinic = FreeHealth { patients, users, ..usual };
+            let records = clinic.records().count();
+            let records = u32::try_from(records).unwrap_or(u32::MAX);
+            // What is created in a run stays.
+            let shape = shape(records.saturating_add(500_000), (500, 5, 500, 500));
+            Ok((Arc::new(clinic), Usual { shape, clients: 500 }))
+        }
+        ycsb => {
+            let records = positive(scale.unwrap_or(100_000))?;
+            let bench = Ycsb::new(letter(ycsb), records);
+            let bench = bench.ok_or_else(|| Error::Bug("no such letter".into()))?;
+            let shape = shape(records.saturating_add(100_000), (1_024, 2, 1_000, 1_000));
+            Ok((Arc::new(bench), Usual { shape, clients: 1_000 }))
+        }
+    }
+}
+
+/// YCSB's name of a mix.
+fn letter(application: Application) -> char {
+    match application {
+        Application::YcsbA => 'A',
+        Application::YcsbB => 'B',
+        Application::YcsbC => 'C',
+        Application::YcsbD => 'D',
+        Application::YcsbE => 'E',
+        _ => 'F',
+    }
+}
+
+/// Records of TPC-C, and bytes of its longest, a customer.
+const RECORDS_A_WAREHOUSE: u32 = 269_100;
+const ITEMS: u32 = 100_000;
+const TPCC_RECORD: u64 = 688;
+
+/// Epochs of R batches for so many records, with room for a quarter more.
+fn shape(
+    records: u32,
+    (value, read_batches, batch, write_batch): (u64, usize, usize, usize),
+) -> ShapeArgs {
+    ShapeArgs {
+        capacity: Some(records.saturating_add(records / 4).saturating_add(1_000)),
+        value_size: Some(ByteSize::b(value)),
+        read_batches: Some(read_batches),
+        batch: Some(batch),
+        write_batch: Some(write_batch),
+        interval_ms: Some(0),
+        cache: Some(ByteSize::b(0)),
+        bucket_reals: Some(100),
+        ..ShapeArgs::default()
+    }
+}

@@ -1,0 +1,130 @@
+//! What was measured, for people and for programs.
+
+use fogbank::args::System;
+use fogbank_workload::drive::{Load, Measured, Tally};
+use serde_json::json;
+
+use super::setting::Setting;
+use crate::bench::counted::Traffic;
+
+/// What one system came to.
+pub struct Row {
+    /// Which one.
+    pub system: System,
+    /// Transactions a second by round, the slowest first.
+    pub per_s: Vec<f64>,
+    /// All rounds together, by kind.
+    pub kinds: Vec<Tally>,
+    /// Transactions that were given up.
+    pub given_up: u64,
+    /// What passed to the store, loading included.
+    pub traffic: Traffic,
+}
+
+impl Row {
+    /// Of the rounds of a system.
+    pub fn of(system: System, rounds: &[Measured], traffic: Traffic) -> Self {
+        let mut per_s: Vec<f64> = rounds.iter().map(Measured::per_s).collect();
+        per_s.sort_by(f64::total_cmp);
+        let mut kinds: Vec<Tally> =
+            rounds.first().map(|round| round.kinds.clone()).unwrap_or_default();
+        for round in rounds.iter().skip(1) {
+            kinds.iter_mut().zip(&round.kinds).for_each(|(to, from)| to.add(from));
+        }
+        let given_up = rounds.iter().map(|round| round.given_up).sum();
+        Self { system, per_s, kinds, given_up, traffic }
+    }
+
+    /// Transactions a second, the median of the rounds.
+    pub fn median_per_s(&self) -> f64 {
+        match self.per_s.len() {
+            0 => 0.0,
+            n if n % 2 == 1 => self.per_s[n / 2],
+            n => (self.per_s[n / 2 - 1] + self.per_s[n / 2]) / 2.0,
+        }
+    }
+
+    /// All kinds together.
+    pub fn all(&self) -> Tally {
+        let mut all = Tally::new();
+        self.kinds.iter().for_each(|tally| all.add(tally));
+        all
+    }
+
+    /// Runs of a procedure for one that committed.
+    pub fn attempts(&self) -> f64 {
+        let all = self.all();
+        all.attempts as f64 / (all.latency_us.len().max(1)) as f64
+    }
+}
+
+/// Prints rows, and ratios to the first.
+pub fn print(setting: &Setting, rows: &[Row], as_json: bool) {
+    println!(
+        "{} over {}; {}",
+        setting.workload.name(),
+        setting.link_words,
+        match setting.load {
+            Load::Closed { clients } => format!("{clients} clients"),
+            Load::Open { per_s, .. } => format!("{per_s} arrivals a second"),
+        }
+    );
+    println!("system        tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx");
+    for row in rows {
+        let all = row.all();
+        println!(
+            "{:<9} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}",
+            row.system.name(),
+            row.median_per_s(),
+            row.per_s.first().unwrap_or(&0.0),
+            row.per_s.last().unwrap_or(&0.0),
+            all.mean_ms(),
+            all.percentile_ms(50.0),
+            all.percentile_ms(99.0),
+            row.attempts(),
+        );
+    }
+    if let [first, others @ ..] = rows {
+        for other in others {
+            println!(
+                "{} / {}: {:.2}x the throughput; latency {:.1}x",
+                other.system.name(),
+                first.system.name(),
+                other.median_per_s() / first.median_per_s(),
+                first.all().mean_ms() / other.all().mean_ms(),
+            );
+        }
+    }
+    if as_json {
+        let systems: Vec<_> = rows.iter().map(|row| json_of(setting, row)).collect();
+        println!("{}", json!({ "workload": setting.workload.name(), "systems": systems }));
+    }
+}
+
+fn json_of(setting: &Setting, row: &Row) -> serde_json::Value {
+    let figures = |tally: &Tally| {
+        json!({
+            "committed": tally.latency_us.len(),
+            "latency_ms_mean": tally.mean_ms(),
+            "latency_ms_p50": tally.percentile_ms(50.0),
+            "latency_ms_p99": tally.percentile_ms(99.0),
+            "latency_ms_p999": tally.percentile_ms(99.9),
+        })
+    };
+    let kinds: serde_json::Map<String, serde_json::Value> = (setting.workload.kinds().iter())
+        .zip(&row.kinds)
+        .map(|((name, _), tally)| ((*name).to_owned(), figures(tally)))
+        .collect();
+    json!({
+        "system": row.system.name(),
+        "transactions_per_s": row.median_per_s(),
+        "transactions_per_s_by_round": row.per_s,
+        "runs_per_transaction": row.attempts(),
+        "given_up": row.given_up,
+        "all": figures(&row.all()),
+        "kinds": kinds,
+        "bytes_read": row.traffic.read,
+        "bytes_written": row.traffic.written,
+        "calls": row.traffic.calls,
+    })
+}

@@ -1,0 +1,37 @@
+//! A new store of records that the caller has at hand.
+
+use bytes::Bytes;
+use fogbank_txn::{Filling, Key};
+
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+use crate::fill::{Fill, Progress};
+use crate::open::OpenOptions;
+
+impl OpenOptions {
+    /// Makes a new store of `records`, each key once, and closes it; how many there were. The cloud sees as
+    /// many epochs as the capacity says, whatever they hold.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a record that does not fit; otherwise by blame. What was begun is left unusable.
+    pub async fn make_of(
+        self,
+        records: impl Iterator<Item = (Key, Bytes)> + Send,
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        let link = self.across_a_link();
+        let config = StoreConfig::derive_at(self.shape_args(), false, link)?;
+        let shape = config.ring_settings().shape;
+        let mut filling = Filling::new(&config.proxy_settings(), shape, &self.randomness()?);
+        let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
+        let mut count = 0;
+        for (key, value) in records {
+            let blocks = filling.put(&key, &value, 0);
+            let blocks = blocks.map_err(|e| Error::Usage(format!("record {count}: {e}")))?;
+            new.write(blocks).await?;
+            count += 1;
+        }
+        new.finish(filling.sections()).await?;
+        Ok(count)
+    }
+}

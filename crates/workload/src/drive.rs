@@ -1,0 +1,270 @@
+//! Clients that run a workload against a database, and what is measured of them.
+//!
+//! 1. *Closed loop*: each client performs one transaction after the other. *Open loop*: transactions arrive
+//!    at random moments (a Poisson process), whether those before them have ended or not; one that has to
+//!    wait for its turn has waited since it arrived, so a stall shows in every latency that it caused.
+//! 2. What ends within the span that is measured counts; a ramp before and after it does not.
+//! 3. All transactions that have committed, also those of the ramps, are entered in the ledger, against which
+//!    the workload is checked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_env::{Clock, Nanos, Purpose, Randomness};
+use hdrhistogram::Histogram;
+use rand::RngExt;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::database::{Database, Error, Result};
+use crate::workload::{Ledger, Workload};
+
+/// When transactions come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// So many clients, each of which waits for its answer.
+    Closed {
+        /// How many.
+        clients: usize,
+    },
+    /// So many a second on average, answered or not.
+    Open {
+        /// Transactions a second.
+        per_s: f64,
+        /// How many may be under way; those above wait.
+        under_way_max: usize,
+    },
+}
+
+/// How long things are measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Before the measured part, and again after it.
+    pub ramp: Duration,
+    /// The measured part.
+    pub measured: Duration,
+}
+
+/// What transactions of one kind came to within the span.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Microseconds from arrival to answer of those that committed.
+    pub latency_us: Histogram<u64>,
+    /// Runs of procedures, those that lost included.
+    pub attempts: u64,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// By kind.
+    pub kinds: Vec<Tally>,
+    /// Seconds of the measured part.
+    pub seconds: f64,
+    /// Everything that has committed, also in the ramps.
+    pub ledger: Ledger,
+    /// Transactions that were given up because they had lost too often, in the whole run.
+    pub given_up: u64,
+}
+
+impl Measured {
+    /// Transactions that ended within the span, of all kinds.
+    pub fn all(&self) -> Tally {
+        let mut all = Tally::new();
+        self.kinds.iter().for_each(|tally| all.add(tally));
+        all
+    }
+
+    /// Transactions a second.
+    pub fn per_s(&self) -> f64 {
+        self.all().latency_us.len() as f64 / self.seconds
+    }
+}
+
+impl Tally {
+    /// Of nothing.
+    pub fn new() -> Self {
+        Self { latency_us: latencies(), attempts: 0 }
+    }
+
+    /// What another came to, too.
+    pub fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so this cannot fail.
+        let _ = self.latency_us.add(&other.latency_us);
+        self.attempts += other.attempts;
+    }
+
+    /// The mean in milliseconds.
+    pub fn mean_ms(&self) -> f64 {
+        self.latency_us.mean() / 1e3
+    }
+
+    /// A percentile in milliseconds.
+    pub fn percentile_ms(&self, percent: f64) -> f64 {
+        self.latency_us.value_at_percentile(percent) as f64 / 1e3
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Up to an hour, to three digits.
+fn latencies() -> Histogram<u64> {
+    match Histogram::new_with_max(3_600_000_000, 3) {
+        Ok(histogram) => histogram,
+        Err(_) => unreachable!("these bounds are allowed"),
+    }
+}
+
+/// Runs a workload against a database whose records are loaded.
+///
+/// # Errors
+/// The first of any transaction, but for those that have lost too often.
+pub async fn run(
+    database: Arc<dyn Database>,
+    workload: Arc<dyn Workload>,
+    (load, span): (Load, Span),
+    clock: Arc<dyn Clock>,
+    random: &Randomness,
+) -> Result<Measured> {
+    let begun = clock.now();
+    let ramp = span.ramp.as_nanos() as Nanos;
+    let from = begun + ramp;
+    let to = from + span.measured.as_nanos() as Nanos;
+    let ground = Arc::new(Ground { database, workload, clock, from, to, end: to + ramp });
+    let mut tasks = JoinSet::new();
+    match load {
+        Load::Closed { clients } => {
+            for client in 0..clients {
+                let stream = random.split(client as u64);
+                tasks.spawn(closed(ground.clone(), stream));
+            }
+        }
+        Load::Open { per_s, under_way_max } => {
+            let random = random.clone();
+            tasks.spawn(open(ground.clone(), (per_s, under_way_max), random));
+        }
+    }
+    let mut notes = Notes::of(&*ground.workload);
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(Ok(more)) => notes.add(&more),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(Error::Failed("a client has panicked".into())),
+        }
+    }
+    let seconds = (ground.to - ground.from) as f64 / 1e9;
+    let Notes { kinds, ledger, given_up } = notes;
+    Ok(Measured { kinds, seconds, ledger, given_up })
+}
+
+/// What clients share.
+struct Ground {
+    database: Arc<dyn Database>,
+    workload: Arc<dyn Workload>,
+    clock: Arc<dyn Clock>,
+    from: Nanos,
+    to: Nanos,
+    end: Nanos,
+}
+
+/// What one client has seen.
+struct Notes {
+    kinds: Vec<Tally>,
+    ledger: Ledger,
+    given_up: u64,
+}
+
+impl Notes {
+    fn of(workload: &dyn Workload) -> Self {
+        let kinds = workload.kinds().len();
+        Self { kinds: vec![Tally::new(); kinds], ledger: Ledger::new(kinds), given_up: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.kinds.iter_mut().zip(&other.kinds).for_each(|(to, from)| to.add(from));
+        self.ledger.add(&other.ledger);
+        self.given_up += other.given_up;
+    }
+}
+
+impl Ground {
+    /// Performs one transaction that arrived at `arrived`.
+    async fn perform(
+        &self,
+        procedure: &dyn crate::Procedure,
+        arrived: Nanos,
+        notes: &mut Notes,
+    ) -> Result<()> {
+        let performed = match self.database.perform(procedure).await {
+            Ok(performed) => performed,
+            Err(Error::Lost) => {
+                notes.given_up += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let now = self.clock.now();
+        notes.ledger.enter(procedure.kind(), performed.effect);
+        if (self.from..self.to).contains(&now)
+            && let Some(tally) = notes.kinds.get_mut(procedure.kind())
+        {
+            tally.latency_us.saturating_record((now - arrived) / 1_000);
+            tally.attempts += u64::from(performed.attempts);
+        }
+        Ok(())
+    }
+}
+
+async fn closed(ground: Arc<Ground>, random: Randomness) -> Result<Notes> {
+    let mut stream = random.stream(Purpose::Workload);
+    let mut notes = Notes::of(&*ground.workload);
+    while ground.clock.now() < ground.end {
+        let procedure = ground.workload.draw(&mut stream);
+        ground.perform(&*procedure, ground.clock.now(), &mut notes).await?;
+    }
+    Ok(notes)
+}
+
+async fn open(
+    ground: Arc<Ground>,
+    (per_s, under_way_max): (f64, usize),
+    random: Randomness,
+) -> Result<Notes> {
+    let mut stream = random.stream(Purpose::Workload);
+    let room = Arc::new(Semaphore::new(under_way_max));
+    let mut tasks = JoinSet::new();
+    let mut notes = Notes::of(&*ground.workload);
+    let mut arrival = ground.clock.now();
+    loop {
+        // Exponential gaps: arrivals that know nothing of each other.
+        let gap_s = -(1.0 - stream.random_range(0.0..1.0_f64)).ln() / per_s.max(1e-9);
+        arrival = arrival.saturating_add((gap_s * 1e9) as Nanos);
+        if arrival >= ground.end {
+            break;
+        }
+        ground.clock.come_near(arrival).await;
+        let procedure = ground.workload.draw(&mut stream);
+        let (ground, room) = (ground.clone(), room.clone());
+        tasks.spawn(async move {
+            let _room = room.acquire_owned().await;
+            let mut notes = Notes::of(&*ground.workload);
+            let done = ground.perform(&*procedure, arrival, &mut notes).await;
+            done.map(|()| notes)
+        });
+        while let Some(ended) = tasks.try_join_next() {
+            notes.add(&joined(ended)?);
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        notes.add(&joined(ended)?);
+    }
+    Ok(notes)
+}
+
+fn joined(ended: std::result::Result<Result<Notes>, tokio::task::JoinError>) -> Result<Notes> {
+    ended.map_err(|_| Error::Failed("a client has panicked".into()))?
+}

@@ -1,0 +1,27 @@
+//! Applications to measure with: TPC-C, SmallBank, FreeHealth and YCSB, and the clients that run them.
+//!
+//! 1. A [`Workload`] says which records there are at first and draws transactions.
+//! 2. A [`Database`] runs them: Fogbank, the same transaction layer without privacy, Redis, PostgreSQL.
+//! 3. Clients measure it ([`drive`]), each with a stream of randomness of its own.
+//! 4. The workload holds the database against its own rules ([`Workload::check`]). A run whose check fails
+//!    is worth nothing, however fast it was.
+//!
+//! Every database gets the same transactions from the same seed, with the same statements.
+
+pub mod chance;
+mod database;
+pub mod drive;
+mod fogbank;
+pub mod freehealth;
+mod nopriv;
+pub mod record;
+#[cfg(test)]
+mod serial;
+pub mod smallbank;
+pub mod tpcc;
+mod workload;
+pub mod ycsb;
+
+pub use database::{Database, Effect, Error, Performed, Procedure, Result, Statements};
+pub use fogbank::Fogbank;
+pub use workload::{Ledger, Records, Workload, read_all};
