@@ -141,12 +141,14 @@ struct Player {
     place: Option<Place>,
     log: Vec<(Op, u64, Shown)>,
     lost: bool,
+    /// Before each statement it moves to the present, as one does that has waited.
+    moves: bool,
     outcome: Option<oneshot::Receiver<Result<()>>>,
 }
 
 impl Player {
     fn new(ops: Vec<Op>, end: End) -> Self {
-        Self { ops, end, place: None, log: Vec::new(), lost: false, outcome: None }
+        Self { ops, end, place: None, log: Vec::new(), lost: false, moves: false, outcome: None }
     }
 
     /// The next statement, or the end after the last one.
@@ -155,6 +157,9 @@ impl Player {
             return;
         }
         let place = self.place.get_or_insert_with(|| done(core.begin(None)).unwrap());
+        if self.moves {
+            core.catch_up(place);
+        }
         match self.ops.get(self.log.len()) {
             Some(&op) => match run(core, place, op, stamp) {
                 Ok(shown) => self.log.push((op, stamp, shown)),
@@ -226,18 +231,21 @@ fn every_history_of_two_transactions_of_two_statements_is_serial() {
     for index in 0..OPS.len().pow(4) {
         let op = |place: u32| OPS[index / OPS.len().pow(place) % OPS.len()];
         let mut visit = |order: &[usize]| {
-            for ends in [(0, 0), (0, 1), (1, 0), (0, 2), (2, 0)] {
-                let players = vec![
+            for ends in [(0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 0)] {
+                let mut players = vec![
                     Player::new(vec![op(0), op(1)], ENDS[ends.0]),
                     Player::new(vec![op(2), op(3)], ENDS[ends.1]),
                 ];
+                // The last of the ends once more, with moves.
+                let moves = histories % 6 == 5;
+                players.iter_mut().for_each(|player| player.moves = moves);
                 histories += 1;
                 committed += play(players, order);
             }
         };
         orders(&mut [3, 3], &mut Vec::new(), &mut visit);
     }
-    assert_eq!(histories, 10_000 * 20 * 5);
+    assert_eq!(histories, 10_000 * 20 * 6);
     assert!(committed > histories * 3 / 4, "{committed} of {histories}");
 }
 
@@ -250,7 +258,8 @@ fn many_histories_of_three_transactions_are_serial() {
         let players: Vec<Player> = (0..3)
             .map(|_| {
                 let ops = (0..3).map(|_| OPS[draw(OPS.len())]).collect();
-                Player::new(ops, ENDS[draw(6).saturating_sub(3)])
+                let ended = Player::new(ops, ENDS[draw(6).saturating_sub(3)]);
+                Player { moves: draw(2) == 0, ..ended }
             })
             .collect();
         let mut order: Vec<usize> = (0..12).map(|turn| turn % 3).collect();

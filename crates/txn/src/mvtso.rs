@@ -60,8 +60,14 @@ pub(crate) struct Txn {
     pub undo: Vec<(RowId, Option<Change>)>,
     /// Rows it has added to, whose base must be here before it can commit.
     pub sums: SmallVec<[RowId; 2]>,
-    reads_from: SmallVec<[Ts; 4]>,
-    dependants: SmallVec<[Ts; 4]>,
+    /// Rows it has read and who wrote what it saw: 0 for the base.
+    pub reads: SmallVec<[(RowId, Ts); 8]>,
+    /// It has seen more than single records.
+    pub has_scanned: bool,
+    /// Who may still abort of those it has read from.
+    pub reads_from: SmallVec<[Ts; 4]>,
+    /// Who has read from it while it may still abort.
+    pub dependants: SmallVec<[Ts; 4]>,
     answer: Option<Answer>,
 }
 
@@ -74,10 +80,21 @@ impl Txn {
             awaits: BTreeSet::new(),
             undo: Vec::new(),
             sums: SmallVec::new(),
+            reads: SmallVec::new(),
+            has_scanned: false,
             reads_from: SmallVec::new(),
             dependants: SmallVec::new(),
             answer: None,
         }
+    }
+
+    /// Whether reads of single records are all that it has done.
+    pub(crate) fn has_only_read(&self) -> bool {
+        self.state == State::Active
+            && !self.has_scanned
+            && self.undo.is_empty()
+            && self.writes.is_empty()
+            && self.dependants.is_empty()
     }
 }
 
@@ -142,6 +159,21 @@ impl Mvtso {
     /// The timestamp a program gets if it ends now.
     pub(crate) fn next_ts(&self) -> Ts {
         self.last_ts + 1
+    }
+
+    /// The last timestamp that was given.
+    pub(crate) fn newest_ts(&self) -> Ts {
+        self.last_ts
+    }
+
+    /// Gives an active transaction the next timestamp in place of its own.
+    pub(crate) fn renumber(&mut self, ts: Ts) -> Option<Ts> {
+        let txn = self.txns.remove(&ts)?;
+        self.last_ts += 1;
+        self.active.remove(&ts);
+        self.active.insert(self.last_ts);
+        self.txns.insert(self.last_ts, txn);
+        Some(self.last_ts)
     }
 
     /// The newest transaction that may still read older versions.

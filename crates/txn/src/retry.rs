@@ -1,14 +1,15 @@
 //! `transact`: run a body until it commits.
 //!
 //! 1. Begin, run the body, commit.
-//! 2. After a conflict run it again: three times at once, since what it read is likely to be here
-//!    still, the third time in turn (see below); then from the next epoch on, waiting for more and
-//!    more of them.
+//! 2. After a conflict run it again at once, since what it read is likely to be here still: an attempt that
+//!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and from the next
+//!    epoch on, waiting for more and more of them.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
-//! read queue. Those that have lost twice take turns: otherwise clients in step that all read and
-//! then all write one record commit one at a time, and the last of fifty runs out of attempts.
+//! read queue. Those that have lost often take turns: of clients in step whose bodies wait for things of
+//! their own between what they read and what they write, one would commit at a time, and the last of fifty
+//! run out of attempts.
 //!
 //! What the cloud sees: nothing; batches have their size whoever retries.
 
@@ -22,7 +23,7 @@ use crate::proxy::Proxy;
 use crate::transaction::Transaction;
 
 /// Attempts that need no turn.
-const ATTEMPTS_AT_ONCE: u32 = 2;
+const ATTEMPTS_AT_ONCE: u32 = 8;
 /// Epochs an attempt waits for at most.
 const EPOCHS_WAITED_MAX: u64 = 8;
 /// Epochs after which a body that is still running has had its turn.
@@ -56,7 +57,7 @@ impl Proxy {
     }
 
     async fn back_off(&self, began: u64, attempt: u32, lost: &Error) -> Result<()> {
-        let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE + 1);
+        let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE);
         let epochs = match lost {
             Error::Conflict if beyond == 0 => return Ok(()),
             _ => (1_u64 << beyond.min(3)).min(EPOCHS_WAITED_MAX),

@@ -295,6 +295,12 @@ impl Row {
         Some(self.versions.get(position.checked_sub(1)?)?.ts)
     }
 
+    /// Whether what stands at a position needs nothing below it.
+    pub(crate) fn is_whole_at(&self, position: usize) -> bool {
+        let version = position.checked_sub(1).and_then(|index| self.versions.get(index));
+        version.is_none_or(|v| matches!(v.change.body, Body::Value(_) | Body::Gone))
+    }
+
     /// Whether a settled write newer than `ts` stands.
     pub(crate) fn is_superseded(&self, ts: Ts) -> bool {
         self.versions.iter().rev().take_while(|v| v.ts > ts).any(|v| v.settled)

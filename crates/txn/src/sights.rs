@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
-use crate::mvtso::Mvtso;
+use crate::mvtso::{Mvtso, State};
 use crate::predicate::Sight;
 use crate::record::{Record, Stat};
 use crate::row::Found;
@@ -81,6 +81,7 @@ impl Mvtso {
         let last = found.last().filter(|_| found.len() == limit).map(|(key, _)| key);
         self.predicates.record(&range.up_to(last, reverse), Sight::Stats, ts);
         self.depend(ts, &writers);
+        self.scanned(ts);
         found
     }
 
@@ -91,12 +92,23 @@ impl Mvtso {
         row.mark(position, ts);
         let mut writers = smallvec::SmallVec::<[Ts; 2]>::new();
         row.unsettled_writers(position, ts, |writer| writers.push(writer));
+        let (writer, is_whole) = (row.writer_at(position).unwrap_or(0), row.is_whole_at(position));
         self.depend(ts, &writers);
+        if let Some(txn) = self.txn_mut(ts) {
+            txn.reads.push((id, writer));
+            txn.has_scanned |= !is_whole;
+        }
+    }
+
+    /// A transaction has seen more than single records, so it keeps its timestamp.
+    pub(crate) fn scanned(&mut self, ts: Ts) {
+        if let Some(txn) = self.txn_mut(ts) {
+            txn.has_scanned = true;
+        }
     }
 
     /// Fails unless a transaction can take statements.
     pub(crate) fn check_active(&self, ts: Ts) -> Result<()> {
-        use crate::mvtso::State;
         match self.txn(ts).map(|txn| &txn.state) {
             Some(State::Active) => Ok(()),
             Some(State::Aborted(error)) => Err(error.clone()),

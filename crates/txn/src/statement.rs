@@ -62,6 +62,13 @@ impl Core {
         Ok(Step::Done(Place { epoch: self.epoch, ts, age, rounds: 0, last_round: None }))
     }
 
+    /// A transaction that has waited moves to the present, if it can.
+    pub(crate) fn catch_up(&mut self, place: &mut Place) {
+        if place.epoch == self.epoch {
+            place.ts = self.mvtso.move_to_present(place.ts);
+        }
+    }
+
     /// Fails unless the transaction can take statements.
     pub(crate) fn check_active(&self, place: &Place) -> Result<()> {
         if let Some(error) = self.stopped.as_ref().or(self.resting.as_ref()) {
@@ -120,6 +127,7 @@ impl Core {
         }
         self.mvtso.predicates.record(&range, Sight::Membership, place.ts);
         self.mvtso.depend(place.ts, &writers);
+        self.mvtso.scanned(place.ts);
         Ok(self.directory.count(&Key::new(group, &[])).saturating_add_signed(count))
     }
 

@@ -166,8 +166,8 @@ impl Transaction {
         self.0.place().as_ref().map_or(0, |place| place.rounds)
     }
 
-    /// Its place in the serial order, once it has begun: epoch and timestamp. For checkers of
-    /// histories.
+    /// Its place in the serial order, once it has begun: epoch and timestamp, which is final when its
+    /// commit was asked for. For checkers of histories.
     pub fn stamp(&self) -> Option<(u64, u64)> {
         self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
     }
@@ -206,12 +206,14 @@ impl Transaction {
         &self,
         mut step: impl FnMut(&mut Core, &mut Place) -> Result<Step<T>> + Send,
     ) -> Result<T> {
+        let mut has_waited = false;
         loop {
             let beat = self.0.shared.next_beat();
-            if let Step::Done(result) = self.0.try_step(&mut step)? {
+            if let Step::Done(result) = self.0.try_step(has_waited, &mut step)? {
                 return Ok(result);
             }
             beat.await;
+            has_waited = true;
         }
     }
 }
@@ -223,6 +225,7 @@ impl Handle {
 
     fn try_step<T>(
         &self,
+        has_waited: bool,
         step: &mut impl FnMut(&mut Core, &mut Place) -> Result<Step<T>>,
     ) -> Result<Step<T>> {
         if self.given_up.load(Ordering::Relaxed) {
@@ -236,7 +239,11 @@ impl Handle {
                     Step::Wait => return Ok(Step::Wait),
                 }
             }
-            bound.as_mut().map_or(Err(Error::Ended), |place| step(core, place))
+            let place = bound.as_mut().ok_or(Error::Ended)?;
+            if has_waited {
+                core.catch_up(place);
+            }
+            step(core, place)
         })
     }
 }

@@ -5,6 +5,7 @@
 //! 1. A transaction takes its timestamp at its first statement. What it reads and is not in memory is fetched
 //!    at once; all records of a statement are one message, and whoever wants the same record meanwhile waits
 //!    for the same message.
+//!    Who has waited and only read moves to the newest timestamp ([`crate::moving_on`]).
 //! 2. What it writes stays in the proxy until it asks for the commit. Others see it before that and then
 //!    depend on it, as in an epoch.
 //! 3. When all that it depends on has settled it settles: its writes leave in one message, at new places,
@@ -21,6 +22,7 @@ mod ground;
 mod table;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -34,7 +36,7 @@ use crate::key::{Key, KeyRange};
 use crate::version::{Change, Ts};
 
 /// Attempts that need no turn; later ones of those that keep losing run one after the other.
-const ATTEMPTS_AT_ONCE: u32 = 2;
+const ATTEMPTS_AT_ONCE: u32 = 8;
 
 /// A proxy without privacy. Clones are handles to the same one.
 #[derive(Clone)]
@@ -55,7 +57,8 @@ pub struct PlainTransaction(Arc<Handle>);
 
 struct Handle {
     shared: Arc<Shared>,
-    ts: Ts,
+    /// Its timestamp; another one after it has waited.
+    ts: AtomicU32,
 }
 
 impl NoPriv {
@@ -91,7 +94,7 @@ impl NoPriv {
     /// Begins a transaction.
     pub fn begin(&self) -> PlainTransaction {
         let ts = self.0.with(Table::begin);
-        PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts }))
+        PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts: ts.into() }))
     }
 
     /// Runs `body` in a transaction and commits it, again if it loses: as [`crate::Proxy::transact`].
@@ -138,13 +141,14 @@ impl PlainTransaction {
     /// [`Error::Conflict`] if it has lost; so for all statements.
     pub async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>> {
         loop {
-            match self.0.shared.with(|table| table.read(self.0.ts, keys))? {
+            match self.0.shared.with(|table| table.read(self.0.ts(), keys))? {
                 Ask::Here(records) => return Ok(records),
                 Ask::Fetch { fetch, others } => {
                     let arrived = fetch.map(|fetch| self.0.shared.clone().fetch(fetch));
                     for event in arrived.into_iter().chain(others) {
                         event.passed().await;
                     }
+                    self.catch_up();
                 }
             }
         }
@@ -155,7 +159,7 @@ impl PlainTransaction {
     /// # Errors
     /// As [`PlainTransaction::get_many`].
     pub async fn scan(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Key, Bytes)>> {
-        let keys = self.0.shared.with(|table| table.scan(self.0.ts, range, limit))?;
+        let keys = self.0.shared.with(|table| table.scan(self.0.ts(), range, limit))?;
         let records = self.get_many(&keys).await?;
         Ok(keys.into_iter().zip(records).filter_map(|(k, r)| r.map(|r| (k, r))).collect())
     }
@@ -165,7 +169,7 @@ impl PlainTransaction {
     /// # Errors
     /// As [`PlainTransaction::get_many`].
     pub fn prefetch(&self, keys: &[Key]) -> Result<()> {
-        if let Some(fetch) = self.0.shared.with(|table| table.prefetch(self.0.ts, keys))? {
+        if let Some(fetch) = self.0.shared.with(|table| table.prefetch(self.0.ts(), keys))? {
             self.0.shared.clone().fetch(fetch);
         }
         Ok(())
@@ -176,7 +180,7 @@ impl PlainTransaction {
     /// # Errors
     /// As [`PlainTransaction::get_many`].
     pub fn put(&self, key: &Key, value: Bytes) -> Result<()> {
-        self.0.shared.write(self.0.ts, key, Change::put(value, 0))
+        self.0.shared.write(self.0.ts(), key, Change::put(value, 0))
     }
 
     /// Deletes a record, if it is there.
@@ -184,7 +188,7 @@ impl PlainTransaction {
     /// # Errors
     /// As [`PlainTransaction::get_many`].
     pub fn delete(&self, key: &Key) -> Result<()> {
-        self.0.shared.write(self.0.ts, key, Change::delete())
+        self.0.shared.write(self.0.ts(), key, Change::delete())
     }
 
     /// Asks for the commit and waits until what it wrote, and what it has read from, has been acknowledged.
@@ -194,23 +198,35 @@ impl PlainTransaction {
     pub async fn commit(&self) -> Result<()> {
         let (sender, outcome) = oneshot::channel();
         let shared = &self.0.shared;
-        shared.change(|table| table.request(self.0.ts, sender))?;
+        shared.change(|table| table.request(self.0.ts(), sender))?;
         outcome.await.unwrap_or(Err(Error::Closed))
     }
 
     /// Its place in the serial order, for checkers of histories.
     pub fn stamp(&self) -> u64 {
-        u64::from(self.0.ts)
+        u64::from(self.0.ts())
+    }
+
+    fn catch_up(&self) {
+        let handle = &self.0;
+        let now = handle.shared.with(|table| table.catch_up(handle.ts()));
+        handle.ts.store(now, Ordering::Relaxed);
     }
 
     fn is_doomed(&self) -> bool {
-        self.0.shared.with(|table| table.is_doomed(self.0.ts))
+        self.0.shared.with(|table| table.is_doomed(self.0.ts()))
+    }
+}
+
+impl Handle {
+    fn ts(&self) -> Ts {
+        self.ts.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.change(|table| table.leave(self.ts));
+        self.shared.change(|table| table.leave(self.ts()));
     }
 }
 

@@ -170,6 +170,17 @@ impl Table {
         Ok(Ask::Fetch { fetch, others })
     }
 
+    /// A transaction that has waited moves to the present, if it can.
+    pub(super) fn catch_up(&mut self, ts: Ts) -> Ts {
+        let now = self.mvtso.move_to_present(ts);
+        if now != ts
+            && let Some(held) = self.held.remove(&ts)
+        {
+            self.held.insert(now, held);
+        }
+        now
+    }
+
     /// Begins to fetch records without having seen them.
     pub(super) fn prefetch(&mut self, ts: Ts, keys: &[Key]) -> Result<Option<Fetch>> {
         self.check(ts)?;

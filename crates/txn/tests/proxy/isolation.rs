@@ -105,8 +105,9 @@ async fn a_lost_update_a_write_skew_and_a_phantom_do_not_happen() {
 async fn older_transactions_read_older_versions() {
     let world = Setup::default().start().await;
     world.fill(&keys(1), b"old").await;
-    let old = world.proxy.begin();
-    old.exists(&key(7)).await.unwrap();
+    let (old, reader) = (world.proxy.begin(), world.proxy.begin());
+    old.count(b"elsewhere").await.unwrap(); // who has counted keeps its timestamp
+    reader.exists(&key(7)).await.unwrap();
     for n in 0..3 {
         let session = world.proxy.session();
         drop(session.submit(move |v: &mut View<'_>| v.put(&key(0), bytes(&n.to_string()), 0)));
@@ -114,8 +115,13 @@ async fn older_transactions_read_older_versions() {
         assert_eq!(middle.get(&key(0)).await.unwrap().unwrap().value, n.to_string());
         middle.commit_later();
     }
-    assert_eq!(old.get(&key(0)).await.unwrap().unwrap().value, "old");
-    old.commit().await.unwrap();
+    let hot = key(0);
+    let (seen, also_seen) = tokio::join!(old.get(&hot), reader.get(&hot));
+    assert_eq!(seen.unwrap().unwrap().value, "old");
+    assert_eq!(also_seen.unwrap().unwrap().value, "2", "it has waited, and moved to the present");
+    assert!(reader.stamp() > old.stamp());
+    let (done, also_done) = tokio::join!(old.commit(), reader.commit());
+    done.and(also_done).unwrap();
     assert_eq!(world.get(&key(0)).await.unwrap(), "2");
 }
 
