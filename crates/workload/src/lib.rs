@@ -8,20 +8,27 @@
 //!
 //! Every database gets the same transactions from the same seed, with the same statements.
 
+mod attempt;
 pub mod chance;
 mod database;
 pub mod drive;
 mod fogbank;
 pub mod freehealth;
 mod nopriv;
+mod pool;
+mod postgresql;
 pub mod record;
+mod redis;
 #[cfg(test)]
 mod serial;
+pub mod servers;
 pub mod smallbank;
 pub mod tpcc;
 mod workload;
 pub mod ycsb;
 
+pub use self::redis::Redis;
 pub use database::{Database, Effect, Error, Performed, Procedure, Result, Statements};
 pub use fogbank::Fogbank;
+pub use postgresql::Postgresql;
 pub use workload::{Ledger, Records, Workload, read_all};

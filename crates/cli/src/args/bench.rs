@@ -88,6 +88,10 @@ pub enum System {
     Fogbank,
     /// The same transactions without privacy: no batches, no encryption, nothing kept for a recovery.
     Nopriv,
+    /// A redis-server that is started for this, on this machine and so without the link; it keeps nothing on disk.
+    Redis,
+    /// A PostgreSQL that is started for this, the same way; it syncs every commit.
+    Postgresql,
 }
 
 impl System {
@@ -96,6 +100,8 @@ impl System {
         match self {
             Self::Fogbank => "fogbank",
             Self::Nopriv => "nopriv",
+            Self::Redis => "redis",
+            Self::Postgresql => "postgresql",
         }
     }
 }

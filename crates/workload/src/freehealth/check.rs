@@ -25,7 +25,7 @@ use crate::database::{Database, Error, Result};
 use crate::workload::{Ledger, read_all};
 
 /// Objects, or lists, that are looked at together.
-const PART: usize = 50;
+const PART: usize = 2_000;
 
 /// A check that goes on.
 pub(super) struct Check<'a> {

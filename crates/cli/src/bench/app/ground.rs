@@ -8,7 +8,8 @@ use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
 use fogbank_env::{Clock, Purpose, Randomness};
 use fogbank_store::{Delay, Link, Store};
 use fogbank_txn::NoPriv;
-use fogbank_workload::{Database, Fogbank};
+use fogbank_workload::servers::{Keeps, PostgresServer, RedisServer};
+use fogbank_workload::{Database, Fogbank, Postgresql, Redis};
 use tempfile::TempDir;
 
 use super::setting::Setting;
@@ -30,8 +31,19 @@ pub struct Ground {
     pub database: Arc<dyn Database>,
     far: Far,
     store: Arc<Counted<Far>>,
-    opened: Option<(Opened, TempDir)>,
+    standing: Standing,
 }
+
+/// What has to stay for as long as a system is used, each before the folder that it is in.
+enum Standing {
+    Fogbank(Box<Opened>, TempDir),
+    Baseline,
+    Redis(RedisServer, TempDir),
+    Postgresql(PostgresServer, TempDir),
+}
+
+/// Connections to a server: more gain nothing on one machine.
+const CONNECTIONS: usize = 50;
 
 impl Ground {
     /// Loads a system with what the application begins with, over no link.
@@ -48,14 +60,31 @@ impl Ground {
         let faults = random.stream(Purpose::Faults);
         let far = Arc::new(Delay::new(bare, clock.clone(), Link::instant(), faults));
         let store = Arc::new(Counted::new(far.clone()));
-        let (database, opened): (Arc<dyn Database>, _) = match system {
+        let (database, standing): (Arc<dyn Database>, _) = match system {
             System::Fogbank => {
                 let (opened, folder) = fogbank(setting, store.clone(), clock).await?;
-                (Arc::new(Fogbank(opened.proxy().clone())), Some((opened, folder)))
+                let database = Fogbank(opened.proxy().clone());
+                (Arc::new(database), Standing::Fogbank(Box::new(opened), folder))
             }
-            System::Nopriv => (Arc::new(nopriv(setting, store.clone()).await?), None),
+            System::Nopriv => (Arc::new(nopriv(setting, store.clone()).await?), Standing::Baseline),
+            System::Redis => {
+                let folder = folder()?;
+                let server = started(RedisServer::start(folder.path(), Keeps::Nothing))?;
+                let groups = setting.workload.scanned_groups();
+                let database = Redis::connect(server.address(), CONNECTIONS, groups).await;
+                let database = started(database)?;
+                started(database.load(setting.workload.records()).await)?;
+                (Arc::new(database), Standing::Redis(server, folder))
+            }
+            System::Postgresql => {
+                let folder = folder()?;
+                let server = started(PostgresServer::start(folder.path(), CONNECTIONS))?;
+                let database = started(Postgresql::connect(&server.config(), CONNECTIONS).await)?;
+                started(database.load(setting.workload.records()).await)?;
+                (Arc::new(database), Standing::Postgresql(server, folder))
+            }
         };
-        Ok(Self { system, database, far, store, opened })
+        Ok(Self { system, database, far, store, standing })
     }
 
     /// Moves its store to the far end of another link.
@@ -74,11 +103,23 @@ impl Ground {
     /// By blame.
     pub async fn close(self) -> Result<()> {
         drop(self.database);
-        match self.opened {
-            Some((opened, _folder)) => opened.close().await,
-            None => Ok(()),
+        match self.standing {
+            Standing::Fogbank(opened, _folder) => opened.close().await,
+            Standing::Redis(_server, _folder) => Ok(()),
+            Standing::Postgresql(_server, _folder) => Ok(()),
+            Standing::Baseline => Ok(()),
         }
     }
+}
+
+/// A folder that goes with whoever uses it.
+fn folder() -> Result<TempDir> {
+    tempfile::tempdir().map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))
+}
+
+/// A server that cannot be used is not our fault.
+fn started<T>(result: fogbank_workload::Result<T>) -> Result<T> {
+    result.map_err(|e| Error::CannotUse(e.to_string()))
 }
 
 /// A store of fogbank's as anybody would open it, its trusted side in a folder that goes with it.
@@ -87,8 +128,7 @@ async fn fogbank(
     store: Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Opened, TempDir)> {
-    let folder = tempfile::tempdir()
-        .map_err(|e| Error::CannotUse(format!("no folder for the trusted side: {e}")))?;
+    let folder = folder()?;
     let options = || {
         OpenOptions::new(Place::local(folder.path()))
             .shape(setting.shape.clone())

@@ -13,7 +13,7 @@ mod table;
 
 use std::sync::Arc;
 
-use fogbank::args::BenchAppArgs;
+use fogbank::args::{BenchAppArgs, System};
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Randomness, SystemClock};
 use fogbank_workload::drive::{self, Measured};
@@ -57,6 +57,16 @@ async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// What a system or an application said, by blame.
+fn blamed(system: System, error: fogbank_workload::Error) -> Error {
+    use fogbank_workload::Error as E;
+    match error {
+        E::Transaction(error) => error.into(),
+        E::Broken(_) => Error::CheckFailed(format!("{}: {error}", system.name())),
+        E::Failed(_) | E::Lost => Error::CannotUse(format!("{}: {error}", system.name())),
+    }
+}
+
 /// A loaded system and what it has come to.
 struct Lane {
     ground: Ground,
@@ -72,13 +82,14 @@ impl Lane {
         clock: &Arc<dyn Clock>,
         round: usize,
     ) -> Result<()> {
-        eprintln!("measuring {}", self.ground.system.name());
+        let system = self.ground.system;
+        eprintln!("measuring {}", system.name());
         self.ground.set_link(setting.link);
         let (database, workload) = (self.ground.database.clone(), setting.workload.clone());
         let random = self.random.split(round as u64);
         let load = (setting.load, setting.span);
         let measured = drive::run(database, workload, load, clock.clone(), &random).await;
-        let measured = measured.map_err(|e| Error::Bug(e.to_string()))?;
+        let measured = measured.map_err(|e| blamed(system, e))?;
         self.ground.set_link(fogbank_store::Link::instant());
         self.ledger.add(&measured.ledger);
         self.rounds.push(measured);
@@ -90,7 +101,7 @@ impl Lane {
         let system = self.ground.system;
         eprintln!("checking {}", system.name());
         let checked = workload.check(&*self.ground.database, &self.ledger).await;
-        checked.map_err(|e| Error::CheckFailed(format!("{}: {e}", system.name())))?;
+        checked.map_err(|e| blamed(system, e))?;
         let traffic = self.ground.traffic();
         self.ground.close().await?;
         Ok(Row::of(system, &self.rounds, traffic))

@@ -110,8 +110,8 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
         Application::Tpcc => {
             let warehouses = positive(scale.unwrap_or(1))?;
             let records = warehouses.saturating_mul(RECORDS_A_WAREHOUSE).saturating_add(ITEMS);
-            let shape = shape(records, (TPCC_RECORD, 4, 2_000, 2_000));
-            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients: 200 }))
+            let shape = shape(records, (TPCC_RECORD, 8, 600, 2_000));
+            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients: 300 }))
         }
         Application::Freehealth => {
             let patients = positive(scale.unwrap_or(1_000))?;
@@ -164,7 +164,6 @@ fn shape(
         batch: Some(batch),
         write_batch: Some(write_batch),
         interval_ms: Some(0),
-        cache: Some(ByteSize::b(0)),
         bucket_reals: Some(100),
         ..ShapeArgs::default()
     }
