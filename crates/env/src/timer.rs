@@ -15,6 +15,9 @@ use tokio::time::Instant;
 /// What the system's timer is late by when it has nothing else to do.
 const TIMER_SLACK: Duration = Duration::from_micros(60);
 
+/// The shortest sleep.
+const MOMENT: Duration = Duration::from_micros(5);
+
 /// The process's timer.
 pub(crate) struct Timer {
     queue: Mutex<Queue>,
@@ -44,7 +47,11 @@ impl Timer {
     }
 
     /// Completes once `deadline` has passed.
+    #[allow(clippy::disallowed_methods)] // it is the clock that waits
     pub(crate) async fn passed(&self, deadline: Instant) {
+        if deadline <= Instant::now() {
+            return;
+        }
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,14 +85,9 @@ impl Timer {
             }
             queue = match queue.waiting.peek() {
                 None => self.earlier.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(Reverse((deadline, _))) if *deadline - now <= TIMER_SLACK => {
-                    drop(queue);
-                    // Whoever has something to do goes before.
-                    std::thread::yield_now();
-                    self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-                }
                 Some(Reverse((deadline, _))) => {
-                    let sleep = *deadline - now - TIMER_SLACK;
+                    // Never less than a moment: a thread that spins would take a core from those it wakes.
+                    let sleep = (*deadline - now).saturating_sub(TIMER_SLACK).max(MOMENT);
                     let waited = self.earlier.wait_timeout(queue, sleep);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }

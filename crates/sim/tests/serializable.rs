@@ -202,7 +202,7 @@ fn clients_without_isolation_are_found_out() {
 fn one_stale_read_is_found_out() {
     let knobs = Knobs { transactions: 60, ..Knobs::default() };
     let honest = simulate(&Setting { knobs, ..setting() }, Cheat::Honest, 1).history;
-    let late = (honest.transactions.len() / 2..honest.transactions.len()).step_by(23);
+    let late = (honest.transactions.len() / 2..honest.transactions.len()).step_by(7);
     let mut planted = 0;
     for at in late {
         let mut history = honest.clone();
@@ -245,10 +245,11 @@ fn make_stale(history: &mut History, at: usize) -> bool {
 #[test]
 fn an_engine_that_forgets_is_found_out() {
     for lie in [Lie::StaleRead(500), Lie::LostWrite(500)] {
-        let noticed = match try_simulate(&setting(), Cheat::Honest, lie, 1) {
+        // A write that nobody reads again before it is written anew is lost unnoticed, so not any seed will do.
+        let noticed = |seed| match try_simulate(&setting(), Cheat::Honest, lie, seed) {
             Ok(found) => !found.report.is_clean(),
             Err(_) => true,
         };
-        assert!(noticed, "{lie:?} went unnoticed");
+        assert!((1..=4).any(noticed), "{lie:?} went unnoticed");
     }
 }

@@ -34,6 +34,9 @@ use crate::version::{Body, Change, Ts, Version};
 /// Where the outcome of a commit goes.
 pub(crate) type Answer = oneshot::Sender<Result<()>>;
 
+/// Records that a transaction may read and still move: going through them holds up everybody.
+const READS_NOTED_MAX: usize = 512;
+
 /// How far a transaction is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
@@ -62,7 +65,7 @@ pub(crate) struct Txn {
     pub sums: SmallVec<[RowId; 2]>,
     /// Rows it has read and who wrote what it saw: 0 for the base.
     pub reads: SmallVec<[(RowId, Ts); 8]>,
-    /// It has seen more than single records.
+    /// It has seen more than a few single records.
     pub has_scanned: bool,
     /// Who may still abort of those it has read from.
     pub reads_from: SmallVec<[Ts; 4]>,
@@ -86,6 +89,21 @@ impl Txn {
             dependants: SmallVec::new(),
             answer: None,
         }
+    }
+
+    /// Notes what it has read, for as long as it may move.
+    pub(crate) fn note_read(&mut self, id: RowId, writer: Ts, is_whole: bool) {
+        if !is_whole || self.reads.len() >= READS_NOTED_MAX {
+            self.stays();
+        } else if self.has_only_read() && !self.reads.contains(&(id, writer)) {
+            self.reads.push((id, writer));
+        }
+    }
+
+    /// It keeps its timestamp.
+    pub(crate) fn stays(&mut self) {
+        self.has_scanned = true;
+        self.reads = SmallVec::new();
     }
 
     /// Whether reads of single records are all that it has done.

@@ -95,15 +95,14 @@ impl Mvtso {
         let (writer, is_whole) = (row.writer_at(position).unwrap_or(0), row.is_whole_at(position));
         self.depend(ts, &writers);
         if let Some(txn) = self.txn_mut(ts) {
-            txn.reads.push((id, writer));
-            txn.has_scanned |= !is_whole;
+            txn.note_read(id, writer, is_whole);
         }
     }
 
     /// A transaction has seen more than single records, so it keeps its timestamp.
     pub(crate) fn scanned(&mut self, ts: Ts) {
         if let Some(txn) = self.txn_mut(ts) {
-            txn.has_scanned = true;
+            txn.stays();
         }
     }
 

@@ -209,8 +209,10 @@ impl PlainTransaction {
 
     fn catch_up(&self) {
         let handle = &self.0;
-        let now = handle.shared.with(|table| table.catch_up(handle.ts()));
-        handle.ts.store(now, Ordering::Relaxed);
+        // Under the table's lock, so that clones never see one without the other.
+        handle.shared.with(|table| {
+            handle.ts.store(table.catch_up(handle.ts()), Ordering::Relaxed);
+        });
     }
 
     fn is_doomed(&self) -> bool {

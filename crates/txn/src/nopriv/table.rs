@@ -336,7 +336,9 @@ impl Table {
         *holders -= 1;
         if *holders == 0 {
             self.mvtso.forget_row(id);
-        } else if self.mvtso.rows.get(id).newest() > VERSIONS_KEPT {
+        } else if self.mvtso.rows.get(id).newest() > VERSIONS_KEPT
+            && !self.fetching.contains_key(&id)
+        {
             let horizon = self.horizon();
             self.mvtso.rows.get_mut(id).settle_into_base(horizon);
         }

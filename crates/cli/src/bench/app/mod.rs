@@ -1,11 +1,13 @@
-//! `fogbank bench app`: an application on several systems in one run, so that whatever else the machine does
-//! hits all of them.
+//! `fogbank bench app`: an application on several systems, one after the other in one run.
 //!
-//! 1. Each system is loaded with the application's records, over no link.
-//! 2. Round by round, each is measured across the link: clients that wait for their answers, or arrivals that
-//!    wait for nobody; a ramp before and after is left out.
-//! 3. When all rounds are over the link goes, and the application holds each system against its own rules. If
-//!    one does not hold, no figure is printed.
+//! 1. A system is loaded with the application's records, over no link.
+//! 2. It is measured across the link, in one or several rounds: clients that wait for their answers, or
+//!    arrivals that wait for nobody; a ramp before and after is left out.
+//! 3. The link goes, the application holds the system against its own rules, and the system ends. If a rule
+//!    does not hold, no figure is printed of any.
+//!
+//! There is one system at a time: epochs of Fogbank go on when nobody asks for anything, and would take the
+//! processors from whatever else was measured.
 
 mod ground;
 mod setting;
@@ -38,20 +40,15 @@ pub async fn run(args: BenchAppArgs) -> Result<()> {
 async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random = Randomness::repeatable(setting.seed);
-    let mut lanes = Vec::new();
+    let mut rows = Vec::new();
     for (number, system) in setting.systems.iter().enumerate() {
         let part = random.split(number as u64);
         let ground = Ground::load(*system, setting, &clock, &part).await?;
         let ledger = Ledger::new(setting.workload.kinds().len());
-        lanes.push(Lane { ground, ledger, rounds: Vec::new(), random: part.split(1) });
-    }
-    for round in 0..setting.rounds {
-        for lane in &mut lanes {
+        let mut lane = Lane { ground, ledger, rounds: Vec::new(), random: part.split(1) };
+        for round in 0..setting.rounds {
             lane.round(setting, &clock, round).await?;
         }
-    }
-    let mut rows = Vec::new();
-    for lane in lanes {
         rows.push(lane.end(&setting.workload).await?);
     }
     Ok(rows)

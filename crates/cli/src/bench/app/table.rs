@@ -69,11 +69,13 @@ pub fn print(setting: &Setting, rows: &[Row], as_json: bool) {
             Load::Open { per_s, .. } => format!("{per_s} arrivals a second"),
         }
     );
-    println!("system        tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx");
+    println!(
+        "system        tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
+    );
     for row in rows {
         let all = row.all();
         println!(
-            "{:<9} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}",
+            "{:<9} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8}",
             row.system.name(),
             row.median_per_s(),
             row.per_s.first().unwrap_or(&0.0),
@@ -82,6 +84,7 @@ pub fn print(setting: &Setting, rows: &[Row], as_json: bool) {
             all.percentile_ms(50.0),
             all.percentile_ms(99.0),
             row.attempts(),
+            row.given_up,
         );
     }
     if let [first, others @ ..] = rows {
