@@ -2,8 +2,8 @@
 //!
 //! 1. Begin, run the body, commit.
 //! 2. After a conflict run it again at once, since what it read is likely to be here still: an attempt that
-//!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and from the next
-//!    epoch on, waiting for more and more of them.
+//!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and after nine from the
+//!    next epoch on, waiting for more and more of them.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the

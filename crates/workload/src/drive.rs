@@ -3,7 +3,9 @@
 //! 1. *Closed loop*: each client performs one transaction after the other. *Open loop*: transactions arrive
 //!    at random moments (a Poisson process), whether those before them have ended or not; one that has to
 //!    wait for its turn has waited since it arrived, so a stall shows in every latency that it caused.
-//! 2. What ends within the span that is measured counts; a ramp before and after it does not.
+//! 2. A ramp before and after the span that is measured does not count. Throughput is what ended within the
+//!    span; latencies are of what arrived within it, however late it ended, so that none is left out because
+//!    it was slow.
 //! 3. All transactions that have committed, also those of the ramps, are entered in the ledger, against which
 //!    the workload is checked.
 
@@ -48,9 +50,11 @@ pub struct Span {
 /// What transactions of one kind came to within the span.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Microseconds from arrival to answer of those that committed.
+    /// Transactions that committed within the span.
+    pub ended: u64,
+    /// Microseconds from arrival to answer of those that arrived within the span and have committed.
     pub latency_us: Histogram<u64>,
-    /// Runs of procedures, those that lost included.
+    /// Runs of the procedures of these, those that lost included.
     pub attempts: u64,
 }
 
@@ -77,20 +81,21 @@ impl Measured {
 
     /// Transactions a second.
     pub fn per_s(&self) -> f64 {
-        self.all().latency_us.len() as f64 / self.seconds
+        self.all().ended as f64 / self.seconds
     }
 }
 
 impl Tally {
     /// Of nothing.
     pub fn new() -> Self {
-        Self { latency_us: latencies(), attempts: 0 }
+        Self { ended: 0, latency_us: latencies(), attempts: 0 }
     }
 
     /// What another came to, too.
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds, so this cannot fail.
         let _ = self.latency_us.add(&other.latency_us);
+        self.ended += other.ended;
         self.attempts += other.attempts;
     }
 
@@ -209,9 +214,10 @@ impl Ground {
         };
         let now = self.clock.now();
         notes.ledger.enter(procedure.kind(), performed.effect);
-        if (self.from..self.to).contains(&now)
-            && let Some(tally) = notes.kinds.get_mut(procedure.kind())
-        {
+        let Some(tally) = notes.kinds.get_mut(procedure.kind()) else { return Ok(()) };
+        let span = self.from..self.to;
+        tally.ended += u64::from(span.contains(&now));
+        if span.contains(&arrived) {
             tally.latency_us.saturating_record((now - arrived) / 1_000);
             tally.attempts += u64::from(performed.attempts);
         }
@@ -267,4 +273,57 @@ async fn open(
 
 fn joined(ended: std::result::Result<Result<Notes>, tokio::task::JoinError>) -> Result<Notes> {
     ended.map_err(|_| Error::Failed("a client has panicked".into()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_env::SystemClock;
+
+    use super::*;
+    use crate::database::{Effect, Performed, Procedure};
+    use crate::smallbank::SmallBank;
+
+    /// Takes long for those that come in a certain second.
+    struct Stalls(Arc<dyn Clock>);
+
+    #[async_trait::async_trait]
+    impl Database for Stalls {
+        async fn perform(&self, _: &dyn Procedure) -> Result<Performed> {
+            let now = self.0.now();
+            let stall = (2_000_000_000..3_000_000_000).contains(&now);
+            let until = if stall { 9_000_000_000 } else { now + 10_000_000 };
+            self.0.sleep_until(until).await;
+            Ok(Performed { effect: Effect::DONE, attempts: 1 })
+        }
+
+        async fn snapshot(&self, _: &[fogbank_txn::Key]) -> Result<Vec<Option<bytes::Bytes>>> {
+            Ok(Vec::new())
+        }
+
+        fn snapshot_max(&self) -> usize {
+            1
+        }
+    }
+
+    /// A stall that outlasts the span was in no latency, for what had not ended within it was left out.
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_shows_in_the_latencies_of_all_that_it_met() {
+        let s = Duration::from_secs;
+        let span = Span { ramp: s(1), measured: s(3) };
+        for load in
+            [Load::Open { per_s: 100.0, under_way_max: 10_000 }, Load::Closed { clients: 10 }]
+        {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            let (database, bank) = (Stalls(clock.clone()), SmallBank::uniform(9));
+            let random = Randomness::repeatable(1);
+            let done = run(Arc::new(database), Arc::new(bank), (load, span), clock, &random);
+            let all = done.await.unwrap().all();
+            assert!(all.percentile_ms(100.0) > 5_900.0, "{load:?}: {}", all.percentile_ms(100.0));
+            let late = all.latency_us.len() - all.latency_us.count_between(0, 5_000_000);
+            let open = matches!(load, Load::Open { .. });
+            let expected = if open { 70..140 } else { 10..11 };
+            assert!(expected.contains(&late), "{load:?}: {late}");
+            assert!(all.ended + late == all.latency_us.len() || !open, "{load:?}");
+        }
+    }
 }

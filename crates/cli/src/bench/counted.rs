@@ -1,6 +1,7 @@
 //! Counts what passes to a store: calls, and the bytes at rest that they move. Names, places and
 //! framing are not counted: these differ from one back end to the next.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fogbank_store::{Call, Cell, Operation, Reply, Store, StoreError, store_by_calls};
@@ -32,6 +33,14 @@ impl Traffic {
             read: self.read - before.read,
             written: self.written - before.written,
         }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.read += other.read;
+        self.written += other.written;
     }
 }
 

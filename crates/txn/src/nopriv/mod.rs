@@ -14,8 +14,8 @@
 //! 5. A record is kept in memory for as long as some transaction is under way that has touched it, or that is
 //!    older than one that has; what its new version supersedes is deleted then.
 //!
-//! Nothing is batched and nothing waits for a point in time. Rules of conflicts ([`crate::mvtso`]), the
-//! directory and the retries are those of the epochs, shared with them. What is missing on purpose: nothing
+//! Nothing is batched and nothing waits for a point in time. Rules of conflicts ([`crate::mvtso`]) and the
+//! directory are those of the epochs, shared with them. What is missing on purpose: nothing
 //! is kept for a recovery, so a proxy that stops has lost its directory.
 
 mod ground;
@@ -35,9 +35,6 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::version::{Change, Ts};
 
-/// Attempts that need no turn; later ones of those that keep losing run one after the other.
-const ATTEMPTS_AT_ONCE: u32 = 8;
-
 /// A proxy without privacy. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct NoPriv(Arc<Shared>);
@@ -45,8 +42,6 @@ pub struct NoPriv(Arc<Shared>);
 struct Shared {
     store: Arc<dyn Store>,
     table: Mutex<Table>,
-    /// Held by the one transaction, of those that have lost often, whose turn it is.
-    turn: tokio::sync::Mutex<()>,
     attempts_max: u32,
 }
 
@@ -74,8 +69,7 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        let turn = tokio::sync::Mutex::new(());
-        Ok(Self(Arc::new(Shared { store, table, turn, attempts_max })))
+        Ok(Self(Arc::new(Shared { store, table, attempts_max })))
     }
 
     /// Puts records that are there from the beginning, each key once.
@@ -97,7 +91,8 @@ impl NoPriv {
         PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts: ts.into() }))
     }
 
-    /// Runs `body` in a transaction and commits it, again if it loses: as [`crate::Proxy::transact`].
+    /// Runs `body` in a transaction and commits it, again and at once if it loses. Nobody takes turns here: a
+    /// turn would last for round trips, and hold up who would not lose.
     ///
     /// # Errors
     /// Those of the body; [`Error::Conflict`] if all attempts have lost.
@@ -106,14 +101,9 @@ impl NoPriv {
         F: FnMut(PlainTransaction) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        for attempt in 1..=self.0.attempts_max {
-            let turn = match attempt <= ATTEMPTS_AT_ONCE {
-                true => None,
-                false => Some(self.0.turn.lock().await),
-            };
+        for _ in 0..self.0.attempts_max {
             let transaction = self.begin();
             let mut result = body(transaction.clone()).await;
-            drop(turn);
             if let Ok(done) = result {
                 result = transaction.commit().await.map(|()| done);
             } else if transaction.is_doomed() {

@@ -5,7 +5,7 @@
 //! transaction that has ended while an older one is active. Invariants: a row that is held by nobody is not
 //! kept; the directory has the newest settled version of every record that has no row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -61,6 +61,8 @@ pub(super) struct Fetch {
     /// Passes when they are here.
     pub event: Event,
     rows: Vec<RowId>,
+    /// Whose it is, and its number among all.
+    of: (Ts, u64),
 }
 
 /// What a read comes to.
@@ -109,6 +111,9 @@ pub(super) struct Table {
     held: HashMap<Ts, Held>,
     holders: Vec<u32>,
     fetching: HashMap<RowId, Event>,
+    /// Messages under way: what lies at the places that they read must stay.
+    under_way: BTreeSet<(Ts, u64)>,
+    fetches: u64,
     /// Settled and not stored.
     storing: HashMap<Ts, Event>,
     /// Ended, and not older than every active one.
@@ -129,6 +134,8 @@ impl Table {
             held: HashMap::new(),
             holders: Vec::new(),
             fetching: HashMap::new(),
+            under_way: BTreeSet::new(),
+            fetches: 0,
             storing: HashMap::new(),
             ended: BTreeMap::new(),
             garbage: Vec::new(),
@@ -166,7 +173,7 @@ impl Table {
             Seen::Missing(missing) => missing,
         };
         let others = missing.iter().filter_map(|id| self.fetching.get(id).cloned()).collect();
-        let fetch = self.fetch(missing);
+        let fetch = self.fetch(ts, missing);
         Ok(Ask::Fetch { fetch, others })
     }
 
@@ -190,7 +197,7 @@ impl Table {
             row.read_at(row.visible(ts)) == Found::NeedsBase
         };
         let missing: Vec<RowId> = ids.into_iter().filter(row_needs_base).collect();
-        Ok(self.fetch(missing))
+        Ok(self.fetch(ts, missing))
     }
 
     /// Keys of a range.
@@ -260,6 +267,7 @@ impl Table {
 
     /// What was fetched is here.
     pub(super) fn deliver(&mut self, fetch: Fetch, cells: Result<Vec<Cell>>) {
+        self.under_way.remove(&fetch.of);
         let mut cells = match cells {
             Ok(cells) => cells.into_iter(),
             Err(error) => return self.fail(&error),
@@ -345,7 +353,7 @@ impl Table {
     }
 
     /// Those of `missing` that nobody fetches yet become one message.
-    fn fetch(&mut self, missing: impl IntoIterator<Item = RowId>) -> Option<Fetch> {
+    fn fetch(&mut self, ts: Ts, missing: impl IntoIterator<Item = RowId>) -> Option<Fetch> {
         let (mut reads, mut rows, event) = (CellReads::default(), Vec::new(), Event::new());
         for id in missing {
             let row = self.mvtso.rows.get_mut(id);
@@ -356,7 +364,13 @@ impl Table {
             self.hold(id);
             rows.push(id);
         }
-        (!rows.is_empty()).then_some(Fetch { reads, event, rows })
+        if rows.is_empty() {
+            return None;
+        }
+        self.fetches += 1;
+        let of = (ts, self.fetches);
+        self.under_way.insert(of);
+        Some(Fetch { reads, event, rows, of })
     }
 
     /// Notes whose unstored writes a transaction has read.
@@ -436,8 +450,9 @@ impl Table {
         }
     }
 
-    /// No transaction older than this reads any more.
+    /// No transaction older than this reads any more, and no message of one is under way.
     fn horizon(&self) -> Ts {
-        self.mvtso.oldest_active().unwrap_or(Ts::MAX)
+        let oldest = self.mvtso.oldest_active().unwrap_or(Ts::MAX);
+        self.under_way.first().map_or(oldest, |(ts, _)| oldest.min(*ts))
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! 1. In one round: taxes, the customer, all items and stocks. An item that is not there declines the
 //!    order, as one in a hundred has it, before anything is written.
-//! 2. The stocks are written.
-//! 3. The number of the next order is read last and written within the same moment. It has been fetched
-//!    since the beginning.
+//! 2. The number of the next order is read last. It has been fetched since the beginning.
+//! 3. Everything is written within the same moment, that number last.
 
 use async_trait::async_trait;
 use fogbank_env::Stream;
@@ -125,8 +124,8 @@ impl Procedure for NewOrder {
         let Some(taken) = self.take(&mut found)? else {
             return Ok(Effect::DECLINED);
         };
-        self.put_stocks(&taken.stocks, on).await?;
         let Number(number) = Number::of(on.get(&next).await?)?;
+        self.put_stocks(&taken.stocks, on).await?;
         self.put_order(number, taken.lines, on).await?;
         on.put(&next, Number(number.saturating_add(1)).record()).await?;
         Ok(Effect::DONE)

@@ -1,9 +1,8 @@
 //! Payment (clause 2.5): a customer pays, and warehouse and district take it in.
 //!
 //! 1. In one round: warehouse, district and customer; a customer that goes by name takes one more.
-//! 2. Customer and history are written.
-//! 3. The takings of warehouse and district are read last and written within the same moment. They have
-//!    been fetched since the beginning.
+//! 2. The takings of warehouse and district are read last. They have been fetched since the beginning.
+//! 3. They are written within the same moment, then customer and history.
 
 use async_trait::async_trait;
 use fogbank_env::Stream;
@@ -107,8 +106,8 @@ impl Procedure for Payment {
                 (number, Customer::of(on.get(&keys::customer(self.at, number)).await?)?)
             }
         };
-        self.put_customer(number, customer, &sites, on).await?;
         self.take_in(on).await?;
+        self.put_customer(number, customer, &sites, on).await?;
         Ok(Effect { done: true, sum: self.amount.into() })
     }
 }

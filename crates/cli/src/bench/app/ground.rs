@@ -92,7 +92,7 @@ impl Ground {
         self.far.set_link(link);
     }
 
-    /// What has passed to its store since it was loaded.
+    /// What has passed to its store so far, loading included.
     pub fn traffic(&self) -> Traffic {
         self.store.traffic()
     }

@@ -24,6 +24,7 @@ use fogbank_workload::{Ledger, Workload};
 use self::ground::Ground;
 use self::setting::Setting;
 use self::table::Row;
+use super::counted::Traffic;
 
 /// Runs the benchmark and prints its figures.
 ///
@@ -45,7 +46,13 @@ async fn measure(setting: &Setting) -> Result<Vec<Row>> {
         let part = random.split(number as u64);
         let ground = Ground::load(*system, setting, &clock, &part).await?;
         let ledger = Ledger::new(setting.workload.kinds().len());
-        let mut lane = Lane { ground, ledger, rounds: Vec::new(), random: part.split(1) };
+        let mut lane = Lane {
+            ground,
+            ledger,
+            rounds: Vec::new(),
+            traffic: Traffic::default(),
+            random: part.split(1),
+        };
         for round in 0..setting.rounds {
             lane.round(setting, &clock, round).await?;
         }
@@ -69,6 +76,7 @@ struct Lane {
     ground: Ground,
     ledger: Ledger,
     rounds: Vec<Measured>,
+    traffic: Traffic,
     random: Randomness,
 }
 
@@ -85,9 +93,11 @@ impl Lane {
         let (database, workload) = (self.ground.database.clone(), setting.workload.clone());
         let random = self.random.split(round as u64);
         let load = (setting.load, setting.span);
+        let before = self.ground.traffic();
         let measured = drive::run(database, workload, load, clock.clone(), &random).await;
         let measured = measured.map_err(|e| blamed(system, e))?;
         self.ground.set_link(fogbank_store::Link::instant());
+        self.traffic += self.ground.traffic().since(before);
         self.ledger.add(&measured.ledger);
         self.rounds.push(measured);
         Ok(())
@@ -99,8 +109,7 @@ impl Lane {
         eprintln!("checking {}", system.name());
         let checked = workload.check(&*self.ground.database, &self.ledger).await;
         checked.map_err(|e| blamed(system, e))?;
-        let traffic = self.ground.traffic();
         self.ground.close().await?;
-        Ok(Row::of(system, &self.rounds, traffic))
+        Ok(Row::of(system, &self.rounds, self.traffic))
     }
 }

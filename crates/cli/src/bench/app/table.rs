@@ -17,7 +17,7 @@ pub struct Row {
     pub kinds: Vec<Tally>,
     /// Transactions that were given up.
     pub given_up: u64,
-    /// What passed to the store, loading included.
+    /// What passed to the store in all rounds, ramps included.
     pub traffic: Traffic,
 }
 
