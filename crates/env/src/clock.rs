@@ -75,8 +75,12 @@ impl Clock for SystemClock {
         self.wall_origin_ms + self.now() / 1_000_000
     }
 
+    /// The runtime's timers wait for their next millisecond even if the deadline has passed.
     #[allow(clippy::disallowed_methods)]
     fn sleep_until(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if deadline <= self.now() {
+            return Box::pin(std::future::ready(()));
+        }
         Box::pin(tokio::time::sleep_until(self.origin + Duration::from_nanos(deadline)))
     }
 

@@ -35,6 +35,9 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::version::{Change, Ts};
 
+/// Attempts that need no turn; later ones of those that keep losing run one after the other.
+const ATTEMPTS_AT_ONCE: u32 = 8;
+
 /// A proxy without privacy. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct NoPriv(Arc<Shared>);
@@ -42,6 +45,8 @@ pub struct NoPriv(Arc<Shared>);
 struct Shared {
     store: Arc<dyn Store>,
     table: Mutex<Table>,
+    /// Held by the one transaction, of those that have lost often, whose turn it is.
+    turn: tokio::sync::Mutex<()>,
     attempts_max: u32,
 }
 
@@ -69,7 +74,8 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        Ok(Self(Arc::new(Shared { store, table, attempts_max })))
+        let turn = tokio::sync::Mutex::new(());
+        Ok(Self(Arc::new(Shared { store, table, turn, attempts_max })))
     }
 
     /// Puts records that are there from the beginning, each key once.
@@ -91,8 +97,8 @@ impl NoPriv {
         PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts: ts.into() }))
     }
 
-    /// Runs `body` in a transaction and commits it, again and at once if it loses. Nobody takes turns here: a
-    /// turn would last for round trips, and hold up who would not lose.
+    /// Runs `body` in a transaction and commits it, again if it loses: at once, and in turn once it has
+    /// often. A turn lasts for the body's round trips; without turns those that lose make others lose.
     ///
     /// # Errors
     /// Those of the body; [`Error::Conflict`] if all attempts have lost.
@@ -101,9 +107,14 @@ impl NoPriv {
         F: FnMut(PlainTransaction) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        for _ in 0..self.0.attempts_max {
+        for attempt in 1..=self.0.attempts_max {
+            let turn = match attempt <= ATTEMPTS_AT_ONCE {
+                true => None,
+                false => Some(self.0.turn.lock().await),
+            };
             let transaction = self.begin();
             let mut result = body(transaction.clone()).await;
+            drop(turn);
             if let Ok(done) = result {
                 result = transaction.commit().await.map(|()| done);
             } else if transaction.is_doomed() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fogbank::args::System;
 use fogbank::config::StoreConfig;
 use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
-use fogbank_env::{Clock, Purpose, Randomness};
+use fogbank_env::{Clock, Nanos, Purpose, Randomness};
 use fogbank_store::{Delay, Link, Store};
 use fogbank_txn::NoPriv;
 use fogbank_workload::servers::{Keeps, PostgresServer, RedisServer};
@@ -41,6 +41,9 @@ enum Standing {
     Redis(RedisServer, TempDir),
     Postgresql(PostgresServer, TempDir),
 }
+
+/// From one look at how far the warm-up is to the next.
+const LOOK_NANOS: Nanos = 50_000_000;
 
 /// Connections to a server: more gain nothing on one machine.
 const CONNECTIONS: usize = 50;
@@ -140,7 +143,36 @@ async fn fogbank(
     let records = setting.workload.records();
     options().make_of(records, &mut |done, of| show(&bar, done, of)).await?;
     bar.finish_and_clear();
-    Ok((options().open().await?, folder))
+    let opened = options().open().await?;
+    warm_up(&opened, clock).await?;
+    Ok((opened, folder))
+}
+
+/// Lets epochs go by, with nothing asked, until every path has been evicted once: buckets that were filled
+/// are not those of a tree that has been used, and memory that was never touched is slow.
+async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
+    let config = opened.config();
+    let an_epoch = config.read_batches * config.batch + config.write_batch;
+    let accesses = (1_usize << config.leaf_level) * usize::from(config.evict_every);
+    let epochs = u32::try_from(accesses.div_ceil(an_epoch.max(1))).unwrap_or(u32::MAX);
+    let first = opened.proxy().epoch();
+    let bar = bar("warming up");
+    let over = async {
+        loop {
+            let done = u32::try_from(opened.proxy().epoch() - first).unwrap_or(u32::MAX);
+            show(&bar, done.min(epochs), epochs);
+            if done >= epochs {
+                return;
+            }
+            clock.sleep_until(clock.now() + LOOK_NANOS).await;
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        error = opened.proxy().stopped() => return Err(error.into()),
+    }
+    bar.finish_and_clear();
+    Ok(())
 }
 
 /// The baseline over the same kind of store.

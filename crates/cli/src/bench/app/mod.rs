@@ -1,6 +1,7 @@
 //! `fogbank bench app`: an application on several systems, one after the other in one run.
 //!
-//! 1. A system is loaded with the application's records, over no link.
+//! 1. A system is loaded with the application's records, over no link; fogbank's tree is then used until it
+//!    is in its steady state.
 //! 2. It is measured across the link, in one or several rounds: clients that wait for their answers, or
 //!    arrivals that wait for nobody; a ramp before and after is left out.
 //! 3. The link goes, the application holds the system against its own rules, and the system ends. If a rule
