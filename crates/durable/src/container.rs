@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! stream   per section: 2 tag | 8 length | 8 padded length | data | zeros up to the padded length
-//! piece    up to 1 MiB of the stream, sealed; nonce (kind, piece, number), bound to its name
+//! piece    so much of the stream, sealed; nonce (kind, piece, number), bound to its name
 //! ```
-//! The stream's length, so the number and size of pieces, follows from public configuration.
+//! The stream's length, so the number and size of pieces, follows from public configuration. A piece is a
+//! round trip: pieces are long where an epoch waits for them, and short where accesses go on beside them,
+//! which each piece holds up for as long as it takes the link.
 
 use bytes::Bytes;
 use fogbank_env::compute;
@@ -18,7 +20,10 @@ use crate::put::put;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section, Sections};
 
-const PIECE_BYTES: usize = 1 << 20;
+/// Bytes of the stream in a piece that an epoch waits for.
+pub const PIECE_BYTES: usize = 8 << 20;
+/// Bytes of the stream in a piece that goes beside accesses.
+pub const PIECE_BESIDE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
 /// What a container holds.
@@ -101,13 +106,14 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Those of a checkpoint whose sections have these padded lengths.
-    pub fn of(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+    /// Those of a checkpoint whose sections have these padded lengths, with so many bytes of the stream in
+    /// a piece ([`PIECE_BYTES`] or [`PIECE_BESIDE_BYTES`]).
+    pub fn of(piece_bytes: usize, section_lengths: impl IntoIterator<Item = usize>) -> Self {
         let stream: usize = section_lengths.into_iter().map(|length| HEADER_BYTES + length).sum();
-        let count = stream.div_ceil(PIECE_BYTES);
-        let last = stream - count.saturating_sub(1) * PIECE_BYTES;
+        let count = stream.div_ceil(piece_bytes);
+        let last = stream - count.saturating_sub(1) * piece_bytes;
         let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
-        Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
+        Self { count: count as u32, bytes: sealed(piece_bytes), last_bytes: sealed(last) }
     }
 
     /// Bytes of all of them.
@@ -117,21 +123,23 @@ impl Pieces {
 
     /// Those of an epoch's delta whose sections have these padded lengths.
     pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
+        Self::of(PIECE_BYTES, std::iter::once(LINK_BYTES).chain(section_lengths))
     }
 }
 
-/// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
-/// once it is durable. No more than one section and one piece of it are in memory.
+/// Writes `sections` as container `number` of its kind in pieces of so many bytes, sealed by the current
+/// keys; returns its name once it is durable. No more than one section and one piece of it are in memory.
 pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
+    piece_bytes: usize,
     mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let mut writer = PieceWriter { store, keys, name, buffer: Vec::new(), tags: Vec::new() };
+    let (buffer, tags) = (Vec::new(), Vec::new());
+    let mut writer = PieceWriter { store, keys, name, piece_bytes, buffer, tags };
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
@@ -150,6 +158,7 @@ struct PieceWriter<'a> {
     store: &'a dyn Store,
     keys: &'a IncarnationKeys,
     name: ContainerName,
+    piece_bytes: usize,
     buffer: Vec<u8>,
     tags: Vec<Digest>, // digest of each sealed piece
 }
@@ -157,7 +166,8 @@ struct PieceWriter<'a> {
 impl PieceWriter<'_> {
     async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let (head, tail) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.buffer.len()));
+            let (head, tail) =
+                bytes.split_at(bytes.len().min(self.piece_bytes - self.buffer.len()));
             self.buffer.extend_from_slice(head);
             bytes = tail;
             self.put_if_full().await?;
@@ -167,7 +177,7 @@ impl PieceWriter<'_> {
 
     async fn append_zeros(&mut self, mut count: usize) -> Result<()> {
         while count > 0 {
-            let step = count.min(PIECE_BYTES - self.buffer.len());
+            let step = count.min(self.piece_bytes - self.buffer.len());
             self.buffer.resize(self.buffer.len() + step, 0);
             count -= step;
             self.put_if_full().await?;
@@ -176,7 +186,7 @@ impl PieceWriter<'_> {
     }
 
     async fn put_if_full(&mut self) -> Result<()> {
-        if self.buffer.len() == PIECE_BYTES { self.put().await } else { Ok(()) }
+        if self.buffer.len() == self.piece_bytes { self.put().await } else { Ok(()) }
     }
 
     async fn put(&mut self) -> Result<()> {

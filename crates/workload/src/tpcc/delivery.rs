@@ -6,8 +6,10 @@
 //! 4. Everything is written: who has only read until then has not lost to others because it waited.
 //!
 //! All deliveries of a warehouse are rivals, and who loses needs the orders that come next. So each asks for
-//! some of those to be fetched, too: otherwise there is one delivery in three rounds, and at a distance
-//! everybody in the end waits for a delivery.
+//! some of those to be fetched, too, and for twice as many whenever it has lost: otherwise there is one
+//! delivery in three rounds, and at a distance everybody in the end waits for a delivery.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use fogbank_env::Stream;
@@ -21,8 +23,9 @@ use super::{DELIVERY, Tpcc, draws};
 use crate::chance::between;
 use crate::database::{Effect, Procedure, Result, Statements};
 
-/// Orders of a district that others may deliver meanwhile.
+/// Orders of a district that others may deliver meanwhile: at first, and at most.
 const AHEAD: u32 = 4;
+const AHEAD_MAX: u32 = 32;
 
 /// A delivery to be made.
 pub(super) struct Delivery {
@@ -30,6 +33,8 @@ pub(super) struct Delivery {
     districts: u32,
     carrier: u32,
     date: i64,
+    /// How many orders of a district it asks for beside its own.
+    ahead: AtomicU32,
 }
 
 /// An order that is next in its district.
@@ -54,6 +59,7 @@ impl Delivery {
             districts: tpcc.scale.districts,
             carrier: between(1, 10, stream),
             date: draws::date(stream),
+            ahead: AtomicU32::new(AHEAD),
         }
     }
 
@@ -70,7 +76,9 @@ impl Delivery {
     /// Those that are waiting.
     async fn waiting(&self, all: Vec<Next>, on: &dyn Statements) -> Result<Vec<Due>> {
         let keys: Vec<Key> = all.iter().flat_map(Next::keys).collect();
-        let after: Vec<Next> = all.iter().flat_map(Next::after).collect();
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        self.ahead.store((2 * ahead).min(AHEAD_MAX), Ordering::Relaxed);
+        let after: Vec<Next> = all.iter().flat_map(|next| next.after(ahead)).collect();
         let hinted: Vec<Key> = after.iter().flat_map(Next::keys).collect();
         on.prefetch(&hinted).await?;
         let orders = after.iter().map(|next| keys::order(next.at, next.order));
@@ -139,10 +147,10 @@ impl Due {
 }
 
 impl Next {
-    /// Those that come after it.
-    fn after(&self) -> impl Iterator<Item = Self> {
+    /// So many that come after it.
+    fn after(&self, ahead: u32) -> impl Iterator<Item = Self> {
         let (at, order) = (self.at, self.order);
-        (1..=AHEAD).map(move |ahead| Self { at, order: order.saturating_add(ahead) })
+        (1..=ahead).map(move |ahead| Self { at, order: order.saturating_add(ahead) })
     }
 
     /// That it waits, the order, its lines.
