@@ -2,6 +2,7 @@
 
 use fogbank_env::Stream;
 use rand::RngExt;
+use rand_distr::{Distribution as _, Zipf};
 
 /// One of `kinds`, by its part of a hundred.
 pub fn kind(kinds: &[(&str, u32)], stream: &mut Stream) -> usize {
@@ -24,6 +25,23 @@ pub fn happens(probability: f64, stream: &mut Stream) -> bool {
 /// A number from `from` to `to`, both included.
 pub fn between(from: u32, to: u32, stream: &mut Stream) -> u32 {
     stream.random_range(from..=to)
+}
+
+/// From 0 up to `of`: zipfian with exponent `skew`, the less, the more often.
+pub fn rank(of: u32, skew: f64, stream: &mut Stream) -> u32 {
+    let of = of.max(1);
+    // From 1 record on, and with an exponent above 0, there always is one.
+    let rank = Zipf::new(f64::from(of), skew).map_or(1.0, |zipf| zipf.sample(stream));
+    (rank as u32).clamp(1, of) - 1
+}
+
+/// Where a rank lies among `of` records, so that ranks near one another lie anywhere: a hash, the finish of
+/// SplitMix64.
+pub fn scattered(rank: u32, of: u32) -> u32 {
+    let mut hash = u64::from(rank).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((hash ^ (hash >> 31)) % u64::from(of.max(1))) as u32
 }
 
 /// Letters and digits, from `from` to `to` of them.

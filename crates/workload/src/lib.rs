@@ -1,4 +1,5 @@
-//! Applications to measure with: TPC-C, SmallBank, FreeHealth and YCSB, and the clients that run them.
+//! Applications to measure with: TPC-C, SmallBank, FreeHealth, YCSB and those that a file describes, and the
+//! clients that run them.
 //!
 //! 1. A [`Workload`] says which records there are at first and draws transactions.
 //! 2. A [`Database`] runs them: Fogbank, the same transaction layer without privacy, Redis, PostgreSQL.
@@ -12,6 +13,7 @@ mod attempt;
 pub mod chance;
 mod database;
 pub mod drive;
+pub mod file;
 mod fogbank;
 pub mod freehealth;
 mod nopriv;

@@ -74,12 +74,12 @@ impl SmallBank {
 
 #[async_trait]
 impl Workload for SmallBank {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         if self.hot.is_some() { "SmallBank, hot" } else { "SmallBank" }
     }
 
-    fn kinds(&self) -> &'static [(&'static str, u32)] {
-        &KINDS
+    fn kinds(&self) -> Vec<(&str, u32)> {
+        KINDS.to_vec()
     }
 
     fn records(&self) -> Records<'_> {

@@ -14,14 +14,14 @@ pub type Records<'a> = Box<dyn Iterator<Item = (Key, Bytes)> + Send + 'a>;
 #[async_trait]
 pub trait Workload: Send + Sync {
     /// What it is called in tables.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Its transactions by name, and what part of a hundred each is.
-    fn kinds(&self) -> &'static [(&'static str, u32)];
+    fn kinds(&self) -> Vec<(&str, u32)>;
 
     /// Groups of keys that are scanned.
-    fn scanned_groups(&self) -> &'static [&'static [u8]] {
-        &[]
+    fn scanned_groups(&self) -> Vec<&[u8]> {
+        Vec::new()
     }
 
     /// What it begins with: the same records each time it is asked.

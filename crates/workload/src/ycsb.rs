@@ -25,7 +25,6 @@ use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_txn::Key;
 use rand::RngExt;
-use rand_distr::{Distribution as _, Zipf};
 
 use self::operations::{FIELD, FIELDS, GROUP, Operation, Operations, Row, SCAN_MAX, key};
 use crate::chance;
@@ -152,10 +151,12 @@ impl Ycsb {
         let records = self.first();
         match self.distribution {
             Distribution::Uniform => stream.random_range(0..records),
-            Distribution::Zipfian => (scattered(rank(records, stream)) % u64::from(records)) as u32,
+            Distribution::Zipfian => {
+                chance::scattered(chance::rank(records, SKEW, stream), records)
+            }
             Distribution::Latest => {
                 let next = self.next();
-                next - 1 - rank(next, stream)
+                next - 1 - chance::rank(next, SKEW, stream)
             }
         }
     }
@@ -180,38 +181,23 @@ impl Ycsb {
     }
 }
 
-/// From 0 up to `of`: the less, the more often.
-fn rank(of: u32, stream: &mut Stream) -> u32 {
-    let of = of.max(1);
-    // From 1 record on, and with this exponent, there always is one.
-    let rank = Zipf::new(f64::from(of), SKEW).map_or(1.0, |zipf| zipf.sample(stream));
-    (rank as u32).clamp(1, of) - 1
-}
-
-/// A hash of a rank: the finish of SplitMix64.
-fn scattered(rank: u32) -> u64 {
-    let mut hash = u64::from(rank).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    hash ^ (hash >> 31)
-}
-
 fn text(len: usize, stream: &mut Stream) -> Bytes {
     chance::text(len as u32, len as u32, stream).into()
 }
 
 #[async_trait]
 impl Workload for Ycsb {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.letter.name()
     }
 
-    fn kinds(&self) -> &'static [(&'static str, u32)] {
-        if self.operations_per_transaction > 1 { &SEVERAL } else { self.letter.mix() }
+    fn kinds(&self) -> Vec<(&str, u32)> {
+        let several = self.operations_per_transaction > 1;
+        if several { SEVERAL.to_vec() } else { self.letter.mix().to_vec() }
     }
 
-    fn scanned_groups(&self) -> &'static [&'static [u8]] {
-        if self.letter == Letter::E { &[GROUP] } else { &[] }
+    fn scanned_groups(&self) -> Vec<&[u8]> {
+        if self.letter == Letter::E { vec![GROUP] } else { Vec::new() }
     }
 
     fn records(&self) -> Records<'_> {

@@ -39,7 +39,7 @@ async fn redis(workload: &dyn Workload, keeps: Keeps) -> Option<Served<RedisServ
     let folder = tempfile::tempdir().unwrap();
     let server = RedisServer::start(folder.path(), keeps).unwrap();
     let scanned = workload.scanned_groups();
-    let database = Redis::connect(server.address(), CONNECTIONS, scanned).await.unwrap();
+    let database = Redis::connect(server.address(), CONNECTIONS, &scanned).await.unwrap();
     database.load(workload.records()).await.unwrap();
     assert!(matches!(database.load(workload.records()).await, Err(Error::Failed(_))));
     Some(Served { server, database: Arc::new(database), _folder: folder })
@@ -156,12 +156,12 @@ impl Workload for Ten {
         "ten"
     }
 
-    fn kinds(&self) -> &'static [(&'static str, u32)] {
-        &[("probe", 100)]
+    fn kinds(&self) -> Vec<(&str, u32)> {
+        vec![("probe", 100)]
     }
 
-    fn scanned_groups(&self) -> &'static [&'static [u8]] {
-        &[b"ten"]
+    fn scanned_groups(&self) -> Vec<&[u8]> {
+        vec![b"ten"]
     }
 
     fn records(&self) -> fogbank_workload::Records<'_> {

@@ -164,12 +164,12 @@ impl FreeHealth {
 
 #[async_trait]
 impl Workload for FreeHealth {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "FreeHealth"
     }
 
-    fn kinds(&self) -> &'static [(&'static str, u32)] {
-        &KINDS
+    fn kinds(&self) -> Vec<(&str, u32)> {
+        KINDS.to_vec()
     }
 
     fn records(&self) -> Records<'_> {

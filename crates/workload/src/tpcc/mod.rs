@@ -104,12 +104,12 @@ impl Scale {
 
 #[async_trait]
 impl Workload for Tpcc {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "TPC-C"
     }
 
-    fn kinds(&self) -> &'static [(&'static str, u32)] {
-        &KINDS
+    fn kinds(&self) -> Vec<(&str, u32)> {
+        KINDS.to_vec()
     }
 
     fn records(&self) -> Records<'_> {

@@ -104,7 +104,7 @@ fn some_records_are_asked_for_more_often() {
     assert!(latest[399] > latest[398] && latest[398] > latest[390] && latest[390] > latest[0]);
     // Ranks lie anywhere, and none beyond those that there were at first.
     let zipfian = counts(Distribution::Zipfian);
-    let often = (scattered(0) % 300) as usize;
+    let often = crate::chance::scattered(0, 300) as usize;
     assert!(often > 0 && zipfian.iter().all(|count| *count <= zipfian[often]));
     assert!(zipfian[300..].iter().all(|count| *count == 0));
     let uniform = counts(Distribution::Uniform);

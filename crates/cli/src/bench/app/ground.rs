@@ -74,7 +74,7 @@ impl Ground {
                 let folder = folder()?;
                 let server = started(RedisServer::start(folder.path(), Keeps::Nothing))?;
                 let groups = setting.workload.scanned_groups();
-                let database = Redis::connect(server.address(), CONNECTIONS, groups).await;
+                let database = Redis::connect(server.address(), CONNECTIONS, &groups).await;
                 let database = started(database)?;
                 started(database.load(setting.workload.records()).await)?;
                 (Arc::new(database), Standing::Redis(server, folder))
