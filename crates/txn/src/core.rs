@@ -19,6 +19,7 @@
 //! whatever the core says.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Purpose, Randomness};
@@ -29,6 +30,7 @@ use crate::batcher::{Batch, Batcher};
 use crate::delta::{Delta, KEY_BYTES_A_SLOT};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
+use crate::footprint::Observer;
 use crate::key::Key;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
@@ -76,6 +78,8 @@ pub(crate) struct Core {
     pub batches_frozen: usize,
     /// First attempts of interactive transactions so far.
     pub ages: u64,
+    /// Is told what programs have asked for.
+    pub observer: Option<Arc<dyn Observer>>,
     /// The run under way or last run, kept for its buffers.
     pub run: Run,
     addresses: Addresses,
@@ -126,6 +130,7 @@ impl Core {
             stopped: None,
             batches_frozen: 0,
             ages: 0,
+            observer: None,
             run: Run::default(),
             addresses,
             settings,

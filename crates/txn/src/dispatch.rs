@@ -14,10 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::batcher::Asker;
 use crate::core::Core;
 use crate::error::{Error, Pause};
+use crate::key::Key;
 use crate::mvtso::Refusal;
 use crate::program::Submission;
-use crate::row::ProgramId;
+use crate::row::{Found, ProgramId};
 use crate::schedule::Stage;
+use crate::version::{Body, Change};
 use crate::view::{Run, View};
 
 /// Programs a client's submission runs at most; the sweeper goes on from there.
@@ -114,13 +116,60 @@ impl Core {
 
     fn attempt(&mut self, program: ProgramId) {
         let mut run = std::mem::take(&mut self.run);
-        match self.run_once(program, &mut run) {
+        match self.run_observed(program, &mut run) {
             Some(Ok(())) => self.end_run(program, &mut run),
             Some(Err(Pause::Missing)) => self.wait_for(program, &run),
             Some(Err(Pause::Refused(error))) => self.refuse(program, error),
             None => {}
         }
         self.run = run;
+    }
+
+    /// Runs a program; if somebody wants to know what it asks for, as often as it would have to be run with
+    /// nothing in memory. What it then waits for is only what is really not here.
+    fn run_observed(
+        &mut self,
+        program: ProgramId,
+        run: &mut Run,
+    ) -> Option<std::result::Result<(), Pause>> {
+        if self.observer.is_none() {
+            return self.run_once(program, run);
+        }
+        let trail = self.schedule.get_mut(program)?.trail.take();
+        run.trail = Some(trail.unwrap_or_default());
+        let result = loop {
+            let result = self.run_once(program, run);
+            let paused = matches!(result, Some(Err(Pause::Missing)));
+            let fetched = run.trail.as_mut().is_some_and(|trail| paused && trail.fetch());
+            run.wanted.retain(|id| {
+                let row = self.mvtso.rows.get(*id);
+                row.read_at(row.newest()) == Found::NeedsBase
+            });
+            if !fetched || !run.wanted.is_empty() {
+                break result;
+            }
+        };
+        let trail = run.trail.take();
+        if matches!(result, Some(Ok(()) | Err(Pause::Missing))) {
+            self.schedule.get_mut(program)?.trail = trail;
+        }
+        result
+    }
+
+    /// Tells whoever wants to know what a program has asked for that has ended well.
+    fn tell(&mut self, program: ProgramId, written: Vec<(Key, Option<u32>)>) {
+        let trail = self.schedule.get_mut(program).and_then(|entry| entry.trail.take());
+        if let Some((observer, mut trail)) = self.observer.as_ref().zip(trail) {
+            written.into_iter().for_each(|(key, bytes)| trail.write(key, bytes));
+            observer.ended(&trail.end());
+        }
+    }
+
+    /// What a run has written, if anybody wants to know.
+    fn written(&self, run: &Run) -> Vec<(Key, Option<u32>)> {
+        let writes = run.writes.iter().filter(|_| self.observer.is_some());
+        let bytes = |change: &Change| (change.body != Body::Gone).then_some(change.len);
+        writes.map(|w| (self.mvtso.rows.get(w.row).key.clone(), bytes(&w.change))).collect()
     }
 
     /// Finds out what a program will read; whatever else comes of it is forgotten.
@@ -164,6 +213,7 @@ impl Core {
         for (range, sight) in &run.predicates {
             self.mvtso.predicates.record(range, *sight, run.ts);
         }
+        let written = self.written(run);
         match self.mvtso.finish_program(program, &mut run.writes, &run.depends_on, eldest) {
             Ok(ts) => {
                 for (watch, target) in run.watching.drain(..) {
@@ -172,6 +222,7 @@ impl Core {
                 if eldest {
                     self.mvtso.quota.hold_for_eldest(0);
                 }
+                self.tell(program, written);
                 let unsettled = self.mvtso.is_unsettled(ts);
                 self.schedule.finish(program, ts, unsettled);
             }

@@ -40,6 +40,7 @@ mod dispatch;
 mod driver;
 mod error;
 mod filling;
+mod footprint;
 mod grid;
 #[cfg(test)]
 mod histories;
@@ -74,6 +75,7 @@ pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
 pub use delta::delta_length;
 pub use error::{Error, Pause, Result};
 pub use filling::Filling;
+pub use footprint::{Footprint, Observer, Trail};
 pub use keeping::Keeping;
 pub use key::{Key, KeyRange};
 pub use moving::{Moved, Moving};

@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::directory::Directory;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
+use crate::footprint::Observer;
 use crate::keeping::Keeping;
 use crate::program::{Program, Submission, submission};
 use crate::settings::{Components, Limits, Settings};
@@ -118,6 +119,12 @@ impl Proxy {
     /// From the next epoch on, epochs run when `uptime` says so. Always, unless this is called.
     pub fn run_when(&self, uptime: Uptime) {
         self.shared.with(|core| core.uptime = uptime);
+    }
+
+    /// From now on `observer` is told what each program has asked for, which then is found out by running
+    /// programs more often. For choosing a shape, not for serving: what it is told is secret.
+    pub fn observe_programs(&self, observer: Arc<dyn Observer>) {
+        self.shared.with(|core| core.observer = Some(observer));
     }
 
     /// An interactive transaction. It takes its epoch and its timestamp at its first statement.

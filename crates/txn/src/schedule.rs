@@ -17,6 +17,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use crate::footprint::Trail;
+use crate::key::Key;
 use crate::program::Submission;
 use crate::row::ProgramId;
 use crate::rows::RowId;
@@ -47,6 +49,8 @@ pub(crate) struct Entry {
     pub missing: u32,
     /// All records it has asked for.
     pub awaits: SmallVec<[RowId; 4]>,
+    /// What it has asked for so far, if anybody wants to know.
+    pub trail: Option<Trail<Key>>,
     /// Write slots it took alone when it last ran without ending; 0 if not known.
     pub slots: usize,
 }
@@ -100,7 +104,15 @@ impl Schedule {
         let id = self.end();
         let (stage, awaits) = (Stage::Cold, SmallVec::new());
         let body = Some(body);
-        self.entries.push_back(Some(Entry { body, session, stage, missing: 0, awaits, slots: 0 }));
+        self.entries.push_back(Some(Entry {
+            body,
+            session,
+            stage,
+            missing: 0,
+            awaits,
+            trail: None,
+            slots: 0,
+        }));
         if let Some(queue) = self.sessions.get_mut(&session) {
             queue.unfinished.push_back(id);
         }

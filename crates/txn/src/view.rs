@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::core::Core;
 use crate::error::{Error, Pause};
+use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
 use crate::mvtso::Write;
 use crate::predicate::Sight;
@@ -45,6 +46,8 @@ pub(crate) struct Run {
     pub wanted: SmallVec<[RowId; 4]>,
     /// Blocks of all the records it has read.
     pub blocks: usize,
+    /// What it has fetched, if anybody wants to know: then nothing else is here.
+    pub trail: Option<Trail<Key>>,
 }
 
 impl Run {
@@ -117,7 +120,10 @@ impl<'a> View<'a> {
         for key in keys {
             let id = self.touch(key);
             let row = self.core.mvtso.rows.get(id);
-            if self.run.own(row).is_none() && row.read_at(row.newest()) == Found::NeedsBase {
+            let found = row.read_at(row.newest());
+            if self.run.own(row).is_none()
+                && (found == Found::NeedsBase || self.is_cold(row, &found))
+            {
                 self.miss(id);
             }
         }
@@ -135,9 +141,14 @@ impl<'a> View<'a> {
             own => own.map(|change| change.attr),
         };
         let found = row.read_at(row.newest());
+        let cold = self.is_cold(row, &found);
         self.count_blocks(id)?;
         match found {
             Found::NeedsBase => {
+                self.miss(id);
+                Err(Pause::Missing)
+            }
+            Found::Here(_) if cold => {
                 self.miss(id);
                 Err(Pause::Missing)
             }
@@ -325,9 +336,19 @@ impl<'a> View<'a> {
         self.run.depend(self.core.mvtso.rows.get(id));
     }
 
+    /// Whether a record that is here counts as one that has to be fetched: somebody wants to know what the
+    /// program asks for, and it has not asked for this one before.
+    fn is_cold(&self, row: &Row, found: &Found) -> bool {
+        let here = matches!(found, Found::Here(_));
+        here && self.run.trail.as_ref().is_some_and(|trail| !trail.knows(&row.key))
+    }
+
     /// A row is needed and not here.
     fn miss(&mut self, id: RowId) {
         let row = self.core.mvtso.rows.get_mut(id);
+        if let Some(trail) = &mut self.run.trail {
+            trail.ask(row.key.clone(), row.stat_at(row.newest()).map_or(0, |stat| stat.len));
+        }
         if row.wanted_by_run != self.run.id {
             row.wanted_by_run = self.run.id;
             self.run.wanted.push(id);

@@ -3,6 +3,7 @@
 
 mod interactive;
 mod isolation;
+mod observing;
 mod overflow;
 mod programs;
 mod records;
