@@ -7,8 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 mod bench;
+mod tune;
 
 pub use bench::{Application, BenchAppArgs, System};
+pub use tune::{TuneArgs, TunedFor};
 
 use crate::link::{LinkArgs, PaceArgs};
 use crate::load::Format;
@@ -65,6 +67,10 @@ pub enum Command {
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = PRICES_HELP)]
     Plan(PlanArgs),
+    /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
+    ///
+    /// What is observed is secret: it is printed here and kept nowhere.
+    Tune(Box<TuneArgs>),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),

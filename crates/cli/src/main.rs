@@ -9,6 +9,7 @@ mod plan;
 mod register_server;
 mod rotate;
 mod serve;
+mod tune;
 mod upkeep;
 mod volume_server;
 
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
             Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
             Command::Mount(args) => mount::run(args).await,
             Command::Plan(args) => plan::run(args),
+            Command::Tune(args) => tokio::spawn(tune::run(*args))
+                .await
+                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),

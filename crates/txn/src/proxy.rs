@@ -137,6 +137,11 @@ impl Proxy {
         self.limits
     }
 
+    /// How many records there are. Secret.
+    pub fn records(&self) -> usize {
+        self.shared.with(|core| core.directory.len())
+    }
+
     /// Which epoch is open.
     pub fn epoch(&self) -> u64 {
         self.shared.with(|core| core.epoch)

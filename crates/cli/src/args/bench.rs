@@ -1,5 +1,7 @@
 //! What is typed to measure applications.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::ShapeArgs;
@@ -11,6 +13,10 @@ pub struct BenchAppArgs {
     /// The application.
     #[arg(long, value_enum, default_value = "smallbank")]
     pub workload: Application,
+    /// An application of your own instead, in a TOML file: examples/practice.toml is one, docs/tuning.md says what
+    /// it may hold.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "scale"])]
+    pub workload_file: Option<PathBuf>,
     /// What it runs on, one after the other: what privacy costs is the ratio of two.
     #[arg(
         long,

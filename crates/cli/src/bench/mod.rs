@@ -14,7 +14,7 @@ mod tao;
 
 #[cfg(test)]
 pub use self::{counted::Counted, driver::Driver, durable::Durable};
-pub use app::run as run_app;
+pub use app::{Ground, Setting, run as run_app};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;

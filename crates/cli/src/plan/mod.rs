@@ -6,7 +6,7 @@
 
 mod price;
 mod requests;
-mod time;
+pub mod time;
 
 #[cfg(test)]
 mod tests;
@@ -200,7 +200,7 @@ impl Plan {
 }
 
 /// How fast this machine is with cells of that size.
-fn machine(clock: &Arc<dyn Clock>, config: &StoreConfig) -> Machine {
+pub fn machine(clock: &Arc<dyn Clock>, config: &StoreConfig) -> Machine {
     let cell_bytes = config.cell_bytes();
     let cells = TRIED_CELLS.min(TRIED_BYTES_MAX / cell_bytes).max(2);
     let seconds = |opened, sealed| {
@@ -233,7 +233,7 @@ fn proxy_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
 }
 
 /// Decimal units, as clouds count.
-fn size(bytes: f64) -> String {
+pub fn size(bytes: f64) -> String {
     let unit = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
         .into_iter()
         .find(|(scale, _)| bytes >= *scale);

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
-use fogbank_txn::Key;
+use fogbank_txn::{Footprint, Key};
 
 use self::meaning::{Access, Group, Kind};
 use self::procedure::{Drawn, Steps};
@@ -90,6 +90,28 @@ impl Described {
     /// Whether there will be more of them.
     pub fn grows(&self) -> bool {
         self.kinds.iter().any(|kind| kind.steps.iter().any(|step| !step.inserts.is_empty()))
+    }
+
+    /// What transactions ask of a store, each with what part of a hundred it is: as the file says, without a
+    /// run. Records that are not inserted yet count as if they were.
+    pub fn footprints(&self) -> impl Iterator<Item = (u32, Footprint)> {
+        self.kinds.iter().map(|kind| (kind.percent, self.footprint(kind)))
+    }
+
+    fn footprint(&self, kind: &Kind) -> Footprint {
+        let mut footprint = Footprint::default();
+        for step in &kind.steps {
+            let fetched = step.reads.iter().chain(&step.updates).chain(&step.scan);
+            let written = step.updates.iter().chain(&step.writes).chain(&step.inserts);
+            let round: u32 = fetched.clone().map(|access| access.count).sum();
+            footprint.rounds.extend((round > 0).then_some(round));
+            footprint.written += written.clone().map(|access| access.count).sum::<u32>();
+            for access in fetched.chain(written) {
+                let bytes = self.groups.get(access.group).map_or(0, |group| group.bytes);
+                footprint.value_bytes.extend((0..access.count).map(|_| bytes));
+            }
+        }
+        footprint
     }
 
     /// The number that is next in a group, once all that was drawn has been performed.

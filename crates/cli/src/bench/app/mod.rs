@@ -22,8 +22,8 @@ use fogbank_env::{Clock, Randomness, SystemClock};
 use fogbank_workload::drive::{self, Measured};
 use fogbank_workload::{Ledger, Workload};
 
-use self::ground::Ground;
-use self::setting::Setting;
+pub use self::ground::Ground;
+pub use self::setting::Setting;
 use self::table::Row;
 use super::counted::Traffic;
 

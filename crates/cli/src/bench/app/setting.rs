@@ -1,5 +1,7 @@
 //! What a run measures: the application with its size, the epochs that suit it, the load.
 
+use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +11,13 @@ use fogbank::{Error, Result};
 use fogbank_store::Link;
 use fogbank_workload::Workload;
 use fogbank_workload::drive::{Load, Span};
+use fogbank_workload::file::Described;
 use fogbank_workload::freehealth::FreeHealth;
 use fogbank_workload::smallbank::SmallBank;
 use fogbank_workload::tpcc::{Scale, Tpcc};
 use fogbank_workload::ycsb::Ycsb;
+
+use crate::tune::{Need, Seen};
 
 /// Everything a run is made of.
 pub struct Setting {
@@ -60,7 +65,10 @@ impl Setting {
         if !(1..=1_000).contains(&args.rounds) {
             return Err(Error::Usage("--rounds is outside 1 to 1000".into()));
         }
-        let (workload, usual) = application(args.workload, args.scale)?;
+        let (workload, usual) = match &args.workload_file {
+            Some(file) => described(file)?,
+            None => application(args.workload, args.scale)?,
+        };
         let load = match (args.rate, args.clients) {
             (Some(per_s), _) if per_s > 0.0 && per_s.is_finite() => {
                 Load::Open { per_s, under_way_max: UNDER_WAY_MAX }
@@ -135,6 +143,21 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
     }
 }
 
+/// What a file describes. Epochs suit it by the rule of `tune`.
+fn described(file: &Path) -> Result<(Arc<dyn Workload>, Usual)> {
+    let wrong = |e: &dyn Display| Error::Usage(format!("--workload-file {}: {e}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|e| wrong(&e))?;
+    let workload = Described::parse(&text).map_err(|e| wrong(&e))?;
+    let mut seen = Seen::default();
+    workload.footprints().for_each(|(percent, footprint)| seen.add(&footprint, percent.into()));
+    let need = Need::of(&seen, FILE_CLIENTS as f64, true);
+    // What is inserted in a run stays.
+    let grows = if workload.grows() { 500_000 } else { 0 };
+    let records = workload.first_records().saturating_add(grows);
+    let shape = shape(records, (need.value_bytes, need.read_batches, need.batch, need.write_batch));
+    Ok((Arc::new(workload), Usual { shape, clients: FILE_CLIENTS }))
+}
+
 /// YCSB's name of a mix.
 fn letter(application: Application) -> char {
     match application {
@@ -151,6 +174,9 @@ fn letter(application: Application) -> char {
 const RECORDS_A_WAREHOUSE: u32 = 269_100;
 const ITEMS: u32 = 100_000;
 const TPCC_RECORD: u64 = 688;
+
+/// Clients that run what a file describes.
+const FILE_CLIENTS: usize = 200;
 
 /// Epochs of R batches for so many records, with room for a quarter more.
 fn shape(
