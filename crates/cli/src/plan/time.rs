@@ -8,7 +8,8 @@
 //! - The commit: buckets in windows, sealed while those before are on their way; a barrier; the delta;
 //!   the commit record; the deletions.
 //!
-//! With an interval everything begins at points of the grid.
+//! With an interval everything begins at points of the grid, and messages between them at parts of it
+//! (`StoreConfig::departure_quantum`).
 
 use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
@@ -48,7 +49,10 @@ pub struct Epoch {
 impl Epoch {
     /// Expected time of an epoch.
     pub fn of(config: &StoreConfig, traffic: &Traffic, link: &LinkArgs, machine: &Machine) -> Self {
-        let wire = Wire::of(link, machine);
+        let wire = Wire::of(link, machine).leaving_at(match config.interval_ms {
+            0 => 0.0,
+            _ => config.departure_quantum().as_secs_f64(),
+        });
         let cell_bytes = config.cell_bytes() as f64;
         let batches = config.read_batches as f64;
         let read_cells = traffic.rewrite_cells - traffic.write_batch_cells;
@@ -123,6 +127,16 @@ impl Wire {
             up_s_a_byte: a_byte(link.up_mb_s),
             down_s_a_byte: a_byte(link.down_mb_s),
         }
+    }
+
+    /// The same if messages leave at multiples of so many seconds only: whoever waits for a reply waits for the
+    /// next of them, too.
+    fn leaving_at(self, quantum_s: f64) -> Self {
+        let next = |takes_s: f64| match quantum_s > 0.0 {
+            true => (takes_s / quantum_s).ceil() * quantum_s,
+            false => takes_s,
+        };
+        Self { read_s: next(self.read_s), write_s: next(self.write_s), ..self }
     }
 
     fn up_s(&self, bytes: f64) -> f64 {

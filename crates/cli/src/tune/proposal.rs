@@ -6,7 +6,8 @@
 //!    on this link and machine (`fogbank plan`), and again, until nothing changes. Needs only grow meanwhile, so
 //!    it ends, or it is too much for the link.
 //! 2. The interval leaves a read batch a quarter more time than is reckoned, and the slack. Of the steps of
-//!    1, 2, 5 ms and so on that do, it is the one with the shortest epoch: a commit that takes a little longer
+//!    1, 2, 5 ms and so on that do, and in which messages still fit that leave at parts of it, it is the one
+//!    with the shortest epoch: a commit that takes a little longer
 //!    than an interval takes two of them.
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub struct Proposal {
     pub transactions: f64,
     /// Bytes that an epoch moves, both ways.
     bytes: f64,
+    together: bool,
 }
 
 impl Proposal {
@@ -75,7 +77,7 @@ impl Proposal {
             transactions = in_epoch(proposal.epoch.total_s);
             let next = need.max(Need::of(seen, transactions, together));
             if next == need {
-                return Ok(Self { transactions, ..proposal });
+                return Ok(Self { transactions, together, ..proposal });
             }
             need = next;
         }
@@ -112,8 +114,9 @@ impl Proposal {
             let traffic = Traffic::of(&config)?;
             let epoch = Epoch::of(&config, &traffic, link, machine);
             let bytes = traffic.bytes_read(&config) + traffic.bytes_written(&config);
-            if best.as_ref().is_none_or(|best| epoch.total_s < best.epoch.total_s) {
-                best = Some(Self { config, epoch, transactions, bytes });
+            let fits = epoch.read_batch_s + slack_s <= interval_ms / 1e3;
+            if fits && best.as_ref().is_none_or(|best| epoch.total_s < best.epoch.total_s) {
+                best = Some(Self { config, epoch, transactions, bytes, together: false });
             }
             interval_ms += 1.0;
         }
@@ -125,10 +128,12 @@ impl Proposal {
         self.bytes / self.epoch.total_s
     }
 
-    /// Milliseconds from a transaction to its answer: from a moment of its epoch to the end, or all of the next
-    /// one. The mean, and the longest of those that need one attempt.
+    /// Milliseconds from a transaction to its answer: the mean, and the longest of those that need one attempt.
+    /// Clients that wait come back when an epoch was answered and need one more; others come at a moment of an
+    /// epoch and are answered at its end, or at that of the next one.
     pub fn latency_ms(&self) -> (f64, f64) {
-        (1.5e3 * self.epoch.total_s, 2e3 * self.epoch.total_s)
+        let epochs = if self.together { 1.0 } else { 1.5 };
+        (epochs * 1e3 * self.epoch.total_s, 2e3 * self.epoch.total_s)
     }
 
     /// What to type.
