@@ -159,3 +159,16 @@ fn what_cannot_be_is_named_with_its_line() {
     assert!(error.contains("come to 90 and have to come to 100"), "{error}");
     assert!(Described::parse("").unwrap_err().to_string().contains("[[group]]"));
 }
+
+/// Epochs are chosen by it before anything has run.
+#[test]
+fn footprints_are_what_the_steps_say() {
+    let practice = Described::parse(PRACTICE).unwrap();
+    let footprints: Vec<_> = practice.footprints().collect();
+    let said: Vec<_> =
+        footprints.iter().map(|(percent, f)| (*percent, &f.rounds[..], f.written)).collect();
+    let expected: [(u32, &[u32], u32); 4] =
+        [(50, &[1, 1, 5], 0), (30, &[1, 1], 2), (10, &[1], 1), (10, &[20, 3], 0)];
+    assert_eq!(said, expected);
+    assert_eq!(footprints[1].1.value_bytes, [300, 400, 400, 600]);
+}

@@ -152,7 +152,7 @@ fn described(file: &Path) -> Result<(Arc<dyn Workload>, Usual)> {
     workload.footprints().for_each(|(percent, footprint)| seen.add(&footprint, percent.into()));
     let need = Need::of(&seen, FILE_CLIENTS as f64, true);
     // What is inserted in a run stays.
-    let grows = if workload.grows() { 500_000 } else { 0 };
+    let grows = if workload.grows() { 100_000 } else { 0 };
     let records = workload.first_records().saturating_add(grows);
     let shape = shape(records, (need.value_bytes, need.read_batches, need.batch, need.write_batch));
     Ok((Arc::new(workload), Usual { shape, clients: FILE_CLIENTS }))
