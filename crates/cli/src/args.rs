@@ -9,7 +9,7 @@ use serde::Deserialize;
 mod bench;
 mod tune;
 
-pub use bench::{Application, BenchAppArgs, System};
+pub use bench::{Application, BenchAppArgs, BenchPaperArgs, PaperFigure, System};
 pub use tune::{TuneArgs, TunedFor};
 
 use crate::link::{LinkArgs, PaceArgs};
@@ -112,8 +112,9 @@ pub enum BenchCommand {
     Engine(BenchEngineArgs),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
     Recovery(BenchRecoveryArgs),
-    /// How much faster than one access at a time, at the distances of Obladi's paper.
-    Paper(BenchPaperArgs),
+    /// The figures of Obladi's paper, and figure 8 of TaoStore's, with our values beside what the papers tell: as
+    /// tables, drawings, JSON, and as a page.
+    Paper(Box<BenchPaperArgs>),
     /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
     /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
     /// be swept, and the sweep drawn beside what the paper tells.
@@ -688,23 +689,6 @@ pub struct BenchRecoveryArgs {
     /// Where the register's file is, while it runs.
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Seed of keys and of the engines' randomness.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// One JSON object as the last line of standard output.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What the comparison with the paper runs.
-#[derive(Debug, Clone, Args)]
-pub struct BenchPaperArgs {
-    /// The shape. Defaults as for bench engine.
-    #[command(flatten)]
-    pub shape: ShapeArgs,
-    /// Seconds to measure the parallel engine for, at each distance; the sequential one takes minutes.
-    #[arg(long, value_name = "S", default_value_t = 5.0)]
-    pub seconds: f64,
     /// Seed of keys and of the engines' randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::Paper(args)) => tokio::spawn(bench::run_paper(args))
+            Command::Bench(BenchCommand::Paper(args)) => tokio::spawn(bench::run_paper(*args))
                 .await
                 .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
             Command::Bench(BenchCommand::Tao(args)) => tokio::spawn(bench::run_tao(args))

@@ -1,6 +1,7 @@
 //! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
 //! `restore`, `load`.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
@@ -284,7 +285,7 @@ impl Scanned for Count {
 }
 
 /// A bar on a terminal, and nothing elsewhere.
-pub fn bar(what: &'static str) -> ProgressBar {
+pub fn bar(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
     let bar = ProgressBar::new(0).with_message(what);
     match style {

@@ -111,3 +111,118 @@ impl System {
         }
     }
 }
+
+/// Which figures of the papers are measured, and how.
+#[derive(Debug, Clone, Args)]
+pub struct BenchPaperArgs {
+    /// The figures.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FIGURE,..",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
+    pub figure: Vec<PaperFigure>,
+    /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said with every
+    /// figure [1 for figures 10a to 10e and 11a, 0.1 for others].
+    #[arg(long, value_name = "SHARE")]
+    pub scale: Option<f64>,
+    /// Seconds that are measured, of each point and round; one access at a time takes longer.
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Seconds before that are not measured; applications have as many after.
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub ramp: f64,
+    /// Times that each point is measured: the median counts, least and greatest are told.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: usize,
+    /// Where tables, JSON and drawings are written. Files of the same names are overwritten, others left.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-figures")]
+    pub out: PathBuf,
+    /// Write one page with all of it, too.
+    #[arg(long)]
+    pub html: bool,
+    /// The shape of the engine's epochs in figures 10a to 10e, 11a and 11b, in place of what the figure says. What a
+    /// figure varies it sets itself.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object with all figures as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Figures of the papers; those of TaoStore have its name before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum PaperFigure {
+    /// All of them.
+    All,
+    /// Applications with and without privacy.
+    #[value(name = "9")]
+    Applications,
+    /// A parallel engine and a sequential one, by distance from the store.
+    #[value(name = "10a")]
+    Parallel,
+    /// Throughput by the size of a batch.
+    #[value(name = "10b")]
+    BatchThroughput,
+    /// Time of a batch by its size.
+    #[value(name = "10c")]
+    BatchLatency,
+    /// Buckets written once an epoch, or whenever they change.
+    #[value(name = "10d")]
+    Buffering,
+    /// Throughput and cells an access by the batches of an epoch.
+    #[value(name = "10e")]
+    EpochSize,
+    /// Throughput of applications by the batches of an epoch.
+    #[value(name = "10f")]
+    EpochLength,
+    /// Throughput by how often a full checkpoint is made.
+    #[value(name = "11a")]
+    Checkpoints,
+    /// What durability costs, and how long a recovery takes.
+    #[value(name = "11b")]
+    Recovery,
+    /// Throughput and response time by the number of clients.
+    #[value(name = "tao-8a")]
+    TaoClients,
+    /// Time to fetch a path by the size of the cache.
+    #[value(name = "tao-8b")]
+    TaoCachePath,
+    /// Response time by the size of the cache.
+    #[value(name = "tao-8c")]
+    TaoCacheResponse,
+    /// Throughput by the size of the cache.
+    #[value(name = "tao-8d")]
+    TaoCacheThroughput,
+    /// Throughput and response time by k, the paths from one write-back to the next.
+    #[value(name = "tao-k")]
+    TaoWriteBack,
+}
+
+impl PaperFigure {
+    /// Its name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Applications => "9",
+            Self::Parallel => "10a",
+            Self::BatchThroughput => "10b",
+            Self::BatchLatency => "10c",
+            Self::Buffering => "10d",
+            Self::EpochSize => "10e",
+            Self::EpochLength => "10f",
+            Self::Checkpoints => "11a",
+            Self::Recovery => "11b",
+            Self::TaoClients => "tao-8a",
+            Self::TaoCachePath => "tao-8b",
+            Self::TaoCacheResponse => "tao-8c",
+            Self::TaoCacheThroughput => "tao-8d",
+            Self::TaoWriteBack => "tao-k",
+        }
+    }
+}

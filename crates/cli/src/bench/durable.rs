@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{Opening, Register, Section};
+use fogbank_durable::{Opening, Register, Section, VaultSettings};
 use fogbank_env::Randomness;
 use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
@@ -34,12 +34,26 @@ impl Durable {
         config: &StoreConfig,
         random: &Randomness,
     ) -> Result<(Self, RingEngine)> {
+        let vault = config.vault_settings()?;
+        Self::with_vault(store, register, (config, vault), random).await
+    }
+
+    /// The same with other settings of the vault than those that follow from the shape.
+    ///
+    /// # Errors
+    /// Those of the vault and of the engine.
+    pub async fn with_vault(
+        store: Arc<dyn Store>,
+        register: Arc<dyn Register>,
+        (config, settings): (&StoreConfig, VaultSettings),
+        random: &Randomness,
+    ) -> Result<(Self, RingEngine)> {
         let opening = Opening {
             store: store.clone(),
             register,
             master: &MasterKey::from_bytes(&mut [7; 32]),
             random,
-            settings: config.vault_settings()?,
+            settings,
             accept_rollback_risk: false,
         };
         let vault = opening.create(config.encode()).await?;

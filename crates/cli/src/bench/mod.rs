@@ -7,6 +7,7 @@ mod counted;
 mod driver;
 mod durable;
 mod engine;
+mod groups;
 mod paper;
 mod raw;
 mod recovery;

@@ -49,7 +49,8 @@ pub async fn run(mut args: BenchRecoveryArgs) -> Result<()> {
     let folder = Folder::make(&args)?;
     let bump_s = seconds_a_bump(&clock, &*register(&args, &folder.0.join("timed"))?).await?;
     let ratio = throughput(&args, &config, &clock, &folder.0).await?;
-    let recovery = recovery(&args, &config, &clock, &folder.0).await?;
+    let cut = Cut { shape: &args.shape, config: &config, clock: &clock };
+    let recovery = cut.recover_in(&folder.0, Link::instant()).await?;
     let figures = json!({
         "capacity": config.capacity,
         "rtt_ms": args.link.rtt_ms,
@@ -178,56 +179,82 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-struct Recovered {
-    seconds: f64,
-    keys: u32,
-    epochs: usize,
-    batches: usize,
+/// What a recovery came to.
+pub struct Recovered {
+    /// What it took.
+    pub seconds: f64,
+    /// Keys that were stored.
+    pub keys: u32,
+    /// Epochs replayed since the last full checkpoint.
+    pub epochs: usize,
+    /// Batches of the open epoch that were repeated.
+    pub batches: usize,
 }
 
-async fn recovery(
-    args: &BenchRecoveryArgs,
-    config: &StoreConfig,
-    clock: &Arc<dyn Clock>,
-    folder: &Path,
-) -> Result<Recovered> {
-    let cloud = Arc::new(MemoryStore::new());
-    let breaks = Arc::new(Faulty::new(cloud.clone()));
-    let (armed, appended) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
-    let is_armed = armed.clone();
-    breaks.on_call(move |call, _| {
-        if !is_armed.load(Ordering::Relaxed) {
-            return None;
-        }
-        let appends = matches!(call, Call::BlobPut(name, ..) if name.starts_with("journal/"));
-        let appended = appended.fetch_add(appends.into(), Ordering::Relaxed);
-        (appended >= CUT_BATCH).then_some(Fault::Before)
-    });
-    let place = Place::local(folder.join("proxy"));
-    let shape = ShapeArgs { interval_ms: Some(0), ..args.shape.clone() };
-    let open = |store: Arc<dyn Store>| {
-        let options = OpenOptions::new(place.clone()).shape(shape.clone());
-        options.clock(clock.clone()).on(store)
-    };
-    let opened = open(breaks).open().await?;
-    let keys = config.capacity;
-    eprintln!("filling a proxy with {keys} keys");
-    fill(&opened, keys, config.write_batch as u32).await?;
-    // The last epoch before a full checkpoint.
-    let every = config.vault_settings()?.full_every;
-    while opened.proxy().epoch() % every != every - 1 {
-        tokio::task::yield_now().await;
+/// A proxy that is filled, cut off and opened again.
+pub struct Cut<'a> {
+    /// What it is made of.
+    pub shape: &'a ShapeArgs,
+    /// The same, derived.
+    pub config: &'a StoreConfig,
+    /// The time.
+    pub clock: &'a Arc<dyn Clock>,
+}
+
+impl Cut<'_> {
+    /// A recovery across `link`, the trusted side in a folder that goes with it.
+    ///
+    /// # Errors
+    /// [`Error::CheckFailed`] if a value is not the one written.
+    pub async fn recover(&self, link: Link) -> Result<Recovered> {
+        let folder = tempfile::tempdir()
+            .map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))?;
+        self.recover_in(folder.path(), link).await
     }
-    armed.store(true, Ordering::Relaxed);
-    opened.proxy().stopped().await;
-    drop(opened);
-    let started = clock.now();
-    let opened = open(cloud).open().await?;
-    let seconds = (clock.now() - started) as f64 / 1e9;
-    let was = opened.recovered();
-    check(&opened, keys).await?;
-    opened.close().await?;
-    Ok(Recovered { seconds, keys, epochs: was.epochs_replayed, batches: was.batches_repeated })
+
+    async fn recover_in(&self, folder: &Path, link: Link) -> Result<Recovered> {
+        let Self { shape, config, clock } = *self;
+        let cloud = Arc::new(MemoryStore::new());
+        let breaks = Arc::new(Faulty::new(cloud.clone()));
+        let (armed, appended) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
+        let is_armed = armed.clone();
+        breaks.on_call(move |call, _| {
+            if !is_armed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let appends = matches!(call, Call::BlobPut(name, ..) if name.starts_with("journal/"));
+            let appended = appended.fetch_add(appends.into(), Ordering::Relaxed);
+            (appended >= CUT_BATCH).then_some(Fault::Before)
+        });
+        let place = Place::local(folder.join("proxy"));
+        let shape = ShapeArgs { interval_ms: Some(0), ..shape.clone() };
+        let open = |store: Arc<dyn Store>| {
+            let options = OpenOptions::new(place.clone()).shape(shape.clone());
+            options.clock(clock.clone()).on(store)
+        };
+        let opened = open(breaks).open().await?;
+        let keys = config.capacity;
+        eprintln!("filling a proxy with {keys} keys");
+        fill(&opened, keys, config.write_batch as u32).await?;
+        // The last epoch before a full checkpoint.
+        let every = config.vault_settings()?.full_every;
+        while opened.proxy().epoch() % every != every - 1 {
+            tokio::task::yield_now().await;
+        }
+        armed.store(true, Ordering::Relaxed);
+        opened.proxy().stopped().await;
+        drop(opened);
+        let stream = Randomness::repeatable(0).stream(Purpose::Faults);
+        let far = Arc::new(Delay::new(cloud, clock.clone(), link, stream));
+        let started = clock.now();
+        let opened = open(far.clone()).open().await?;
+        let seconds = (clock.now() - started) as f64 / 1e9;
+        far.set_link(Link::instant());
+        let was = opened.recovered();
+        check(&opened, keys).await?;
+        opened.close().await?;
+        Ok(Recovered { seconds, keys, epochs: was.epochs_replayed, batches: was.batches_repeated })
+    }
 }
 
 fn key(number: u32) -> Key {

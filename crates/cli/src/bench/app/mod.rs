@@ -24,7 +24,7 @@ use fogbank_workload::{Ledger, Workload};
 
 pub use self::ground::Ground;
 pub use self::setting::Setting;
-use self::table::Row;
+pub use self::table::Row;
 use super::counted::Traffic;
 
 /// Runs the benchmark and prints its figures.
@@ -39,7 +39,10 @@ pub async fn run(args: BenchAppArgs) -> Result<()> {
 }
 
 /// All rounds of all systems.
-async fn measure(setting: &Setting) -> Result<Vec<Row>> {
+///
+/// # Errors
+/// As [`run`].
+pub async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random = Randomness::repeatable(setting.seed);
     let mut rows = Vec::new();

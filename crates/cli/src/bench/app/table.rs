@@ -13,6 +13,8 @@ pub struct Row {
     pub system: System,
     /// Transactions a second by round, the slowest first.
     pub per_s: Vec<f64>,
+    /// Mean milliseconds by round, the shortest first.
+    pub mean_ms: Vec<f64>,
     /// All rounds together, by kind.
     pub kinds: Vec<Tally>,
     /// Transactions that were given up.
@@ -26,13 +28,15 @@ impl Row {
     pub fn of(system: System, rounds: &[Measured], traffic: Traffic) -> Self {
         let mut per_s: Vec<f64> = rounds.iter().map(Measured::per_s).collect();
         per_s.sort_by(f64::total_cmp);
+        let mut mean_ms: Vec<f64> = rounds.iter().map(|round| round.all().mean_ms()).collect();
+        mean_ms.sort_by(f64::total_cmp);
         let mut kinds: Vec<Tally> =
             rounds.first().map(|round| round.kinds.clone()).unwrap_or_default();
         for round in rounds.iter().skip(1) {
             kinds.iter_mut().zip(&round.kinds).for_each(|(to, from)| to.add(from));
         }
         let given_up = rounds.iter().map(|round| round.given_up).sum();
-        Self { system, per_s, kinds, given_up, traffic }
+        Self { system, per_s, mean_ms, kinds, given_up, traffic }
     }
 
     /// Transactions a second, the median of the rounds.

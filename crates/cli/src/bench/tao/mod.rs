@@ -25,9 +25,11 @@ use fogbank::Result;
 use fogbank::args::BenchTaoArgs;
 
 use self::figures::Figures;
-use self::lane::Lane;
-use self::point::{HEAD, Point};
-use self::setting::Setting;
+pub use self::lane::Lane;
+use self::point::HEAD;
+pub use self::point::Point;
+pub use self::published::{Published as OfPaper, published};
+pub use self::setting::Setting;
 
 /// Runs the benchmark and prints its figures.
 ///

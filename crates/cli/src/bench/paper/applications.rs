@@ -1,0 +1,247 @@
+//! Figures 9 and 10f: applications with and without privacy, and by the length of an epoch.
+//!
+//! Everything is what `bench app` measures, system after system, with each application's rules checked
+//! afterwards; what would be typed for it is told with the figure.
+
+use std::sync::Arc;
+
+use clap::Parser;
+use fogbank::args::{BenchAppArgs, BenchCommand, Cli, Command, PaperFigure, System};
+use fogbank::link::LinkArgs;
+use fogbank::{Error, Result};
+use fogbank_workload::tpcc::{Scale, Tpcc};
+
+use super::ask::{Ask, lan, wan};
+use super::figure::{Drawn, Figure, Panel, Spread};
+use super::published::{FREEHEALTH, OfApplication, SMALLBANK, TPCC};
+use crate::bench::app::{Row, Setting, measure};
+
+/// The share of the paper's sizes that is usual.
+const SCALE: f64 = 0.1;
+/// Batches of an epoch in figure 10f.
+const LENGTHS: [usize; 5] = [1, 2, 4, 8, 16];
+/// Room for what an application makes in a run, where it is loaded so small that `bench app` would give it more
+/// room than records.
+const ROOM: usize = 20_000;
+
+/// An application of the paper.
+#[derive(Clone, Copy)]
+enum Application {
+    Tpcc,
+    SmallBank,
+    FreeHealth,
+}
+
+const ALL: [Application; 3] = [Application::Tpcc, Application::SmallBank, Application::FreeHealth];
+
+/// Measures figure 9.
+pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
+    let below = "application and round trip";
+    let mut rates = Panel::new("throughput", "transactions/s", below, Drawn::BarsByTens);
+    let mut times = Panel::new("latency", "mean ms", below, Drawn::BarsByTens);
+    let words = "times the throughput without privacy is higher";
+    let mut slower = Panel::new("throughput-ratio", words, below, Drawn::Bars);
+    let words = "times the latency without privacy is shorter";
+    let mut later = Panel::new("latency-ratio", words, below, Drawn::Bars);
+    let words = "throughput at 10 ms over that at 0.3 ms";
+    let mut left = Panel::new("far", words, "application", Drawn::Bars);
+    let mut commands = Vec::new();
+    for application in ALL {
+        let mut near = None;
+        for (at, link) in [lan().link, wan().link].iter().enumerate() {
+            let place = format!("{}, {} ms", application.name(), link.rtt_ms);
+            eprintln!("figure 9: {place}");
+            let words = application.words(ask, link, &[System::Fogbank, System::Nopriv], &[]);
+            commands.push(format!("fogbank bench app {}", words.join(" ")));
+            let rows = run(application, ask, &words).await?;
+            let [fogbank, nopriv] = of_systems(&rows)?;
+            let told = application.told();
+            for (name, (per_s, ms)) in [("fogbank", fogbank), ("nopriv", nopriv)] {
+                rates.add(name, &place, per_s, None);
+                times.add(name, &place, ms, None);
+            }
+            slower.add("nopriv over fogbank", &place, nopriv.0.over(&fogbank.0), told.slower[at]);
+            later.add("fogbank over nopriv", &place, fogbank.1.over(&nopriv.1), told.later[at]);
+            let far = [fogbank.0, nopriv.0];
+            if let Some(near) = near.replace(far) {
+                for (i, name) in ["fogbank", "nopriv"].iter().enumerate() {
+                    left.add(name, application.name(), far[i].over(&near[i]), told.left_far[i]);
+                }
+            }
+        }
+    }
+    let mut differs = differs(ask);
+    differs.push("MySQL is not measured; `bench app --on redis,postgresql` has others".into());
+    Ok(Figure {
+        id: PaperFigure::Applications,
+        title: "Applications with and without privacy".into(),
+        setting: format!(
+            "obladi-lan (0.3 ms) and obladi-wan (10 ms); {}; systems one after the other: {}",
+            ask.rounds_words(),
+            commands.join("; ")
+        ),
+        differs,
+        panels: vec![rates, times, slower, later, left],
+    })
+}
+
+/// Measures figure 10f.
+pub async fn by_epoch_length(ask: &Ask) -> Result<Figure> {
+    let below = "batches of an epoch";
+    let mut rates = Panel::new("throughput", "transactions/s", below, Drawn::CurvesByTens);
+    let mut attempts = Panel::new("attempts", "runs a transaction", below, Drawn::Curves);
+    let link = lan().link;
+    for application in ALL {
+        for batches in LENGTHS {
+            eprintln!("figure 10f: {}, epochs of {batches} batches", application.name());
+            let length = ["--read-batches".to_owned(), batches.to_string()];
+            let words = application.words(ask, &link, &[System::Fogbank], &length);
+            let rows = run(application, ask, &words).await?;
+            let row = rows.first().ok_or_else(|| Error::Bug("nothing was measured".into()))?;
+            let place = batches.to_string();
+            rates.add(application.name(), &place, Spread::of(row.per_s.clone()), None);
+            if !row.all().latency_us.is_empty() {
+                attempts.add(application.name(), &place, Spread::of(vec![row.attempts()]), None);
+            }
+        }
+    }
+    let words = |application: Application| {
+        let words = application.words(ask, &link, &[System::Fogbank], &[]);
+        format!("fogbank bench app {} --read-batches R", words.join(" "))
+    };
+    Ok(Figure {
+        id: PaperFigure::EpochLength,
+        title: "Throughput of applications by the batches of an epoch".into(),
+        setting: format!(
+            "obladi-lan (0.3 ms); {}; {}",
+            ask.rounds_words(),
+            ALL.map(words).join("; ")
+        ),
+        differs: differs(ask),
+        panels: if attempts.series.is_empty() { vec![rates] } else { vec![rates, attempts] },
+    })
+}
+
+impl Application {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tpcc => "TPC-C",
+            Self::SmallBank => "SmallBank",
+            Self::FreeHealth => "FreeHealth",
+        }
+    }
+
+    fn told(self) -> OfApplication {
+        match self {
+            Self::Tpcc => TPCC,
+            Self::SmallBank => SMALLBANK,
+            Self::FreeHealth => FREEHEALTH,
+        }
+    }
+
+    /// What is typed after `bench app`.
+    fn words(self, ask: &Ask, link: &LinkArgs, on: &[System], more: &[String]) -> Vec<String> {
+        let (workload, size) = match self {
+            Self::Tpcc => ("tpcc", warehouses(ask)),
+            Self::SmallBank => ("smallbank", customers(ask)),
+            Self::FreeHealth => ("freehealth", patients(ask)),
+        };
+        let on: Vec<&str> = on.iter().map(|system| system.name()).collect();
+        let words = [
+            ("--workload", workload.to_owned()),
+            ("--scale", size.to_string()),
+            ("--on", on.join(",")),
+            ("--rtt-ms", link.rtt_ms.to_string()),
+            ("--seconds", ask.seconds.to_string()),
+            ("--ramp", ask.ramp.to_string()),
+            ("--rounds", ask.rounds.to_string()),
+            ("--seed", ask.seed.to_string()),
+        ];
+        let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+        words.chain(more.iter().cloned()).collect()
+    }
+}
+
+/// Ten warehouses are the paper's.
+fn warehouses(ask: &Ask) -> u32 {
+    (10.0 * ask.scale_or(SCALE)).round().max(1.0) as u32
+}
+
+/// A million accounts are; a customer has two.
+fn customers(ask: &Ask) -> u32 {
+    (500_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
+}
+
+/// The paper does not tell how many it has.
+fn patients(ask: &Ask) -> u32 {
+    (10_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
+}
+
+/// Less than one of the paper's warehouses: a warehouse with fewer districts' customers, orders and items.
+fn small_warehouse(ask: &Ask) -> Option<Scale> {
+    let share = 10.0 * ask.scale_or(SCALE);
+    let (full, least) = (Scale::full(), Scale::small());
+    let of = |full: u32, least: u32| ((f64::from(full) * share) as u32).max(least);
+    (share < 1.0).then(|| Scale {
+        items: of(full.items, least.items),
+        customers: of(full.customers, least.customers),
+        orders: of(full.customers, least.customers),
+        undelivered: of(full.undelivered, least.undelivered),
+        ..full
+    })
+}
+
+fn differs(ask: &Ask) -> Vec<String> {
+    let mut differs = Vec::new();
+    if let Some(small) = small_warehouse(ask) {
+        differs.push(format!(
+            "TPC-C with one warehouse of {} customers and {} items instead of ten whole ones: the commands \
+             load a whole one",
+            small.customers * small.districts,
+            small.items
+        ));
+    } else if warehouses(ask) < 10 {
+        differs.push(format!("TPC-C with {} warehouses instead of 10", warehouses(ask)));
+    }
+    if customers(ask) < 500_000 {
+        differs.push(format!("SmallBank with {} accounts instead of 1000000", 2 * customers(ask)));
+    }
+    differs.push(format!(
+        "FreeHealth with {} patients; the paper does not tell its own",
+        patients(ask)
+    ));
+    differs
+}
+
+/// What `bench app` would measure.
+async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Vec<Row>> {
+    let mut setting = Setting::of(&typed(words)?)?;
+    if let (Application::Tpcc, Some(small)) = (application, small_warehouse(ask)) {
+        setting.workload = Arc::new(Tpcc::new(1, small));
+    }
+    if ask.scale_or(SCALE) < SCALE {
+        let records = setting.workload.records().count();
+        let room = u32::try_from(records + records / 4 + ROOM).ok();
+        setting.shape.capacity = room.or(setting.shape.capacity);
+    }
+    measure(&setting).await
+}
+
+/// Flags of `bench app`, understood.
+fn typed(words: &[String]) -> Result<BenchAppArgs> {
+    let words = ["fogbank", "bench", "app"].into_iter().chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Bench(BenchCommand::App(args))) => Ok(*args),
+        Ok(_) => Err(Error::Bug("bench app is another command".into())),
+        Err(told) => Err(Error::Bug(told.to_string())),
+    }
+}
+
+/// Throughput and latency of the two systems.
+fn of_systems(rows: &[Row]) -> Result<[(Spread, Spread); 2]> {
+    let of = |row: &Row| (Spread::of(row.per_s.clone()), Spread::of(row.mean_ms.clone()));
+    match rows {
+        [fogbank, nopriv] => Ok([of(fogbank), of(nopriv)]),
+        _ => Err(Error::Bug("two systems were asked for".into())),
+    }
+}

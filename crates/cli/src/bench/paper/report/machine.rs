@@ -1,0 +1,60 @@
+//! The machine that a run was measured on.
+
+use serde::Serialize;
+
+/// What is known of it.
+#[derive(Serialize)]
+pub struct Machine {
+    /// Processors that are there for us.
+    pub cores: usize,
+    /// Their model, where the system tells it.
+    pub processor: Option<String>,
+    /// Bytes of memory, where the system tells it.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Machine {
+    /// Of this machine.
+    pub fn read() -> Self {
+        let told = |file| std::fs::read_to_string(file).unwrap_or_default();
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            processor: value(&told("/proc/cpuinfo"), "model name").map(str::to_owned),
+            memory_bytes: memory(&told("/proc/meminfo")),
+        }
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        let mut words = vec![format!("{} cores", self.cores)];
+        words.extend(self.processor.clone());
+        words.extend(
+            self.memory_bytes.map(|bytes| format!("{:.1} GB of memory", bytes as f64 / 1e9)),
+        );
+        words.join(", ")
+    }
+}
+
+/// The first value with this name, of lines `name : value`.
+fn value<'a>(told: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = told.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim())
+}
+
+fn memory(told: &str) -> Option<u64> {
+    let kib: u64 = value(told, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_linux_tells_is_read() {
+        let told = "processor\t: 0\nmodel name\t: A <B>\nmodel name\t: C\n";
+        assert_eq!(value(told, "model name"), Some("A <B>"));
+        assert_eq!(memory("MemTotal:       24620288 kB\n"), Some(24_620_288 * 1024));
+        assert_eq!((value("", "model name"), memory("MemTotal: much\n")), (None, None));
+    }
+}

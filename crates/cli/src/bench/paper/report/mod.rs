@@ -1,0 +1,158 @@
+//! The figures of a run: printed and drawn as they come, written as a whole in the end.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `figure-ID.svg`, `figure-ID-PANEL.svg` | a drawing |
+//! | `figures.txt` | the tables, as they were printed |
+//! | `figures.json` | everything, for programs |
+//! | `index.html` | one page with all of it, if it was asked for |
+
+mod drawing;
+mod machine;
+mod page;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use fogbank::args::{BenchPaperArgs, PaperFigure};
+use fogbank::{Error, Result};
+use serde::Serialize;
+
+use self::machine::Machine;
+use super::figure::Figure;
+
+/// What a run came to so far.
+#[derive(Serialize)]
+pub struct Report {
+    command: String,
+    machine: Machine,
+    figures: Vec<Figure>,
+    #[serde(skip)]
+    drawn: Vec<Vec<String>>,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+impl Report {
+    /// Makes the folder, before anything is measured in vain.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] for a folder that cannot be made.
+    pub fn prepare(args: &BenchPaperArgs) -> Result<Self> {
+        std::fs::create_dir_all(&args.out).map_err(|e| cannot(&args.out, &e))?;
+        Ok(Self {
+            command: command(args),
+            machine: Machine::read(),
+            figures: Vec::new(),
+            drawn: Vec::new(),
+            folder: args.out.clone(),
+        })
+    }
+
+    /// Checks, prints and draws a figure.
+    ///
+    /// # Errors
+    /// As [`Figure::check`]; [`Error::CannotUse`] for a file that cannot be written.
+    pub fn add(&mut self, figure: Figure) -> Result<()> {
+        figure.check()?;
+        println!("{}", table::of(&figure));
+        let mut drawn = Vec::new();
+        for panel in &figure.panels {
+            let svg = drawing::svg(&figure, panel)?;
+            self.write(&format!("{}.svg", figure.file_stem(panel)), &svg)?;
+            drawn.push(svg);
+        }
+        self.drawn.push(drawn);
+        self.figures.push(figure);
+        Ok(())
+    }
+
+    /// Writes the whole of it, and says where.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] for a file that cannot be written.
+    pub fn finish(self, args: &BenchPaperArgs) -> Result<()> {
+        let tables: Vec<String> = self.figures.iter().map(table::of).collect();
+        let head = format!("{}\n{}\n", self.command, self.machine.words());
+        self.write("figures.txt", &format!("{head}\n{}\n", tables.join("\n")))?;
+        let json = |pretty| {
+            let text = if pretty { serde_json::to_string_pretty } else { serde_json::to_string };
+            text(&self).map_err(|e| Error::Bug(format!("figures are no JSON: {e}")))
+        };
+        self.write("figures.json", &json(true)?)?;
+        if args.html {
+            self.write("index.html", &page::html(&self))?;
+        }
+        eprintln!("written: {}", self.folder.display());
+        if args.json {
+            println!("{}", json(false)?);
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let file = self.folder.join(name);
+        std::fs::write(&file, text).map_err(|e| cannot(&file, &e))
+    }
+}
+
+/// What repeats a run. The shape of the microbenchmarks is told with each figure that has one.
+fn command(args: &BenchPaperArgs) -> String {
+    let figures: Vec<&str> = args.figure.iter().map(|figure| figure.name()).collect();
+    let mut command = format!("fogbank bench paper --figure {}", figures.join(","));
+    if let Some(scale) = args.scale {
+        command += &format!(" --scale {scale}");
+    }
+    command += &format!(
+        " --seconds {} --ramp {} --rounds {} --seed {}",
+        args.seconds, args.ramp, args.rounds, args.seed
+    );
+    let shape = &args.shape;
+    let size = |size: bytesize::ByteSize| format!("{}B", size.as_u64());
+    let xor = shape.xor.and_then(|xor| xor.to_possible_value());
+    for (flag, value) in [
+        ("--capacity", shape.capacity.map(|value| value.to_string())),
+        ("--value-size", shape.value_size.map(size)),
+        ("--in-flight", shape.in_flight.map(|value| value.to_string())),
+        ("--windows", shape.windows.map(|value| value.to_string())),
+        ("--batch", shape.batch.map(|value| value.to_string())),
+        ("--write-batch", shape.write_batch.map(|value| value.to_string())),
+        ("--cache", shape.cache.map(size)),
+        ("--bucket-reals", shape.bucket_reals.map(|value| value.to_string())),
+        ("--bucket-dummies", shape.bucket_dummies.map(|value| value.to_string())),
+        ("--evict-every", shape.evict_every.map(|value| value.to_string())),
+        ("--leaf-level", shape.leaf_level.map(|value| value.to_string())),
+        ("--xor", xor.map(|xor| xor.get_name().to_owned())),
+    ] {
+        if let Some(value) = value {
+            command += &format!(" {flag} {value}");
+        }
+    }
+    command
+}
+
+/// Which figure of which paper it is.
+fn of_paper(id: PaperFigure) -> &'static str {
+    match id {
+        PaperFigure::All => "",
+        PaperFigure::Applications => "Obladi, figure 9",
+        PaperFigure::Parallel => "Obladi, figure 10a",
+        PaperFigure::BatchThroughput => "Obladi, figure 10b",
+        PaperFigure::BatchLatency => "Obladi, figure 10c",
+        PaperFigure::Buffering => "Obladi, figure 10d",
+        PaperFigure::EpochSize => "Obladi, figure 10e",
+        PaperFigure::EpochLength => "Obladi, figure 10f",
+        PaperFigure::Checkpoints => "Obladi, figure 11a",
+        PaperFigure::Recovery => "Obladi, figure 11b",
+        PaperFigure::TaoClients => "TaoStore, figure 8 (a)",
+        PaperFigure::TaoCachePath => "TaoStore, figure 8 (b)",
+        PaperFigure::TaoCacheResponse => "TaoStore, figure 8 (c)",
+        PaperFigure::TaoCacheThroughput => "TaoStore, figure 8 (d)",
+        PaperFigure::TaoWriteBack => "TaoStore, the write-back threshold",
+    }
+}
+
+fn cannot(path: &Path, reason: &std::io::Error) -> Error {
+    Error::CannotUse(format!("{}: {reason}", path.display()))
+}
