@@ -143,8 +143,8 @@ pub struct BenchPaperArgs {
     /// Write one page with all of it, too.
     #[arg(long)]
     pub html: bool,
-    /// The shape of the engine's epochs in figures 10a to 10e, 11a and 11b, in place of what the figure says. What a
-    /// figure varies it sets itself.
+    /// The shape of Obladi's engine, in place of what a figure says; what a figure varies it sets itself, and the size
+    /// of applications is that of --scale.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Seed of everything that is drawn.

@@ -103,7 +103,7 @@ impl Drawing<'_> {
             .margin(12)
             .set_label_area_size(LabelAreaPosition::Left, 70)
             .set_label_area_size(LabelAreaPosition::Bottom, 48)
-            .build_cartesian_2d((0..count).into_segmented(), floor..top)?
+            .build_cartesian_2d((0..count - 1).into_segmented(), floor..top)?
             .set_secondary_coord(0.0..count as f64, floor..top);
         let name = |at: &SegmentValue<usize>| match at {
             SegmentValue::CenterOf(place) => {

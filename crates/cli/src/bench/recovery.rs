@@ -15,7 +15,7 @@ use fogbank_durable::{FileRegister, MemoryRegister, Register, RegisterValue};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_store::{Call, Delay, Fault, Faulty, Link, MemoryStore, Store};
-use fogbank_txn::View;
+use fogbank_txn::{Ticker, View};
 use serde_json::json;
 
 use super::driver::{Driver, default_shape};
@@ -214,6 +214,14 @@ impl Cut<'_> {
 
     async fn recover_in(&self, folder: &Path, link: Link) -> Result<Recovered> {
         let Self { shape, config, clock } = *self;
+        let keys = config.capacity;
+        // Stores hold back a little room for what makes room.
+        let shape = ShapeArgs {
+            interval_ms: Some(0),
+            capacity: Some(Ticker::capacity_for(keys)),
+            ..shape.clone()
+        };
+        let config = StoreConfig::derive(&shape, false)?;
         let cloud = Arc::new(MemoryStore::new());
         let breaks = Arc::new(Faulty::new(cloud.clone()));
         let (armed, appended) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
@@ -227,13 +235,11 @@ impl Cut<'_> {
             (appended >= CUT_BATCH).then_some(Fault::Before)
         });
         let place = Place::local(folder.join("proxy"));
-        let shape = ShapeArgs { interval_ms: Some(0), ..shape.clone() };
         let open = |store: Arc<dyn Store>| {
             let options = OpenOptions::new(place.clone()).shape(shape.clone());
             options.clock(clock.clone()).on(store)
         };
         let opened = open(breaks).open().await?;
-        let keys = config.capacity;
         eprintln!("filling a proxy with {keys} keys");
         fill(&opened, keys, config.write_batch as u32).await?;
         // The last epoch before a full checkpoint.
@@ -267,8 +273,9 @@ async fn fill(opened: &Opened, keys: u32, at_once: u32) -> Result<()> {
     while first < keys {
         let mut answers = Vec::new();
         let last = keys.min(first + at_once);
-        for from in (first..last).step_by(FILL as usize) {
-            let to = last.min(from + FILL);
+        let of_a_program = FILL.min(at_once).max(1);
+        for from in (first..last).step_by(of_a_program as usize) {
+            let to = last.min(from + of_a_program);
             answers.push(session.submit(move |view: &mut View<'_>| {
                 for number in from..to {
                     view.put(&key(number), number.to_le_bytes().to_vec().into(), 0)?;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use clap::Parser;
-use fogbank::args::{BenchAppArgs, BenchCommand, Cli, Command, PaperFigure, System};
+use fogbank::args::{BenchAppArgs, BenchCommand, Cli, Command, PaperFigure, ShapeArgs, System};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_workload::tpcc::{Scale, Tpcc};
 
-use super::ask::{Ask, lan, wan};
+use super::ask::{Ask, lan, shape_flags, wan};
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::{FREEHEALTH, OfApplication, SMALLBANK, TPCC};
 use crate::bench::app::{Row, Setting, measure};
@@ -158,7 +158,9 @@ impl Application {
             ("--seed", ask.seed.to_string()),
         ];
         let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
-        words.chain(more.iter().cloned()).collect()
+        // Capacity and records follow from the application.
+        let shape = ShapeArgs { capacity: None, value_size: None, ..ask.shape.clone() };
+        words.chain(more.iter().cloned()).chain(shape_flags(&shape)).collect()
     }
 }
 

@@ -11,6 +11,8 @@
 
 use std::sync::Arc;
 
+use bytesize::ByteSize;
+use clap::ValueEnum;
 use fogbank::args::{BenchPaperArgs, ShapeArgs};
 use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
@@ -73,7 +75,7 @@ impl Site {
     pub fn place(&self) -> String {
         match (self.link.rtt_ms, self.link.read_ms) {
             (0.0, 0.0) => self.name.into(),
-            (0.0, read) => format!("{} ({read}/{} ms)", self.name, self.link.write_ms),
+            (0.0, read) => format!("{} ({read} and {} ms)", self.name, self.link.write_ms),
             (rtt, _) => format!("{} ({rtt} ms)", self.name),
         }
     }
@@ -121,6 +123,9 @@ impl Ask {
         }
         if !(1..=ROUNDS_MAX).contains(&args.rounds) {
             return usage(format!("--rounds is outside 1 to {ROUNDS_MAX}"));
+        }
+        if args.shape.read_batches.is_some() || args.shape.interval_ms.is_some() {
+            return usage("each figure sets --read-batches and --interval-ms itself".into());
         }
         Ok(Self {
             scale: args.scale,
@@ -238,4 +243,26 @@ impl Ask {
         }
         differs
     }
+}
+
+/// What was typed of a shape, as it would be typed again.
+pub fn shape_flags(shape: &ShapeArgs) -> Vec<String> {
+    let size = |size: ByteSize| format!("{}B", size.as_u64());
+    let xor = shape.xor.and_then(|xor| xor.to_possible_value());
+    let typed = [
+        ("--capacity", shape.capacity.map(|value| value.to_string())),
+        ("--value-size", shape.value_size.map(size)),
+        ("--in-flight", shape.in_flight.map(|value| value.to_string())),
+        ("--windows", shape.windows.map(|value| value.to_string())),
+        ("--batch", shape.batch.map(|value| value.to_string())),
+        ("--write-batch", shape.write_batch.map(|value| value.to_string())),
+        ("--cache", shape.cache.map(size)),
+        ("--bucket-reals", shape.bucket_reals.map(|value| value.to_string())),
+        ("--bucket-dummies", shape.bucket_dummies.map(|value| value.to_string())),
+        ("--evict-every", shape.evict_every.map(|value| value.to_string())),
+        ("--leaf-level", shape.leaf_level.map(|value| value.to_string())),
+        ("--xor", xor.map(|xor| xor.get_name().to_owned())),
+    ];
+    let typed = typed.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    typed.flatten().collect()
 }

@@ -22,8 +22,8 @@ mod report;
 mod tao;
 
 use clap::ValueEnum;
-use fogbank::Result;
 use fogbank::args::{BenchPaperArgs, PaperFigure};
+use fogbank::{Error, Result};
 
 use self::ask::Ask;
 use self::figure::Figure;
@@ -36,19 +36,34 @@ use self::report::Report;
 pub async fn run(args: BenchPaperArgs) -> Result<()> {
     let ask = Ask::of(&args)?;
     let mut report = Report::prepare(&args)?;
-    let mut open = asked(&args.figure);
+    let measured = measure_all(asked(&args.figure), &ask, &mut report).await;
+    // What was measured before something went wrong is kept.
+    report.finish(&args)?;
+    measured
+}
+
+/// Measures figures one after the other. One that had too little time is told in the end: others may have taken an
+/// hour.
+async fn measure_all(mut open: Vec<PaperFigure>, ask: &Ask, report: &mut Report) -> Result<()> {
+    let mut left_out = Vec::new();
     while let Some(first) = open.first().copied() {
-        for figure in measure(first, &ask).await? {
+        for figure in measure(first, ask).await? {
             // What came with another figure counts only if it was asked for.
-            let wanted = open.contains(&figure.id);
+            if !open.contains(&figure.id) {
+                continue;
+            }
             open.retain(|id| *id != figure.id);
-            if wanted {
-                report.add(figure)?;
+            match report.add(figure) {
+                Err(Error::TooFewData(why)) => left_out.push(why),
+                added => added?,
             }
         }
         open.retain(|id| *id != first);
     }
-    report.finish(&args)
+    match left_out.is_empty() {
+        true => Ok(()),
+        false => Err(Error::TooFewData(left_out.join("; "))),
+    }
 }
 
 /// The figures in the order of the papers, each once.

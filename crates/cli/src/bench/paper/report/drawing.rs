@@ -56,7 +56,10 @@ pub fn svg(figure: &Figure, panel: &Panel) -> Result<String> {
 /// The whole stands in the table.
 fn short(words: &str) -> String {
     match words.char_indices().nth(WORDS_MAX) {
-        Some((end, _)) => format!("{}...", words[..end].trim_end()),
+        Some((end, _)) => {
+            let whole = words[..end].rfind(' ').unwrap_or(end);
+            format!("{} ...", &words[..whole])
+        }
         None => words.to_owned(),
     }
 }

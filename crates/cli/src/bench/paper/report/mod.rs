@@ -14,12 +14,12 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use fogbank::args::{BenchPaperArgs, PaperFigure};
 use fogbank::{Error, Result};
 use serde::Serialize;
 
 use self::machine::Machine;
+use super::ask::shape_flags;
 use super::figure::Figure;
 
 /// What a run came to so far.
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// What repeats a run. The shape of the microbenchmarks is told with each figure that has one.
+/// What repeats a run.
 fn command(args: &BenchPaperArgs) -> String {
     let figures: Vec<&str> = args.figure.iter().map(|figure| figure.name()).collect();
     let mut command = format!("fogbank bench paper --figure {}", figures.join(","));
@@ -108,26 +108,8 @@ fn command(args: &BenchPaperArgs) -> String {
         " --seconds {} --ramp {} --rounds {} --seed {}",
         args.seconds, args.ramp, args.rounds, args.seed
     );
-    let shape = &args.shape;
-    let size = |size: bytesize::ByteSize| format!("{}B", size.as_u64());
-    let xor = shape.xor.and_then(|xor| xor.to_possible_value());
-    for (flag, value) in [
-        ("--capacity", shape.capacity.map(|value| value.to_string())),
-        ("--value-size", shape.value_size.map(size)),
-        ("--in-flight", shape.in_flight.map(|value| value.to_string())),
-        ("--windows", shape.windows.map(|value| value.to_string())),
-        ("--batch", shape.batch.map(|value| value.to_string())),
-        ("--write-batch", shape.write_batch.map(|value| value.to_string())),
-        ("--cache", shape.cache.map(size)),
-        ("--bucket-reals", shape.bucket_reals.map(|value| value.to_string())),
-        ("--bucket-dummies", shape.bucket_dummies.map(|value| value.to_string())),
-        ("--evict-every", shape.evict_every.map(|value| value.to_string())),
-        ("--leaf-level", shape.leaf_level.map(|value| value.to_string())),
-        ("--xor", xor.map(|xor| xor.get_name().to_owned())),
-    ] {
-        if let Some(value) = value {
-            command += &format!(" {flag} {value}");
-        }
+    for word in shape_flags(&args.shape) {
+        command += &format!(" {word}");
     }
     command
 }
