@@ -53,8 +53,8 @@ fn figures(figures: &str, flags: &[&str]) -> Vec<Value> {
     assert!(command.starts_with(&format!("fogbank bench paper --figure {figures} ")), "{command}");
     let figures = report["figures"].as_array().expect("figures").clone();
     let (page, table) = (text(folder, "index.html"), text(folder, "figures.txt"));
-    let panels: usize = figures.iter().map(|figure| panels(figure).len()).sum();
-    assert_eq!(page.matches("<svg").count(), panels);
+    let drawings: usize = figures.iter().map(|figure| panels(figure).len()).sum();
+    assert_eq!(page.matches("<svg").count(), drawings);
     assert!(page.contains("</html>") && !page.contains("<script"));
     for figure in &figures {
         well_formed(figure);

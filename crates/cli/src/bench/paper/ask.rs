@@ -157,6 +157,7 @@ impl Ask {
     pub fn steps(&self, figure: &'static str, points: usize) -> ProgressBar {
         let steps = bar(format!("figure {figure}"));
         steps.set_length((points * self.rounds) as u64);
+        steps.tick(); // engines are loaded first
         steps
     }
 
@@ -237,6 +238,9 @@ impl Ask {
         let mut differs = Vec::new();
         if config.capacity != OBJECTS {
             differs.push(format!("{} objects instead of {OBJECTS}", config.capacity));
+        }
+        if config.read_batches > 1 && config.batch != BATCH {
+            differs.push(format!("batches of {} instead of {BATCH}", config.batch));
         }
         if config.bucket_reals != 100 {
             differs.push(format!("buckets of Z = {} instead of 100", config.bucket_reals));
