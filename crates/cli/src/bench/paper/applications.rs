@@ -24,6 +24,10 @@ const LENGTHS: [usize; 5] = [1, 2, 4, 8, 16];
 /// room than records.
 const ROOM: usize = 20_000;
 
+/// About as many as `bench app` has.
+const CLIENTS: usize = 500;
+const CLIENTS_MIN: usize = 16;
+
 /// An application of the paper.
 #[derive(Clone, Copy)]
 enum Application {
@@ -157,7 +161,9 @@ impl Application {
             ("--rounds", ask.rounds.to_string()),
             ("--seed", ask.seed.to_string()),
         ];
-        let words = words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+        let clients = few_clients(ask).map(|clients| ("--clients", clients.to_string()));
+        let words = words.into_iter().chain(clients);
+        let words = words.flat_map(|(flag, value)| [flag.to_owned(), value]);
         // Capacity and records follow from the application.
         let shape = ShapeArgs { capacity: None, value_size: None, ..ask.shape.clone() };
         words.chain(more.iter().cloned()).chain(shape_flags(&shape)).collect()
@@ -177,6 +183,12 @@ fn customers(ask: &Ask) -> u32 {
 /// The paper does not tell how many it has.
 fn patients(ask: &Ask) -> u32 {
     (10_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
+}
+
+/// Where less is loaded than is usual, as many would only be in each other's way.
+fn few_clients(ask: &Ask) -> Option<usize> {
+    let share = ask.scale_or(SCALE) / SCALE;
+    (share < 1.0).then(|| ((CLIENTS as f64 * share) as usize).max(CLIENTS_MIN))
 }
 
 /// Less than one of the paper's warehouses: a warehouse with fewer districts' customers, orders and items.
@@ -204,6 +216,9 @@ fn differs(ask: &Ask) -> Vec<String> {
         ));
     } else if warehouses(ask) < 10 {
         differs.push(format!("TPC-C with {} warehouses instead of 10", warehouses(ask)));
+    }
+    if let Some(clients) = few_clients(ask) {
+        differs.push(format!("{clients} clients"));
     }
     if customers(ask) < 500_000 {
         differs.push(format!("SmallBank with {} accounts instead of 1000000", 2 * customers(ask)));
