@@ -43,9 +43,9 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
     let below = "application and round trip";
     let mut rates = Panel::new("throughput", "transactions/s", below, Drawn::BarsByTens);
     let mut times = Panel::new("latency", "mean ms", below, Drawn::BarsByTens);
-    let words = "times the throughput without privacy is higher";
+    let words = "how many times higher throughput is without privacy";
     let mut slower = Panel::new("throughput-ratio", words, below, Drawn::Bars);
-    let words = "times the latency without privacy is shorter";
+    let words = "how many times shorter latency is without privacy";
     let mut later = Panel::new("latency-ratio", words, below, Drawn::Bars);
     let words = "throughput at 10 ms over that at 0.3 ms";
     let mut left = Panel::new("far", words, "application", Drawn::Bars);

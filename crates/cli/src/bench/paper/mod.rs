@@ -3,8 +3,7 @@
 //! 1. What is asked (`ask`) is checked, and the folder made, before anything is measured.
 //! 2. Figures are measured one after the other; what one figure compares is measured in turns, so that what
 //!    disturbs one of both disturbs the other (applications are not: epochs run on when nobody asks).
-//! 3. Each (`figure`) is held against what a figure has to be, printed and written as soon as it is there (`report`);
-//!    the whole of it, as JSON and as a page, in the end.
+//! 3. Each (`figure`) is held against what a figure has to be, printed and written as soon as it is there (`report`).
 //!
 //! Cells are verified and values compared with what was written in all of them, so nothing stands for the paper's
 //! `dummy`, which stores nothing; memory is the nearest.

@@ -1,4 +1,4 @@
-//! The figures of a run: printed and drawn as they come, written as a whole in the end.
+//! The figures of a run, printed, drawn and written as they come.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -32,6 +32,8 @@ pub struct Report {
     drawn: Vec<Vec<String>>,
     #[serde(skip)]
     folder: PathBuf,
+    #[serde(skip)]
+    html: bool,
 }
 
 impl Report {
@@ -47,6 +49,7 @@ impl Report {
             figures: Vec::new(),
             drawn: Vec::new(),
             folder: args.out.clone(),
+            html: args.html,
         })
     }
 
@@ -65,30 +68,36 @@ impl Report {
         }
         self.drawn.push(drawn);
         self.figures.push(figure);
-        Ok(())
+        // All of it each time: a run takes long, and may be stopped.
+        self.write_all()
     }
 
-    /// Writes the whole of it, and says where.
+    /// Writes the whole of it, even if it is nothing, and says where.
     ///
     /// # Errors
     /// [`Error::CannotUse`] for a file that cannot be written.
     pub fn finish(self, args: &BenchPaperArgs) -> Result<()> {
+        self.write_all()?;
+        eprintln!("written: {}", self.folder.display());
+        if args.json {
+            println!("{}", self.json(serde_json::to_string)?);
+        }
+        Ok(())
+    }
+
+    fn write_all(&self) -> Result<()> {
         let tables: Vec<String> = self.figures.iter().map(table::of).collect();
         let head = format!("{}\n{}\n", self.command, self.machine.words());
         self.write("figures.txt", &format!("{head}\n{}\n", tables.join("\n")))?;
-        let json = |pretty| {
-            let text = if pretty { serde_json::to_string_pretty } else { serde_json::to_string };
-            text(&self).map_err(|e| Error::Bug(format!("figures are no JSON: {e}")))
-        };
-        self.write("figures.json", &json(true)?)?;
-        if args.html {
-            self.write("index.html", &page::html(&self))?;
-        }
-        eprintln!("written: {}", self.folder.display());
-        if args.json {
-            println!("{}", json(false)?);
+        self.write("figures.json", &self.json(serde_json::to_string_pretty)?)?;
+        if self.html {
+            self.write("index.html", &page::html(self))?;
         }
         Ok(())
+    }
+
+    fn json(&self, text: fn(&Self) -> serde_json::Result<String>) -> Result<String> {
+        text(self).map_err(|e| Error::Bug(format!("figures are no JSON: {e}")))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {

@@ -113,6 +113,7 @@ mod tests {
             figures: vec![figure],
             drawn: vec![vec!["<svg></svg>".into()]],
             folder: "".into(),
+            html: true,
         };
         let page = html(&report);
         for words in [
