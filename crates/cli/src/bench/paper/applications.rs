@@ -20,8 +20,9 @@ use crate::bench::app::{Row, Setting, measure};
 const SCALE: f64 = 0.1;
 /// Batches of an epoch in figure 10f.
 const LENGTHS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Room for what an application makes in a run, where it is loaded so small that `bench app` would give it more
-/// room than records.
+/// Below, `bench app` would give an application many times the room that its records take,
+const TINY: f64 = 0.01;
+/// and this is enough for what it makes in so short a run.
 const ROOM: usize = 20_000;
 
 /// About as many as `bench app` has.
@@ -236,7 +237,7 @@ async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Ve
     if let (Application::Tpcc, Some(small)) = (application, small_warehouse(ask)) {
         setting.workload = Arc::new(Tpcc::new(1, small));
     }
-    if ask.scale_or(SCALE) < SCALE {
+    if ask.scale_or(SCALE) < TINY {
         let records = setting.workload.records().count();
         let room = u32::try_from(records + records / 4 + ROOM).ok();
         setting.shape.capacity = room.or(setting.shape.capacity);

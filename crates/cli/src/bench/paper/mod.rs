@@ -46,7 +46,14 @@ pub async fn run(args: BenchPaperArgs) -> Result<()> {
 async fn measure_all(mut open: Vec<PaperFigure>, ask: &Ask, report: &mut Report) -> Result<()> {
     let mut left_out = Vec::new();
     while let Some(first) = open.first().copied() {
-        for figure in measure(first, ask).await? {
+        let measured = match measure(first, ask).await {
+            Err(Error::TooFewData(why)) => {
+                left_out.push(why);
+                Vec::new()
+            }
+            measured => measured?,
+        };
+        for figure in measured {
             // What came with another figure counts only if it was asked for.
             if !open.contains(&figure.id) {
                 continue;
