@@ -117,13 +117,13 @@ pub async fn recovery(ask: &Ask) -> Result<Figure> {
         id: PaperFigure::Recovery,
         title: "What durability costs, and how long a recovery takes".into(),
         setting: format!(
-            "{} ({}); objects of {} B; epochs of {} batches of {} and {} writes; {}",
+            "{} ({}); objects of {} B; epochs of {BATCHES} batches of up to {} and {} writes, no more than there are \
+             objects; {}",
             site.place(),
             site.profile,
             config.value_size,
-            config.read_batches,
-            config.batch,
-            config.write_batch,
+            ask.batch(),
+            ask.writes(),
             ask.rounds_words()
         ),
         differs,
