@@ -1,7 +1,7 @@
 //! What a store's public configuration leads to: the sizes of its objects, how often it writes full
 //! checkpoints, and what the head of a trace says of it all.
 
-use fogbank_durable::{PIECE_BYTES, Pieces, VaultSettings, full_every};
+use fogbank_durable::{Pieces, VaultSettings, full_every};
 use fogbank_oram::ring::{Pace, record_bytes};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 
@@ -47,7 +47,7 @@ impl StoreConfig {
         let of_engine = fogbank_oram::ring::checkpoint_lengths(&self.geometry()?);
         let shape = self.ring_settings().shape;
         let of_proxy = fogbank_txn::checkpoint_lengths(&shape, self.key_budget);
-        Ok(Pieces::of(PIECE_BYTES, of_engine.into_iter().chain(of_proxy)))
+        Ok(Pieces::of(of_engine.into_iter().chain(of_proxy)))
     }
 
     fn delta_pieces(&self) -> Result<Pieces> {

@@ -6,8 +6,9 @@
 //! piece    so much of the stream, sealed; nonce (kind, piece, number), bound to its name
 //! ```
 //! The stream's length, so the number and size of pieces, follows from public configuration. A piece is a
-//! round trip: pieces are long where an epoch waits for them, and short where accesses go on beside them,
-//! which each piece holds up for as long as it takes the link.
+//! round trip that an epoch waits for, so those of a delta are long: its sections are there before the first
+//! piece leaves. The sections of a full checkpoint are made one after the other, which takes as long as there
+//! is in them, so its pieces are short: what is made for one has to fit the room before it leaves.
 
 use bytes::Bytes;
 use fogbank_env::compute;
@@ -20,10 +21,6 @@ use crate::put::put;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section, Sections};
 
-/// Bytes of the stream in a piece that an epoch waits for.
-pub const PIECE_BYTES: usize = 8 << 20;
-/// Bytes of the stream in a piece that goes beside accesses.
-pub const PIECE_BESIDE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
 /// What a container holds.
@@ -36,6 +33,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Bytes of the stream in a piece.
+    fn piece_bytes(self) -> usize {
+        match self {
+            Self::Full => 1 << 20,
+            Self::Delta => 8 << 20,
+        }
+    }
+
     /// The prefix of the names of all pieces of this kind.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
@@ -106,9 +111,18 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Those of a checkpoint whose sections have these padded lengths, with so many bytes of the stream in
-    /// a piece ([`PIECE_BYTES`] or [`PIECE_BESIDE_BYTES`]).
-    pub fn of(piece_bytes: usize, section_lengths: impl IntoIterator<Item = usize>) -> Self {
+    /// Those of a checkpoint whose sections have these padded lengths.
+    pub fn of(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self::of_kind(Kind::Full, section_lengths)
+    }
+
+    /// Those of an epoch's delta whose sections have these padded lengths.
+    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self::of_kind(Kind::Delta, std::iter::once(LINK_BYTES).chain(section_lengths))
+    }
+
+    fn of_kind(kind: Kind, section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        let piece_bytes = kind.piece_bytes();
         let stream: usize = section_lengths.into_iter().map(|length| HEADER_BYTES + length).sum();
         let count = stream.div_ceil(piece_bytes);
         let last = stream - count.saturating_sub(1) * piece_bytes;
@@ -120,25 +134,19 @@ impl Pieces {
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.count.saturating_sub(1)) * self.bytes + self.last_bytes
     }
-
-    /// Those of an epoch's delta whose sections have these padded lengths.
-    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of(PIECE_BYTES, std::iter::once(LINK_BYTES).chain(section_lengths))
-    }
 }
 
-/// Writes `sections` as container `number` of its kind in pieces of so many bytes, sealed by the current
-/// keys; returns its name once it is durable. No more than one section and one piece of it are in memory.
+/// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
+/// once it is durable. No more than one section and one piece of it are in memory.
 pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
-    piece_bytes: usize,
     mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let (buffer, tags) = (Vec::new(), Vec::new());
+    let (piece_bytes, buffer, tags) = (kind.piece_bytes(), Vec::new(), Vec::new());
     let mut writer = PieceWriter { store, keys, name, piece_bytes, buffer, tags };
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {

@@ -25,7 +25,7 @@ use fogbank_seal::{Digest, KeyRing};
 use fogbank_store::{BlobTag, PutCondition, Store};
 
 use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
-use crate::container::{self, ContainerName, Kind, PIECE_BESIDE_BYTES, PIECE_BYTES};
+use crate::container::{self, ContainerName, Kind};
 use crate::journal::{Entry, Lengths, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
@@ -48,11 +48,6 @@ impl VaultSettings {
     /// theirs are records of several parts.
     pub(crate) fn cuts(&self) -> bool {
         self.record_parts_max > 1
-    }
-
-    /// Bytes of the stream in a piece of a full checkpoint: nothing waits for those that are cut.
-    fn piece_bytes(&self) -> usize {
-        if self.cuts() { PIECE_BESIDE_BYTES } else { PIECE_BYTES }
     }
 
     pub(crate) fn lengths(&self) -> Lengths {
@@ -91,9 +86,7 @@ impl CheckpointWriter {
     /// As for a commit; whatever a section cannot be made for.
     pub async fn write(self, sections: Sections<'_>) -> Result<Checkpoint> {
         let number = (Kind::Full, self.number);
-        let written =
-            container::write(&*self.store, &self.keys, number, PIECE_BESIDE_BYTES, sections);
-        written.await.map(Checkpoint)
+        container::write(&*self.store, &self.keys, number, sections).await.map(Checkpoint)
     }
 }
 
@@ -333,10 +326,8 @@ impl Vault {
             return Err(Error::Bug("two checkpoints at once".into()));
         }
         let mut record = self.record.next_epoch(self.digest);
-        let (number, piece_bytes) =
-            ((Kind::Full, record.public.sequence), self.settings.piece_bytes());
-        let full = container::write(&*self.store, &self.keys, number, piece_bytes, sections);
-        let full = full.await?;
+        let number = (Kind::Full, record.public.sequence);
+        let full = container::write(&*self.store, &self.keys, number, sections).await?;
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.public.state = state;
         self.commit_over(record).await
@@ -359,7 +350,7 @@ impl Vault {
         let link = std::iter::once(link::encode(self.record.delta));
         let linked = Box::new(link.chain(delta.iter().cloned()).map(Ok));
         let number = (Kind::Delta, record.epoch);
-        let name = container::write(&*self.store, &self.keys, number, PIECE_BYTES, linked).await?;
+        let name = container::write(&*self.store, &self.keys, number, linked).await?;
         record.delta = Some(name);
         record.public.state = State::Running;
         self.commit(record).await?;

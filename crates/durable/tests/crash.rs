@@ -4,7 +4,7 @@
 
 mod world;
 
-use fogbank_durable::{Error, PIECE_BYTES, Pieces, commit_bytes, journal_bytes};
+use fogbank_durable::{Error, Pieces, commit_bytes, journal_bytes};
 use fogbank_store::{Fault, Store};
 use world::{CONFIG, Promised, SETTINGS, World, delta, full};
 
@@ -103,7 +103,7 @@ async fn every_kind_of_blob_has_one_length() {
                 }
                 "journal" => journal_bytes(SETTINGS.record_bytes),
                 "delta" => Pieces::of_delta(delta(0).iter().map(|s| s.padded_len)).last_bytes,
-                _ => Pieces::of(PIECE_BYTES, full(&[]).iter().map(|s| s.padded_len)).last_bytes,
+                _ => Pieces::of(full(&[]).iter().map(|s| s.padded_len)).last_bytes,
             };
             assert_eq!(lengths.iter().collect::<Vec<_>>(), [&(only as usize)], "{kind}");
         }

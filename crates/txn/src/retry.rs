@@ -1,11 +1,9 @@
 //! `transact`: run a body until it commits.
 //!
 //! 1. Begin, run the body, commit.
-//! 2. After a conflict run it again at once, since what it read is likely to be here still. Those who do that
-//!    come one after the other until they wait for something: of rivals that a batch has woken together, each
-//!    then sees what the one before has written, where side by side they would make each other lose.
-//!    After eight attempts in turn (see below), and after nine from the next epoch on, waiting for more and
-//!    more of them.
+//! 2. After a conflict run it again at once, since what it read is likely to be here still: an attempt that
+//!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and after nine from the
+//!    next epoch on, waiting for more and more of them.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
@@ -15,11 +13,9 @@
 //!
 //! What the cloud sees: nothing; batches have their size whoever retries.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::future::Future;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -47,10 +43,7 @@ impl Proxy {
         for attempt in 1..=self.attempts_max() {
             let transaction = Transaction::new(self.shared.clone(), age);
             let turn = self.turn(attempt).await;
-            let body = body(transaction.clone());
-            let moment = (attempt > 1).then_some(&self.shared.moment);
-            let body = alone_until_it_waits(moment, body);
-            match self.attempt_once(&transaction, body, turn).await {
+            match self.attempt_once(&transaction, &mut body, turn).await {
                 Ok(result) => return Ok(result),
                 Err(lost) if lost.is_retryable() => error = lost,
                 Err(wrong) => return Err(wrong),
@@ -93,13 +86,17 @@ impl Proxy {
         if attempt <= ATTEMPTS_AT_ONCE { None } else { Some(self.shared.turn.lock().await) }
     }
 
-    async fn attempt_once<T>(
+    async fn attempt_once<T, F, Fut>(
         &self,
         transaction: &Transaction,
-        body: impl Future<Output = Result<T>>,
+        body: &mut F,
         turn: Option<MutexGuard<'_, ()>>,
-    ) -> Result<T> {
-        let result = self.in_turn(body, turn).await;
+    ) -> Result<T>
+    where
+        F: FnMut(Transaction) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let result = self.in_turn(body(transaction.clone()), turn).await;
         if transaction.has_given_up() {
             return result;
         }
@@ -119,63 +116,12 @@ impl Proxy {
         turn: Option<MutexGuard<'_, ()>>,
     ) -> Result<T> {
         let Some(turn) = turn else { return body.await };
-        let mut body = pin!(body);
+        let mut body = std::pin::pin!(body);
         tokio::select! {
             biased;
             result = &mut body => return result,
             _ = self.wait_for_epoch(self.epoch() + EPOCHS_OF_A_TURN) => drop(turn),
         }
         body.await
-    }
-}
-
-/// Runs a body, until it first waits alone among those who share `moment`: whatever it waits for, it holds
-/// nobody up.
-pub(crate) async fn alone_until_it_waits<T>(
-    moment: Option<&Mutex<()>>,
-    body: impl Future<Output = T>,
-) -> T {
-    let Some(moment) = moment else { return body.await };
-    let mut body = pin!(body);
-    let begun = {
-        let _alone = moment.lock().await;
-        poll_fn(|context| Poll::Ready(body.as_mut().poll(context))).await
-    };
-    match begun {
-        Poll::Ready(result) => result,
-        Poll::Pending => body.await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-
-    use super::*;
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn those_who_share_a_moment_are_alone_until_they_wait_and_then_hold_nobody_up() {
-        const BODIES: usize = 200;
-        let moment = Arc::new(Mutex::new(()));
-        let (inside, waiting) =
-            (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Barrier::new(BODIES)));
-        let bodies = (0..BODIES).map(|_| {
-            let (moment, inside, waiting) = (moment.clone(), inside.clone(), waiting.clone());
-            tokio::spawn(async move {
-                let body = async {
-                    let others = inside.fetch_add(1, SeqCst);
-                    std::thread::yield_now();
-                    inside.fetch_sub(1, SeqCst);
-                    // Only once all have come this far does anybody go on.
-                    waiting.wait().await;
-                    others
-                };
-                alone_until_it_waits(Some(&moment), body).await
-            })
-        });
-        for body in bodies.collect::<Vec<_>>() {
-            assert_eq!(body.await.unwrap(), 0);
-        }
     }
 }

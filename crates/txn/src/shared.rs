@@ -26,8 +26,6 @@ pub(crate) struct Shared {
     beat: Notify,
     /// Held by the one transaction, of those that have lost often, whose turn it is.
     pub turn: tokio::sync::Mutex<()>,
-    /// Held by one that has lost, until it waits for something.
-    pub moment: tokio::sync::Mutex<()>,
     core: Mutex<Core>,
     work: Notify,
     present: AtomicUsize,
@@ -46,8 +44,8 @@ impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
         let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
-        let (turn, moment) = Default::default();
-        Arc::new(Self { clock, beat, turn, moment, core, work, present: AtomicUsize::new(0) })
+        let turn = tokio::sync::Mutex::new(());
+        Arc::new(Self { clock, beat, turn, core, work, present: AtomicUsize::new(0) })
     }
 
     /// Counts a client.

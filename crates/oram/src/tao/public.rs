@@ -1,7 +1,7 @@
 //! What the head of a trace says of an engine: its public configuration, with every size that follows
 //! from it, so that whoever reads the trace has to know no engine.
 
-use fogbank_durable::{PIECE_BESIDE_BYTES, Pieces};
+use fogbank_durable::Pieces;
 use fogbank_store::trace::{PaceConfig, RateConfig, TaoConfig};
 
 use super::settings::TaoSettings;
@@ -17,7 +17,7 @@ impl TaoSettings {
     /// Those of [`TaoSettings::geometry`].
     pub fn public(&self, config_bytes: usize, clients: bool) -> Result<TaoConfig> {
         let geometry = self.geometry()?;
-        let full = Pieces::of(PIECE_BESIDE_BYTES, state::checkpoint_lengths(&geometry));
+        let full = Pieces::of(state::checkpoint_lengths(&geometry));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
         Ok(TaoConfig {
             capacity: geometry.capacity,

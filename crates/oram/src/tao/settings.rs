@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fogbank_durable::{PIECE_BESIDE_BYTES, Pieces, VaultSettings};
+use fogbank_durable::{Pieces, VaultSettings};
 use fogbank_env::Nanos;
 
 use super::{journal, state};
@@ -175,8 +175,7 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let path = geometry.path_bytes() as f64;
         let record = journal::entry_bytes(self.shape.value_bytes) as f64;
-        let checkpoint = Pieces::of(PIECE_BESIDE_BYTES, state::checkpoint_lengths(&geometry))
-            .total_bytes() as f64;
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
         let accesses = self.write_backs_a_checkpoint()? * u64::from(self.write_back_every);
         let up_bytes = path + record + checkpoint / accesses as f64;
         Ok(Traffic { up_bytes, down_bytes: path })
@@ -192,8 +191,7 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let write_backs = 4 * self.write_backs_a_checkpoint()? + self.write_backs_max() as u64;
         let superseded = write_backs * u64::from(self.write_back_every) * geometry.path_bytes();
-        let checkpoint =
-            Pieces::of(PIECE_BESIDE_BYTES, state::checkpoint_lengths(&geometry)).total_bytes();
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
         Ok(geometry.storage_bytes() + superseded + 2 * checkpoint)
     }
 
@@ -204,8 +202,7 @@ impl TaoSettings {
     /// As for [`TaoSettings::geometry`].
     pub fn write_backs_a_checkpoint(&self) -> Result<u64> {
         let geometry = self.geometry()?;
-        let checkpoint =
-            Pieces::of(PIECE_BESIDE_BYTES, state::checkpoint_lengths(&geometry)).total_bytes();
+        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
         let access = geometry.path_bytes() + journal::entry_bytes(self.shape.value_bytes) as u64;
         let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
         Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))

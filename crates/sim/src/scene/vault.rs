@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{
-    MemoryRegister, Opening, PIECE_BYTES, Pieces, Recovered, Vault, VaultSettings,
-};
+use fogbank_durable::{MemoryRegister, Opening, Pieces, Recovered, Vault, VaultSettings};
 use fogbank_env::{Purpose, Randomness};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::trace::VaultConfig;
@@ -55,7 +53,7 @@ pub(super) fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
     let of_engine = fogbank_oram::ring::checkpoint_lengths(&settings.geometry()?);
     let budget = shape.proxy_settings().key_budget_bytes;
     let of_proxy = fogbank_txn::checkpoint_lengths(batch, budget);
-    let full = Pieces::of(PIECE_BYTES, of_engine.into_iter().chain(of_proxy));
+    let full = Pieces::of(of_engine.into_iter().chain(of_proxy));
     let of_engine = fogbank_oram::ring::delta_lengths(&settings)?;
     let of_proxy = fogbank_txn::delta_length(batch);
     let delta = Pieces::of_delta(of_engine.into_iter().chain([of_proxy]));

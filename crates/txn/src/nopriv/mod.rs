@@ -33,7 +33,6 @@ use self::ground::Ground;
 use self::table::{Ask, Job, Table};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
-use crate::retry::alone_until_it_waits;
 use crate::version::{Change, Ts};
 
 /// Attempts that need no turn; later ones of those that keep losing run one after the other.
@@ -48,8 +47,6 @@ struct Shared {
     table: Mutex<Table>,
     /// Held by the one transaction, of those that have lost often, whose turn it is.
     turn: tokio::sync::Mutex<()>,
-    /// Held by one that has lost, until it waits for something.
-    moment: tokio::sync::Mutex<()>,
     attempts_max: u32,
 }
 
@@ -77,8 +74,8 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        let (turn, moment) = Default::default();
-        Ok(Self(Arc::new(Shared { store, table, turn, moment, attempts_max })))
+        let turn = tokio::sync::Mutex::new(());
+        Ok(Self(Arc::new(Shared { store, table, turn, attempts_max })))
     }
 
     /// Puts records that are there from the beginning, each key once.
@@ -100,9 +97,8 @@ impl NoPriv {
         PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts: ts.into() }))
     }
 
-    /// Runs `body` in a transaction and commits it, again if it loses: at once and as Fogbank does it, and in
-    /// turn once it has often. A turn lasts for the body's round trips; without turns those that lose make
-    /// others lose.
+    /// Runs `body` in a transaction and commits it, again if it loses: at once, and in turn once it has
+    /// often. A turn lasts for the body's round trips; without turns those that lose make others lose.
     ///
     /// # Errors
     /// Those of the body; [`Error::Conflict`] if all attempts have lost.
@@ -117,8 +113,7 @@ impl NoPriv {
                 false => Some(self.0.turn.lock().await),
             };
             let transaction = self.begin();
-            let moment = (attempt > 1).then_some(&self.0.moment);
-            let mut result = alone_until_it_waits(moment, body(transaction.clone())).await;
+            let mut result = body(transaction.clone()).await;
             drop(turn);
             if let Ok(done) = result {
                 result = transaction.commit().await.map(|()| done);

@@ -34,9 +34,9 @@ impl Body for AddContent {
         let keys = [self.hospital.counter(Kind::Content), list];
         let [counter, list] = get(on, &keys).await?;
         let (id, counter) = self.hospital.take(counter)?;
+        on.put(&keys[0], counter).await?;
         on.put(&Content::key(id), self.content.record()).await?;
         on.put(&keys[1], lists::with(list, id)?).await?;
-        on.put(&keys[0], counter).await?;
         Ok(Effect::DONE)
     }
 }

@@ -55,10 +55,10 @@ impl Body for SaveHistory {
         ];
         let [counter, by_patient, by_user] = get(on, &keys).await?;
         let (id, counter) = self.hospital.take(counter)?;
+        on.put(&keys[0], counter).await?;
         on.put(&History::key(id), self.entry.record()).await?;
         on.put(&keys[1], lists::with(by_patient, id)?).await?;
         on.put(&keys[2], lists::with(by_user, id)?).await?;
-        on.put(&keys[0], counter).await?;
         Ok(Effect::DONE)
     }
 }

@@ -10,8 +10,8 @@
 //! 4. Free texts, of up to 500 or 1,000 bytes in the original, are cut so that no record is larger than
 //!    500 bytes: a record then is one block, and what is measured is transactions and not the length of
 //!    texts.
-//! 5. A transaction asks for all that it can at once, and last for what it writes: a counter that it has
-//!    read early and writes late is one that others have read meanwhile.
+//! 5. A transaction asks for all that it can at once, and last for what it writes, counters first: one that
+//!    it has read early and writes late is one that others have read meanwhile.
 //!
 //! Invariants, held after each run: counters have gone up as often as objects were created; exactly the
 //! objects below the counters exist; interactions are mutual; objects are in their lists or have fallen

@@ -45,11 +45,11 @@ impl Body for CreatePatient {
         ];
         let [counter, by_name, by_birth, by_user] = get(on, &keys).await?;
         let (id, counter) = self.hospital.take(counter)?;
+        on.put(&keys[0], counter).await?;
         on.put(&Patient::key(id), self.patient.record()).await?;
         on.put(&keys[1], lists::with(by_name, id)?).await?;
         on.put(&keys[2], lists::with(by_birth, id)?).await?;
         on.put(&keys[3], lists::with(by_user, id)?).await?;
-        on.put(&keys[0], counter).await?;
         Ok(Effect::DONE)
     }
 }

@@ -102,14 +102,14 @@ impl PrescribeDrug {
         let [prescriptions, contents, of_episode] = found;
         let (id, prescriptions) = self.hospital.take(prescriptions)?;
         let (content_id, contents) = self.hospital.take(contents)?;
+        on.put(&keys[0], prescriptions).await?;
+        on.put(&keys[1], contents).await?;
         let matter = Matter::Prescription(id);
         let content = Content { episode: self.episode, matter, text: self.content.clone() };
         on.put(&Prescription::key(id), self.prescription.record()).await?;
         on.put(&Content::key(content_id), content.record()).await?;
         on.put(key, lists::with(list, id)?).await?;
         on.put(&keys[2], lists::with(of_episode, content_id)?).await?;
-        on.put(&keys[0], prescriptions).await?;
-        on.put(&keys[1], contents).await?;
         Ok(Effect::DONE)
     }
 }

@@ -3,11 +3,13 @@
 //! 1. In one round: the next order to deliver of all districts.
 //! 2. In one round: these orders and their lines. A district that has none waiting is left out.
 //! 3. In one round: the customers.
-//! 4. Everything is written: who has only read until then has not lost to others because it waited.
+//! 4. Everything is written, what all rivals have read first: who has only read until then has not lost to
+//!    others because it waited, and loses to whoever reads it before it is written.
 //!
 //! All deliveries of a warehouse are rivals, and who loses needs the orders that come next. So each asks for
-//! some of those to be fetched, too, and for twice as many whenever it has lost: otherwise there is one
-//! delivery in three rounds, and at a distance everybody in the end waits for a delivery.
+//! some of those, too, in the round in which it waits for its own, and for twice as many whenever these are
+//! used up: otherwise there is one delivery in three rounds, and at a distance everybody in the end waits for
+//! a delivery. In between it asks for nothing that is not its own, for that would be one more round.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +26,7 @@ use crate::chance::between;
 use crate::database::{Effect, Procedure, Result, Statements};
 
 /// Orders of a district that others may deliver meanwhile: at first, and at most.
-const AHEAD: u32 = 4;
+const AHEAD: u32 = 8;
 const AHEAD_MAX: u32 = 32;
 
 /// A delivery to be made.
@@ -33,8 +35,10 @@ pub(super) struct Delivery {
     districts: u32,
     carrier: u32,
     date: i64,
-    /// How many orders of a district it asks for beside its own.
+    /// How many orders of a district it asks for beside its own, the next time it does.
     ahead: AtomicU32,
+    /// Up to which order of its first district it has asked.
+    asked: AtomicU32,
 }
 
 /// An order that is next in its district.
@@ -60,6 +64,7 @@ impl Delivery {
             carrier: between(1, 10, stream),
             date: draws::date(stream),
             ahead: AtomicU32::new(AHEAD),
+            asked: AtomicU32::new(0),
         }
     }
 
@@ -73,11 +78,21 @@ impl Delivery {
         places.into_iter().map(&mut next).collect()
     }
 
+    /// How many orders to ask for beside those that begin with `first`.
+    fn ahead(&self, first: u32) -> u32 {
+        if first < self.asked.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        self.ahead.store((2 * ahead).min(AHEAD_MAX), Ordering::Relaxed);
+        self.asked.store(first.saturating_add(ahead), Ordering::Relaxed);
+        ahead
+    }
+
     /// Those that are waiting.
     async fn waiting(&self, all: Vec<Next>, on: &dyn Statements) -> Result<Vec<Due>> {
         let keys: Vec<Key> = all.iter().flat_map(Next::keys).collect();
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        self.ahead.store((2 * ahead).min(AHEAD_MAX), Ordering::Relaxed);
+        let ahead = self.ahead(all.first().map_or(0, |next| next.order));
         let after: Vec<Next> = all.iter().flat_map(|next| next.after(ahead)).collect();
         let hinted: Vec<Key> = after.iter().flat_map(Next::keys).collect();
         on.prefetch(&hinted).await?;
@@ -104,9 +119,7 @@ impl Delivery {
     /// Delivers one.
     async fn deliver(&self, due: Due, on: &dyn Statements) -> Result<()> {
         let Due { next, order, lines } = due;
-        let after = Number(next.order.saturating_add(1));
         let [waiting_key, order_key, lines_key] = next.keys();
-        on.put(&keys::next_delivery(next.at), after.record()).await?;
         on.delete(&waiting_key).await?;
         on.put(&order_key, Order { carrier: self.carrier, ..order }.record()).await?;
         on.put(&lines_key, Lines { delivered: self.date, ..lines }.record()).await
@@ -129,6 +142,10 @@ impl Procedure for Delivery {
             let mut customer: Customer = found.row()?;
             customer.receive(due.lines.amount());
             customers.push(customer);
+        }
+        for Due { next, .. } in &due {
+            let after = Number(next.order.saturating_add(1));
+            on.put(&keys::next_delivery(next.at), after.record()).await?;
         }
         for (key, customer) in keys.iter().zip(customers) {
             on.put(key, customer.record()).await?;
