@@ -9,7 +9,7 @@
 //! 3. All transactions that have committed, also those of the ramps, are entered in the ledger, against which
 //!    the workload is checked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fogbank_env::{Clock, Nanos, Purpose, Randomness};
@@ -139,7 +139,8 @@ pub async fn run(
     let ramp = span.ramp.as_nanos() as Nanos;
     let from = begun + ramp;
     let to = from + span.measured.as_nanos() as Nanos;
-    let ground = Arc::new(Ground { database, workload, clock, from, to, end: to + ramp });
+    let notes = Mutex::new(Notes::of(&*workload));
+    let ground = Arc::new(Ground { database, workload, clock, from, to, end: to + ramp, notes });
     let mut tasks = JoinSet::new();
     match load {
         Load::Closed { clients } => {
@@ -153,16 +154,12 @@ pub async fn run(
             tasks.spawn(open(ground.clone(), (per_s, under_way_max), random));
         }
     }
-    let mut notes = Notes::of(&*ground.workload);
     while let Some(ended) = tasks.join_next().await {
-        match ended {
-            Ok(Ok(more)) => notes.add(&more),
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(Error::Failed("a client has panicked".into())),
-        }
+        joined(ended)?;
     }
     let seconds = (ground.to - ground.from) as f64 / 1e9;
-    let Notes { kinds, ledger, given_up } = notes;
+    let notes = &mut *ground.notes();
+    let Notes { kinds, ledger, given_up } = std::mem::replace(notes, Notes::of(&*ground.workload));
     Ok(Measured { kinds, seconds, ledger, given_up })
 }
 
@@ -174,9 +171,11 @@ struct Ground {
     from: Nanos,
     to: Nanos,
     end: Nanos,
+    /// One for all: histograms are large, and clients are many.
+    notes: Mutex<Notes>,
 }
 
-/// What one client has seen.
+/// What clients have seen.
 struct Notes {
     kinds: Vec<Tally>,
     ledger: Ledger,
@@ -188,31 +187,25 @@ impl Notes {
         let kinds = workload.kinds().len();
         Self { kinds: vec![Tally::new(); kinds], ledger: Ledger::new(kinds), given_up: 0 }
     }
-
-    fn add(&mut self, other: &Self) {
-        self.kinds.iter_mut().zip(&other.kinds).for_each(|(to, from)| to.add(from));
-        self.ledger.add(&other.ledger);
-        self.given_up += other.given_up;
-    }
 }
 
 impl Ground {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Performs one transaction that arrived at `arrived`.
-    async fn perform(
-        &self,
-        procedure: &dyn crate::Procedure,
-        arrived: Nanos,
-        notes: &mut Notes,
-    ) -> Result<()> {
+    async fn perform(&self, procedure: &dyn crate::Procedure, arrived: Nanos) -> Result<()> {
         let performed = match self.database.perform(procedure).await {
             Ok(performed) => performed,
             Err(Error::Lost) => {
-                notes.given_up += 1;
+                self.notes().given_up += 1;
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let now = self.clock.now();
+        let notes = &mut *self.notes();
         notes.ledger.enter(procedure.kind(), performed.effect);
         let Some(tally) = notes.kinds.get_mut(procedure.kind()) else { return Ok(()) };
         let span = self.from..self.to;
@@ -225,25 +218,23 @@ impl Ground {
     }
 }
 
-async fn closed(ground: Arc<Ground>, random: Randomness) -> Result<Notes> {
+async fn closed(ground: Arc<Ground>, random: Randomness) -> Result<()> {
     let mut stream = random.stream(Purpose::Workload);
-    let mut notes = Notes::of(&*ground.workload);
     while ground.clock.now() < ground.end {
         let procedure = ground.workload.draw(&mut stream);
-        ground.perform(&*procedure, ground.clock.now(), &mut notes).await?;
+        ground.perform(&*procedure, ground.clock.now()).await?;
     }
-    Ok(notes)
+    Ok(())
 }
 
 async fn open(
     ground: Arc<Ground>,
     (per_s, under_way_max): (f64, usize),
     random: Randomness,
-) -> Result<Notes> {
+) -> Result<()> {
     let mut stream = random.stream(Purpose::Workload);
     let room = Arc::new(Semaphore::new(under_way_max));
     let mut tasks = JoinSet::new();
-    let mut notes = Notes::of(&*ground.workload);
     let mut arrival = ground.clock.now();
     loop {
         // Exponential gaps: arrivals that know nothing of each other.
@@ -257,21 +248,19 @@ async fn open(
         let (ground, room) = (ground.clone(), room.clone());
         tasks.spawn(async move {
             let _room = room.acquire_owned().await;
-            let mut notes = Notes::of(&*ground.workload);
-            let done = ground.perform(&*procedure, arrival, &mut notes).await;
-            done.map(|()| notes)
+            ground.perform(&*procedure, arrival).await
         });
         while let Some(ended) = tasks.try_join_next() {
-            notes.add(&joined(ended)?);
+            joined(ended)?;
         }
     }
     while let Some(ended) = tasks.join_next().await {
-        notes.add(&joined(ended)?);
+        joined(ended)?;
     }
-    Ok(notes)
+    Ok(())
 }
 
-fn joined(ended: std::result::Result<Result<Notes>, tokio::task::JoinError>) -> Result<Notes> {
+fn joined(ended: std::result::Result<Result<()>, tokio::task::JoinError>) -> Result<()> {
     ended.map_err(|_| Error::Failed("a client has panicked".into()))?
 }
 

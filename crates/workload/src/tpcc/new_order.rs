@@ -3,7 +3,7 @@
 //! 1. In one round: taxes, the customer, all items and stocks. An item that is not there declines the
 //!    order, as one in a hundred has it, before anything is written.
 //! 2. The number of the next order is read last. It has been fetched since the beginning.
-//! 3. Everything is written within the same moment, that number first: whoever reads it before loses.
+//! 3. Everything is written within the same moment, that number last: whoever sees it sees the order.
 
 use async_trait::async_trait;
 use fogbank_env::Stream;
@@ -125,9 +125,9 @@ impl Procedure for NewOrder {
             return Ok(Effect::DECLINED);
         };
         let Number(number) = Number::of(on.get(&next).await?)?;
-        on.put(&next, Number(number.saturating_add(1)).record()).await?;
         self.put_stocks(&taken.stocks, on).await?;
         self.put_order(number, taken.lines, on).await?;
+        on.put(&next, Number(number.saturating_add(1)).record()).await?;
         Ok(Effect::DONE)
     }
 }
