@@ -269,6 +269,11 @@ impl Mvtso {
         Ok(())
     }
 
+    /// Whether a transaction has read what others have written who may still lose.
+    pub(crate) fn has_seen_undecided(&self, ts: Ts) -> bool {
+        self.txn(ts).is_some_and(|txn| !txn.reads_from.is_empty())
+    }
+
     /// Takes writes of `ts` back until only the first `keep` stand.
     pub(crate) fn roll_back(&mut self, ts: Ts, keep: usize) -> Result<()> {
         loop {

@@ -6,6 +6,10 @@
 //!    next epoch on, waiting for more and more of them.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
+//! A body that ends with an error of its own has decided that on what it saw. If that was written by others
+//! who had not committed yet, it may never have been: the error counts once what it has read is committed, and
+//! if that never is, the body is run again.
+//!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
 //! read queue. Those that have lost often take turns: of clients in step whose bodies wait for things of
 //! their own between what they read and what they write, one would commit at a time, and the last of fifty
@@ -103,6 +107,11 @@ impl Proxy {
         // A body that went wrong on what a doomed transaction showed it has not gone wrong.
         if result.is_err() && transaction.is_doomed() {
             return Err(result.err().filter(Error::is_retryable).unwrap_or(Error::Conflict));
+        }
+        if result.is_err() && transaction.has_seen_undecided() {
+            transaction.take_back_all()?;
+            transaction.commit().await?;
+            return result;
         }
         let result = result?;
         transaction.commit().await?;

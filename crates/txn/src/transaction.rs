@@ -191,6 +191,18 @@ impl Transaction {
         }
     }
 
+    /// Whether it has read what others have written who may still lose.
+    pub(crate) fn has_seen_undecided(&self) -> bool {
+        let seen =
+            |place: &Place| self.0.shared.with(|core| core.mvtso.has_seen_undecided(place.ts));
+        self.0.place().as_ref().is_some_and(seen)
+    }
+
+    /// Takes back all that it has written. What was read stays read.
+    pub(crate) fn take_back_all(&self) -> Result<()> {
+        self.rollback_to(Savepoint { writes: 0 })
+    }
+
     /// Whether its owner has aborted it.
     pub(crate) fn has_given_up(&self) -> bool {
         self.0.given_up.load(Ordering::Relaxed)

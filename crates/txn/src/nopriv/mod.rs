@@ -119,6 +119,10 @@ impl NoPriv {
                 result = transaction.commit().await.map(|()| done);
             } else if transaction.is_doomed() {
                 result = Err(Error::Conflict); // what it saw may make no sense
+            } else if result.as_ref().is_err_and(|error| !error.is_retryable())
+                && let Some(settled) = transaction.settle_what_it_saw()
+            {
+                result = settled.await.and(result);
             }
             match result {
                 Err(lost) if lost.is_retryable() => {}
@@ -206,6 +210,16 @@ impl PlainTransaction {
     /// Its place in the serial order, for checkers of histories.
     pub fn stamp(&self) -> u64 {
         u64::from(self.0.ts())
+    }
+
+    /// If it has read what others have written who may still lose: whether that was committed. What it has
+    /// written itself is taken back.
+    fn settle_what_it_saw(&self) -> Option<impl Future<Output = Result<()>>> {
+        let taken_back = self.0.shared.with(|table| table.take_back_if_undecided(self.0.ts()))?;
+        Some(async move {
+            taken_back?;
+            self.commit().await
+        })
     }
 
     fn catch_up(&self) {

@@ -239,6 +239,11 @@ impl Table {
         matches!(self.mvtso.txn(ts), Some(txn) if matches!(txn.state, State::Aborted(_)))
     }
 
+    /// Takes back what a transaction has written, if it has read what others may still lose.
+    pub(super) fn take_back_if_undecided(&mut self, ts: Ts) -> Option<Result<()>> {
+        self.mvtso.has_seen_undecided(ts).then(|| self.mvtso.roll_back(ts, 0))
+    }
+
     /// A handle has gone: what has not asked for its end aborts.
     pub(super) fn leave(&mut self, ts: Ts) {
         if self.held.get(&ts).is_some_and(|held| !held.requested) {

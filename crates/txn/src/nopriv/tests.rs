@@ -234,3 +234,37 @@ async fn a_store_that_fails_is_told_to_everybody() {
     let told = proxy.begin().get_many(&[name(1)]).await;
     assert!(matches!(told, Err(Error::Stopped(_))), "{told:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_error_decided_on_what_never_was_is_not_told() {
+    for commits in [false, true] {
+        let proxy = loaded(far(0)).await;
+        let other = proxy.begin();
+        other.put(&name(1), value(77)).unwrap();
+        let runs = AtomicU32::new(0);
+        let refused = proxy.transact(|txn| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async move {
+                txn.put(&name(2), value(5))?;
+                match txn.get_many(&[name(1)]).await? == [Some(value(77))] {
+                    true => Err(Error::ValueTooLong),
+                    false => Ok(()),
+                }
+            }
+        });
+        let settled = async {
+            while runs.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+            if commits {
+                other.commit().await.unwrap();
+            }
+            drop(other);
+        };
+        let (told, ()) = tokio::join!(refused, settled);
+        let (right, times) = if commits { (Err(Error::ValueTooLong), 1) } else { (Ok(()), 2) };
+        assert_eq!((told, runs.into_inner()), (right, times));
+        let written = proxy.begin().get_many(&[name(2)]).await.unwrap();
+        assert_eq!(written == [Some(value(5))], !commits, "an error takes back what was written");
+    }
+}

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use fogbank_txn::{Error, Key, KeyRange, View};
+use fogbank_txn::{Error, Key, KeyRange, Transaction, View};
 
-use crate::support::{Setup, bytes, increment, key, keys};
+use crate::support::{Setup, World, bytes, increment, key, keys};
 
 #[tokio::test(start_paused = true)]
 async fn rounds_are_counted_and_what_was_read_costs_none() {
@@ -239,6 +239,44 @@ async fn transact_passes_other_errors_and_honours_an_abort() {
     });
     assert_eq!(given_up.await, Ok(5));
     assert_eq!(world.get(&key(0)).await, None);
+}
+
+/// Reads key 0; what is there is an error of its own.
+async fn refused_if_there(world: &World, runs: &AtomicU32) -> Result<(), Error> {
+    let body = |txn: Transaction| async move {
+        runs.fetch_add(1, Ordering::Relaxed);
+        txn.put(&key(1), bytes("mine"), 0).await?;
+        match txn.get(&key(0)).await? {
+            Some(_) => Err(Error::ValueTooLong),
+            None => Ok(()),
+        }
+    };
+    world.proxy.transact(body).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_decided_on_what_never_was_is_not_told() {
+    for commits in [false, true] {
+        let world = Setup::default().start().await;
+        let other = world.proxy.begin();
+        other.put(&key(0), bytes("perhaps"), 0).await.unwrap();
+        let runs = AtomicU32::new(0);
+        let settled = async {
+            while runs.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+            if commits {
+                other.commit().await.unwrap();
+            } else {
+                other.abort();
+            }
+        };
+        let (told, ()) = tokio::join!(refused_if_there(&world, &runs), settled);
+        let (right, times) = if commits { (Err(Error::ValueTooLong), 1) } else { (Ok(()), 2) };
+        assert_eq!((told, runs.into_inner()), (right, times));
+        let mine = (!commits).then(|| bytes("mine"));
+        assert_eq!(world.get(&key(1)).await, mine, "an error takes back what was written");
+    }
 }
 
 #[tokio::test(start_paused = true)]
