@@ -1,5 +1,7 @@
 //! Files that describe a workload, files that do not, and checks that can fail.
 
+use rand::RngExt;
+
 use super::meaning::NAMELESS;
 use super::*;
 use crate::serial::Serial;
@@ -103,6 +105,43 @@ fn records_of_an_access_are_distinct_and_hot_ones_come_more_often() {
     let hot = chance::scattered(0, 20);
     let hottest = (0..500).filter(|_| draw(1, meaning::Which::Zipfian(2.0)) == [hot]).count();
     assert!((200..400).contains(&hottest), "{hottest}");
+}
+
+/// Each was held against all before it, and again for each that it was moved on.
+#[test]
+fn many_records_are_drawn_as_few_are() {
+    use meaning::Which::{Latest, Uniform, Zipfian};
+    let numbers = |count, of, which, seed| {
+        let mut stream = Randomness::repeatable(seed).stream(Purpose::Workload);
+        draws::numbers(&Access { group: 0, count, which }, (of, of), &mut stream)
+    };
+    for seed in 0..20 {
+        for (which, rank) in [(Uniform, None), (Zipfian(1.5), Some(1.5)), (Latest(0.9), Some(0.9))]
+        {
+            let mut stream = Randomness::repeatable(seed).stream(Purpose::Workload);
+            let mut slow: Vec<u32> = Vec::new();
+            for _ in 0..25 {
+                let mut number = match (which, rank) {
+                    (Zipfian(_), Some(theta)) => {
+                        chance::scattered(chance::rank(30, theta, &mut stream), 30)
+                    }
+                    (_, Some(theta)) => 29 - chance::rank(30, theta, &mut stream),
+                    (_, None) => stream.random_range(0..30),
+                };
+                while slow.contains(&number) {
+                    number = (number + 1) % 30;
+                }
+                slow.push(number);
+            }
+            assert_eq!(numbers(25, 30, which, seed), slow, "{which:?}");
+        }
+    }
+    // The slow way would not come to its end here.
+    for which in [Uniform, Zipfian(5.0), Latest(5.0)] {
+        let mut all = numbers(300_000, 300_000, which, 1);
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..300_000), "{which:?}");
+    }
 }
 
 #[test]
