@@ -42,6 +42,13 @@ fn an_application_runs_on_every_system_and_its_books_balance() {
     }
 }
 
+/// What the first system's run has inserted is not what the second one's begins with.
+#[test]
+fn every_system_begins_with_the_first_records() {
+    let flags = ["--workload", "ycsb-d", "--scale", "300", "--clients", "20"];
+    assert_eq!(systems(&[&flags[..], &["--on", "nopriv,nopriv"]].concat()).len(), 2);
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused() {
     for (flags, why) in [

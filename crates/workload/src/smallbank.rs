@@ -6,6 +6,8 @@
 //! Invariant, held after each run: all money is what it was at first and what committed deposits,
 //! withdrawals and penalties have changed.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::Stream;
@@ -112,6 +114,10 @@ impl Workload for SmallBank {
             _ => Act::SendPayment(second, amount),
         };
         Box::new(Transfer { kind, customer: first, act })
+    }
+
+    fn fresh(&self) -> Arc<dyn Workload> {
+        Arc::new(*self)
     }
 
     async fn check(&self, database: &dyn Database, ledger: &Ledger) -> Result<()> {

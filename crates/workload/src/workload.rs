@@ -1,5 +1,7 @@
 //! What a workload is: the records it begins with, the transactions it draws, and what has to hold after.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::Stream;
@@ -29,6 +31,10 @@ pub trait Workload: Send + Sync {
 
     /// The next transaction of some client: kinds by their parts, parameters as the workload's rules say.
     fn draw(&self, stream: &mut Stream) -> Box<dyn Procedure>;
+
+    /// The same workload as it was before anything was drawn: for another database, in which nothing of what was
+    /// drawn so far is.
+    fn fresh(&self) -> Arc<dyn Workload>;
 
     /// Holds the database, in which nothing runs, against what its rules and `ledger` say. Whatever was
     /// performed since the records were loaded is in the ledger.

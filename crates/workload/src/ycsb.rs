@@ -18,6 +18,7 @@ mod operations;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
@@ -219,6 +220,12 @@ impl Workload for Ycsb {
         }
         let kind = if several > 1 { 0 } else { kind };
         Box::new(Operations { kind, records: self.first(), operations })
+    }
+
+    fn fresh(&self) -> Arc<dyn Workload> {
+        let Self { letter, records, distribution, operations_per_transaction, .. } = *self;
+        let inserted = AtomicU32::new(0);
+        Arc::new(Self { letter, records, distribution, operations_per_transaction, inserted })
     }
 
     async fn check(&self, database: &dyn Database, ledger: &Ledger) -> Result<()> {

@@ -172,6 +172,10 @@ impl Workload for Ten {
         Box::new(Probe::Put(0, 0))
     }
 
+    fn fresh(&self) -> Arc<dyn Workload> {
+        Arc::new(Ten)
+    }
+
     async fn check(&self, _: &dyn Database, _: &fogbank_workload::Ledger) -> Result<()> {
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(super) struct Group {
 }
 
 /// A transaction that is drawn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Kind {
     pub name: String,
     pub percent: u32,
@@ -41,7 +41,7 @@ pub(super) struct Kind {
 }
 
 /// What is asked for together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Step {
     pub reads: Vec<Access>,
     pub updates: Vec<Access>,

@@ -78,7 +78,7 @@ impl Described {
     pub fn parse(text: &str) -> std::result::Result<Self, FileError> {
         let description = description::Description::parse(text)?;
         let (name, groups, kinds) = meaning::of(description, text)?;
-        let inserted = groups.iter().map(|_| AtomicU32::new(0)).collect();
+        let inserted = none(&groups);
         Ok(Self { name, groups: groups.into(), kinds, inserted })
     }
 
@@ -182,6 +182,11 @@ impl Described {
     }
 }
 
+/// No inserts of any group.
+fn none(groups: &[Group]) -> Vec<AtomicU32> {
+    groups.iter().map(|_| AtomicU32::new(0)).collect()
+}
+
 #[async_trait]
 impl Workload for Described {
     fn name(&self) -> &str {
@@ -215,6 +220,11 @@ impl Workload for Described {
         let kind = chance::kind(&self.kinds(), stream);
         let steps = self.kinds.get(kind).map(|of| self.steps(of, stream)).unwrap_or_default();
         Box::new(Steps { kind, groups: self.groups.clone(), steps })
+    }
+
+    fn fresh(&self) -> Arc<dyn Workload> {
+        let (name, kinds) = (self.name.clone(), self.kinds.clone());
+        Arc::new(Self { name, groups: self.groups.clone(), kinds, inserted: none(&self.groups) })
     }
 
     async fn check(&self, database: &dyn Database, ledger: &Ledger) -> Result<()> {

@@ -144,6 +144,21 @@ fn many_records_are_drawn_as_few_are() {
     }
 }
 
+/// Another database does not have what was inserted into the first.
+#[tokio::test]
+async fn a_fresh_one_begins_with_the_first_records() {
+    let used = Described::parse(ALL).unwrap();
+    let (first, second) = (Serial::loaded(&used), Serial::loaded(&used));
+    let ledger = first.play(&used, 50, 2).await;
+    used.check(&first, &ledger).await.unwrap();
+    let fresh = used.fresh();
+    assert_eq!(second.play(&*fresh, 50, 2).await, ledger);
+    fresh.check(&second, &ledger).await.unwrap();
+    // The canary: one that was used looks for records that nobody has inserted into the third.
+    let third = Serial::loaded(&used);
+    assert!(third.play(&used, 50, 2).await.sum < ledger.sum);
+}
+
 #[test]
 fn what_cannot_be_is_named_with_its_line() {
     let told = |from: &str, to: &str| {

@@ -38,6 +38,8 @@ mod tests;
 mod transaction;
 mod users;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use fogbank_env::Stream;
 
@@ -179,6 +181,10 @@ impl Workload for FreeHealth {
     fn draw(&self, stream: &mut Stream) -> Box<dyn Procedure> {
         let kind = chance::kind(&KINDS, stream);
         DRAWS[kind](kind, &Plan::of(self), stream)
+    }
+
+    fn fresh(&self) -> Arc<dyn Workload> {
+        Arc::new(*self)
     }
 
     async fn check(&self, database: &dyn Database, ledger: &Ledger) -> Result<()> {

@@ -33,6 +33,8 @@ mod stock_level;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use fogbank_env::Stream;
 
@@ -124,6 +126,10 @@ impl Workload for Tpcc {
             STOCK_LEVEL => Box::new(stock_level::StockLevel::draw(self, stream)),
             _ => Box::new(new_order::NewOrder::draw(self, stream)),
         }
+    }
+
+    fn fresh(&self) -> Arc<dyn Workload> {
+        Arc::new(*self)
     }
 
     async fn check(&self, database: &dyn Database, ledger: &Ledger) -> Result<()> {

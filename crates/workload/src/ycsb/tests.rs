@@ -28,6 +28,9 @@ async fn every_mix_comes_to_what_the_check_expects() {
         assert_eq!(u64::from(one.next() - 300), done("insert"));
         assert_eq!(one.name(), format!("YCSB {letter}"));
         assert_eq!(one.scanned_groups().is_empty(), letter != 'E');
+        // Another database has none of what was inserted into the first.
+        let (fresh, untouched) = (one.fresh(), Serial::loaded(&one));
+        fresh.check(&untouched, &Ledger::new(one.kinds().len())).await.unwrap();
 
         let several = workload(letter, 5);
         let (_, ledger) = played(&several).await;

@@ -48,10 +48,13 @@ pub async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (number, system) in setting.systems.iter().enumerate() {
         let part = random.split(number as u64);
+        // What the run on another system has inserted is not in this one.
+        let workload = setting.workload.fresh();
         let ground = Ground::load(*system, setting, &clock, &part).await?;
-        let ledger = Ledger::new(setting.workload.kinds().len());
+        let ledger = Ledger::new(workload.kinds().len());
         let mut lane = Lane {
             ground,
+            workload,
             ledger,
             rounds: Vec::new(),
             traffic: Traffic::default(),
@@ -60,7 +63,7 @@ pub async fn measure(setting: &Setting) -> Result<Vec<Row>> {
         for round in 0..setting.rounds {
             lane.round(setting, &clock, round).await?;
         }
-        rows.push(lane.end(&setting.workload).await?);
+        rows.push(lane.end().await?);
     }
     Ok(rows)
 }
@@ -78,6 +81,7 @@ fn blamed(system: System, error: fogbank_workload::Error) -> Error {
 /// A loaded system and what it has come to.
 struct Lane {
     ground: Ground,
+    workload: Arc<dyn Workload>,
     ledger: Ledger,
     rounds: Vec<Measured>,
     traffic: Traffic,
@@ -94,7 +98,7 @@ impl Lane {
         let system = self.ground.system;
         eprintln!("measuring {}", system.name());
         self.ground.set_link(setting.link);
-        let (database, workload) = (self.ground.database.clone(), setting.workload.clone());
+        let (database, workload) = (self.ground.database.clone(), self.workload.clone());
         let random = self.random.split(round as u64);
         let load = (setting.load, setting.span);
         let before = self.ground.traffic();
@@ -108,10 +112,10 @@ impl Lane {
     }
 
     /// Holds the system against the application's rules, and lets it go.
-    async fn end(self, workload: &Arc<dyn Workload>) -> Result<Row> {
+    async fn end(self) -> Result<Row> {
         let system = self.ground.system;
         eprintln!("checking {}", system.name());
-        let checked = workload.check(&*self.ground.database, &self.ledger).await;
+        let checked = self.workload.check(&*self.ground.database, &self.ledger).await;
         checked.map_err(|e| blamed(system, e))?;
         self.ground.close().await?;
         Ok(Row::of(system, &self.rounds, self.traffic))
