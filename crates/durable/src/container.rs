@@ -142,11 +142,22 @@ pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
+    sections: Sections<'_>,
+) -> Result<ContainerName> {
+    write_in(store, keys, (kind, number), kind.piece_bytes(), sections).await
+}
+
+/// The same in pieces of another size.
+async fn write_in(
+    store: &dyn Store,
+    keys: &KeyRing,
+    (kind, number): (Kind, u64),
+    piece_bytes: usize,
     mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let (piece_bytes, buffer, tags) = (kind.piece_bytes(), Vec::new(), Vec::new());
+    let (buffer, tags) = (Vec::new(), Vec::new());
     let mut writer = PieceWriter { store, keys, name, piece_bytes, buffer, tags };
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
@@ -270,4 +281,38 @@ fn next_section(stream: &mut SectionReader<'_>) -> Result<Option<Section>> {
     let data = body.get(..length).ok_or_else(|| Error::Bug("section past its end".into()))?;
     stream.0 = r.0;
     Ok(Some(Section { tag, padded_len, data: data.to_vec() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_seal::{MasterKey, Salt, StoreId};
+    use fogbank_store::MemoryStore;
+
+    use super::*;
+
+    /// How long pieces are has changed, and stores stay: the commit record says how many there are, and each
+    /// says itself how long it is.
+    #[tokio::test]
+    async fn pieces_of_any_size_are_read() {
+        let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
+        let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
+        let section = |tag, length: usize| {
+            let data = (0..length).map(|byte| byte as u8).collect();
+            Section { tag, padded_len: length + 100, data }
+        };
+        let sections = || vec![section(1, 0), section(2, 1_500_000), section(3, 1)];
+        let stream: usize = sections().iter().map(|each| HEADER_BYTES + each.padded_len).sum();
+        for kind in [Kind::Full, Kind::Delta] {
+            for (number, piece_bytes) in [9_999, 1 << 20, 8 << 20].into_iter().enumerate() {
+                let place = (kind, number as u64);
+                let made = Box::new(sections().into_iter().map(Ok));
+                let name = write_in(&store, &keys, place, piece_bytes, made).await.unwrap();
+                assert_eq!(name.pieces as usize, stream.div_ceil(piece_bytes));
+                assert_eq!(read(&store, &keys, name).await.unwrap(), sections(), "{piece_bytes}");
+                // The canary: of another number of pieces it is not what was written.
+                let fewer = ContainerName { pieces: name.pieces - 1, ..name };
+                assert!(read(&store, &keys, fewer).await.is_err());
+            }
+        }
+    }
 }
