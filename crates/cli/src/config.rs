@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use clap::ValueEnum;
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::{BucketShape, Geometry};
 use fogbank_oram::ring::{RingSettings, WINDOWS};
@@ -84,6 +85,30 @@ impl ShapeArgs {
             leaf_level: self.leaf_level.or(file.leaf_level),
             xor: self.xor.or(file.xor),
         }
+    }
+
+    /// What is given, as it would be typed.
+    pub fn flags(&self) -> Vec<String> {
+        let size = |size: ByteSize| format!("{}B", size.as_u64());
+        let xor = self.xor.and_then(|xor| xor.to_possible_value());
+        let typed = [
+            ("--capacity", self.capacity.map(|value| value.to_string())),
+            ("--value-size", self.value_size.map(size)),
+            ("--read-batches", self.read_batches.map(|value| value.to_string())),
+            ("--in-flight", self.in_flight.map(|value| value.to_string())),
+            ("--windows", self.windows.map(|value| value.to_string())),
+            ("--batch", self.batch.map(|value| value.to_string())),
+            ("--write-batch", self.write_batch.map(|value| value.to_string())),
+            ("--interval-ms", self.interval_ms.map(|value| value.to_string())),
+            ("--cache", self.cache.map(size)),
+            ("--bucket-reals", self.bucket_reals.map(|value| value.to_string())),
+            ("--bucket-dummies", self.bucket_dummies.map(|value| value.to_string())),
+            ("--evict-every", self.evict_every.map(|value| value.to_string())),
+            ("--leaf-level", self.leaf_level.map(|value| value.to_string())),
+            ("--xor", xor.map(|xor| xor.get_name().to_owned())),
+        ];
+        let typed = typed.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        typed.flatten().collect()
     }
 
     /// Fills what is not given from the TOML file at `path`, if there is one.

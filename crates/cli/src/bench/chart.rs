@@ -50,12 +50,20 @@ pub enum Source {
 }
 
 const SIZE: (u32, u32) = (800, 480);
-const FONT: &str = "sans-serif";
+/// The font of all words.
+pub const FONT: &str = "sans-serif";
 /// The legend has the room above all points to itself.
 const ROOM_ABOVE: f64 = 1.4;
 const ROOM_RIGHT: f64 = 1.05;
 /// Apart for those too who see fewer colours.
-const COLOURS: [RGBColor; 2] = [RGBColor(0, 90, 181), RGBColor(220, 50, 32)];
+pub const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 90, 181),
+    RGBColor(220, 50, 32),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 140, 110),
+    RGBColor(150, 90, 160),
+    RGBColor(90, 90, 90),
+];
 
 impl Chart<'_> {
     /// The chart as an SVG document.
@@ -133,7 +141,7 @@ impl Axis<'_> {
 
 /// As short as it can be told.
 #[allow(clippy::trivially_copy_pass_by_ref)] // how labels are asked for
-fn number(value: &f64) -> String {
+pub fn number(value: &f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
 

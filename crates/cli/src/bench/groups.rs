@@ -7,6 +7,8 @@
 use fogbank::{Error, Result};
 use plotters::prelude::*;
 
+use super::chart::{COLOURS, FONT, number};
+
 /// A drawing.
 pub struct Drawing<'a> {
     /// What it shows.
@@ -60,7 +62,6 @@ pub enum Form {
 }
 
 const SIZE: (u32, u32) = (880, 500);
-const FONT: &str = "sans-serif";
 /// The part of a place that its bars take.
 const BARS: f64 = 0.8;
 /// Half the width of the ends of a spread, in places.
@@ -69,15 +70,6 @@ const WHISKER: f64 = 0.04;
 const ROOM_ABOVE: f64 = 1.35;
 /// The least power of ten that is drawn: a value that is none has no logarithm.
 const TENS_MIN: f64 = -3.0;
-/// Apart for those too who see fewer colours.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0, 90, 181),
-    RGBColor(220, 50, 32),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 140, 110),
-    RGBColor(150, 90, 160),
-    RGBColor(90, 90, 90),
-];
 
 impl Drawing<'_> {
     /// The drawing as an SVG document.
@@ -212,11 +204,11 @@ impl Drawing<'_> {
 /// As short as it can be told.
 fn label(height: f64, by_tens: bool) -> String {
     if !by_tens {
-        return ((height * 1e6).round() / 1e6).to_string();
+        return number(&height);
     }
     let value = 10_f64.powf(height);
     let digit = 10_f64.powf(value.log10().floor() - 1.0);
-    (((value / digit).round() * digit * 1e6).round() / 1e6).to_string()
+    number(&((value / digit).round() * digit))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use serde_json::json;
 use super::driver::{Driver, default_shape};
 use super::durable::Durable;
 use super::engine::keys;
+use super::spread::Spread;
 use fogbank::args::{BenchRecoveryArgs, BenchRegister, ShapeArgs};
 use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
@@ -171,12 +172,8 @@ async fn throughput(
             figures.push(measured.stats.accesses as f64 / measured.wall_s);
         }
     }
-    Ok(Ratio { alone: median(of_alone), durable: median(of_durable) })
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    let [alone, durable] = [of_alone, of_durable].map(|rates| Spread::of(rates).median);
+    Ok(Ratio { alone, durable })
 }
 
 /// What a recovery came to.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::setting::Setting;
 use crate::bench::counted::Traffic;
+use crate::bench::spread::Spread;
 
 /// What one system came to.
 pub struct Row {
@@ -41,11 +42,7 @@ impl Row {
 
     /// Transactions a second, the median of the rounds.
     pub fn median_per_s(&self) -> f64 {
-        match self.per_s.len() {
-            0 => 0.0,
-            n if n % 2 == 1 => self.per_s[n / 2],
-            n => (self.per_s[n / 2 - 1] + self.per_s[n / 2]) / 2.0,
-        }
+        Spread::of(self.per_s.clone()).median
     }
 
     /// All kinds together.

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use clap::Parser;
-use fogbank::args::{BenchAppArgs, BenchCommand, Cli, Command, PaperFigure, ShapeArgs, System};
+use fogbank::args::{BenchCommand, PaperFigure, ShapeArgs, System};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_workload::tpcc::{Scale, Tpcc};
 
-use super::ask::{Ask, lan, shape_flags, wan};
+use super::ask::{Ask, lan, wan};
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::{FREEHEALTH, OfApplication, SMALLBANK, TPCC};
 use crate::bench::app::{Row, Setting, measure};
+use crate::bench::typed;
 
 /// The share of the paper's sizes that is usual.
 const SCALE: f64 = 0.1;
@@ -57,7 +57,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
             let place = format!("{}, {} ms", application.name(), link.rtt_ms);
             eprintln!("figure 9: {place}");
             let words = application.words(ask, link, &[System::Fogbank, System::Nopriv], &[]);
-            commands.push(format!("fogbank bench app {}", words.join(" ")));
+            commands.push(format!("fogbank bench {}", words.join(" ")));
             let rows = run(application, ask, &words).await?;
             let [fogbank, nopriv] = of_systems(&rows)?;
             let told = application.told();
@@ -112,7 +112,7 @@ pub async fn by_epoch_length(ask: &Ask) -> Result<Figure> {
     }
     let words = |application: Application| {
         let words = application.words(ask, &link, &[System::Fogbank], &[]);
-        format!("fogbank bench app {} --read-batches R", words.join(" "))
+        format!("fogbank bench {} --read-batches R", words.join(" "))
     };
     Ok(Figure {
         id: PaperFigure::EpochLength,
@@ -144,7 +144,7 @@ impl Application {
         }
     }
 
-    /// What is typed after `bench app`.
+    /// What is typed after `bench`.
     fn words(self, ask: &Ask, link: &LinkArgs, on: &[System], more: &[String]) -> Vec<String> {
         let (workload, size) = match self {
             Self::Tpcc => ("tpcc", warehouses(ask)),
@@ -165,9 +165,10 @@ impl Application {
         let clients = few_clients(ask).map(|clients| ("--clients", clients.to_string()));
         let words = words.into_iter().chain(clients);
         let words = words.flat_map(|(flag, value)| [flag.to_owned(), value]);
+        let words = std::iter::once("app".to_owned()).chain(words);
         // Capacity and records follow from the application.
         let shape = ShapeArgs { capacity: None, value_size: None, ..ask.shape.clone() };
-        words.chain(more.iter().cloned()).chain(shape_flags(&shape)).collect()
+        words.chain(more.iter().cloned()).chain(shape.flags()).collect()
     }
 }
 
@@ -233,7 +234,10 @@ fn differs(ask: &Ask) -> Vec<String> {
 
 /// What `bench app` would measure.
 async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Vec<Row>> {
-    let mut setting = Setting::of(&typed(words)?)?;
+    let BenchCommand::App(args) = typed(words)? else {
+        return Err(Error::Bug("bench app is another command".into()));
+    };
+    let mut setting = Setting::of(&args)?;
     if let (Application::Tpcc, Some(small)) = (application, small_warehouse(ask)) {
         setting.workload = Arc::new(Tpcc::new(1, small));
     }
@@ -243,16 +247,6 @@ async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Ve
         setting.shape.capacity = room.or(setting.shape.capacity);
     }
     measure(&setting).await
-}
-
-/// Flags of `bench app`, understood.
-fn typed(words: &[String]) -> Result<BenchAppArgs> {
-    let words = ["fogbank", "bench", "app"].into_iter().chain(words.iter().map(String::as_str));
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Bench(BenchCommand::App(args))) => Ok(*args),
-        Ok(_) => Err(Error::Bug("bench app is another command".into())),
-        Err(told) => Err(Error::Bug(told.to_string())),
-    }
 }
 
 /// Throughput and latency of the two systems.

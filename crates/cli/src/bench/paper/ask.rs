@@ -11,8 +11,6 @@
 
 use std::sync::Arc;
 
-use bytesize::ByteSize;
-use clap::ValueEnum;
 use fogbank::args::{BenchPaperArgs, ShapeArgs};
 use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
@@ -247,26 +245,4 @@ impl Ask {
         }
         differs
     }
-}
-
-/// What was typed of a shape, as it would be typed again.
-pub fn shape_flags(shape: &ShapeArgs) -> Vec<String> {
-    let size = |size: ByteSize| format!("{}B", size.as_u64());
-    let xor = shape.xor.and_then(|xor| xor.to_possible_value());
-    let typed = [
-        ("--capacity", shape.capacity.map(|value| value.to_string())),
-        ("--value-size", shape.value_size.map(size)),
-        ("--in-flight", shape.in_flight.map(|value| value.to_string())),
-        ("--windows", shape.windows.map(|value| value.to_string())),
-        ("--batch", shape.batch.map(|value| value.to_string())),
-        ("--write-batch", shape.write_batch.map(|value| value.to_string())),
-        ("--cache", shape.cache.map(size)),
-        ("--bucket-reals", shape.bucket_reals.map(|value| value.to_string())),
-        ("--bucket-dummies", shape.bucket_dummies.map(|value| value.to_string())),
-        ("--evict-every", shape.evict_every.map(|value| value.to_string())),
-        ("--leaf-level", shape.leaf_level.map(|value| value.to_string())),
-        ("--xor", xor.map(|xor| xor.get_name().to_owned())),
-    ];
-    let typed = typed.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-    typed.flatten().collect()
 }

@@ -5,6 +5,7 @@ use fogbank::{Error, Result};
 use serde::{Serialize, Serializer};
 
 use super::published::Published;
+pub use crate::bench::spread::Spread;
 
 /// A figure of a paper with our values.
 #[derive(Clone, Serialize)]
@@ -72,40 +73,6 @@ pub struct Point {
     pub paper: Option<Published>,
     /// Ours over the paper's.
     pub ratio: Option<f64>,
-}
-
-/// Rounds of one measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
-    /// Of the rounds.
-    pub median: f64,
-    /// Of the rounds.
-    pub least: f64,
-    /// Of the rounds.
-    pub greatest: f64,
-}
-
-impl Spread {
-    /// Of rounds, in any order.
-    pub fn of(mut rounds: Vec<f64>) -> Self {
-        rounds.sort_by(f64::total_cmp);
-        let at = |i: usize| rounds.get(i).copied().unwrap_or(f64::NAN);
-        let half = rounds.len() / 2;
-        let median = match rounds.len() % 2 {
-            1 => at(half),
-            _ => (at(half.wrapping_sub(1)) + at(half)) / 2.0,
-        };
-        Self { median, least: at(0), greatest: at(rounds.len().wrapping_sub(1)) }
-    }
-
-    /// How many times `other` this is: the medians', and the least and greatest that any two rounds could give.
-    pub fn over(&self, other: &Self) -> Self {
-        Self {
-            median: self.median / other.median,
-            least: self.least / other.greatest,
-            greatest: self.greatest / other.least,
-        }
-    }
 }
 
 impl Panel {
@@ -234,10 +201,6 @@ mod tests {
         assert_eq!(points[0].ours, Spread { median: 6.0, least: 5.0, greatest: 9.0 });
         assert_eq!((points[0].ratio, points[1].ratio), (Some(0.5), None));
         assert_eq!(points[1].ours.median, 1.5);
-        let other = Spread { median: 3.0, least: 2.0, greatest: 5.0 };
-        let over = points[0].ours.over(&other);
-        assert_eq!(over, Spread { median: 2.0, least: 1.0, greatest: 4.5 });
-        assert!(Spread::of(vec![]).median.is_nan());
         assert_eq!(figure.panels[0].places(), ["server", "WAN"]);
     }
 

@@ -1,13 +1,13 @@
 //! Figure 8 of TaoStore's paper, and the same over k: what `bench tao` measures, in rounds.
 
-use clap::Parser;
-use fogbank::args::{BenchCommand, BenchTaoArgs, Cli, Command, PaperFigure};
+use fogbank::args::{BenchCommand, PaperFigure};
 use fogbank::{Error, Result};
 
 use super::ask::Ask;
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::Published;
 use crate::bench::tao::{Lane, OfPaper, Point, Setting, published};
+use crate::bench::typed;
 
 /// The share of the paper's gigabyte that is usual.
 const SCALE: f64 = 0.1;
@@ -106,8 +106,11 @@ pub async fn write_back(ask: &Ask) -> Result<Figure> {
 
 /// All points of what `words` sweep; those of one loaded store in turns.
 async fn sweep(ask: &Ask, words: &[String]) -> Result<Vec<Swept>> {
-    eprintln!("fogbank bench tao {}", words.join(" "));
-    let setting = Setting::of(&typed(words)?)?;
+    eprintln!("fogbank bench {}", words.join(" "));
+    let BenchCommand::Tao(args) = typed(words)? else {
+        return Err(Error::Bug("bench tao is another command".into()));
+    };
+    let setting = Setting::of(&args)?;
     let mut all = Vec::new();
     for cache in &setting.caches {
         let of_k = |k: &u32| setting.engine(*cache, *k);
@@ -147,22 +150,13 @@ impl Swept {
     }
 }
 
-/// What is typed after `bench tao`.
+/// What is typed after `bench`.
 fn words(ask: &Ask, profile: &str, more: &[&str]) -> Vec<String> {
     let [size, seconds, seed] =
         [format!("{}B", bytes(ask)), ask.seconds.to_string(), ask.seed.to_string()];
-    let words = ["--profile", profile, "--size", &size, "--seconds", &seconds, "--seed", &seed];
+    let words =
+        ["tao", "--profile", profile, "--size", &size, "--seconds", &seconds, "--seed", &seed];
     words.iter().chain(more).map(|word| (*word).to_owned()).collect()
-}
-
-/// Flags of `bench tao`, understood.
-fn typed(words: &[String]) -> Result<BenchTaoArgs> {
-    let words = ["fogbank", "bench", "tao"].into_iter().chain(words.iter().map(String::as_str));
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Bench(BenchCommand::Tao(args))) => Ok(args),
-        Ok(_) => Err(Error::Bug("bench tao is another command".into())),
-        Err(told) => Err(Error::Bug(told.to_string())),
-    }
 }
 
 fn bytes(ask: &Ask) -> u64 {
@@ -177,7 +171,7 @@ fn differs(ask: &Ask) -> Vec<String> {
 
 fn setting(ask: &Ask, commands: &[Vec<String>]) -> String {
     let commands: Vec<String> =
-        commands.iter().map(|words| format!("fogbank bench tao {}", words.join(" "))).collect();
+        commands.iter().map(|words| format!("fogbank bench {}", words.join(" "))).collect();
     format!(
         "median of {} rounds of {} s after a fifth of that; {}",
         ask.rounds,

@@ -11,6 +11,8 @@ use fogbank_oram::ImmediateShape;
 use fogbank_oram::tao::{Pace, TaoSettings};
 use fogbank_store::Link;
 
+use crate::bench::machine::memory_available;
+
 /// Which points are measured. Of what is not swept there is one value.
 #[derive(Debug)]
 pub struct Setting {
@@ -235,8 +237,7 @@ fn paper_link(profile: TaoProfile) -> Option<PaperLink> {
 
 /// Refuses a tree that this machine has no memory for: it would be killed after minutes of loading.
 fn check_memory(tree_bytes: u64) -> Result<()> {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    match available_bytes(&told) {
+    match memory_available() {
         Some(available) if tree_bytes > available => Err(usage(format!(
             "the tree takes {:.1} GB of memory and {:.1} GB are free: give a smaller --size",
             tree_bytes as f64 / 1e9,
@@ -244,13 +245,6 @@ fn check_memory(tree_bytes: u64) -> Result<()> {
         ))),
         _ => Ok(()),
     }
-}
-
-/// What Linux says it could give; other systems say nothing here.
-fn available_bytes(told: &str) -> Option<u64> {
-    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]
@@ -315,12 +309,5 @@ mod tests {
             let told = setting(flags).unwrap_err().to_string();
             assert!(told.contains(why), "{flags}: {told}");
         }
-    }
-
-    #[test]
-    fn what_linux_has_free_is_read() {
-        let told = "MemTotal:       24620288 kB\nMemAvailable:   23000000 kB\n";
-        assert_eq!(available_bytes(told), Some(23_000_000 * 1024));
-        assert_eq!(available_bytes("MemTotal: 1 kB\n"), None);
     }
 }

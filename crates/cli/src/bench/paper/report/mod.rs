@@ -8,7 +8,6 @@
 //! | `index.html` | one page with all of it, if it was asked for |
 
 mod drawing;
-mod machine;
 mod page;
 mod table;
 
@@ -18,9 +17,8 @@ use fogbank::args::{BenchPaperArgs, PaperFigure};
 use fogbank::{Error, Result};
 use serde::Serialize;
 
-use self::machine::Machine;
-use super::ask::shape_flags;
 use super::figure::Figure;
+use crate::bench::machine::Machine;
 
 /// What a run came to so far.
 #[derive(Serialize)]
@@ -117,7 +115,7 @@ fn command(args: &BenchPaperArgs) -> String {
         " --seconds {} --ramp {} --rounds {} --seed {}",
         args.seconds, args.ramp, args.rounds, args.seed
     );
-    for word in shape_flags(&args.shape) {
+    for word in args.shape.flags() {
         command += &format!(" {word}");
     }
     command

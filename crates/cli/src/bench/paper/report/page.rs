@@ -91,9 +91,9 @@ mod tests {
     use fogbank::args::PaperFigure;
 
     use super::*;
+    use crate::bench::machine::Machine;
     use crate::bench::paper::figure::{Drawn, Spread};
     use crate::bench::paper::published::Published;
-    use crate::bench::paper::report::machine::Machine;
 
     #[test]
     fn a_page_has_its_drawings_and_escapes_its_words() {

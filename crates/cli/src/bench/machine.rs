@@ -1,4 +1,4 @@
-//! The machine that a run was measured on.
+//! The machine that a run is measured on.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ impl Machine {
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             processor: value(&told("/proc/cpuinfo"), "model name").map(str::to_owned),
-            memory_bytes: memory(&told("/proc/meminfo")),
+            memory_bytes: memory(&told("/proc/meminfo"), "MemTotal"),
         }
     }
 
@@ -41,8 +41,13 @@ fn value<'a>(told: &'a str, name: &str) -> Option<&'a str> {
     pairs.find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim())
 }
 
-fn memory(told: &str) -> Option<u64> {
-    let kib: u64 = value(told, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+/// What Linux says it could still give, in bytes; other systems say nothing here.
+pub fn memory_available() -> Option<u64> {
+    memory(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+}
+
+fn memory(told: &str, name: &str) -> Option<u64> {
+    let kib: u64 = value(told, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
@@ -54,7 +59,9 @@ mod tests {
     fn what_linux_tells_is_read() {
         let told = "processor\t: 0\nmodel name\t: A <B>\nmodel name\t: C\n";
         assert_eq!(value(told, "model name"), Some("A <B>"));
-        assert_eq!(memory("MemTotal:       24620288 kB\n"), Some(24_620_288 * 1024));
-        assert_eq!((value("", "model name"), memory("MemTotal: much\n")), (None, None));
+        let told = "MemTotal:       24620288 kB\nMemAvailable:   23000000 kB\n";
+        assert_eq!(memory(told, "MemTotal"), Some(24_620_288 * 1024));
+        assert_eq!(memory(told, "MemAvailable"), Some(23_000_000 * 1024));
+        assert_eq!((value("", "model name"), memory("MemTotal: much\n", "MemTotal")), (None, None));
     }
 }
