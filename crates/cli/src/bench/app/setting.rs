@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use fogbank::args::{Application, BenchAppArgs, ShapeArgs, System};
+use fogbank::config::StoreConfig;
 use fogbank::{Error, Result};
 use fogbank_store::Link;
 use fogbank_workload::Workload;
@@ -92,6 +93,50 @@ impl Setting {
             seed: args.seed,
         })
     }
+
+    /// The configuration of fogbank's store.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming what is out of its limits.
+    pub fn config(&self) -> Result<StoreConfig> {
+        // A store in memory combines cells for whoever asks for that.
+        StoreConfig::derive(&self.shape, true)
+    }
+
+    /// What fogbank keeps of its tree in memory, if it is measured.
+    ///
+    /// # Errors
+    /// As [`Setting::config`].
+    pub fn kept(&self) -> Result<Option<Kept>> {
+        if !self.systems.contains(&System::Fogbank) {
+            return Ok(None);
+        }
+        let config = self.config()?;
+        let geometry = config.geometry()?;
+        let (levels, of) = (geometry.cached_levels, geometry.leaf_level() + 1);
+        Ok(Some(Kept { cache: config.cache, levels, of }))
+    }
+}
+
+/// The top of fogbank's tree, which its proxy keeps in memory: what is there does not cross the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// The most bytes that it may take.
+    pub cache: u64,
+    /// Levels.
+    pub levels: u8,
+    /// Levels of the whole tree.
+    pub of: u8,
+}
+
+impl Kept {
+    /// In words.
+    pub fn words(&self) -> String {
+        let (cache, levels, of) = (ByteSize::b(self.cache), self.levels, self.of);
+        format!(
+            "{levels} of {of} levels of fogbank's tree are in its memory, at most {cache} (--cache)"
+        )
+    }
 }
 
 /// What suits an application.
@@ -100,11 +145,21 @@ struct Usual {
     clients: usize,
 }
 
+/// Clients that suit an application.
+pub fn usual_clients(which: Application) -> usize {
+    match which {
+        Application::Tpcc => 300,
+        Application::Smallbank | Application::SmallbankHot | Application::Freehealth => 500,
+        _ => 1_000,
+    }
+}
+
 fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Workload>, Usual)> {
     let positive = |scale: u32| match scale {
         0 => Err(Error::Usage("--scale is at least 1".into())),
         scale => Ok(scale),
     };
+    let clients = usual_clients(which);
     match which {
         Application::Smallbank | Application::SmallbankHot => {
             let customers = positive(scale.unwrap_or(100_000))?;
@@ -113,13 +168,13 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
                 _ => SmallBank::hot(customers),
             };
             let shape = shape(customers.saturating_mul(3), (64, 3, 1_000, 1_000));
-            Ok((Arc::new(bank), Usual { shape, clients: 500 }))
+            Ok((Arc::new(bank), Usual { shape, clients }))
         }
         Application::Tpcc => {
             let warehouses = positive(scale.unwrap_or(1))?;
             let records = warehouses.saturating_mul(RECORDS_A_WAREHOUSE).saturating_add(ITEMS);
             let shape = shape(records, (TPCC_RECORD, 8, 600, 2_000));
-            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients: 300 }))
+            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients }))
         }
         Application::Freehealth => {
             let patients = positive(scale.unwrap_or(1_000))?;
@@ -131,14 +186,14 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
             let records = u32::try_from(records).unwrap_or(u32::MAX);
             // What is created in a run stays.
             let shape = shape(records.saturating_add(500_000), (500, 5, 500, 500));
-            Ok((Arc::new(clinic), Usual { shape, clients: 500 }))
+            Ok((Arc::new(clinic), Usual { shape, clients }))
         }
         ycsb => {
             let records = positive(scale.unwrap_or(100_000))?;
             let bench = Ycsb::new(letter(ycsb), records);
             let bench = bench.ok_or_else(|| Error::Bug("no such letter".into()))?;
             let shape = shape(records.saturating_add(100_000), (1_024, 2, 1_000, 1_000));
-            Ok((Arc::new(bench), Usual { shape, clients: 1_000 }))
+            Ok((Arc::new(bench), Usual { shape, clients }))
         }
     }
 }

@@ -4,7 +4,7 @@ use fogbank::args::System;
 use fogbank_workload::drive::{Load, Measured, Tally};
 use serde_json::json;
 
-use super::setting::Setting;
+use super::setting::{Kept, Setting};
 use crate::bench::counted::Traffic;
 use crate::bench::spread::Spread;
 
@@ -60,15 +60,16 @@ impl Row {
 }
 
 /// Prints rows, and ratios to the first.
-pub fn print(setting: &Setting, rows: &[Row], as_json: bool) {
+pub fn print(setting: &Setting, kept: Option<Kept>, rows: &[Row], as_json: bool) {
     println!(
-        "{} over {}; {}",
+        "{} over {}; {}{}",
         setting.workload.name(),
         setting.link_words,
         match setting.load {
             Load::Closed { clients } => format!("{clients} clients"),
             Load::Open { per_s, .. } => format!("{per_s} arrivals a second"),
-        }
+        },
+        kept.map_or(String::new(), |kept| format!("; {}", kept.words()))
     );
     println!(
         "system        tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
@@ -101,7 +102,16 @@ pub fn print(setting: &Setting, rows: &[Row], as_json: bool) {
     }
     if as_json {
         let systems: Vec<_> = rows.iter().map(|row| json_of(setting, row)).collect();
-        println!("{}", json!({ "workload": setting.workload.name(), "systems": systems }));
+        println!(
+            "{}",
+            json!({
+                "workload": setting.workload.name(),
+                "cache_bytes": kept.map(|kept| kept.cache),
+                "cached_levels": kept.map(|kept| kept.levels),
+                "levels": kept.map(|kept| kept.of),
+                "systems": systems,
+            })
+        );
     }
 }
 

@@ -1,11 +1,15 @@
 //! Figures 9 and 10f: applications with and without privacy, and by the length of an epoch.
 //!
-//! Everything is what `bench app` measures, system after system, with each application's rules checked
-//! afterwards; what would be typed for it is told with the figure.
+//! It is measured as `bench app` does, system after system, with each application's rules checked afterwards; what
+//! would be typed for it is told with the figure. Two things cannot be typed: where less than one of the paper's ten
+//! warehouses is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
+//! sizes stores have room for little more than their records, where `bench app` has room for what a long run makes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fogbank::args::{BenchCommand, PaperFigure, ShapeArgs, System};
+use bytesize::ByteSize;
+use fogbank::args::{Application as Typed, BenchCommand, PaperFigure, ShapeArgs, System};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_workload::tpcc::{Scale, Tpcc};
@@ -13,7 +17,7 @@ use fogbank_workload::tpcc::{Scale, Tpcc};
 use super::ask::{Ask, lan, wan};
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::{FREEHEALTH, OfApplication, SMALLBANK, TPCC};
-use crate::bench::app::{Row, Setting, measure};
+use crate::bench::app::{Kept, Row, Setting, measure, usual_clients};
 use crate::bench::typed;
 
 /// The share of the paper's sizes that is usual.
@@ -25,8 +29,6 @@ const TINY: f64 = 0.01;
 /// and this is enough for what it makes in so short a run.
 const ROOM: usize = 20_000;
 
-/// About as many as `bench app` has.
-const CLIENTS: usize = 500;
 const CLIENTS_MIN: usize = 16;
 
 /// An application of the paper.
@@ -36,6 +38,9 @@ enum Application {
     SmallBank,
     FreeHealth,
 }
+
+/// By application: what its proxy keeps in memory.
+type Keeps = BTreeMap<&'static str, Option<Kept>>;
 
 const ALL: [Application; 3] = [Application::Tpcc, Application::SmallBank, Application::FreeHealth];
 
@@ -50,7 +55,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
     let mut later = Panel::new("latency-ratio", words, below, Drawn::Bars);
     let words = "throughput at 10 ms over that at 0.3 ms";
     let mut left = Panel::new("far", words, "application", Drawn::Bars);
-    let mut commands = Vec::new();
+    let (mut commands, mut kept) = (Vec::new(), Keeps::new());
     for application in ALL {
         let mut near = None;
         for (at, link) in [lan().link, wan().link].iter().enumerate() {
@@ -58,7 +63,9 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
             eprintln!("figure 9: {place}");
             let words = application.words(ask, link, &[System::Fogbank, System::Nopriv], &[]);
             commands.push(format!("fogbank bench {}", words.join(" ")));
-            let rows = run(application, ask, &words).await?;
+            let setting = prepared(application, ask, &words)?;
+            kept.insert(application.name(), setting.kept()?);
+            let rows = measure(&setting).await?;
             let [fogbank, nopriv] = of_systems(&rows)?;
             let told = application.told();
             for (name, (per_s, ms)) in [("fogbank", fogbank), ("nopriv", nopriv)] {
@@ -75,7 +82,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
             }
         }
     }
-    let mut differs = differs(ask);
+    let mut differs = differs(ask, &kept);
     differs.push("MySQL is not measured; `bench app --on redis,postgresql` has others".into());
     Ok(Figure {
         id: PaperFigure::Applications,
@@ -95,13 +102,15 @@ pub async fn by_epoch_length(ask: &Ask) -> Result<Figure> {
     let below = "batches of an epoch";
     let mut rates = Panel::new("throughput", "transactions/s", below, Drawn::CurvesByTens);
     let mut attempts = Panel::new("attempts", "runs a transaction", below, Drawn::Curves);
-    let link = lan().link;
+    let (link, mut kept) = (lan().link, Keeps::new());
     for application in ALL {
         for batches in LENGTHS {
             eprintln!("figure 10f: {}, epochs of {batches} batches", application.name());
             let length = ["--read-batches".to_owned(), batches.to_string()];
             let words = application.words(ask, &link, &[System::Fogbank], &length);
-            let rows = run(application, ask, &words).await?;
+            let setting = prepared(application, ask, &words)?;
+            kept.insert(application.name(), setting.kept()?);
+            let rows = measure(&setting).await?;
             let row = rows.first().ok_or_else(|| Error::Bug("nothing was measured".into()))?;
             let place = batches.to_string();
             rates.add(application.name(), &place, Spread::of(row.per_s.clone()), None);
@@ -122,7 +131,7 @@ pub async fn by_epoch_length(ask: &Ask) -> Result<Figure> {
             ask.rounds_words(),
             ALL.map(words).join("; ")
         ),
-        differs: differs(ask),
+        differs: differs(ask, &kept),
         panels: if attempts.series.is_empty() { vec![rates] } else { vec![rates, attempts] },
     })
 }
@@ -144,6 +153,17 @@ impl Application {
         }
     }
 
+    /// Where less is loaded than is usual, as many clients would only be in each other's way.
+    fn few_clients(self, ask: &Ask) -> Option<usize> {
+        let usual = usual_clients(match self {
+            Self::Tpcc => Typed::Tpcc,
+            Self::SmallBank => Typed::Smallbank,
+            Self::FreeHealth => Typed::Freehealth,
+        });
+        let share = ask.scale_or(SCALE) / SCALE;
+        (share < 1.0).then(|| ((usual as f64 * share) as usize).max(CLIENTS_MIN))
+    }
+
     /// What is typed after `bench`.
     fn words(self, ask: &Ask, link: &LinkArgs, on: &[System], more: &[String]) -> Vec<String> {
         let (workload, size) = match self {
@@ -162,7 +182,7 @@ impl Application {
             ("--rounds", ask.rounds.to_string()),
             ("--seed", ask.seed.to_string()),
         ];
-        let clients = few_clients(ask).map(|clients| ("--clients", clients.to_string()));
+        let clients = self.few_clients(ask).map(|clients| ("--clients", clients.to_string()));
         let words = words.into_iter().chain(clients);
         let words = words.flat_map(|(flag, value)| [flag.to_owned(), value]);
         let words = std::iter::once("app".to_owned()).chain(words);
@@ -187,12 +207,6 @@ fn patients(ask: &Ask) -> u32 {
     (10_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
 }
 
-/// Where less is loaded than is usual, as many would only be in each other's way.
-fn few_clients(ask: &Ask) -> Option<usize> {
-    let share = ask.scale_or(SCALE) / SCALE;
-    (share < 1.0).then(|| ((CLIENTS as f64 * share) as usize).max(CLIENTS_MIN))
-}
-
 /// Less than one of the paper's warehouses: a warehouse with fewer districts' customers, orders and items.
 fn small_warehouse(ask: &Ask) -> Option<Scale> {
     let share = 10.0 * ask.scale_or(SCALE);
@@ -207,7 +221,7 @@ fn small_warehouse(ask: &Ask) -> Option<Scale> {
     })
 }
 
-fn differs(ask: &Ask) -> Vec<String> {
+fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
     let mut differs = Vec::new();
     if let Some(small) = small_warehouse(ask) {
         differs.push(format!(
@@ -219,8 +233,29 @@ fn differs(ask: &Ask) -> Vec<String> {
     } else if warehouses(ask) < 10 {
         differs.push(format!("TPC-C with {} warehouses instead of 10", warehouses(ask)));
     }
-    if let Some(clients) = few_clients(ask) {
-        differs.push(format!("{clients} clients"));
+    let few = |application: &Application| Some((application.name(), application.few_clients(ask)?));
+    let few: Vec<String> =
+        ALL.iter().filter_map(few).map(|(name, clients)| format!("{name} has {clients}")).collect();
+    if !few.is_empty() {
+        differs.push(format!("fewer clients than usual: {}", few.join(", ")));
+    }
+    if ask.scale_or(SCALE) < TINY {
+        differs.push(format!(
+            "stores have room for a quarter and {ROOM} records more than are loaded; those of the commands have more"
+        ));
+    }
+    let top = |(name, kept): (&&str, &Option<Kept>)| {
+        let kept = kept.filter(|kept| kept.levels > 0)?;
+        Some(format!("{} of {} of {name}", kept.levels, kept.of))
+    };
+    let tops: Vec<String> = kept.iter().filter_map(top).collect();
+    if let (Some(cache), false) = (kept.values().flatten().next(), tops.is_empty()) {
+        differs.push(format!(
+            "the proxy keeps the top levels of its tree in memory, at most {}: {}; `bench app` does so by default, the \
+             engines of figures 10a to 10e do not (--cache 0)",
+            ByteSize::b(cache.cache),
+            tops.join(", ")
+        ));
     }
     if customers(ask) < 500_000 {
         differs.push(format!("SmallBank with {} accounts instead of 1000000", 2 * customers(ask)));
@@ -233,7 +268,7 @@ fn differs(ask: &Ask) -> Vec<String> {
 }
 
 /// What `bench app` would measure.
-async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Vec<Row>> {
+fn prepared(application: Application, ask: &Ask, words: &[String]) -> Result<Setting> {
     let BenchCommand::App(args) = typed(words)? else {
         return Err(Error::Bug("bench app is another command".into()));
     };
@@ -246,7 +281,7 @@ async fn run(application: Application, ask: &Ask, words: &[String]) -> Result<Ve
         let room = u32::try_from(records + records / 4 + ROOM).ok();
         setting.shape.capacity = room.or(setting.shape.capacity);
     }
-    measure(&setting).await
+    Ok(setting)
 }
 
 /// Throughput and latency of the two systems.
