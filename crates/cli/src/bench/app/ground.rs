@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fogbank::args::System;
-use fogbank::config::StoreConfig;
 use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness};
 use fogbank_store::{Delay, Link, Store};
@@ -44,6 +43,8 @@ enum Standing {
 
 /// From one look at how far the warm-up is to the next.
 const LOOK_NANOS: Nanos = 50_000_000;
+/// Longest warm-up at an interval.
+const WARM_UP_NANOS: Nanos = 60_000_000_000;
 
 /// Connections to a server: more gain nothing on one machine.
 const CONNECTIONS: usize = 50;
@@ -149,35 +150,61 @@ async fn fogbank(
 }
 
 /// Lets epochs go by, with nothing asked, until every path has been evicted once: buckets that were filled
-/// are not those of a tree that has been used, and memory that was never touched is slow.
+/// are not those of a tree that has been used, and memory that was never touched is slow. At an interval that
+/// may take hours, so it ends early there.
 async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
     let config = opened.config();
     let an_epoch = config.read_batches * config.batch + config.write_batch;
     let accesses = (1_usize << config.leaf_level) * usize::from(config.evict_every);
-    let epochs = u32::try_from(accesses.div_ceil(an_epoch.max(1))).unwrap_or(u32::MAX);
-    let first = opened.proxy().epoch();
-    let bar = bar("warming up");
-    let over = async {
-        loop {
-            let done = u32::try_from(opened.proxy().epoch() - first).unwrap_or(u32::MAX);
-            show(&bar, done.min(epochs), epochs);
-            if done >= epochs {
-                return;
-            }
-            clock.sleep_until(clock.now() + LOOK_NANOS).await;
+    let epochs = accesses.div_ceil(an_epoch.max(1)) as u64;
+    let interval_s = config.interval_ms as f64 / 1e3;
+    let until = (config.interval_ms > 0).then(|| clock.now() + WARM_UP_NANOS);
+    match until {
+        None => eprintln!("warming up: {epochs} epochs"),
+        Some(_) => {
+            let seconds = epochs as f64 * (config.read_batches + 1) as f64 * interval_s;
+            eprintln!("warming up: {epochs} epochs, {seconds:.0} s at this interval");
         }
-    };
-    tokio::select! {
-        () = over => {}
-        error = opened.proxy().stopped() => return Err(error.into()),
     }
-    bar.finish_and_clear();
+    let first = opened.proxy().epoch();
+    let gone = || opened.proxy().epoch() - first;
+    let done = tokio::select! {
+        done = gone_by(gone, epochs, until, clock) => done,
+        error = opened.proxy().stopped() => return Err(error.into()),
+    };
+    if done < epochs {
+        let seconds = WARM_UP_NANOS / 1_000_000_000;
+        eprintln!(
+            "the rest of the warm-up is left out after {seconds} s, with {done} of {epochs} epochs: some buckets are \
+             still as they were filled; --interval-ms 0 has it whole"
+        );
+    }
     Ok(())
+}
+
+/// Waits until so many epochs have gone by, or to a moment. How many have.
+async fn gone_by(
+    gone: impl Fn() -> u64,
+    epochs: u64,
+    until: Option<Nanos>,
+    clock: &Arc<dyn Clock>,
+) -> u64 {
+    let bar = bar("warming up");
+    let shown = |epochs: u64| u32::try_from(epochs).unwrap_or(u32::MAX);
+    loop {
+        let done = gone();
+        show(&bar, shown(done.min(epochs)), shown(epochs));
+        if done >= epochs || until.is_some_and(|until| clock.now() >= until) {
+            bar.finish_and_clear();
+            return done;
+        }
+        clock.sleep_until(clock.now() + LOOK_NANOS).await;
+    }
 }
 
 /// The baseline over the same kind of store.
 async fn nopriv(setting: &Setting, store: Arc<dyn Store>) -> Result<NoPriv> {
-    let config = StoreConfig::derive(&setting.shape, false)?;
+    let config = setting.config()?;
     let proxy = NoPriv::create(store, config.capacity, config.value_size, ATTEMPTS_MAX).await?;
     let mut records = setting.workload.records();
     loop {
@@ -186,5 +213,23 @@ async fn nopriv(setting: &Setting, store: Arc<dyn Store>) -> Result<NoPriv> {
             return Ok(proxy);
         }
         proxy.load(part).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_env::SystemClock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_warm_up_ends_with_its_epochs_or_with_its_time() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        // An epoch a second.
+        let gone = || clock.now() / 1_000_000_000;
+        assert_eq!(gone_by(gone, 5, None, &clock).await, 5);
+        assert_eq!(gone_by(gone, 8, Some(clock.now() + 60_000_000_000), &clock).await, 8);
+        let until = clock.now() + WARM_UP_NANOS;
+        assert_eq!(gone_by(gone, 1_000, Some(until), &clock).await, 68);
     }
 }
