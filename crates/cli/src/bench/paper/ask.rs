@@ -30,6 +30,7 @@ const OBJECTS_MIN: u32 = 64;
 pub const BATCH: usize = 500;
 /// Batches of an epoch where they are not varied.
 pub const BATCHES: usize = 8;
+const SECONDS_MIN: f64 = 0.001;
 const SECONDS_MAX: f64 = 86_400.0;
 const ROUNDS_MAX: usize = 1_000;
 
@@ -113,8 +114,8 @@ impl Ask {
         if args.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
             return usage("--scale is a share of the paper's sizes: above 0, at most 1".into());
         }
-        if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
-            return usage(format!("--seconds is outside 0 to {SECONDS_MAX}"));
+        if !(SECONDS_MIN..=SECONDS_MAX).contains(&args.seconds) {
+            return usage(format!("--seconds is outside {SECONDS_MIN} to {SECONDS_MAX}"));
         }
         if !(0.0..=SECONDS_MAX).contains(&args.ramp) {
             return usage(format!("--ramp is outside 0 to {SECONDS_MAX}"));
@@ -125,7 +126,12 @@ impl Ask {
         if args.shape.read_batches.is_some() || args.shape.interval_ms.is_some() {
             return usage("each figure sets --read-batches and --interval-ms itself".into());
         }
-        Ok(Self {
+        if args.shape.in_flight.is_some_and(|batches| batches > 1) {
+            return usage(
+                "some figures have epochs of one batch, so no more can be under way: leave --in-flight out".into(),
+            );
+        }
+        let ask = Self {
             scale: args.scale,
             seconds: args.seconds,
             ramp: args.ramp,
@@ -133,7 +139,10 @@ impl Ask {
             seed: args.seed,
             shape: args.shape.clone(),
             clock: Arc::new(SystemClock::new()),
-        })
+        };
+        // What is wrong with a shape is said before the first figure has taken its time.
+        ask.engine(ask.objects(OBJECTS, 1.0), 1, ask.batch(), ask.writes())?;
+        Ok(ask)
     }
 
     /// The scale, of figures that usually have `usual`.
