@@ -174,6 +174,26 @@ impl StoreConfig {
         Ok(config)
     }
 
+    /// All of it as flags: whatever a new store would derive otherwise is given.
+    pub fn shape(&self) -> ShapeArgs {
+        ShapeArgs {
+            capacity: Some(self.capacity),
+            value_size: Some(ByteSize::b(self.value_size as u64)),
+            read_batches: Some(self.read_batches),
+            in_flight: Some(self.in_flight),
+            windows: Some(self.windows),
+            batch: Some(self.batch),
+            write_batch: Some(self.write_batch),
+            interval_ms: Some(self.interval_ms),
+            cache: Some(ByteSize::b(self.cache)),
+            bucket_reals: Some(self.bucket_reals),
+            bucket_dummies: Some(self.bucket_dummies),
+            evict_every: Some(self.evict_every.into()),
+            leaf_level: Some(self.leaf_level.into()),
+            xor: Some(if self.xor { Xor::On } else { Xor::Off }),
+        }
+    }
+
     /// The same for another capacity: what was derived from it is derived anew, what was chosen stays.
     ///
     /// # Errors
@@ -438,6 +458,17 @@ mod tests {
         let told = config.agree(&other).unwrap_err().to_string();
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_shape_that_leaves_nothing_open_gives_the_same_configuration() {
+        for (capacity, xor) in [(10, Xor::Off), (500_000, Xor::On)] {
+            let args = ShapeArgs { capacity: Some(capacity), xor: Some(xor), ..Default::default() };
+            let mut config = StoreConfig::derive(&args, true).unwrap();
+            assert_eq!(StoreConfig::derive(&config.shape(), true).unwrap(), config);
+            (config.cache, config.leaf_level) = (0, config.leaf_level + 1);
+            assert_eq!(StoreConfig::derive(&config.shape(), true).unwrap(), config);
         }
     }
 

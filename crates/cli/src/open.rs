@@ -128,6 +128,11 @@ impl OpenOptions {
         self.on.is_none() && across_a_link(&self.place.store_url())
     }
 
+    /// Whether the store combines cells for whoever asks for that, as far as is known before it is opened.
+    pub(crate) fn combines(&self) -> bool {
+        self.on.as_ref().map_or_else(|| self.across_a_link(), |store| store.xor().is_some())
+    }
+
     /// Refuses to make a store where there is none.
     pub fn existing(mut self) -> Self {
         self.existing = true;

@@ -38,9 +38,9 @@ fn a_file_is_measured_on_fogbank_and_without_privacy() {
 }
 
 #[test]
-fn a_shape_is_proposed_tried_and_can_be_typed() {
+fn a_shape_is_proposed_and_can_be_typed() {
     let args = ["tune", "--workload-file", PRACTICE, "--seconds", "0.5", "--rtt-ms", "1", "--json"];
-    let (printed, object) = done(&[&args[..], &["--clients", "20", "--try"]].concat());
+    let (printed, object) = done(&[&args[..], &["--clients", "20"]].concat());
     let (seen, proposal) = (&object["seen"], &object["proposal"]);
     // A patient, the history, the notes; a page of 20.
     assert_eq!((&seen["rounds_p99"], &seen["rounds_max"]), (&3.into(), &3.into()));
@@ -48,10 +48,12 @@ fn a_shape_is_proposed_tried_and_can_be_typed() {
     assert_eq!((&seen["records"], &seen["clients"]), (&14_000.into(), &20.into()));
     assert_eq!((&proposal["read_batches"], &proposal["value_size"]), (&4.into(), &1_024.into()));
     assert_eq!(proposal["capacity"], 50_000);
-    for part in ["what it reveals", "(secret)", "fogbank serve --data DIR --capacity 50000"] {
+    assert_eq!((&proposal["xor"], proposal["bucket_reals"].is_u64()), (&true.into(), true));
+    for part in
+        ["what it reveals", "(secret)", "fogbank serve --data DIR --store URL --capacity 50000"]
+    {
         assert!(printed.contains(part), "{part}: {printed}");
     }
-    assert!(printed.contains("practice over round trips of 1 ms"), "tried: {printed}");
     // The flags that are printed are flags.
     let flags: Vec<&str> = object["flags"].as_str().unwrap().split(' ').collect();
     let (_, plan) = done(&[&["plan", "--rtt-ms", "1", "--json"][..], &flags].concat());
@@ -60,6 +62,25 @@ fn a_shape_is_proposed_tried_and_can_be_typed() {
     let (_, faster) = done(&[&args[..], &["--rate", "500"]].concat());
     let came = faster["seen"]["per_s_mean"].as_f64().unwrap();
     assert!(came > 0.0 && faster["transactions_per_epoch"].as_f64().unwrap() > 0.0, "{faster}");
+}
+
+/// Of few records: a store of the proposed interval is used for as long as it takes to have every path evicted.
+#[test]
+fn what_is_proposed_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.toml");
+    let text = std::fs::read_to_string(PRACTICE).unwrap();
+    let small = text.replace("count = 2000", "count = 60").replace("count = 10000", "count = 300");
+    std::fs::write(&path, small).unwrap();
+    let args = ["tune", "--workload-file", path.to_str().unwrap(), "--seconds", "0.5"];
+    let (printed, object) =
+        done(&[&args[..], &["--rtt-ms", "1", "--clients", "20", "--try", "--json"]].concat());
+    assert_eq!(object["seen"]["records"], 420);
+    for words in
+        ["practice over round trips of 1 ms", " levels of fogbank's tree are in its memory"]
+    {
+        assert!(printed.contains(words), "{words}: {printed}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! 1. *Observe*: a workload that the program has, or that a file describes, runs on the baseline over a store in
 //!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]). Either way what
 //!    counts of a transaction is its footprint as if nothing had been in memory ([`seen`]): rounds of reads that
-//!    depend on one another, records read and written, bytes of values, and when it came.
+//!    depend on one another, records read and written, bytes of values, and when it ended.
 //! 2. *Propose*: what epochs have to hold ([`need`]), and how often they can come ([`proposal`]).
 //! 3. *Say what it reveals* ([`report`]), and on request run the workload on the proposal.
 //!
@@ -23,8 +23,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use clap::{Parser, ValueEnum};
-use fogbank::args::{BenchAppArgs, BenchCommand, Cli, Command, System, TuneArgs};
+use fogbank::args::{BenchAppArgs, BenchCommand, System, TuneArgs};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Randomness, SystemClock};
@@ -35,7 +34,7 @@ use self::need::Arrivals;
 use self::proposal::Proposal;
 use self::report::Report;
 use self::seen::Watching;
-use crate::bench::{Ground, Setting, run_app};
+use crate::bench::{Ground, Setting, run_app, typed};
 
 pub use self::need::Need;
 pub use self::seen::Seen;
@@ -115,36 +114,29 @@ async fn observe(
     Ok((arrivals, setting.workload.records().count() as u64))
 }
 
-/// The same application for `bench app`: to observe it, or on what is proposed. What is printed as flags is
-/// what is parsed here, so it can be typed.
+/// The same application for `bench app`: to observe it, or on a store of the very shape that is proposed.
 fn bench_args(args: &TuneArgs, proposal: Option<&Proposal>) -> Result<BenchAppArgs> {
-    let mut typed: Vec<String> = ["fogbank", "bench", "app"].map(String::from).into();
-    let mut add = |flag: &str, value: Option<String>| {
-        typed.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
-    };
-    let name = |workload: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-        workload().map(|value| value.get_name().to_owned())
-    };
-    add("--workload", name(&|| args.of.workload.and_then(|workload| workload.to_possible_value())));
-    let file = args.of.workload_file.as_ref();
-    add("--workload-file", file.map(|file| file.display().to_string()));
-    add("--scale", args.scale.map(|n| n.to_string()));
-    add("--clients", args.clients.map(|n| n.to_string()));
-    add("--rate", args.rate.map(|rate| rate.to_string()));
-    add("--seconds", Some(args.seconds.unwrap_or(SECONDS).to_string()));
-    add("--seed", Some(args.seed.to_string()));
-    match proposal {
-        None => add("--ramp", Some("0".into())),
-        Some(proposal) => {
-            add("--on", Some(System::Fogbank.name().into()));
-            typed.extend(proposal.flags());
-        }
-    }
-    let cli = Cli::try_parse_from(typed).map_err(|e| Error::Usage(e.to_string()))?;
-    let Command::Bench(BenchCommand::App(bench)) = cli.command else {
+    let BenchCommand::App(usual) = typed(&["app".into()])? else {
         return Err(Error::Bug("bench app is another command".into()));
     };
-    // Observed is what transactions ask for, which no link changes.
-    let link = if proposal.is_some() { args.link } else { LinkArgs::default() };
-    Ok(BenchAppArgs { link, ..*bench })
+    let bench = BenchAppArgs {
+        workload: args.of.workload.unwrap_or(usual.workload),
+        workload_file: args.of.workload_file.clone(),
+        scale: args.scale,
+        clients: args.clients,
+        rate: args.rate,
+        seconds: args.seconds.unwrap_or(SECONDS),
+        seed: args.seed,
+        ..*usual
+    };
+    Ok(match proposal {
+        // Observed is what transactions ask for, which no link changes.
+        None => BenchAppArgs { ramp: 0.0, link: LinkArgs::default(), ..bench },
+        Some(proposal) => BenchAppArgs {
+            on: vec![System::Fogbank],
+            shape: proposal.config.shape(),
+            link: args.link,
+            ..bench
+        },
+    })
 }

@@ -9,8 +9,9 @@
 //!    epoch and come back together, so a batch has to hold the reads of the fullest round of all of them. A
 //!    batch holds the widest round of one transaction in any case.
 //! 4. Write batch: what all of them write, reckoned the same way; at least what the largest does.
-//! 5. Everything is rounded up to 1, 2 or 5 times a power of ten. These figures are public and somebody may
-//!    know that they were chosen by a workload: rounded, they say little of it.
+//! 5. Batches, and capacity and interval after them, are rounded up to 1, 2 or 5 times a power of ten. These figures
+//!    are public and somebody may know that they were chosen by a workload: rounded, they say little of it. R is
+//!    not rounded: each batch more is an interval that every answer waits for.
 //!
 //! Reads of the same records by several transactions count each, though an epoch fetches a record once: where
 //! few records are much asked for, batches are larger than they would have to be.

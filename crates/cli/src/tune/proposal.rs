@@ -46,6 +46,7 @@ pub struct Proposal {
     /// Bytes that an epoch moves, both ways.
     bytes: f64,
     together: bool,
+    flags: Vec<String>,
 }
 
 impl Proposal {
@@ -66,34 +67,29 @@ impl Proposal {
         };
         let mut transactions = in_epoch(FIRST_EPOCH_S);
         let mut need = Need::of(seen, transactions, together);
+        let fits = |need: &Need| match need.batch.max(need.write_batch) {
+            blocks if blocks > BATCH_MAX => Err(too_many(arrivals, blocks, link)),
+            _ => Ok(()),
+        };
+        fits(&need)?;
         let records = capacity(seen, records, need.value_bytes);
         let machine = plan::machine(clock, &config(&need, records, 0, link)?);
         for _ in 0..TRIES_MAX {
-            if need.batch.max(need.write_batch) > BATCH_MAX {
-                break;
-            }
             let timed = Self::timed((&need, records), link, &machine, transactions)?;
-            let Some(proposal) = timed else { break };
+            let Some(proposal) = timed else { return Err(too_slow(&need, link)) };
             transactions = in_epoch(proposal.epoch.total_s);
             let next = need.max(Need::of(seen, transactions, together));
             if next == need {
-                return Ok(Self { transactions, together, ..proposal });
+                let flags = flags(&proposal.config, !link.is_instant())?;
+                return Ok(Self { transactions, together, flags, ..proposal });
             }
+            fits(&next)?;
             need = next;
         }
-        Err(Error::Usage(match arrivals {
-            Arrivals::PerS(per_s) => format!(
-                "{per_s:.0} transactions a second are more than one proxy serves over this link ({}): lower the \
-                 rate (--rate), or take a nearer store (--rtt-ms, --up-mb-s, --down-mb-s)",
-                link.words()
-            ),
-            Arrivals::Clients(clients) => format!(
-                "{clients} clients at once need batches of more than {BATCH_MAX}: give fewer (--clients)"
-            ),
-        }))
+        Err(too_many(arrivals, need.batch.max(need.write_batch), link))
     }
 
-    /// With the interval that makes the shortest epoch; none if that would be an hour.
+    /// With the interval that makes the shortest epoch; none if none up to an hour is long enough.
     fn timed(
         (need, records): (&Need, u32),
         link: &LinkArgs,
@@ -116,7 +112,8 @@ impl Proposal {
             let bytes = traffic.bytes_read(&config) + traffic.bytes_written(&config);
             let fits = epoch.read_batch_s + slack_s <= interval_ms / 1e3;
             if fits && best.as_ref().is_none_or(|best| epoch.total_s < best.epoch.total_s) {
-                best = Some(Self { config, epoch, transactions, bytes, together: false });
+                let (together, flags) = (false, Vec::new());
+                best = Some(Self { config, epoch, transactions, bytes, together, flags });
             }
             interval_ms += 1.0;
         }
@@ -136,19 +133,70 @@ impl Proposal {
         (epochs * 1e3 * self.epoch.total_s, 2e3 * self.epoch.total_s)
     }
 
-    /// What to type.
-    pub fn flags(&self) -> Vec<String> {
-        let config = &self.config;
-        let flags = [
-            ("--capacity", u64::from(config.capacity)),
-            ("--value-size", config.value_size as u64),
-            ("--read-batches", config.read_batches as u64),
-            ("--batch", config.batch as u64),
-            ("--write-batch", config.write_batch as u64),
-            ("--interval-ms", config.interval_ms),
-        ];
-        flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]).collect()
+    /// What to type to make such a store.
+    pub fn flags(&self) -> &[String] {
+        &self.flags
     }
+}
+
+/// What was chosen, and of the rest what a new store `across` a link, or on the local disk, would have otherwise.
+///
+/// # Errors
+/// [`Error::Usage`] for a shape out of its limits.
+pub fn flags(config: &StoreConfig, across: bool) -> Result<Vec<String>> {
+    let all = config.shape();
+    let chosen = ShapeArgs {
+        capacity: all.capacity,
+        value_size: all.value_size,
+        read_batches: all.read_batches,
+        batch: all.batch,
+        write_batch: all.write_batch,
+        interval_ms: all.interval_ms,
+        ..ShapeArgs::default()
+    };
+    let usual = StoreConfig::derive_at(&chosen, across, across)?.shape();
+    let typed = ShapeArgs {
+        in_flight: unless(all.in_flight, usual.in_flight),
+        windows: unless(all.windows, usual.windows),
+        cache: unless(all.cache, usual.cache),
+        bucket_reals: unless(all.bucket_reals, usual.bucket_reals),
+        bucket_dummies: unless(all.bucket_dummies, usual.bucket_dummies),
+        evict_every: unless(all.evict_every, usual.evict_every),
+        leaf_level: unless(all.leaf_level, usual.leaf_level),
+        xor: unless(all.xor, usual.xor),
+        ..chosen
+    };
+    Ok(typed.flags())
+}
+
+fn unless<T: PartialEq>(ours: Option<T>, usual: Option<T>) -> Option<T> {
+    if ours == usual { None } else { ours }
+}
+
+/// What arrives does not fit epochs, of which it would need batches of so many blocks.
+fn too_many(arrivals: Arrivals, blocks: usize, link: &LinkArgs) -> Error {
+    Error::Usage(match arrivals {
+        Arrivals::PerS(per_s) => format!(
+            "{per_s:.0} transactions a second are more than one proxy serves over this link ({}): they need batches of \
+             {blocks} or more, where {BATCH_MAX} is the most; lower the rate (--rate), or take a nearer store \
+             (--rtt-ms, --up-mb-s, --down-mb-s)",
+            link.words()
+        ),
+        Arrivals::Clients(clients) => format!(
+            "{clients} clients at once need batches of {blocks}, and {BATCH_MAX} is the most: give fewer (--clients)"
+        ),
+    })
+}
+
+/// No interval is long enough.
+fn too_slow(need: &Need, link: &LinkArgs) -> Error {
+    Error::Usage(format!(
+        "a batch of {} and a write batch of {} take more than an hour over this link ({}), which is the longest \
+         interval: take a nearer or wider one (--rtt-ms, --up-mb-s, --down-mb-s), or fewer transactions (--clients, --rate)",
+        need.batch,
+        need.write_batch,
+        link.words()
+    ))
 }
 
 fn config(need: &Need, capacity: u32, interval_ms: u64, link: &LinkArgs) -> Result<StoreConfig> {

@@ -11,10 +11,11 @@ use crate::plan::size;
 /// What the choice reveals, after the figures.
 const REVEALS: &str = "\
 what it reveals  These figures are public: the cloud sees them in the shape of every epoch. Whoever knows that they
-                 were chosen by an application learns rounded bounds of it as it was observed: how deep its
-                 reads depend on one another, about how many records it reads and writes in so much time, how
-                 long values are, how many there are. Of what happens later they tell nothing, as long as they
-                 stay as they are. So choose them once, for the busiest time; do not tune again because load has
+                 were chosen by an application learns of it as it was observed: exactly how deep its reads depend on
+                 one another (that of 99 of 100 transactions: --read-batches less one), how long values are, to a
+                 power of two, and, to the next of 1, 2, 5, 10, 20, 50 and so on, about how many records it reads and
+                 writes in so much time, and how many there are. Of what happens later they tell nothing, as long as
+                 they stay as they are. So choose them once, for the busiest time; do not tune again because load has
                  changed, for each change would tell of it. A larger figure of your own reveals less and costs more.";
 
 /// What is told.
@@ -51,7 +52,7 @@ impl Report<'_> {
                     format!("from {clients} clients that wait for their answers")
                 }
                 Arrivals::PerS(_) => {
-                    format!("{mean:.0}/s on average, {busiest:.0} in the busiest second")
+                    format!("{mean:.0} ended a second on average, {busiest:.0} in the busiest")
                 }
             },
         );
@@ -75,8 +76,15 @@ impl Report<'_> {
         println!();
         let (latency_ms, latency_max_ms) = proposal.latency_ms();
         line("proposal", proposal.flags().join(" "));
-        line("  paste", format!("fogbank serve --data DIR {}", proposal.flags().join(" ")));
+        let store = if self.link.is_instant() { "" } else { " --store URL" };
+        line("  paste", format!("fogbank serve --data DIR{store} {}", proposal.flags().join(" ")));
         line("  link", self.link.words());
+        if proposal.config.xor {
+            line(
+                "  --xor",
+                "a path comes as one cell, as from a fogbank-cloud; from others more does".into(),
+            );
+        }
         line(
             "  an epoch",
             format!(
@@ -147,6 +155,10 @@ impl Report<'_> {
                 "batch": config.batch,
                 "write_batch": config.write_batch,
                 "interval_ms": config.interval_ms,
+                "bucket_reals": config.bucket_reals,
+                "bucket_dummies": config.bucket_dummies,
+                "evict_every": config.evict_every,
+                "xor": config.xor,
             },
             "flags": proposal.flags().join(" "),
             "epoch_ms": proposal.epoch.total_s * 1e3,

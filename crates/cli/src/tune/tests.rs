@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use clap::Parser;
 use fogbank::Error;
+use fogbank::args::{Cli, Command};
+use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_txn::Footprint;
 use rand_core::Rng;
 
+use super::bench_args;
 use super::need::{Arrivals, Need, coarse};
-use super::proposal::Proposal;
+use super::proposal::{Proposal, flags};
 use super::seen::Seen;
+use crate::bench::Setting;
 
 fn footprint(rounds: &[u32], written: u32, bytes: u32) -> Footprint {
     let values = rounds.iter().sum::<u32>() + written;
@@ -120,4 +125,60 @@ fn an_epoch_takes_what_arrives_while_it_lasts() {
     let narrow = LinkArgs { up_mb_s: Some(0.1), down_mb_s: Some(0.1), ..link };
     let told = propose(Arrivals::PerS(2_000.0), &narrow).err().unwrap();
     assert!(matches!(told, Error::Usage(_)) && told.to_string().contains("--rate"), "{told}");
+}
+
+/// A flag that was not given was what was said to be wrong.
+#[test]
+fn what_does_not_fit_is_said_in_its_own_words() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let told = |arrivals, link: &LinkArgs| {
+        let told = Proposal::of(&mixed(), (arrivals, 5_000), link, &clock).err().unwrap();
+        assert!(matches!(told, Error::Usage(_)), "{told}");
+        told.to_string()
+    };
+    let link = LinkArgs::of_round_trip(10.0);
+    let many = told(Arrivals::Clients(1_000_000), &link);
+    assert!(many.contains("1000000 clients at once") && many.contains("(--clients)"), "{many}");
+    let fast = told(Arrivals::PerS(1e8), &link);
+    assert!(
+        fast.contains("100000000 transactions a second") && fast.contains("(--rate)"),
+        "{fast}"
+    );
+    assert!(!many.contains("--batch") && !fast.contains("--batch"), "{many} {fast}");
+    let slow = LinkArgs { up_mb_s: Some(0.001), down_mb_s: Some(0.001), ..link };
+    let slow = told(Arrivals::Clients(10_000), &slow);
+    assert!(slow.contains("more than an hour") && slow.contains("--down-mb-s"), "{slow}");
+}
+
+/// What is tried and what is typed is what is proposed; it was tried with other buckets, and never with paths as one
+/// cell.
+#[test]
+fn what_is_tried_and_typed_is_what_is_proposed() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    for rtt_ms in ["0", "10"] {
+        let words = ["fogbank", "tune", "--workload", "smallbank", "--scale", "100", "--try"];
+        let words = words.into_iter().chain(["--clients", "100", "--rtt-ms", rtt_ms]);
+        let Command::Tune(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("that is the command");
+        };
+        let across = rtt_ms != "0";
+        let proposed = (Arrivals::Clients(100), 5_000);
+        let proposal = Proposal::of(&mixed(), proposed, &args.link, &clock).unwrap();
+        assert_eq!(proposal.config.xor, across);
+        let tried = Setting::of(&bench_args(&args, Some(&proposal)).unwrap()).unwrap();
+        assert_eq!(tried.config().unwrap(), proposal.config);
+        assert_eq!(tried.link, args.link.link().unwrap());
+        let words = ["fogbank", "serve", "--data", "D"].into_iter();
+        let words = words.chain(proposal.flags().iter().map(String::as_str));
+        let Command::Serve(serve) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("that is the command");
+        };
+        let served = StoreConfig::derive_at(&serve.shape, true, across).unwrap();
+        assert_eq!(served, proposal.config);
+        // The canary: buckets that somebody has chosen are among what is typed.
+        let other = StoreConfig { bucket_dummies: 99, xor: !across, ..proposal.config.clone() };
+        let typed = flags(&other, across).unwrap().join(" ");
+        let xor = if across { "--xor off" } else { "--xor on" };
+        assert!(typed.ends_with(&format!("--bucket-dummies 99 {xor}")), "{typed}");
+    }
 }
