@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 mod bench;
+mod shape;
 mod tune;
 
 pub use bench::{Application, BenchAppArgs, BenchPaperArgs, PaperFigure, System};
