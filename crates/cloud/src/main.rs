@@ -104,8 +104,7 @@ struct ServeArgs {
     /// Calls of each tenant at once.
     #[arg(long, value_name = "N", default_value_t = Share::default().calls_max)]
     calls: usize,
-    /// Bytes of requests of each tenant that are being received, so also of one request; 16MiB at least, since a
-    /// piece of what an epoch changed has up to 8 MiB.
+    /// Bytes of requests of each tenant that are being received, so also of one request.
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     requests: ByteSize,
     /// Memory for connections, requests and answers of all tenants together. What each keeps in memory
@@ -263,7 +262,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     settings.share.cache_bytes = args.cache.as_u64() as usize;
     settings.share.calls_per_s = args.rate.max(1);
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);
-    settings.share.request_bytes_max = args.requests.as_u64().clamp(16 << 20, 1 << 40) as usize;
+    settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
     let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
     let stop = stop_signal().map_err(|e| (format!("cannot watch signals: {e}"), 71))?;
     let clock = Arc::new(SystemClock::new());

@@ -3,12 +3,9 @@
 //!
 //! ```text
 //! stream   per section: 2 tag | 8 length | 8 padded length | data | zeros up to the padded length
-//! piece    so much of the stream, sealed; nonce (kind, piece, number), bound to its name
+//! piece    up to 1 MiB of the stream, sealed; nonce (kind, piece, number), bound to its name
 //! ```
-//! The stream's length, so the number and size of pieces, follows from public configuration. A piece is a
-//! round trip that an epoch waits for, so those of a delta are long: its sections are there before the first
-//! piece leaves. The sections of a full checkpoint are made one after the other, which takes as long as there
-//! is in them, so its pieces are short: what is made for one has to fit the room before it leaves.
+//! The stream's length, so the number and size of pieces, follows from public configuration.
 
 use bytes::Bytes;
 use fogbank_env::compute;
@@ -21,6 +18,7 @@ use crate::put::put;
 use crate::section::SectionReader;
 use crate::{Error, Result, Section, Sections};
 
+const PIECE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
 /// What a container holds.
@@ -33,14 +31,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Bytes of the stream in a piece.
-    fn piece_bytes(self) -> usize {
-        match self {
-            Self::Full => 1 << 20,
-            Self::Delta => 8 << 20,
-        }
-    }
-
     /// The prefix of the names of all pieces of this kind.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
@@ -113,26 +103,21 @@ pub struct Pieces {
 impl Pieces {
     /// Those of a checkpoint whose sections have these padded lengths.
     pub fn of(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of_kind(Kind::Full, section_lengths)
-    }
-
-    /// Those of an epoch's delta whose sections have these padded lengths.
-    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of_kind(Kind::Delta, std::iter::once(LINK_BYTES).chain(section_lengths))
-    }
-
-    fn of_kind(kind: Kind, section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        let piece_bytes = kind.piece_bytes();
         let stream: usize = section_lengths.into_iter().map(|length| HEADER_BYTES + length).sum();
-        let count = stream.div_ceil(piece_bytes);
-        let last = stream - count.saturating_sub(1) * piece_bytes;
+        let count = stream.div_ceil(PIECE_BYTES);
+        let last = stream - count.saturating_sub(1) * PIECE_BYTES;
         let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
-        Self { count: count as u32, bytes: sealed(piece_bytes), last_bytes: sealed(last) }
+        Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
     }
 
     /// Bytes of all of them.
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.count.saturating_sub(1)) * self.bytes + self.last_bytes
+    }
+
+    /// Those of an epoch's delta whose sections have these padded lengths.
+    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
     }
 }
 
@@ -142,23 +127,11 @@ pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
-    sections: Sections<'_>,
-) -> Result<ContainerName> {
-    write_in(store, keys, (kind, number), kind.piece_bytes(), sections).await
-}
-
-/// The same in pieces of another size.
-async fn write_in(
-    store: &dyn Store,
-    keys: &KeyRing,
-    (kind, number): (Kind, u64),
-    piece_bytes: usize,
     mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let (buffer, tags) = (Vec::new(), Vec::new());
-    let mut writer = PieceWriter { store, keys, name, piece_bytes, buffer, tags };
+    let mut writer = PieceWriter { store, keys, name, buffer: Vec::new(), tags: Vec::new() };
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
@@ -177,7 +150,6 @@ struct PieceWriter<'a> {
     store: &'a dyn Store,
     keys: &'a IncarnationKeys,
     name: ContainerName,
-    piece_bytes: usize,
     buffer: Vec<u8>,
     tags: Vec<Digest>, // digest of each sealed piece
 }
@@ -185,8 +157,7 @@ struct PieceWriter<'a> {
 impl PieceWriter<'_> {
     async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let (head, tail) =
-                bytes.split_at(bytes.len().min(self.piece_bytes - self.buffer.len()));
+            let (head, tail) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.buffer.len()));
             self.buffer.extend_from_slice(head);
             bytes = tail;
             self.put_if_full().await?;
@@ -196,7 +167,7 @@ impl PieceWriter<'_> {
 
     async fn append_zeros(&mut self, mut count: usize) -> Result<()> {
         while count > 0 {
-            let step = count.min(self.piece_bytes - self.buffer.len());
+            let step = count.min(PIECE_BYTES - self.buffer.len());
             self.buffer.resize(self.buffer.len() + step, 0);
             count -= step;
             self.put_if_full().await?;
@@ -205,7 +176,7 @@ impl PieceWriter<'_> {
     }
 
     async fn put_if_full(&mut self) -> Result<()> {
-        if self.buffer.len() == self.piece_bytes { self.put().await } else { Ok(()) }
+        if self.buffer.len() == PIECE_BYTES { self.put().await } else { Ok(()) }
     }
 
     async fn put(&mut self) -> Result<()> {
@@ -281,38 +252,4 @@ fn next_section(stream: &mut SectionReader<'_>) -> Result<Option<Section>> {
     let data = body.get(..length).ok_or_else(|| Error::Bug("section past its end".into()))?;
     stream.0 = r.0;
     Ok(Some(Section { tag, padded_len, data: data.to_vec() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use fogbank_seal::{MasterKey, Salt, StoreId};
-    use fogbank_store::MemoryStore;
-
-    use super::*;
-
-    /// How long pieces are has changed, and stores stay: the commit record says how many there are, and each
-    /// says itself how long it is.
-    #[tokio::test]
-    async fn pieces_of_any_size_are_read() {
-        let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
-        let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
-        let section = |tag, length: usize| {
-            let data = (0..length).map(|byte| byte as u8).collect();
-            Section { tag, padded_len: length + 100, data }
-        };
-        let sections = || vec![section(1, 0), section(2, 1_500_000), section(3, 1)];
-        let stream: usize = sections().iter().map(|each| HEADER_BYTES + each.padded_len).sum();
-        for kind in [Kind::Full, Kind::Delta] {
-            for (number, piece_bytes) in [9_999, 1 << 20, 8 << 20].into_iter().enumerate() {
-                let place = (kind, number as u64);
-                let made = Box::new(sections().into_iter().map(Ok));
-                let name = write_in(&store, &keys, place, piece_bytes, made).await.unwrap();
-                assert_eq!(name.pieces as usize, stream.div_ceil(piece_bytes));
-                assert_eq!(read(&store, &keys, name).await.unwrap(), sections(), "{piece_bytes}");
-                // The canary: of another number of pieces it is not what was written.
-                let fewer = ContainerName { pieces: name.pieces - 1, ..name };
-                assert!(read(&store, &keys, fewer).await.is_err());
-            }
-        }
-    }
 }

@@ -59,6 +59,5 @@ impl Blobs<'_> {
     }
 }
 
-/// The largest are pieces of deltas, of up to 8 MiB, those of full checkpoints, of 1 MiB, and commit records; a reply
-/// is held in memory.
+/// The largest are pieces of checkpoints, of 1 MiB, and commit records; a reply is held in memory.
 const BLOB_BYTES_MAX: u64 = 64 << 20;

@@ -11,8 +11,7 @@ use crate::{
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
 
 /// Names of blobs in a list; of more it may leave some out. A checkpoint of so many pieces of 1 MiB would be
-/// larger than a proxy's memory, deltas of so many pieces, which have up to 8 MiB, all the more, and the journal has
-/// some hundreds of records.
+/// larger than a proxy's memory, and the journal has some hundreds of records.
 pub const BLOBS_LISTED_MAX: u64 = 1 << 20;
 
 /// Entity tags of providers have some tens of bytes, generations of Google nineteen, our own up to 36.
