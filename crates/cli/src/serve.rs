@@ -179,7 +179,7 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     let traffic = Traffic::of(config).unwrap_or_default();
     match traffic.bytes_per_s(config) {
         Some(bytes) => println!(
-            "  traffic       {:.2} MB/s both ways once every bucket is written, {:.0} GB/day, busy or idle",
+            "  traffic       at most {:.2} MB/s both ways once every bucket is written, {:.0} GB/day, busy or idle",
             bytes / 1e6,
             bytes * 86_400.0 / 1e9
         ),

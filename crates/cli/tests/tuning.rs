@@ -50,7 +50,7 @@ fn a_shape_is_proposed_and_can_be_typed() {
     assert_eq!(proposal["capacity"], 50_000);
     assert_eq!((&proposal["xor"], proposal["bucket_reals"].is_u64()), (&true.into(), true));
     for part in
-        ["what it reveals", "(secret)", "fogbank serve --data DIR --store URL --capacity 50000"]
+        ["what it reveals", "(secret)", "fogbank serve --data <DIR> --store <URL> --capacity 50000"]
     {
         assert!(printed.contains(part), "{part}: {printed}");
     }
@@ -141,6 +141,7 @@ fn what_cannot_be_tuned_or_read_is_said() {
         (&["tune", "--serve", "127.0.0.1:0", "--try"], 64, "cannot be used with"),
         (&["tune", "--serve", "nowhere"], 64, "--serve nowhere"),
         (&["tune", "--workload-file", wrong], 64, "come to 99 and have to come to 100"),
+        (&["tune", "--workload-file", PRACTICE, "--scale", "3"], 64, "cannot be used with"),
         (&["bench", "app", "--workload-file", "none.toml"], 64, "--workload-file none.toml"),
         (&["bench", "app", "--workload-file", wrong, "--scale", "3"], 64, "cannot be used with"),
         (&["tune", "--workload", "ycsb-c", "--scale", "100", "--seconds", "0"], 64, "--seconds"),

@@ -36,7 +36,9 @@ const EPOCHS_OF_A_TURN: u64 = 2;
 impl Proxy {
     /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
     /// several times, and should return the errors of its statements as they are. A body that has
-    /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again.
+    /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again. One that ends with an
+    /// error of its own writes nothing; if it has read what others had not committed yet, it is told at the end
+    /// of the epoch, or run again.
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
     where
         F: FnMut(Transaction) -> Fut,

@@ -14,9 +14,10 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub of: TunedFor,
     /// Its size, as for bench app.
-    #[arg(long, value_name = "N", requires = "workload")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["workload_file", "serve"])]
     pub scale: Option<u32>,
-    /// Clients that will wait for their answers, all of them served in each epoch [as bench app has].
+    /// Clients that will wait for their answers, all of them served in each epoch [as bench app has]. Not with
+    /// --serve, where your application comes as it comes.
     #[arg(long, value_name = "N", conflicts_with_all = ["rate", "serve"])]
     pub clients: Option<usize>,
     /// Transactions a second that will arrive, instead of clients.
@@ -29,7 +30,8 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub link: LinkArgs,
     /// Run the same application for --seconds on a store of the proposed shape in memory, at the far end of that
-    /// link, and print what it did.
+    /// link, and print what it did. Loading that store and bringing it to its steady state takes up to some
+    /// minutes. Not with --serve.
     #[arg(long, conflicts_with = "serve")]
     pub r#try: bool,
     /// Seed of everything that is drawn.

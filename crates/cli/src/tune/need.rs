@@ -6,8 +6,9 @@
 //!    so figures below count records times the mean blocks of a value.
 //! 3. Read batch. Arrivals spread over the epoch need R batches that together hold its reads: the mean and four
 //!    standard deviations of a sum of Poisson many. Clients that wait are answered together at the end of an
-//!    epoch and come back together, so a batch has to hold the reads of the fullest round of all of them. A
-//!    batch holds the widest round of one transaction in any case.
+//!    epoch and come back together, so a batch has to hold the reads of the fullest round of all of them; and
+//!    never more than as many of the largest transactions as there are clients. A batch holds the widest round
+//!    of one transaction in any case.
 //! 4. Write batch: what all of them write, reckoned the same way; at least what the largest does.
 //! 5. Batches, and capacity and interval after them, are rounded up to 1, 2 or 5 times a power of ten. These figures
 //!    are public and somebody may know that they were chosen by a workload: rounded, they say little of it. R is
@@ -56,11 +57,18 @@ impl Need {
         let value_bytes = value_bytes.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
         let (blocks, blocks_max) = seen.blocks(value_bytes);
         let spread = seen.in_epoch(seen.read, transactions, SIGMAS) / f64::from(read_batches);
-        let reads = match together {
-            true => spread.max(seen.in_fullest_round(transactions, SIGMAS)),
-            false => spread,
-        };
         let writes = seen.in_epoch(seen.written, transactions, SIGMAS);
+        let (reads, writes) = match together {
+            true => {
+                let at_most = |of: u32| transactions * f64::from(of);
+                let round = seen.in_fullest_round(transactions, SIGMAS).min(at_most(seen.widest()));
+                (
+                    spread.max(round).min(at_most(seen.read.max)),
+                    writes.min(at_most(seen.written.max)),
+                )
+            }
+            false => (spread, writes),
+        };
         let batch = |all: f64, largest: u32| {
             let blocks = (blocks * all.max(f64::from(largest))).max(blocks_max as f64);
             coarse(blocks.max(BATCH_MIN)) as usize

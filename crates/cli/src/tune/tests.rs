@@ -71,7 +71,18 @@ fn clients_that_come_together_need_a_round_of_all_in_one_batch() {
     // 2,800 reads an epoch; 1,900 of them in the first round.
     assert_eq!((spread.read_batches, spread.batch), (3, 2_000));
     assert_eq!((together.read_batches, together.batch), (3, 5_000));
-    assert_eq!(spread.write_batch, together.write_batch);
+    // Each writes one at most, so a thousand that wait write no more than a thousand.
+    assert_eq!((spread.write_batch, together.write_batch), (2_000, 1_000));
+}
+
+#[test]
+fn a_few_clients_need_no_more_than_all_of_them_can_ask_for() {
+    let mut seen = Seen::default();
+    seen.add(&footprint(&[3, 2], 4, 64), 1_000);
+    let need = Need::of(&seen, 4.0, true);
+    assert_eq!((need.batch, need.write_batch), (20, 20), "12 in a round, 16 written");
+    // Of arrivals there may be more than the mean.
+    assert_eq!(Need::of(&seen, 4.0, false).write_batch, 50);
 }
 
 /// An epoch whose batch has no head-room overflows every other time: that is the canary.

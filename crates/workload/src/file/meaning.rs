@@ -88,11 +88,12 @@ pub(super) fn of(file: Description, text: &str) -> Result<(String, Vec<Group>, V
         let what = "there are no records; add a [[group]] with name, count and bytes";
         return Err(source.wrong(0..0, what.into()));
     }
-    let mut kinds: Vec<Kind> = Vec::new();
+    let (mut kinds, mut last): (Vec<Kind>, _) = (Vec::new(), 0..0);
     for transaction in file.transactions {
         let before = kinds.iter().any(|other| other.name == *transaction.name.get_ref());
         source.name(&transaction.name, before)?;
         let percent = source.within("percent", &transaction.percent, 1, 100)?;
+        last = transaction.percent.span();
         if transaction.steps.is_empty() {
             let what = "this transaction has no steps; add a [[transaction.step]] after it";
             return Err(source.wrong(transaction.name.span(), what.into()));
@@ -108,7 +109,7 @@ pub(super) fn of(file: Description, text: &str) -> Result<(String, Vec<Group>, V
              [[transaction]]s",
             kinds.len()
         );
-        return Err(source.wrong(text.len()..text.len(), what));
+        return Err(source.wrong(last, what));
     }
     for access in kinds.iter().flat_map(|kind| &kind.steps).flat_map(|step| &step.writes) {
         if let Some(group) = groups.get_mut(access.group) {
