@@ -1,7 +1,7 @@
 //! What a store's public configuration leads to: the sizes of its objects, how often it writes full
 //! checkpoints, and what the head of a trace says of it all.
 
-use fogbank_durable::{Pieces, VaultSettings, full_every};
+use fogbank_durable::{Pieces, Piecing, VaultSettings, full_every};
 use fogbank_oram::ring::{Pace, record_bytes};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 
@@ -40,21 +40,26 @@ impl StoreConfig {
             record_bytes: record_bytes(self.batch),
             record_parts_max: 1,
             full_every: full_every(full_bytes, epoch_bytes as u64, accesses as u64),
+            pieces: self.piecing(),
         })
+    }
+
+    fn piecing(&self) -> Piecing {
+        Piecing::usual(self.windows)
     }
 
     fn full_pieces(&self) -> Result<Pieces> {
         let of_engine = fogbank_oram::ring::checkpoint_lengths(&self.geometry()?);
         let shape = self.ring_settings().shape;
         let of_proxy = fogbank_txn::checkpoint_lengths(&shape, self.key_budget);
-        Ok(Pieces::of(of_engine.into_iter().chain(of_proxy)))
+        Ok(self.piecing().checkpoint(of_engine.into_iter().chain(of_proxy)))
     }
 
     fn delta_pieces(&self) -> Result<Pieces> {
         let settings = self.ring_settings();
         let of_engine = fogbank_oram::ring::delta_lengths(&settings).map_err(usage)?;
         let of_proxy = fogbank_txn::delta_length(&settings.shape);
-        Ok(Pieces::of_delta(of_engine.into_iter().chain([of_proxy])))
+        Ok(self.piecing().delta(of_engine.into_iter().chain([of_proxy])))
     }
 }
 

@@ -3,22 +3,20 @@
 //!
 //! ```text
 //! stream   per section: 2 tag | 8 length | 8 padded length | data | zeros up to the padded length
-//! piece    up to 1 MiB of the stream, sealed; nonce (kind, piece, number), bound to its name
+//! piece    so much of the stream ([`Piecing`]), sealed; nonce (kind, piece, number), bound to its name
 //! ```
 //! The stream's length, so the number and size of pieces, follows from public configuration.
 
-use bytes::Bytes;
 use fogbank_env::compute;
-use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, TAG_BYTES, digest};
-use fogbank_store::{PutCondition, Store};
+use fogbank_seal::{BlobPlace, Digest, KeyRing, TAG_BYTES, digest};
+use fogbank_store::Store;
 
 use crate::error::Suspicion;
 use crate::link::LINK_BYTES;
-use crate::put::put;
+use crate::piece_writer::PieceWriter;
 use crate::section::SectionReader;
-use crate::{Error, Result, Section, Sections};
+use crate::{Error, Piecing, Result, Section, Sections};
 
-const PIECE_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 2 + 8 + 8;
 
 /// What a container holds.
@@ -84,7 +82,7 @@ impl ContainerName {
         Some((u32::from_str_radix(opening, 16).ok()?, u64::from_str_radix(number, 16).ok()?))
     }
 
-    fn place(&self, piece: u32) -> BlobPlace {
+    pub(crate) fn place(&self, piece: u32) -> BlobPlace {
         BlobPlace { kind: self.kind as u8, piece, sequence: self.number }
     }
 }
@@ -100,38 +98,41 @@ pub struct Pieces {
     pub last_bytes: u64,
 }
 
-impl Pieces {
-    /// Those of a checkpoint whose sections have these padded lengths.
-    pub fn of(section_lengths: impl IntoIterator<Item = usize>) -> Self {
+impl Piecing {
+    /// The pieces of a checkpoint whose sections have these padded lengths.
+    pub fn checkpoint(&self, section_lengths: impl IntoIterator<Item = usize>) -> Pieces {
         let stream: usize = section_lengths.into_iter().map(|length| HEADER_BYTES + length).sum();
-        let count = stream.div_ceil(PIECE_BYTES);
-        let last = stream - count.saturating_sub(1) * PIECE_BYTES;
+        let count = stream.div_ceil(self.bytes);
+        let last = stream - count.saturating_sub(1) * self.bytes;
         let sealed = |bytes: usize| (bytes + TAG_BYTES) as u64;
-        Self { count: count as u32, bytes: sealed(PIECE_BYTES), last_bytes: sealed(last) }
+        Pieces { count: count as u32, bytes: sealed(self.bytes), last_bytes: sealed(last) }
     }
 
+    /// Those of an epoch's delta whose sections have these padded lengths.
+    pub fn delta(&self, section_lengths: impl IntoIterator<Item = usize>) -> Pieces {
+        self.checkpoint(std::iter::once(LINK_BYTES).chain(section_lengths))
+    }
+}
+
+impl Pieces {
     /// Bytes of all of them.
     pub fn total_bytes(&self) -> u64 {
         u64::from(self.count.saturating_sub(1)) * self.bytes + self.last_bytes
     }
-
-    /// Those of an epoch's delta whose sections have these padded lengths.
-    pub fn of_delta(section_lengths: impl IntoIterator<Item = usize>) -> Self {
-        Self::of(std::iter::once(LINK_BYTES).chain(section_lengths))
-    }
 }
 
 /// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
-/// once it is durable. No more than one section and one piece of it are in memory.
+/// once it is durable. No more than one section, the pieces under way and one more are in memory.
 pub(crate) async fn write(
     store: &dyn Store,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
+    pieces: Piecing,
     mut sections: Sections<'_>,
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let mut writer = PieceWriter { store, keys, name, buffer: Vec::new(), tags: Vec::new() };
+    let mut writer = PieceWriter::new(store, keys, name, pieces);
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);
@@ -144,59 +145,6 @@ pub(crate) async fn write(
         writer.append_zeros(padding).await?;
     }
     writer.finish().await
-}
-
-struct PieceWriter<'a> {
-    store: &'a dyn Store,
-    keys: &'a IncarnationKeys,
-    name: ContainerName,
-    buffer: Vec<u8>,
-    tags: Vec<Digest>, // digest of each sealed piece
-}
-
-impl PieceWriter<'_> {
-    async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            let (head, tail) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.buffer.len()));
-            self.buffer.extend_from_slice(head);
-            bytes = tail;
-            self.put_if_full().await?;
-        }
-        Ok(())
-    }
-
-    async fn append_zeros(&mut self, mut count: usize) -> Result<()> {
-        while count > 0 {
-            let step = count.min(PIECE_BYTES - self.buffer.len());
-            self.buffer.resize(self.buffer.len() + step, 0);
-            count -= step;
-            self.put_if_full().await?;
-        }
-        Ok(())
-    }
-
-    async fn put_if_full(&mut self) -> Result<()> {
-        if self.buffer.len() == PIECE_BYTES { self.put().await } else { Ok(()) }
-    }
-
-    async fn put(&mut self) -> Result<()> {
-        let piece = self.tags.len() as u32;
-        let name = self.name.piece(piece);
-        let plaintext = std::mem::take(&mut self.buffer);
-        let sealed = self.keys.blobs().seal(self.name.place(piece), name.as_bytes(), plaintext);
-        let sealed = Bytes::from(sealed);
-        self.tags.push(digest(&[&sealed]));
-        put(self.store, &name, sealed, PutCondition::Always).await?;
-        Ok(())
-    }
-
-    async fn finish(mut self) -> Result<ContainerName> {
-        if !self.buffer.is_empty() {
-            self.put().await?;
-        }
-        let (pieces, digest) = (self.tags.len() as u32, digest(&[self.tags.as_flattened()]));
-        Ok(ContainerName { pieces, digest, ..self.name })
-    }
 }
 
 /// Reads the container called `of`. Every piece is verified and the digest of all compared before

@@ -34,6 +34,7 @@ mod inspect;
 mod journal;
 mod link;
 mod opening;
+mod piece_writer;
 mod public;
 mod put;
 mod quorum;
@@ -57,7 +58,7 @@ pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
-pub use vault::{Checkpoint, CheckpointWriter, Cut, Superseded, Vault, VaultSettings};
+pub use vault::{Checkpoint, CheckpointWriter, Cut, Piecing, Superseded, Vault, VaultSettings};
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

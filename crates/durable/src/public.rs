@@ -15,6 +15,7 @@ impl VaultSettings {
             piece_bytes: full.bytes,
             pieces: full.count,
             last_piece_bytes: full.last_bytes,
+            pieces_at_once: self.pieces.at_once as u32,
             journal: JournalConfig {
                 record_bytes: journal_bytes(self.record_bytes),
                 delta_piece_bytes: delta.bytes,

@@ -28,12 +28,48 @@ pub(crate) async fn put(
     data: Bytes,
     condition: PutCondition,
 ) -> Result<Put> {
-    let failure = match store.blob_put(name, data.clone(), condition.clone()).await {
-        Ok(PutOutcome::Done(tag)) => return Ok(Put::Ours(tag)),
-        Ok(PutOutcome::ConditionFailed) => None,
-        Err(error @ StoreError::Absent(_)) => Some(error),
-        Err(error) => return Err(error.into()),
-    };
+    match ended(store.blob_put(name, data.clone(), condition.clone()).await)? {
+        Ended::Done(tag) => Ok(Put::Ours(tag)),
+        Ended::Doubtful(doubt) => find_out(store, name, data, condition, doubt).await,
+    }
+}
+
+/// How a put ended.
+pub(crate) enum Ended {
+    /// It is done.
+    Done(BlobTag),
+    /// It may be done all the same: [`find_out`] tells.
+    Doubtful(Doubt),
+}
+
+/// Why nobody knows what became of a put: what the store failed with, or that its condition did not hold.
+#[derive(Debug)]
+pub(crate) struct Doubt(Option<StoreError>);
+
+/// What the end of a put says of it.
+///
+/// # Errors
+/// Whatever is neither done nor in doubt.
+pub(crate) fn ended(outcome: fogbank_store::Result<PutOutcome>) -> Result<Ended> {
+    match outcome {
+        Ok(PutOutcome::Done(tag)) => Ok(Ended::Done(tag)),
+        Ok(PutOutcome::ConditionFailed) => Ok(Ended::Doubtful(Doubt(None))),
+        Err(error @ StoreError::Absent(_)) => Ok(Ended::Doubtful(Doubt(Some(error)))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Finds out what became of a put of `data` under `condition`.
+///
+/// # Errors
+/// As for [`put`].
+pub(crate) async fn find_out(
+    store: &dyn Store,
+    name: &str,
+    data: Bytes,
+    condition: PutCondition,
+    Doubt(failure): Doubt,
+) -> Result<Put> {
     let there = store.blob_get(name).await?;
     let untouched = match (&there, &condition) {
         (Some((_, tag)), PutCondition::IfUnchanged(seen)) => tag == seen,

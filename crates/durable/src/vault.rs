@@ -41,6 +41,25 @@ pub struct VaultSettings {
     pub record_parts_max: usize,
     /// From one full checkpoint to the next, in epochs; at least 1. See [`crate::full_every`].
     pub full_every: u64,
+    /// How checkpoints and deltas are cut.
+    pub pieces: Piecing,
+}
+
+/// How checkpoints and deltas are cut into pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piecing {
+    /// Bytes of the contents of all pieces but the last; at least 1.
+    pub bytes: usize,
+    /// Pieces under way at once; at least 1. Of a checkpoint that is written beside the journal
+    /// ([`Vault::cut`]) there is one.
+    pub at_once: usize,
+}
+
+impl Piecing {
+    /// Of a mebibyte each: what making one takes fits the room before it leaves.
+    pub const fn usual(at_once: usize) -> Self {
+        Self { bytes: 1 << 20, at_once }
+    }
 }
 
 impl VaultSettings {
@@ -67,6 +86,7 @@ pub struct CheckpointWriter {
     store: Arc<dyn Store>,
     keys: Arc<KeyRing>,
     number: u64,
+    pieces: Piecing,
 }
 
 /// A full checkpoint that is durable and that no commit record names yet.
@@ -85,8 +105,8 @@ impl CheckpointWriter {
     /// # Errors
     /// As for a commit; whatever a section cannot be made for.
     pub async fn write(self, sections: Sections<'_>) -> Result<Checkpoint> {
-        let number = (Kind::Full, self.number);
-        container::write(&*self.store, &self.keys, number, sections).await.map(Checkpoint)
+        let (number, pieces) = ((Kind::Full, self.number), self.pieces);
+        container::write(&*self.store, &self.keys, number, pieces, sections).await.map(Checkpoint)
     }
 }
 
@@ -233,7 +253,8 @@ impl Vault {
             return Err(Error::Bug("two checkpoints at once".into()));
         }
         let (store, keys) = (self.store.clone(), self.keys.clone());
-        Ok(CheckpointWriter { store, keys, number: self.record.public.sequence + 1 })
+        let pieces = Piecing { at_once: 1, ..self.settings.pieces };
+        Ok(CheckpointWriter { store, keys, number: self.record.public.sequence + 1, pieces })
     }
 
     /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been
@@ -327,7 +348,8 @@ impl Vault {
         }
         let mut record = self.record.next_epoch(self.digest);
         let number = (Kind::Full, record.public.sequence);
-        let full = container::write(&*self.store, &self.keys, number, sections).await?;
+        let pieces = self.settings.pieces;
+        let full = container::write(&*self.store, &self.keys, number, pieces, sections).await?;
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.public.state = state;
         self.commit_over(record).await
@@ -350,7 +372,8 @@ impl Vault {
         let link = std::iter::once(link::encode(self.record.delta));
         let linked = Box::new(link.chain(delta.iter().cloned()).map(Ok));
         let number = (Kind::Delta, record.epoch);
-        let name = container::write(&*self.store, &self.keys, number, linked).await?;
+        let pieces = self.settings.pieces;
+        let name = container::write(&*self.store, &self.keys, number, pieces, linked).await?;
         record.delta = Some(name);
         record.public.state = State::Running;
         self.commit(record).await?;

@@ -6,7 +6,7 @@ mod world;
 
 use fogbank_durable::{Error, Pieces, commit_bytes, journal_bytes};
 use fogbank_store::{Fault, Store};
-use world::{CONFIG, Promised, SETTINGS, World, delta, full};
+use world::{CONFIG, Promised, SETTINGS, World, delta, full, kinds};
 
 const FAULTS: [Fault; 4] = [Fault::Before, Fault::After, Fault::Partly(1), Fault::Partly(2)];
 
@@ -35,8 +35,7 @@ async fn goes_on(world: &World, promised: &mut Promised) {
             names.push(name);
         }
     }
-    let kinds: Vec<&str> = names.iter().map(|name| name.split('/').next().unwrap()).collect();
-    assert_eq!(kinds, ["checkpoint", "commit"], "{names:?}");
+    assert_eq!(kinds(&names), ["checkpoint", "commit"], "{names:?}");
     assert!((all - names.len()) as u64 <= *world.openings.lock().unwrap(), "one an opening");
 }
 
@@ -96,16 +95,18 @@ async fn every_kind_of_blob_has_one_length() {
         for (kind, lengths) in lengths.iter() {
             let public: Vec<usize> =
                 (1..20).map(|opening| commit_bytes(CONFIG.len(), opening) as usize).collect();
-            let only = match &kind[..] {
+            let pieces = |of: Pieces| vec![of.last_bytes, of.bytes];
+            let public = match &kind[..] {
                 "commit" => {
                     assert!(lengths.iter().all(|length| public.contains(length)));
                     continue;
                 }
-                "journal" => journal_bytes(SETTINGS.record_bytes),
-                "delta" => Pieces::of_delta(delta(0).iter().map(|s| s.padded_len)).last_bytes,
-                _ => Pieces::of(full(&[]).iter().map(|s| s.padded_len)).last_bytes,
+                "journal" => vec![journal_bytes(SETTINGS.record_bytes)],
+                "delta" => pieces(SETTINGS.pieces.delta(delta(0).iter().map(|s| s.padded_len))),
+                _ => pieces(SETTINGS.pieces.checkpoint(full(&[]).iter().map(|s| s.padded_len))),
             };
-            assert_eq!(lengths.iter().collect::<Vec<_>>(), [&(only as usize)], "{kind}");
+            let lengths: Vec<u64> = lengths.iter().map(|length| *length as u64).collect();
+            assert_eq!(lengths, public, "{kind}");
         }
         assert_eq!(lengths.len(), 4);
     }

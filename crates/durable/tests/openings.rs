@@ -17,12 +17,12 @@ use fogbank_env::Randomness;
 use fogbank_store::{PutCondition, Store};
 use world::{CONFIG, SETTINGS, World, master};
 
-/// Three pieces, of which the content fills one and a half.
+/// Ten pieces, of which the content fills six.
 fn sections(filled: u8) -> Vec<Section> {
-    let large = vec![filled; 1_500_000];
+    let large = vec![filled; 150];
     vec![
         Section { tag: 3, padded_len: 64, data: vec![filled; usize::from(filled)] },
-        Section { tag: 9, padded_len: 2_500_000, data: large },
+        Section { tag: 9, padded_len: 250, data: large },
         Section { tag: 10, padded_len: 0, data: Vec::new() },
     ]
 }
@@ -50,7 +50,7 @@ async fn what_was_closed_is_there_when_opened_again() {
     let world = closed(1).await;
     let sizes = |pieces: &[(String, Bytes)]| pieces.iter().map(|p| p.1.len()).collect::<Vec<_>>();
     let before = sizes(&pieces(&world).await);
-    assert_eq!(before.len(), 3);
+    assert_eq!(before.len(), 10);
     for round in 2..5 {
         let (vault, recovered) = world.open(world.healthy()).await.unwrap();
         assert_eq!(recovered.full, sections(round - 1));
@@ -67,7 +67,7 @@ async fn a_changed_swapped_or_missing_piece_is_noticed() {
     let spoil: [Spoil; 5] = [
         |pieces| {
             let mut forged = pieces[1].1.to_vec();
-            forged[77] ^= 1;
+            forged[7] ^= 1;
             pieces[1].1 = forged.into();
         },
         |pieces| {

@@ -46,7 +46,7 @@ async fn opened_and_closed(world: &World, promised: &mut Promised, names_max: us
 
 #[tokio::test]
 async fn what_a_list_left_out_later_openings_sweep() {
-    let (world, mut promised) = (World::default(), Promised::default());
+    let (world, mut promised) = (World { whole: true, ..World::default() }, Promised::default());
     promised.live(&world, world.healthy(), 2).await.unwrap();
     // Proxies that see nothing to sweep and die before what they wrote counts.
     for of in ["delta/", "checkpoint/"].repeat(5) {

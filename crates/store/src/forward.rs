@@ -59,6 +59,9 @@ macro_rules! store_behind {
             async fn barrier(&self) -> Result<()> {
                 (**self).barrier().await
             }
+            async fn all_left(&self) {
+                (**self).all_left().await;
+            }
             fn xor(&self) -> Option<&dyn XorCells> {
                 (**self).xor()
             }
@@ -72,11 +75,17 @@ store_behind!(Box);
 /// Implements [`Store`] and [`XorCells`] for a wrapper that has a field `inner` (any [`Store`]) and
 /// a method `async fn call(&self, call: Call<'_>) -> Result<Reply>` that every request goes through.
 ///
-/// A wrapper offers the XOR exactly when the store inside does. The crate that uses this names
-/// `async_trait` and `bytes`.
+/// A wrapper offers the XOR exactly when the store inside does. One that holds calls back says when they have
+/// left: its method for that is the second argument. The crate that uses this names `async_trait` and `bytes`.
 #[macro_export]
 macro_rules! store_by_calls {
     ($wrapper:ident) => {
+        $crate::store_by_calls!(@ $wrapper inner.all_left);
+    };
+    ($wrapper:ident, $left:ident) => {
+        $crate::store_by_calls!(@ $wrapper $left);
+    };
+    (@ $wrapper:ident $($left:ident).+) => {
         #[async_trait::async_trait]
         impl<S: $crate::Store> $crate::Store for $wrapper<S> {
             async fn create_array(
@@ -142,6 +151,9 @@ macro_rules! store_by_calls {
             }
             async fn barrier(&self) -> $crate::Result<()> {
                 self.call($crate::Call::Barrier).await?.done()
+            }
+            async fn all_left(&self) {
+                self.$($left).+().await;
             }
             fn xor(&self) -> Option<&dyn $crate::XorCells> {
                 self.inner.xor().map(|_| self as &dyn $crate::XorCells)

@@ -278,6 +278,10 @@ pub trait Store: Send + Sync {
     /// Returns once everything written or deleted before is durable.
     async fn barrier(&self) -> Result<()>;
 
+    /// Waits until every call made so far has left and what leaves next may be made: where calls leave at
+    /// points of a grid, until the middle between the last point and the next. At once where nobody waits.
+    async fn all_left(&self) {}
+
     /// The store's offer to combine cells for us, if it has one.
     fn xor(&self) -> Option<&dyn XorCells> {
         None

@@ -66,6 +66,15 @@ impl<S: Store> Paced<S> {
         reply
     }
 
+    /// Waits until the calls made so far have left, and until the middle between that point and the next: who
+    /// makes the next call then has as much room as after a reply.
+    async fn left(&self) {
+        if self.quantum > 0 {
+            drop(self.turn.lock().await);
+            self.clock.come_near(handed_over_at(self.clock.now(), self.quantum)).await;
+        }
+    }
+
     /// Sleeps until the first point from `ready` on that is met.
     async fn arrive(&self, mut ready: Nanos) {
         for _ in 0..AIMS_MAX {
@@ -80,7 +89,7 @@ impl<S: Store> Paced<S> {
     }
 }
 
-store_by_calls!(Paced);
+store_by_calls!(Paced, left);
 
 /// When a reply that comes at `at` is handed over: in the middle between two multiples of `quantum`.
 pub(crate) fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {

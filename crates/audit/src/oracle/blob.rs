@@ -124,6 +124,7 @@ mod tests {
             piece_bytes: 1,
             pieces: 1,
             last_piece_bytes: 1,
+            pieces_at_once: 1,
             journal: JournalConfig {
                 record_bytes: 1,
                 delta_piece_bytes: 1,

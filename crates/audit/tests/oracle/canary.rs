@@ -210,6 +210,7 @@ async fn a_head_that_asks_for_hours_is_refused() {
             piece_bytes: bytes,
             pieces,
             last_piece_bytes: bytes,
+            pieces_at_once: 1,
             journal: JournalConfig {
                 record_bytes: bytes,
                 delta_piece_bytes: bytes,

@@ -32,6 +32,7 @@ fn every_label_has_the_numbers_that_its_shape_follows_from() {
         piece_bytes: 1 << 20,
         pieces: 1,
         last_piece_bytes: 5_000,
+        pieces_at_once: 6,
         journal,
     };
     let report = report(|ring| ring.vault = Some(vault));

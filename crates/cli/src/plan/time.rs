@@ -49,10 +49,11 @@ pub struct Epoch {
 impl Epoch {
     /// Expected time of an epoch.
     pub fn of(config: &StoreConfig, traffic: &Traffic, link: &LinkArgs, machine: &Machine) -> Self {
-        let wire = Wire::of(link, machine).leaving_at(match config.interval_ms {
+        let quantum_s = match config.interval_ms {
             0 => 0.0,
             _ => config.departure_quantum().as_secs_f64(),
-        });
+        };
+        let wire = Wire::of(link, machine).leaving_at(quantum_s);
         let cell_bytes = config.cell_bytes() as f64;
         let batches = config.read_batches as f64;
         let read_cells = traffic.rewrite_cells - traffic.write_batch_cells;
@@ -81,16 +82,21 @@ impl Epoch {
         let write_s = record_s + share * due.pipe(&wire, machine, at_once).seconds();
         let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
         let images_s = images(traffic.buckets, (slots, cell_bytes), &wire, machine, at_once);
-        let delta_s = traffic.delta_pieces * wire.write_s + wire.up_s(traffic.delta_bytes);
-        let full_s = traffic.full_pieces * wire.write_s + wire.up_s(traffic.full_bytes);
+        // Several pieces are under way, but each leaves at a point of its own.
+        let in_turn = |pieces: f64| (pieces / at_once).max(pieces.min(1.0));
+        let pieces_s = |pieces: f64, bytes: f64| {
+            (in_turn(pieces) * wire.write_s).max(pieces * quantum_s) + wire.up_s(bytes)
+        };
+        let delta_s = pieces_s(traffic.delta_pieces, traffic.delta_bytes);
+        let full_s = pieces_s(traffic.full_pieces, traffic.full_bytes);
         let settle_s = wire.write_s + delta_s + full_s + wire.put(traffic.commit_bytes);
         let commit_s = write_s + images_s + settle_s;
         let rounds = 2.0 * batches
             + 1.0
             + share
             + 4.0
-            + traffic.delta_pieces
-            + traffic.full_pieces
+            + in_turn(traffic.delta_pieces)
+            + in_turn(traffic.full_pieces)
             + batches * ((fetch.windows() / at_once).ceil() - 1.0);
         let delete_s = wire.write_s;
         let interval_s = config.interval_ms as f64 / 1e3;

@@ -6,17 +6,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use fogbank_durable::{
-    MemoryRegister, Opening, Recovered, Register, Result, Section, Vault, VaultSettings,
+    MemoryRegister, Opening, Piecing, Recovered, Register, Result, Section, Vault, VaultSettings,
 };
 use fogbank_env::Randomness;
 use fogbank_seal::MasterKey;
 use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
 
+/// Most containers have several.
+pub const PIECES: Piecing = Piecing { bytes: 40, at_once: 3 };
 pub const SETTINGS: VaultSettings =
-    VaultSettings { record_bytes: 24, record_parts_max: 1, full_every: 2 };
+    VaultSettings { record_bytes: 24, record_parts_max: 1, full_every: 2, pieces: PIECES };
 pub const CONFIG: &[u8] = b"config";
 const DELTA: u16 = 1;
 const FULL: u16 = 2;
+
+/// Of blobs in the order of their names: what each is, pieces of one container counted as one.
+pub fn kinds(names: &[String]) -> Vec<&str> {
+    let container = |name: &&String| name.rsplit_once('/').map_or("", |(of, _)| of).to_owned();
+    let mut firsts: Vec<&String> = names.iter().collect();
+    firsts.dedup_by_key(|name| container(&&**name));
+    firsts.into_iter().map(|name| name.split('/').next().unwrap()).collect()
+}
 
 pub fn master() -> MasterKey {
     MasterKey::from_bytes(&mut [7; 32])
@@ -30,6 +40,8 @@ pub struct World {
     pub openings: Arc<Mutex<u64>>,
     /// Whether its proxies cut, and so have records of up to three parts.
     pub cuts: bool,
+    /// Whether containers have one piece.
+    pub whole: bool,
     /// Lengths of all blobs put, by kind.
     pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
 }
@@ -77,7 +89,11 @@ impl World {
             register,
             master: &master(),
             random: &random,
-            settings: VaultSettings { record_parts_max: if self.cuts { 3 } else { 1 }, ..SETTINGS },
+            settings: VaultSettings {
+                record_parts_max: if self.cuts { 3 } else { 1 },
+                pieces: if self.whole { Piecing::usual(1) } else { PIECES },
+                ..SETTINGS
+            },
             accept_rollback_risk: false,
         };
         if exists {

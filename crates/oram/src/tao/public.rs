@@ -4,7 +4,7 @@
 use fogbank_durable::Pieces;
 use fogbank_store::trace::{PaceConfig, RateConfig, TaoConfig};
 
-use super::settings::TaoSettings;
+use super::settings::{PIECES, TaoSettings};
 use super::writeback;
 use super::{journal, state};
 use crate::Result;
@@ -17,7 +17,7 @@ impl TaoSettings {
     /// Those of [`TaoSettings::geometry`].
     pub fn public(&self, config_bytes: usize, clients: bool) -> Result<TaoConfig> {
         let geometry = self.geometry()?;
-        let full = Pieces::of(state::checkpoint_lengths(&geometry));
+        let full = PIECES.checkpoint(state::checkpoint_lengths(&geometry));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
         Ok(TaoConfig {
             capacity: geometry.capacity,

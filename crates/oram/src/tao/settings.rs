@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fogbank_durable::{Pieces, VaultSettings};
+use fogbank_durable::{Piecing, VaultSettings};
 use fogbank_env::Nanos;
 
 use super::{journal, state};
@@ -21,6 +21,8 @@ const WINDOWS: usize = 32;
 /// Never fewer, however large a bucket is: each waits for a round trip.
 const WINDOWS_MIN: usize = 4;
 
+/// Beside a checkpoint records leave, so its pieces take their time.
+pub(super) const PIECES: Piecing = Piecing::usual(1);
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
@@ -163,6 +165,7 @@ impl TaoSettings {
             record_bytes: journal::entry_bytes(self.shape.value_bytes),
             record_parts_max: self.group_max().max(2), // one that never cuts has one part
             full_every: 1,
+            pieces: PIECES,
         }
     }
 
@@ -175,7 +178,8 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let path = geometry.path_bytes() as f64;
         let record = journal::entry_bytes(self.shape.value_bytes) as f64;
-        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
+        let checkpoint =
+            PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
         let accesses = self.write_backs_a_checkpoint()? * u64::from(self.write_back_every);
         let up_bytes = path + record + checkpoint / accesses as f64;
         Ok(Traffic { up_bytes, down_bytes: path })
@@ -191,7 +195,7 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let write_backs = 4 * self.write_backs_a_checkpoint()? + self.write_backs_max() as u64;
         let superseded = write_backs * u64::from(self.write_back_every) * geometry.path_bytes();
-        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
+        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes();
         Ok(geometry.storage_bytes() + superseded + 2 * checkpoint)
     }
 
@@ -202,7 +206,7 @@ impl TaoSettings {
     /// As for [`TaoSettings::geometry`].
     pub fn write_backs_a_checkpoint(&self) -> Result<u64> {
         let geometry = self.geometry()?;
-        let checkpoint = Pieces::of(state::checkpoint_lengths(&geometry)).total_bytes();
+        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes();
         let access = geometry.path_bytes() + journal::entry_bytes(self.shape.value_bytes) as u64;
         let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
         Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))

@@ -150,12 +150,16 @@ impl std::ops::AddAssign for Count {
     }
 }
 
-/// Plain, with paths read as one cell, with small windows and batches in flight, or with a cached top.
+/// Plain, with paths read as one cell and small pieces, with small windows and pieces and batches in flight, or with
+/// a cached top.
 fn shape(which: u64) -> Shape {
     match which {
         0 => Shape::small(),
-        1 => Shape { xor: true, ..Shape::small() },
-        2 => Shape { in_flight: 2, read_batches: 3, windows: (160, 2), ..Shape::small() },
+        1 => Shape { xor: true, piece_bytes: 300, ..Shape::small() },
+        2 => {
+            let windows = (160, 2);
+            Shape { in_flight: 2, read_batches: 3, windows, piece_bytes: 700, ..Shape::small() }
+        }
         _ => Shape { cache_bytes: 2_000, ..Shape::small() },
     }
 }

@@ -91,6 +91,7 @@ impl World {
                 record_bytes: record_bytes(self.shape.batch.read_batch),
                 record_parts_max: 1,
                 full_every: self.full_every,
+                pieces: self.shape.pieces(),
             },
             accept_rollback_risk: false,
         };

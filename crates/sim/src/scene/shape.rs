@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fogbank_durable::Piecing;
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::BucketShape;
 use fogbank_oram::ring::{Pace, RingSettings, WINDOW_BYTES, WINDOWS};
@@ -23,6 +24,8 @@ pub struct Shape {
     pub in_flight: usize,
     /// Bytes of a window, and how many are under way at once.
     pub windows: (usize, usize),
+    /// Bytes of a piece of a checkpoint or a delta.
+    pub piece_bytes: usize,
     /// Whether epochs run every other second only.
     pub pauses: bool,
     /// Z, S and A.
@@ -46,6 +49,7 @@ impl Shape {
             read_batches: 2,
             in_flight: 1,
             windows: (WINDOW_BYTES, WINDOWS),
+            piece_bytes: Piecing::usual(1).bytes,
             pauses: false,
             bucket: BucketShape::new(4, 5, 3),
             interval: Duration::from_millis(60),
@@ -78,6 +82,11 @@ impl Shape {
             windows: self.windows.1,
             ..RingSettings::new(self.batch, self.read_batches)
         }
+    }
+
+    /// How checkpoints and deltas are cut.
+    pub(crate) fn pieces(&self) -> Piecing {
+        Piecing { bytes: self.piece_bytes, at_once: self.windows.1 }
     }
 
     /// Bytes of a sealed cell.

@@ -53,17 +53,18 @@ pub(super) fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
     let of_engine = fogbank_oram::ring::checkpoint_lengths(&settings.geometry()?);
     let budget = shape.proxy_settings().key_budget_bytes;
     let of_proxy = fogbank_txn::checkpoint_lengths(batch, budget);
-    let full = Pieces::of(of_engine.into_iter().chain(of_proxy));
+    let full = shape.pieces().checkpoint(of_engine.into_iter().chain(of_proxy));
     let of_engine = fogbank_oram::ring::delta_lengths(&settings)?;
     let of_proxy = fogbank_txn::delta_length(batch);
-    let delta = Pieces::of_delta(of_engine.into_iter().chain([of_proxy]));
+    let delta = shape.pieces().delta(of_engine.into_iter().chain([of_proxy]));
     let config_bytes = shape.public(None)?.encode().len();
     Ok(vault_settings(shape).public(config_bytes, full, delta))
 }
 
 pub(super) fn vault_settings(shape: &Shape) -> VaultSettings {
     let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
-    VaultSettings { record_bytes, record_parts_max: 1, full_every: FULL_EVERY }
+    let pieces = shape.pieces();
+    VaultSettings { record_bytes, record_parts_max: 1, full_every: FULL_EVERY, pieces }
 }
 
 /// The master key of a scene.

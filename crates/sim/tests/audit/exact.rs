@@ -47,6 +47,7 @@ fn every_shape() {
         Shape { xor: true, ..small() },
         Shape { prefetch: true, ..small() },
         Shape { pauses: true, in_flight: 2, ..small() },
+        Shape { piece_bytes: 300, ..small() },
         Shape { cache_bytes: 4 << 10, ..small() },
         Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
         Shape::stressed(),
@@ -65,7 +66,7 @@ fn far(round_trip_ms: u64) -> Link {
 /// Windows of a few cells and batches behind one another, over links longer than the interval.
 #[test]
 fn messages_under_way_together() {
-    let small = || Shape { read_batches: 4, windows: (200, 2), ..Shape::small() };
+    let small = || Shape { read_batches: 4, windows: (200, 2), piece_bytes: 500, ..Shape::small() };
     for shape in [
         Shape { windows: (100, 1), ..small() },
         Shape { windows: (40, 64), ..small() },
@@ -125,6 +126,13 @@ fn replies_that_come_late() {
         for workload in [Workload::Idle, Workload::Uniform] {
             predicted(&Scene { hold: Some(hold), ..whole(workload, 4) });
         }
+    }
+    // Any of the pieces of a delta, and of a full checkpoint.
+    let shape = Shape { piece_bytes: 300, windows: (160, 3), ..Shape::small() };
+    for (nth, ms) in (4..40).zip([15, 35, 90, 400].into_iter().cycle()) {
+        let hold = Hold { operation: BlobPut, nth, by: Duration::from_millis(ms) };
+        let scene = Scene { epochs: 12, hold: Some(hold), ..whole(Workload::Uniform, 4) };
+        predicted(&Scene { shape: shape.clone(), ..scene });
     }
 }
 

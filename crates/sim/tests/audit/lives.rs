@@ -55,6 +55,7 @@ fn every_workload_and_shape() {
     for shape in [
         Shape { xor: true, ..small() },
         Shape { prefetch: true, ..small() },
+        Shape { piece_bytes: 250, ..small() },
         Shape { cache_bytes: 4 << 10, ..small() },
         Shape { xor: true, prefetch: true, read_batches: 3, ..small() },
         Shape::stressed(),
@@ -87,7 +88,8 @@ fn die(numbers: Range<u64>) -> u32 {
             1 => (4, (4_000, 3)),
             _ => (2, Shape::small().windows),
         };
-        let small = Shape { read_batches, in_flight, windows, ..Shape::small() };
+        let piece_bytes = [1 << 20, 700, 300][number as usize % 3];
+        let small = Shape { read_batches, in_flight, windows, piece_bytes, ..Shape::small() };
         let shape = Shape { xor, prefetch, ..small };
         let workload = Workload::ALL[number as usize % Workload::ALL.len()];
         let far = Duration::from_millis(150);

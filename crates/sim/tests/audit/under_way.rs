@@ -10,13 +10,18 @@ use fogbank_store::{Lie, LieRule, Link, Operation};
 
 use crate::change::{Life, broken, find, is_put, is_read, lives_of, request, scene};
 
-/// Two windows at once, two batches in flight, over a link longer than the interval.
-fn honest() -> (PublicConfig, Life) {
+/// Two windows and two pieces at once, two batches in flight, over a link longer than the interval.
+fn honest_with(piece_bytes: usize) -> (PublicConfig, Life) {
     let windows = (160, 2);
-    let shape = Shape { in_flight: 2, read_batches: 4, windows, ..Shape::small() };
+    let shape = Shape { in_flight: 2, read_batches: 4, windows, piece_bytes, ..Shape::small() };
     let link = Link { round_trip: Duration::from_millis(150), ..Link::instant() };
     let (config, mut lives) = lives_of(&Scene { shape, link, ..scene() }, &[]);
     (config, lives.remove(0))
+}
+
+/// With one piece a delta.
+fn honest() -> (PublicConfig, Life) {
+    honest_with(Shape::small().piece_bytes)
 }
 
 fn is_record(request: &Request) -> bool {
@@ -94,6 +99,54 @@ fn more_than_the_configuration_says() {
     // Fewer than it says: the next could have left sooner.
     assert_eq!(with(|ring| ring.windows = 3), "on-grid");
     assert_eq!(with(|ring| ring.in_flight = 3), "none"); // the record's round trip keeps it to two
+}
+
+fn is_piece(request: &Request) -> bool {
+    is_put(request, "delta/") || is_put(request, "checkpoint/")
+}
+
+#[test]
+fn pieces_that_leave_otherwise() {
+    let (config, honest) = honest_with(250);
+    let (half, first) = (honest.len() / 2, |from| find(&honest, from, is_piece));
+    let first = first(find(&honest, first(half), |r| is_put(r, "commit")));
+    let second = find(&honest, first + 1, is_piece);
+    let third = find(&honest, second + 1, is_piece);
+    // Two are under way: the third leaves when one of them has ended.
+    assert!(second < end_of(&honest, first) && end_of(&honest, first) < third);
+    let with = |change: &dyn Fn(&mut Life)| {
+        let mut spoiled = honest.clone();
+        change(&mut spoiled);
+        assert_ne!(spoiled, honest);
+        broken(&config, &[spoiled])
+    };
+    let room = end_of(&honest, first);
+    assert_eq!(with(&|life| hasten(life, third, room)), "waits-for-all");
+    // Each has a point of its own: two at once would tell that both were made in time.
+    assert_eq!(with(&|life| hasten(life, second, first)), "commit-order");
+    let together = |life: &mut Life| {
+        let at = life[first].at();
+        let Event::Sent(sent) = &mut life[second] else { panic!("no request") };
+        sent.at = at;
+    };
+    assert_eq!(with(&together), "no-catch-up");
+    let late = |life: &mut Life| {
+        let Event::Sent(sent) = &mut life[second] else { panic!("no request") };
+        sent.at += 10_000_000;
+    };
+    assert_eq!(with(&late), "on-grid");
+    // The commit record before the last piece is durable.
+    let commit = find(&honest, third, |r| is_put(r, "commit"));
+    let last = (third..commit).filter(|at| request(&honest[*at]).is_some_and(is_piece)).last();
+    assert_eq!(with(&|life| hasten(life, commit, end_of(life, last.unwrap()))), "waits-for-all");
+    // The canary of the configuration: fewer than it says could have left sooner, more may not leave.
+    let said = |pieces: u32| {
+        let mut config = config.clone();
+        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
+        ring.vault.as_mut().unwrap().pieces_at_once = pieces;
+        broken(&config, std::slice::from_ref(&honest))
+    };
+    assert_eq!((said(1), said(2), said(3)), ("waits-for-all", "none", "on-grid"));
 }
 
 /// Epochs that rest for a second, where nothing says that they may.

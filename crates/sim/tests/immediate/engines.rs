@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault, VaultSettings};
+use fogbank_durable::{MemoryRegister, Opening, Piecing, Recovered, Vault, VaultSettings};
 use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
@@ -72,7 +72,12 @@ impl World {
         let settings =
             RingSettings { log_epochs: true, keep_superseded: true, ..RingSettings::new(shape, 1) };
         let record_bytes = record_bytes(shape.read_batch);
-        let of_vault = VaultSettings { record_bytes, record_parts_max: 1, full_every: 3 };
+        let of_vault = VaultSettings {
+            record_bytes,
+            record_parts_max: 1,
+            full_every: 3,
+            pieces: Piecing::usual(1),
+        };
         let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);

@@ -172,6 +172,9 @@ pub struct VaultConfig {
     pub pieces: u32,
     /// Bytes of the last.
     pub last_piece_bytes: u64,
+    /// How many pieces of a checkpoint or a delta are under way at once.
+    #[serde(default = "one")]
+    pub pieces_at_once: u32,
     /// What is written from batch to batch and from epoch to epoch.
     pub journal: JournalConfig,
 }

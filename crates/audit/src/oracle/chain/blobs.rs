@@ -1,6 +1,6 @@
 //! What blobs are there, or may be.
 //!
-//! A put that did not end, or that no barrier followed, may be there or not; so may a blob whose
+//! A put that did not end, or failed and was not found done, may be there or not; so may a blob whose
 //! deletion did not end. Until an opening sees which, it has no certainty.
 
 use std::collections::BTreeMap;
@@ -22,30 +22,19 @@ pub(super) struct Blob {
 #[derive(Debug, Default)]
 pub(super) struct Blobs {
     known: BTreeMap<String, Blob>,
-    /// What this process has put since its last barrier.
-    fresh: Vec<String>,
     deleting: Vec<String>,
 }
 
 impl Blobs {
     /// A blob is put.
     pub fn put(&mut self, name: String, kept: Kept, stays: bool) {
-        self.fresh.push(name.clone());
         self.known.insert(name, Blob { kept, certain: false, stays });
     }
 
     /// One that was put is durable.
     pub fn landed(&mut self, name: &str) {
-        self.fresh.retain(|fresh| fresh != name);
         if let Some(blob) = self.known.get_mut(name) {
             blob.certain = true;
-        }
-    }
-
-    /// All that was put is durable.
-    pub fn durable(&mut self) {
-        for name in self.fresh.drain(..) {
-            self.known.entry(name).and_modify(|blob| blob.certain = true);
         }
     }
 
@@ -66,7 +55,6 @@ impl Blobs {
 
     /// The process has stopped.
     pub fn stop(&mut self) {
-        self.fresh.clear();
         self.deleting.clear();
     }
 

@@ -31,10 +31,10 @@ impl Chain {
             Next::Array => self.after_array(),
             // The record of a batch.
             Next::Batches => Next::Batches,
-            Next::CommitPiece(piece) if piece + 1 < self.pieces(self.full_is_due()) => {
-                Next::CommitPiece(piece + 1)
-            }
-            Next::CommitPiece(_) => Next::CommitPut,
+            Next::CommitPiece(_) => match self.is_last_end(self.full_is_due()) {
+                true => Next::CommitPut,
+                false => self.next,
+            },
             Next::CommitPut => {
                 self.settle();
                 self.collect = Collect { chunks: true, blobs: true };
@@ -47,10 +47,10 @@ impl Chain {
             }
             Next::SweepList => Next::SweepDelete,
             Next::SweepDelete => Next::Batches,
-            Next::ClosePiece(piece) if piece + 1 < self.config.pieces => {
-                Next::ClosePiece(piece + 1)
-            }
-            Next::ClosePiece(_) => Next::ClosePut,
+            Next::ClosePiece(_) => match self.is_last_end(true) {
+                true => Next::ClosePut,
+                false => self.next,
+            },
             Next::ClosePut => {
                 self.settle();
                 self.up = false;
@@ -62,6 +62,16 @@ impl Chain {
             }
             Next::JournalGet(_) | Next::Nothing => self.next,
         };
+    }
+
+    /// A piece has ended, of several under way. Whether it was the last.
+    fn is_last_end(&mut self, full: bool) -> bool {
+        self.pieces_ended += 1;
+        let last = self.pieces_ended == self.pieces(full);
+        if last {
+            self.pieces_ended = 0;
+        }
+        last
     }
 
     fn after_claim(&self) -> Next {
@@ -158,28 +168,34 @@ impl Chain {
 
     /// The end of a put. Whether it was done; otherwise the proxy looks whose bytes are there.
     pub fn put_ended(&mut self, name: &str, done: bool) {
-        match done {
-            true => self.put_settled(),
-            false => self.doubted = Some(name.into()),
+        if done {
+            self.blobs.landed(name);
+            return self.advance();
         }
+        self.doubted.push(name.into());
+        self.doubted.sort_unstable(); // pieces are looked for by rising number
     }
 
-    /// What was put is durable.
+    /// What was put, and looked for, is durable.
     pub fn put_settled(&mut self) {
-        self.unsettled = false;
-        self.blobs.durable();
+        if let Some(name) = self.unsettled.take() {
+            self.blobs.landed(&name);
+        }
         self.advance();
     }
 
     /// The look after a put of unknown outcome. Whether the proxy goes on.
     pub fn rechecked(&mut self, seen: Option<Kept>) -> bool {
-        let Some(name) = self.doubted.take() else { return false };
+        if self.doubted.is_empty() {
+            return false;
+        }
+        let name = self.doubted.remove(0);
         let ours = match name.as_str() {
             COMMIT => self.putting.as_ref().map(|record| record.kept),
             name => self.blobs.get(name).map(|blob| blob.kept),
         };
-        self.unsettled = ours.is_some() && ours == seen;
-        self.unsettled
+        self.unsettled = Some(name).filter(|_| ours.is_some() && ours == seen);
+        self.is_unsettled()
     }
 
     /// The end of a list; whether it can be true.

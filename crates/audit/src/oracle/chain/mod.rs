@@ -79,10 +79,12 @@ pub(super) struct Chain {
     /// What the commits of this process have superseded.
     superseded: Vec<String>,
     sweep: Sweep,
-    /// The put that failed or was refused: whose bytes are there?
-    doubted: Option<String>,
-    /// Whether such a put turned out to be done, and has to be made durable.
-    unsettled: bool,
+    /// The puts that failed or were refused, in the order in which they are looked for: whose bytes are there?
+    doubted: Vec<String>,
+    /// Such a put that turned out to be done, and has to be made durable.
+    unsettled: Option<String>,
+    /// How many pieces of what is being put have ended.
+    pieces_ended: u32,
     /// Which deletions after a commit were not sent yet.
     pub collect: Collect,
     /// Whether this process has claimed the store, or begun to, and not closed it.
@@ -106,8 +108,9 @@ impl Chain {
             blobs: Blobs::default(),
             superseded: Vec::new(),
             sweep: Sweep::default(),
-            doubted: None,
-            unsettled: false,
+            doubted: Vec::new(),
+            unsettled: None,
+            pieces_ended: 0,
             collect: Collect::default(),
             up: false,
             recovers: false,
@@ -122,8 +125,9 @@ impl Chain {
 
     /// The process has stopped; what comes next is the beginning of another.
     pub fn stop(&mut self) {
-        (self.next, self.up, self.recovers, self.doubted) = (Next::Opening, false, false, None);
-        self.unsettled = false;
+        (self.next, self.up, self.recovers) = (Next::Opening, false, false);
+        (self.unsettled, self.pieces_ended) = (None, 0);
+        self.doubted.clear();
         self.superseded.clear();
         self.blobs.stop();
     }
@@ -146,12 +150,12 @@ impl Chain {
 
     /// Whether a put failed whose outcome is now looked for.
     pub fn doubts(&self, name: &str) -> bool {
-        self.doubted.as_deref() == Some(name)
+        self.doubted.first().is_some_and(|doubted| doubted == name)
     }
 
     /// Whether a put failed and nobody knows yet what became of it.
     pub fn is_doubtful(&self) -> bool {
-        self.doubted.is_some()
+        !self.doubted.is_empty()
     }
 
     fn epoch(&self) -> u64 {
@@ -241,12 +245,19 @@ impl Chain {
                 self.put_record(name, kept, condition)
             }
             Next::Batches if name.starts_with(FULL) && between => {
-                self.next = Next::ClosePiece(0);
-                self.put_piece((0, true), name, kept, condition)
+                self.put_piece((0, true), name, kept, condition)?;
+                self.next = Next::ClosePiece(1);
+                Ok(())
             }
-            Next::ClosePiece(piece) => self.put_piece((piece, true), name, kept, condition),
+            Next::ClosePiece(piece) => {
+                self.put_piece((piece, true), name, kept, condition)?;
+                self.next = Next::ClosePiece(piece + 1);
+                Ok(())
+            }
             Next::CommitPiece(piece) => {
-                self.put_piece((piece, self.full_is_due()), name, kept, condition)
+                self.put_piece((piece, self.full_is_due()), name, kept, condition)?;
+                self.next = Next::CommitPiece(piece + 1);
+                Ok(())
             }
             Next::Batches if self.recovers => {
                 fault("epoch-completed-after-crash", "the rest of the epoch", format!("put {name}"))
@@ -296,6 +307,9 @@ impl Chain {
             true => ("blob-size", FULL, sequence),
             false => ("delta-size", DELTA, self.epoch() + 1),
         };
+        if piece >= self.pieces(full) {
+            return fault("commit-order", "the end of the pieces", format!("put {name}"));
+        }
         let expected = piece_name(kind, (self.opening(), number), piece);
         check_put((&expected, &Condition::Always), (name, condition), "commit-order")?;
         let last = piece + 1 == self.pieces(full);
@@ -331,7 +345,7 @@ impl Chain {
 
     /// Whether a barrier of the vault's is due.
     pub fn is_unsettled(&self) -> bool {
-        self.unsettled
+        self.unsettled.is_some()
     }
 
     /// A list of blobs.

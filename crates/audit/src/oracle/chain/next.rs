@@ -27,6 +27,7 @@ pub(in crate::oracle) enum Next {
     Array,
     /// The engine's calls, and the journal record of the next batch.
     Batches,
+    /// The piece of this number, or the end of those under way.
     CommitPiece(u32),
     CommitPut,
     /// The deletions of what a commit superseded, chunks and blobs, which leave at once.

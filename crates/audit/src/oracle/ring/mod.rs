@@ -241,6 +241,10 @@ impl Ring {
                 let images = |waiting: &Waiting| waiting.lane == Some(Lane::Images);
                 self.waiting.iter().all(images) && self.epochs.lanes.may_write()
             }
+            Request::BlobPut { .. } if is_piece(request) => {
+                let pieces = |waiting: &Waiting| waiting.lane == Some(Lane::Pieces);
+                self.waiting.iter().all(pieces) && self.epochs.lanes.may_put()
+            }
             Request::BlobPut { .. } if self.is_record(request) => {
                 self.waiting.iter().all(|waiting| reads(waiting.lane)) && self.epochs.may_record()
             }
@@ -256,7 +260,7 @@ impl Ring {
             Request::ReadCells { .. } => Some(Lane::Window(self.epochs.lanes.reading())),
             Request::ReadXor { .. } => Some(Lane::Paths(self.epochs.lanes.reading())),
             Request::WriteChunks { .. } => Some(Lane::Images),
-            _ => None,
+            _ => is_piece(request).then_some(Lane::Pieces),
         }
     }
 
@@ -310,9 +314,11 @@ impl Ring {
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at);
         let handed_over = self.epochs.pace.handed_over(done.at);
-        match waiting.lane {
-            Some(lane) => self.epochs.lanes.ended(lane, handed_over),
-            None => self.ended_at = handed_over,
+        if let Some(lane) = waiting.lane {
+            self.epochs.lanes.ended(lane, handed_over);
+        }
+        if matches!(waiting.lane, None | Some(Lane::Pieces)) {
+            self.ended_at = handed_over;
         }
         match self.chain {
             Some(_) => self.done_vault(&waiting, done, reply)?,
@@ -321,4 +327,10 @@ impl Ring {
         self.spare.push(waiting.prints);
         Ok(())
     }
+}
+
+/// Whether a request puts a piece of a checkpoint or a delta.
+fn is_piece(request: &Request) -> bool {
+    let piece = |name: &str| name.starts_with(blob::FULL) || name.starts_with(blob::DELTA);
+    matches!(request, Request::BlobPut { name, .. } if piece(name))
 }

@@ -213,12 +213,19 @@ impl Ring {
             }
             _ => Expected::Done,
         };
+        let puts = matches!(request, Request::BlobPut { .. });
         match before {
             Next::Collect => self.hold_deletion(at)?,
+            Next::CommitPiece(1..) | Next::ClosePiece(1..) if puts => {
+                self.epochs.lanes.piece(&self.epochs.pace, at)?;
+            }
             Next::Batches if is_journal(request) => self.epochs.record(at, out)?,
             _ if looks => self.epochs.pace.after(self.ended_at, at).map(drop)?,
             Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),
+        }
+        if matches!(before, Next::CommitPiece(0) | Next::Batches) && super::is_piece(request) {
+            self.epochs.lanes.first_piece(&self.epochs.pace, at);
         }
         Ok(expected)
     }
@@ -322,6 +329,7 @@ impl Ring {
         let was = chain.next;
         if chain.is_unsettled() {
             chain.put_settled();
+            self.epochs.lanes.looked(self.ended_at);
             return self.put_settled(was);
         }
         match (was, reply) {

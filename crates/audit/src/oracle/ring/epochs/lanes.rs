@@ -5,6 +5,8 @@
 //! - `in_flight` read batches are under way at once. The record of a batch leaves at the first point
 //!   after the record before it was durable, all messages of that batch were made, and fewer batches
 //!   were under way; nothing but reads is then.
+//! - A commit's pieces, of a delta or a checkpoint, are under way a few at a time as well, but each leaves at a
+//!   point of its own: the first after the one before has left, with fewer than that under way.
 
 use std::collections::VecDeque;
 
@@ -23,6 +25,17 @@ pub(in crate::oracle::ring) enum Lane {
     Paths(u64),
     /// Images.
     Images,
+    /// Pieces of a delta or a checkpoint.
+    Pieces,
+}
+
+/// Pieces that leave one at a point.
+#[derive(Debug, Clone, Default)]
+struct Pieces {
+    sent: usize,
+    ended: Vec<Nanos>,
+    /// From when on the next could be made, but for those under way.
+    free: Nanos,
 }
 
 /// Messages of one kind that leave a few at a time.
@@ -53,6 +66,8 @@ pub(in crate::oracle::ring) struct Lanes {
     reading: u64,
     opened: u64,
     images: Windows,
+    pieces: Pieces,
+    pieces_at_once: usize,
     batches: VecDeque<Batch>,
     /// When the record of the batch that was opened last was durable.
     recorded: Nanos,
@@ -67,6 +82,9 @@ impl Lanes {
             reading: 0,
             opened: 0,
             images: Windows::default(),
+            pieces: Pieces::default(),
+            pieces_at_once: config.vault.as_ref().map_or(1, |vault| vault.pieces_at_once.max(1))
+                as usize,
             batches: VecDeque::new(),
             recorded: 0,
         }
@@ -75,7 +93,7 @@ impl Lanes {
     /// A new process: nothing is under way.
     pub fn restart(&mut self) {
         self.batches.clear();
-        (self.reads, self.images) = Default::default();
+        (self.reads, self.images, self.pieces) = Default::default();
         self.reading = 0;
     }
 
@@ -141,6 +159,11 @@ impl Lanes {
         self.images.sent < self.windows + self.images.ended.len()
     }
 
+    /// Whether another piece may leave beside those under way.
+    pub fn may_put(&self) -> bool {
+        self.pieces.sent < self.pieces_at_once + self.pieces.ended.len()
+    }
+
     /// A message has left.
     pub fn sent(&mut self, lane: Lane) {
         if let Lane::Window(number) | Lane::Paths(number) = lane
@@ -162,6 +185,7 @@ impl Lanes {
                 }
             }
             Lane::Images => self.images.ended.push(at),
+            Lane::Pieces => self.pieces.ended.push(at),
         }
     }
 
@@ -188,6 +212,25 @@ impl Lanes {
     /// As [`Lanes::window`], of images.
     pub fn image(&mut self, pace: &Pace, at: Nanos) -> Step<Option<Cause>> {
         self.images.leave(self.windows, pace, at)
+    }
+
+    /// The time of a piece that is not the first.
+    pub fn piece(&mut self, pace: &Pace, at: Nanos) -> Step {
+        let ended = self.pieces.sent.checked_sub(self.pieces_at_once);
+        let room = ended.and_then(|nth| self.pieces.ended.get(nth).copied()).unwrap_or_default();
+        pace.after(self.pieces.free.max(room), at)?;
+        (self.pieces.sent, self.pieces.free) = (self.pieces.sent + 1, pace.handed_over(at));
+        Ok(())
+    }
+
+    /// The first piece has left.
+    pub fn first_piece(&mut self, pace: &Pace, at: Nanos) {
+        self.pieces = Pieces { sent: 1, ended: Vec::new(), free: pace.handed_over(at) };
+    }
+
+    /// A piece in doubt was looked for until then.
+    pub fn looked(&mut self, until: Nanos) {
+        self.pieces.free = self.pieces.free.max(until);
     }
 
     /// As [`Lanes::first`], of images.
