@@ -7,6 +7,8 @@
 //! ```
 //! The stream's length, so the number and size of pieces, follows from public configuration.
 
+use std::sync::Arc;
+
 use fogbank_env::compute;
 use fogbank_seal::{BlobPlace, Digest, KeyRing, TAG_BYTES, digest};
 use fogbank_store::Store;
@@ -124,7 +126,7 @@ impl Pieces {
 /// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
 /// once it is durable. No more than one section, the pieces under way and one more are in memory.
 pub(crate) async fn write(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     keys: &KeyRing,
     (kind, number): (Kind, u64),
     pieces: Piecing,
@@ -132,7 +134,7 @@ pub(crate) async fn write(
 ) -> Result<ContainerName> {
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
-    let mut writer = PieceWriter::new(store, keys, name, pieces);
+    let mut writer = PieceWriter::new(store.clone(), keys, name, pieces);
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);

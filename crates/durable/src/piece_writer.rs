@@ -11,16 +11,17 @@
 //! neither the moment of departure nor how many leave together tells how long making them took.
 
 use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_seal::{Digest, IncarnationKeys, digest};
 use fogbank_store::{PutCondition, PutOutcome, Store};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::JoinSet;
 
 use crate::container::ContainerName;
-use crate::put::{Doubt, Ended, ended, find_out};
-use crate::{Piecing, Result};
+use crate::put::{Doubt, Ended, Put, ended, find_out};
+use crate::{Error, Piecing, Result, Suspicion};
 
 /// The put of a piece, and how it ended.
 struct Sent {
@@ -31,20 +32,22 @@ struct Sent {
 
 /// Takes a container's stream and puts it in pieces.
 pub(crate) struct PieceWriter<'a> {
-    store: &'a dyn Store,
+    store: Arc<dyn Store>,
     keys: &'a IncarnationKeys,
     name: ContainerName,
     pieces: Piecing,
     buffer: Vec<u8>,
     /// The digest of each sealed piece.
     tags: Vec<Digest>,
-    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Sent> + Send + 'a>>>,
+    /// Tasks of their own: what a put does beyond leaving (a second try, a part of a part) is not to wait until
+    /// the next piece is made.
+    under_way: JoinSet<Sent>,
     doubtful: BTreeMap<u32, (Bytes, Doubt)>,
 }
 
 impl<'a> PieceWriter<'a> {
     pub(crate) fn new(
-        store: &'a dyn Store,
+        store: Arc<dyn Store>,
         keys: &'a IncarnationKeys,
         name: ContainerName,
         pieces: Piecing,
@@ -56,7 +59,7 @@ impl<'a> PieceWriter<'a> {
             pieces,
             buffer: Vec::new(),
             tags: Vec::new(),
-            under_way: FuturesUnordered::new(),
+            under_way: JoinSet::new(),
             doubtful: BTreeMap::new(),
         }
     }
@@ -85,7 +88,7 @@ impl<'a> PieceWriter<'a> {
     /// Waits until all pieces are durable. Returns the container's name.
     pub(crate) async fn finish(mut self) -> Result<ContainerName> {
         if !self.buffer.is_empty() {
-            self.put();
+            self.put().await?;
         }
         self.end_all().await?;
         let (pieces, digest) = (self.tags.len() as u32, digest(&[self.tags.as_flattened()]));
@@ -96,95 +99,112 @@ impl<'a> PieceWriter<'a> {
         if self.buffer.len() < self.pieces.bytes {
             return Ok(());
         }
-        self.put();
-        self.wait_for_room().await
+        self.put().await?;
+        while let Some(sent) = self.under_way.try_join_next() {
+            self.note(of_task(sent)?)?;
+        }
+        while self.under_way.len() >= self.pieces.at_once.max(1)
+            && let Some(sent) = self.under_way.join_next().await
+        {
+            self.note(of_task(sent)?)?;
+        }
+        if self.doubtful.is_empty() { Ok(()) } else { self.end_all().await }
     }
 
-    /// Seals what there is; it leaves when it is polled.
-    fn put(&mut self) {
+    /// Seals what there is and puts it; returns when it has ended, or has left and another may be under way.
+    async fn put(&mut self) -> Result<()> {
+        let mut put = self.sealed_put();
+        let ended = match self.pieces.at_once {
+            0 | 1 => Some(put.as_mut().await),
+            _ => tokio::select! { biased;
+                sent = put.as_mut() => Some(sent),
+                () = self.store.all_left() => None,
+            },
+        };
+        match ended {
+            Some(sent) => self.note(sent),
+            None => {
+                self.under_way.spawn(put);
+                Ok(())
+            }
+        }
+    }
+
+    fn sealed_put(&mut self) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
         let piece = self.tags.len() as u32;
         let name = self.name.piece(piece);
         let plaintext = std::mem::take(&mut self.buffer);
         let sealed = self.keys.blobs().seal(self.name.place(piece), name.as_bytes(), plaintext);
         let sealed = Bytes::from(sealed);
         self.tags.push(digest(&[&sealed]));
-        let store = self.store;
-        self.under_way.push(Box::pin(async move {
+        let store = self.store.clone();
+        Box::pin(async move {
             let outcome = store.blob_put(&name, sealed.clone(), PutCondition::Always).await;
             Sent { piece, sealed, outcome }
-        }));
+        })
     }
 
-    /// Waits until the next piece may be begun.
-    async fn wait_for_room(&mut self) -> Result<()> {
-        if self.pieces.at_once > 1 {
-            let mut all_left = pin!(self.store.all_left());
-            loop {
-                tokio::select! { biased;
-                    Some(sent) = self.under_way.next() => note(&mut self.doubtful, sent)?,
-                    () = &mut all_left => break,
-                }
-            }
+    fn note(&mut self, sent: Sent) -> Result<()> {
+        if let Ended::Doubtful(doubt) = ended(sent.outcome)? {
+            self.doubtful.insert(sent.piece, (sent.sealed, doubt));
         }
-        while self.under_way.len() >= self.pieces.at_once.max(1)
-            && let Some(sent) = self.under_way.next().await
-        {
-            note(&mut self.doubtful, sent)?;
-        }
-        if self.doubtful.is_empty() { Ok(()) } else { self.end_all().await }
+        Ok(())
     }
 
     /// Waits for every end, and looks for what is in doubt.
     async fn end_all(&mut self) -> Result<()> {
-        while let Some(sent) = self.under_way.next().await {
-            note(&mut self.doubtful, sent)?;
+        while let Some(sent) = self.under_way.join_next().await {
+            self.note(of_task(sent)?)?;
         }
         for (piece, (sealed, doubt)) in std::mem::take(&mut self.doubtful) {
             let name = self.name.piece(piece);
-            find_out(self.store, &name, sealed, PutCondition::Always, doubt).await?;
+            let put = find_out(&*self.store, &name, sealed, PutCondition::Always, doubt).await?;
+            // Nobody else puts pieces of this opening, and no condition was made.
+            let Put::Ours(_) = put else { return Err(Error::CloudLied(Suspicion::Piece)) };
         }
         Ok(())
     }
 }
 
-fn note(doubtful: &mut BTreeMap<u32, (Bytes, Doubt)>, sent: Sent) -> Result<()> {
-    if let Ended::Doubtful(doubt) = ended(sent.outcome)? {
-        doubtful.insert(sent.piece, (sent.sealed, doubt));
-    }
-    Ok(())
+fn of_task(ended: std::result::Result<Sent, tokio::task::JoinError>) -> Result<Sent> {
+    ended.map_err(|e| Error::Bug(format!("the put of a piece has ended: {e}")))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
     use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
-    use fogbank_store::{Delay, Faulty, Link, MemoryStore, Paced};
+    use fogbank_store::{
+        Call, Delay, Fault, Faulty, Link, MemoryStore, Paced, Reply, Retry, RetrySchedule,
+        store_by_calls,
+    };
 
     use super::*;
     use crate::container::Kind;
 
-    /// When pieces leave whose making takes so long, over a link of 20 ms, three under way.
-    async fn departures(quantum_ms: u64, work_ms: [u64; 7]) -> Vec<Nanos> {
+    const PIECES: Piecing = Piecing { bytes: 10, at_once: 3 };
+
+    /// When requests leave for pieces whose making takes so long, over a link of 20 ms. The store fails those
+    /// of these numbers, and each is tried again 9 ms later.
+    async fn departures(quantum_ms: u64, fails: &[u64], work_ms: [u64; 7]) -> Vec<Nanos> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let link = Link { round_trip: Duration::from_millis(20), ..Link::instant() };
         let stream = Randomness::repeatable(1).stream(Purpose::Workload);
         let far = Faulty::new(Delay::new(MemoryStore::new(), clock.clone(), link, stream));
         let left = Arc::new(Mutex::new(Vec::new()));
-        let (note, at) = (left.clone(), clock.clone());
-        far.on_call(move |_, _| {
+        let (note, at, fails) = (left.clone(), clock.clone(), fails.to_vec());
+        far.on_call(move |_, number| {
             note.lock().unwrap().push(at.now() / 1_000_000);
-            None
+            fails.contains(&number).then_some(Fault::Before)
         });
-        let store = Paced::new(far, clock.clone(), Duration::from_millis(quantum_ms));
-        let master = MasterKey::from_bytes(&mut [7; 32]);
-        let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
-        let (_, current) = keys.current();
-        let pieces = Piecing { bytes: 10, at_once: 3 };
-        let mut writer =
-            PieceWriter::new(&store, current, ContainerName::none(Kind::Delta), pieces);
+        let schedule = RetrySchedule { waits: vec![Duration::from_millis(9)] };
+        let far = Retry::new(far, clock.clone(), schedule);
+        let store = Arc::new(Paced::new(far, clock.clone(), Duration::from_millis(quantum_ms)));
+        let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
+        let mut writer = PieceWriter::new(store, keys.current().1, name, PIECES);
         for work in work_ms {
             clock.sleep_until(clock.now() + work * 1_000_000).await;
             writer.append(&[1; 10]).await.unwrap();
@@ -193,15 +213,55 @@ mod tests {
         std::mem::take(&mut left.lock().unwrap())
     }
 
+    fn keys() -> KeyRing {
+        let master = MasterKey::from_bytes(&mut [7; 32]);
+        KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn how_long_making_pieces_takes_is_not_seen() {
-        let quick = departures(8, [1, 0, 0, 0, 0, 0, 0]).await;
-        let slow = departures(8, [3, 4, 1, 2, 4, 3, 4]).await;
+        let (quick, slow) = ([1, 0, 0, 0, 0, 0, 0], [3, 4, 1, 2, 4, 3, 4]);
         // One a point until three are under way; then each when one has ended.
-        assert_eq!(quick, [8, 16, 24, 32, 40, 48, 56]);
-        assert_eq!(slow, quick);
+        assert_eq!(departures(8, &[], quick).await, [8, 16, 24, 32, 40, 48, 56]);
+        assert_eq!(departures(8, &[], slow).await, departures(8, &[], quick).await);
+        // Nor by when a put is tried again, which waits for no point.
+        for fails in 1..8 {
+            let quick = departures(8, &[fails], quick).await;
+            assert_eq!(departures(8, &[fails], slow).await, quick, "{fails}");
+            assert_eq!(quick.len(), 8);
+        }
         // The canary: without points the same work is plain to see.
-        assert_ne!(departures(0, [0; 7]).await, departures(0, [3, 4, 1, 2, 4, 3, 4]).await);
-        assert_eq!(departures(0, [0; 7]).await, [0, 0, 0, 20, 20, 20, 40]);
+        assert_eq!(departures(0, &[], [0; 7]).await, [0, 0, 0, 20, 20, 20, 40]);
+        assert_ne!(departures(0, &[], slow).await, departures(0, &[], [0; 7]).await);
+    }
+
+    /// Says of one piece that its condition did not hold, where none was made, and keeps nothing.
+    struct Refusing<S> {
+        inner: S,
+    }
+
+    impl<S: Store> Refusing<S> {
+        async fn call(&self, call: Call<'_>) -> fogbank_store::Result<Reply> {
+            match call {
+                Call::BlobPut(name, ..) if name.ends_with("000002") => {
+                    Ok(Reply::Put(PutOutcome::ConditionFailed))
+                }
+                call => call.perform(&self.inner).await,
+            }
+        }
+    }
+
+    store_by_calls!(Refusing);
+
+    #[tokio::test]
+    async fn a_piece_that_is_not_there_is_not_durable() {
+        let far = Arc::new(Refusing { inner: MemoryStore::new() });
+        let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
+        let mut writer = PieceWriter::new(far, keys.current().1, name, PIECES);
+        let written = match writer.append(&[1; 60]).await {
+            Ok(()) => writer.finish().await.map(drop),
+            Err(error) => Err(error),
+        };
+        assert!(matches!(written, Err(Error::CloudLied(Suspicion::Piece))), "{written:?}");
     }
 }

@@ -106,7 +106,7 @@ impl CheckpointWriter {
     /// As for a commit; whatever a section cannot be made for.
     pub async fn write(self, sections: Sections<'_>) -> Result<Checkpoint> {
         let (number, pieces) = ((Kind::Full, self.number), self.pieces);
-        container::write(&*self.store, &self.keys, number, pieces, sections).await.map(Checkpoint)
+        container::write(&self.store, &self.keys, number, pieces, sections).await.map(Checkpoint)
     }
 }
 
@@ -349,7 +349,7 @@ impl Vault {
         let mut record = self.record.next_epoch(self.digest);
         let number = (Kind::Full, record.public.sequence);
         let pieces = self.settings.pieces;
-        let full = container::write(&*self.store, &self.keys, number, pieces, sections).await?;
+        let full = container::write(&self.store, &self.keys, number, pieces, sections).await?;
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.public.state = state;
         self.commit_over(record).await
@@ -373,7 +373,7 @@ impl Vault {
         let linked = Box::new(link.chain(delta.iter().cloned()).map(Ok));
         let number = (Kind::Delta, record.epoch);
         let pieces = self.settings.pieces;
-        let name = container::write(&*self.store, &self.keys, number, pieces, linked).await?;
+        let name = container::write(&self.store, &self.keys, number, pieces, linked).await?;
         record.delta = Some(name);
         record.public.state = State::Running;
         self.commit(record).await?;

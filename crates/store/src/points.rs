@@ -129,6 +129,12 @@ impl<S: Store> OnGrid<S> {
         Self { inner, points }
     }
 
+    /// Calls made so far leave at the next point.
+    async fn left(&self) {
+        let (point, ()) = self.points.met(|| ()).await;
+        self.points.handed_over(point).await;
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         self.points.met(|| ()).await;
         let reply = call.perform(&self.inner).await;
@@ -137,7 +143,7 @@ impl<S: Store> OnGrid<S> {
     }
 }
 
-store_by_calls!(OnGrid);
+store_by_calls!(OnGrid, left);
 
 #[cfg(test)]
 mod tests {

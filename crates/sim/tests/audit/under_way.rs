@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use fogbank_audit::oracle::replay;
 use fogbank_sim::scene::{Hold, Scene, Shape, record};
-use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, RingConfig};
+use fogbank_store::trace::{
+    Blame, EngineConfig, Event, Outcome, PublicConfig, Request, RingConfig,
+};
 use fogbank_store::{Lie, LieRule, Link, Operation};
 
 use crate::change::{Life, broken, find, is_put, is_read, lives_of, request, scene};
@@ -135,6 +137,12 @@ fn pieces_that_leave_otherwise() {
         sent.at += 10_000_000;
     };
     assert_eq!(with(&late), "on-grid");
+    // Nobody knows what became of the first, and pieces go on as if it were there.
+    let in_doubt = |life: &mut Life| {
+        let Event::Done(done) = &mut life[room] else { panic!("no end") };
+        done.outcome = Outcome::Failed(Blame::Absent);
+    };
+    assert_eq!(with(&in_doubt), "waits-for-all");
     // The commit record before the last piece is durable.
     let commit = find(&honest, third, |r| is_put(r, "commit"));
     let last = (third..commit).filter(|at| request(&honest[*at]).is_some_and(is_piece)).last();

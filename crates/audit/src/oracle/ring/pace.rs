@@ -185,6 +185,12 @@ impl Pace {
         self.hold(at, self.departure(ready), self.since_skip < CATCHING_UP)
     }
 
+    /// Whether what was made at `made` was made after a reply that was handed over at `known`. By a real clock
+    /// nobody can tell.
+    pub fn knew(&self, known: Nanos, made: Nanos) -> bool {
+        self.exact && known < made
+    }
+
     /// A message that leaves together with one that left at `first`.
     pub fn together(&self, at: Nanos, first: Nanos) -> Step {
         if at == first || (at > first && !self.exact) {

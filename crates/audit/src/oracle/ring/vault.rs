@@ -263,8 +263,9 @@ impl Ring {
         let Some(chain) = &mut self.chain else { return };
         let was = chain.next;
         chain.put_ended(name, done);
-        if done {
-            self.put_settled(was);
+        match done {
+            true => self.put_settled(was),
+            false => self.epochs.lanes.doubted(self.ended_at),
         }
     }
 
@@ -329,7 +330,7 @@ impl Ring {
         let was = chain.next;
         if chain.is_unsettled() {
             chain.put_settled();
-            self.epochs.lanes.looked(self.ended_at);
+            self.epochs.lanes.looked(self.ended_at, chain.is_doubtful());
             return self.put_settled(was);
         }
         match (was, reply) {

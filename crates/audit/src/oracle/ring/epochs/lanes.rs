@@ -36,6 +36,8 @@ struct Pieces {
     ended: Vec<Nanos>,
     /// From when on the next could be made, but for those under way.
     free: Nanos,
+    /// When the first of those failed that were not looked for yet.
+    doubted: Option<Nanos>,
 }
 
 /// Messages of one kind that leave a few at a time.
@@ -218,19 +220,33 @@ impl Lanes {
     pub fn piece(&mut self, pace: &Pace, at: Nanos) -> Step {
         let ended = self.pieces.sent.checked_sub(self.pieces_at_once);
         let room = ended.and_then(|nth| self.pieces.ended.get(nth).copied()).unwrap_or_default();
-        pace.after(self.pieces.free.max(room), at)?;
+        let made = self.pieces.free.max(room);
+        if self.pieces.doubted.is_some_and(|known| pace.knew(known, made)) {
+            return fault(
+                "waits-for-all",
+                "the end of the pieces under way, and a look",
+                "a piece",
+            );
+        }
+        pace.after(made, at)?;
         (self.pieces.sent, self.pieces.free) = (self.pieces.sent + 1, pace.handed_over(at));
         Ok(())
     }
 
     /// The first piece has left.
     pub fn first_piece(&mut self, pace: &Pace, at: Nanos) {
-        self.pieces = Pieces { sent: 1, ended: Vec::new(), free: pace.handed_over(at) };
+        self.pieces = Pieces { sent: 1, free: pace.handed_over(at), ..Pieces::default() };
     }
 
-    /// A piece in doubt was looked for until then.
-    pub fn looked(&mut self, until: Nanos) {
+    /// A piece has failed, and may be there all the same.
+    pub fn doubted(&mut self, at: Nanos) {
+        self.pieces.doubted.get_or_insert(at);
+    }
+
+    /// Pieces in doubt were looked for until then; whether there are `more`.
+    pub fn looked(&mut self, until: Nanos, more: bool) {
         self.pieces.free = self.pieces.free.max(until);
+        self.pieces.doubted = self.pieces.doubted.filter(|_| more);
     }
 
     /// As [`Lanes::first`], of images.
