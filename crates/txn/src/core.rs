@@ -222,6 +222,8 @@ impl Core {
         }
         let programs = self.schedule.take_all();
         self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
+        // Timestamps begin anew: nobody who still holds one may meet another who has it.
+        self.epoch += 1;
         self.open_epoch();
     }
 

@@ -66,6 +66,7 @@ mod sights;
 mod statement;
 mod ticker;
 mod transaction;
+mod turns;
 mod uptime;
 mod version;
 mod view;

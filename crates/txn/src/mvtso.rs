@@ -29,6 +29,7 @@ use crate::quota::{Claim, Need, Quota, Verdict};
 use crate::record::Stat;
 use crate::row::{Load, ProgramId, Row};
 use crate::rows::{RowId, Rows};
+use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts, Version};
 
 /// Where the outcome of a commit goes.
@@ -65,12 +66,16 @@ pub(crate) struct Txn {
     pub sums: SmallVec<[RowId; 2]>,
     /// Rows it has read and who wrote what it saw: 0 for the base.
     pub reads: SmallVec<[(RowId, Ts); 8]>,
+    /// It has seen something.
+    pub has_read: bool,
     /// It has seen more than a few single records.
     pub has_scanned: bool,
     /// Who may still abort of those it has read from.
     pub reads_from: SmallVec<[Ts; 4]>,
     /// Who has read from it while it may still abort.
     pub dependants: SmallVec<[Ts; 4]>,
+    /// Where it has lost, or what it had read from.
+    pub lost: Option<Rivals>,
     answer: Option<Answer>,
 }
 
@@ -84,15 +89,18 @@ impl Txn {
             undo: Vec::new(),
             sums: SmallVec::new(),
             reads: SmallVec::new(),
+            has_read: false,
             has_scanned: false,
             reads_from: SmallVec::new(),
             dependants: SmallVec::new(),
+            lost: None,
             answer: None,
         }
     }
 
     /// Notes what it has read, for as long as it may move.
     pub(crate) fn note_read(&mut self, id: RowId, writer: Ts, is_whole: bool) {
+        self.has_read = true;
         if !is_whole || self.reads.len() >= READS_NOTED_MAX {
             self.stays();
         } else if self.has_only_read() && !self.reads.contains(&(id, writer)) {
@@ -102,7 +110,7 @@ impl Txn {
 
     /// It keeps its timestamp.
     pub(crate) fn stays(&mut self) {
-        self.has_scanned = true;
+        (self.has_read, self.has_scanned) = (true, true);
         self.reads = SmallVec::new();
     }
 
@@ -255,7 +263,7 @@ impl Mvtso {
         let (before, after) = (row.stat_at(position), stat_after(row, position, &change));
         if row.is_too_late(ts, &change) || self.predicates.contradicts(&row.key, ts, before, after)
         {
-            return Err(Error::Conflict);
+            return Err(self.loses_at(ts, id));
         }
         self.reserve(id, &change)?;
         let earlier = self.rows.get(id).own(ts).cloned();
@@ -269,9 +277,31 @@ impl Mvtso {
         Ok(())
     }
 
-    /// Whether a transaction has read what others have written who may still lose.
-    pub(crate) fn has_seen_undecided(&self, ts: Ts) -> bool {
-        self.txn(ts).is_some_and(|txn| !txn.reads_from.is_empty())
+    fn loses_at(&mut self, ts: Ts, id: RowId) -> Error {
+        let rivals = Rivals::of(&self.rows.get(id).key);
+        if let Some(txn) = self.txns.get_mut(&ts) {
+            txn.lost = Some(rivals);
+        }
+        Error::Conflict
+    }
+
+    /// Takes back all that an active transaction has written, and aborts whoever has read that; what it has read
+    /// itself stays read. Cannot lose, as going back to a savepoint can.
+    pub(crate) fn take_back(&mut self, ts: Ts) {
+        let Some(txn) = self.txns.get_mut(&ts) else { return };
+        let (mut rows, dependants) =
+            (std::mem::take(&mut txn.writes), std::mem::take(&mut txn.dependants));
+        txn.undo.clear();
+        txn.sums.clear();
+        for reader in dependants {
+            self.abort(reader, Error::Conflict);
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        for id in rows {
+            self.rows.withdraw(id, |writer| writer == ts);
+            self.release(id);
+        }
     }
 
     /// Takes writes of `ts` back until only the first `keep` stand.
@@ -290,7 +320,7 @@ impl Mvtso {
             let ground = earlier.clone().unwrap_or_else(Change::delete);
             if row.is_too_late(ts, &ground) || self.predicates.contradicts(&row.key, ts, now, then)
             {
-                return Err(Error::Conflict);
+                return Err(self.loses_at(ts, id));
             }
             match earlier {
                 Some(change) => self.rows.insert(id, ts, change),
@@ -346,12 +376,14 @@ impl Mvtso {
     pub(crate) fn abort(&mut self, ts: Ts, error: Error) {
         let (mut fallen, mut rows) = (Vec::new(), Vec::new());
         let mut work = vec![(ts, error)];
+        let lost = self.txn(ts).and_then(|txn| txn.lost);
         while let Some((ts, error)) = work.pop() {
             let Some(txn) = self.txns.get_mut(&ts) else { continue };
             if matches!(txn.state, State::Aborted(_)) {
                 continue;
             }
             fallen.push(ts);
+            txn.lost = lost;
             rows.append(&mut txn.writes.to_vec());
             let dependants = std::mem::take(&mut txn.dependants);
             work.extend(dependants.into_iter().map(|d| (d, Error::Conflict)));

@@ -3,17 +3,17 @@
 //! 1. Begin, run the body, commit.
 //! 2. After a conflict run it again at once, since what it read is likely to be here still: an attempt that
 //!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and after nine from the
-//!    next epoch on, waiting for more and more of them.
+//!    next epoch but one on.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
-//! A body that ends with an error of its own has decided that on what it saw. If that was written by others
-//! who had not committed yet, it may never have been: the error counts once what it has read is committed, and
-//! if that never is, the body is run again.
+//! A body that ends with an error of its own has decided that on what it saw, which may never have been, or be
+//! lost with this proxy: the error is an answer as any other, told when what it has read is durable. What the body
+//! has written is taken back; if what it has read is never committed, it is run again.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
-//! read queue. Those that have lost often take turns: of clients in step whose bodies wait for things of
-//! their own between what they read and what they write, one would commit at a time, and the last of fifty
-//! run out of attempts.
+//! read queue. Those that have lost often at the same record take turns ([`crate::turns`]): of clients in step
+//! whose bodies wait for things of their own between what they read and what they write, one would commit at a
+//! time, and the last of fifty run out of attempts.
 //!
 //! What the cloud sees: nothing; batches have their size whoever retries.
 
@@ -28,8 +28,8 @@ use crate::transaction::Transaction;
 
 /// Attempts that need no turn.
 const ATTEMPTS_AT_ONCE: u32 = 8;
-/// Epochs an attempt waits for at most.
-const EPOCHS_WAITED_MAX: u64 = 8;
+/// Epochs that an attempt waits for which is to take its turn.
+const EPOCHS_BEFORE_A_TURN: u64 = 2;
 /// Epochs after which a body that is still running has had its turn.
 const EPOCHS_OF_A_TURN: u64 = 2;
 
@@ -37,24 +37,27 @@ impl Proxy {
     /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
     /// several times, and should return the errors of its statements as they are. A body that has
     /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again. One that ends with an
-    /// error of its own writes nothing; if it has read what others had not committed yet, it is told at the end
-    /// of the epoch, or run again.
+    /// error of its own writes nothing; if it has read anything, the error is told at the end of the epoch, as
+    /// a commit is, or the body is run again.
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
     where
         F: FnMut(Transaction) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        let mut age = None;
+        let (mut age, mut lost) = (None, None);
         let mut error = Error::Conflict;
         for attempt in 1..=self.attempts_max() {
             let transaction = Transaction::new(self.shared.clone(), age);
-            let turn = self.turn(attempt).await;
+            let turn = match attempt <= ATTEMPTS_AT_ONCE {
+                true => None,
+                false => Some(self.shared.turns.take(lost).await),
+            };
             match self.attempt_once(&transaction, &mut body, turn).await {
                 Ok(result) => return Ok(result),
                 Err(lost) if lost.is_retryable() => error = lost,
                 Err(wrong) => return Err(wrong),
             }
-            age = transaction.age();
+            (age, lost) = (transaction.age(), transaction.lost().or(lost));
             let epoch = transaction.stamp().map_or_else(|| self.epoch(), |(epoch, _)| epoch);
             drop(transaction);
             self.back_off(epoch, attempt, &error).await?;
@@ -66,7 +69,8 @@ impl Proxy {
         let beyond = attempt.saturating_sub(ATTEMPTS_AT_ONCE);
         let epochs = match lost {
             Error::Conflict if beyond == 0 => return Ok(()),
-            _ => (1_u64 << beyond.min(3)).min(EPOCHS_WAITED_MAX),
+            _ if beyond == 0 => 1,
+            _ => EPOCHS_BEFORE_A_TURN,
         };
         self.wait_for_epoch(began + epochs).await
     }
@@ -86,12 +90,6 @@ impl Proxy {
         }
     }
 
-    /// Who has lost often runs its body alone among those who have: then at least the eldest of them
-    /// meets no rival that keeps losing too. The store sees nothing of who waits for whom.
-    async fn turn(&self, attempt: u32) -> Option<MutexGuard<'_, ()>> {
-        if attempt <= ATTEMPTS_AT_ONCE { None } else { Some(self.shared.turn.lock().await) }
-    }
-
     async fn attempt_once<T, F, Fut>(
         &self,
         transaction: &Transaction,
@@ -106,18 +104,17 @@ impl Proxy {
         if transaction.has_given_up() {
             return result;
         }
-        // A body that went wrong on what a doomed transaction showed it has not gone wrong.
-        if result.is_err() && transaction.is_doomed() {
-            return Err(result.err().filter(Error::is_retryable).unwrap_or(Error::Conflict));
+        match &result {
+            Err(error) if error.is_retryable() => return result,
+            Err(_) => match transaction.take_back() {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Ended) => return result,
+                Err(lost) => return Err(lost), // what it was shown makes no sense
+            },
+            Ok(_) => {}
         }
-        if result.is_err() && transaction.has_seen_undecided() {
-            transaction.take_back_all()?;
-            transaction.commit().await?;
-            return result;
-        }
-        let result = result?;
         transaction.commit().await?;
-        Ok(result)
+        result
     }
 
     /// Runs a body; its turn ends with it, or with its epoch if it waits for something of its own.

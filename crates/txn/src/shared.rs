@@ -10,6 +10,7 @@ use tokio::sync::futures::Notified;
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::turns::Turns;
 
 /// Programs run under one hold of the lock ...
 const STEPS_OF_A_SWEEP: usize = 256;
@@ -24,8 +25,8 @@ pub(crate) struct Shared {
     /// Beats when a batch has arrived, an epoch has begun or everything has stopped. Wakes in the
     /// order of waiting, so that one seed is one run.
     beat: Notify,
-    /// Held by the one transaction, of those that have lost often, whose turn it is.
-    pub turn: tokio::sync::Mutex<()>,
+    /// Of those that have lost often.
+    pub turns: Turns,
     core: Mutex<Core>,
     work: Notify,
     present: AtomicUsize,
@@ -44,8 +45,8 @@ impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
         let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
-        let turn = tokio::sync::Mutex::new(());
-        Arc::new(Self { clock, beat, turn, core, work, present: AtomicUsize::new(0) })
+        let turns = Turns::default();
+        Arc::new(Self { clock, beat, turns, core, work, present: AtomicUsize::new(0) })
     }
 
     /// Counts a client.

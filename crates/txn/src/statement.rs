@@ -20,6 +20,7 @@ use crate::record::{Record, Stat};
 use crate::row::{Found, Load};
 use crate::rows::RowId;
 use crate::sights::Seen;
+use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts};
 
 /// What a step comes to.
@@ -263,6 +264,21 @@ impl Core {
             self.mvtso.abort(place.ts, Error::Ended);
             self.clean_up();
         }
+    }
+
+    /// The body of a transaction has gone wrong: takes back what it has written. Whether it has read anything, so
+    /// that only its commit tells whether that counts.
+    pub(crate) fn take_back(&mut self, place: &Place) -> Result<bool> {
+        self.check_active(place)?;
+        self.mvtso.take_back(place.ts);
+        self.clean_up();
+        Ok(self.mvtso.txn(place.ts).is_some_and(|txn| txn.has_read))
+    }
+
+    /// Where a transaction has lost, if it has in this epoch.
+    pub(crate) fn lost(&self, place: &Place) -> Option<Rivals> {
+        let txn = self.mvtso.txn(place.ts).filter(|_| place.epoch == self.epoch);
+        txn.and_then(|txn| txn.lost)
     }
 
     /// Forgets an aborted transaction whose handle has gone.

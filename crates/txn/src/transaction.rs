@@ -17,6 +17,7 @@ use crate::key::{Key, KeyRange};
 use crate::record::{Record, Stat};
 use crate::shared::Shared;
 use crate::statement::{Place, Step};
+use crate::turns::Rivals;
 use crate::version::Change;
 
 /// An interactive transaction. Clones are handles to the same one; when the last is dropped before
@@ -191,16 +192,16 @@ impl Transaction {
         }
     }
 
-    /// Whether it has read what others have written who may still lose.
-    pub(crate) fn has_seen_undecided(&self) -> bool {
-        let seen =
-            |place: &Place| self.0.shared.with(|core| core.mvtso.has_seen_undecided(place.ts));
-        self.0.place().as_ref().is_some_and(seen)
+    /// Where it has lost, as long as its epoch lasts.
+    pub(crate) fn lost(&self) -> Option<Rivals> {
+        let lost = |place: &Place| self.0.shared.with(|core| core.lost(place));
+        self.0.place().as_ref().and_then(lost)
     }
 
-    /// Takes back all that it has written. What was read stays read.
-    pub(crate) fn take_back_all(&self) -> Result<()> {
-        self.rollback_to(Savepoint { writes: 0 })
+    /// Takes back all that it has written; whether it has read anything.
+    pub(crate) fn take_back(&self) -> Result<bool> {
+        let place = self.0.place();
+        place.as_ref().map_or(Ok(false), |place| self.0.shared.with(|core| core.take_back(place)))
     }
 
     /// Whether its owner has aborted it.

@@ -33,9 +33,10 @@ use self::ground::Ground;
 use self::table::{Ask, Job, Table};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
+use crate::turns::{Rivals, Turns};
 use crate::version::{Change, Ts};
 
-/// Attempts that need no turn; later ones of those that keep losing run one after the other.
+/// Attempts that need no turn; later ones of those that keep losing take turns ([`crate::turns`]).
 const ATTEMPTS_AT_ONCE: u32 = 8;
 
 /// A proxy without privacy. Clones are handles to the same one.
@@ -45,8 +46,8 @@ pub struct NoPriv(Arc<Shared>);
 struct Shared {
     store: Arc<dyn Store>,
     table: Mutex<Table>,
-    /// Held by the one transaction, of those that have lost often, whose turn it is.
-    turn: tokio::sync::Mutex<()>,
+    /// Of those that have lost often.
+    turns: Turns,
     attempts_max: u32,
 }
 
@@ -74,8 +75,8 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        let turn = tokio::sync::Mutex::new(());
-        Ok(Self(Arc::new(Shared { store, table, turn, attempts_max })))
+        let turns = Turns::default();
+        Ok(Self(Arc::new(Shared { store, table, turns, attempts_max })))
     }
 
     /// Puts records that are there from the beginning, each key once.
@@ -100,6 +101,9 @@ impl NoPriv {
     /// Runs `body` in a transaction and commits it, again if it loses: at once, and in turn once it has
     /// often. A turn lasts for the body's round trips; without turns those that lose make others lose.
     ///
+    /// An error of the body is told once what it has read is committed, so the body must not read what a transaction
+    /// has written that waits for this one.
+    ///
     /// # Errors
     /// Those of the body; [`Error::Conflict`] if all attempts have lost.
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
@@ -107,27 +111,29 @@ impl NoPriv {
         F: FnMut(PlainTransaction) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
+        let mut lost = None;
         for attempt in 1..=self.0.attempts_max {
             let turn = match attempt <= ATTEMPTS_AT_ONCE {
                 true => None,
-                false => Some(self.0.turn.lock().await),
+                false => Some(self.0.turns.take(lost).await),
             };
             let transaction = self.begin();
             let mut result = body(transaction.clone()).await;
             drop(turn);
             if let Ok(done) = result {
                 result = transaction.commit().await.map(|()| done);
-            } else if transaction.is_doomed() {
-                result = Err(Error::Conflict); // what it saw may make no sense
-            } else if result.as_ref().is_err_and(|error| !error.is_retryable())
-                && let Some(settled) = transaction.settle_what_it_saw()
-            {
-                result = settled.await.and(result);
+            } else if result.as_ref().is_err_and(|error| !error.is_retryable()) {
+                result = match transaction.take_back() {
+                    Ok(true) => transaction.commit().await.and(result),
+                    Ok(false) | Err(Error::Ended) => result,
+                    Err(lost) => Err(lost), // what it saw may make no sense
+                };
             }
             match result {
-                Err(lost) if lost.is_retryable() => {}
+                Err(error) if error.is_retryable() => {}
                 other => return other,
             }
+            lost = transaction.lost().or(lost);
         }
         Err(Error::Conflict)
     }
@@ -212,14 +218,9 @@ impl PlainTransaction {
         u64::from(self.0.ts())
     }
 
-    /// If it has read what others have written who may still lose: whether that was committed. What it has
-    /// written itself is taken back.
-    fn settle_what_it_saw(&self) -> Option<impl Future<Output = Result<()>>> {
-        let taken_back = self.0.shared.with(|table| table.take_back_if_undecided(self.0.ts()))?;
-        Some(async move {
-            taken_back?;
-            self.commit().await
-        })
+    /// Takes back what it has written; whether it has read anything.
+    fn take_back(&self) -> Result<bool> {
+        self.0.shared.change(|table| table.take_back(self.0.ts()))
     }
 
     fn catch_up(&self) {
@@ -230,8 +231,9 @@ impl PlainTransaction {
         });
     }
 
-    fn is_doomed(&self) -> bool {
-        self.0.shared.with(|table| table.is_doomed(self.0.ts()))
+    /// Where it has lost, unless that was after it had asked for its commit.
+    fn lost(&self) -> Option<Rivals> {
+        self.0.shared.with(|table| table.lost(self.0.ts()))
     }
 }
 

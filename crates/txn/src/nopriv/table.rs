@@ -18,12 +18,13 @@ use super::ground::{Ground, value_of};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
-use crate::mvtso::{Answer, Mvtso, State};
+use crate::mvtso::{Answer, Mvtso};
 use crate::quota::{Need, Quota};
 use crate::record::Stat;
 use crate::row::{Found, Load};
 use crate::rows::RowId;
 use crate::sights::Seen;
+use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts};
 
 /// Versions of a row above which the old ones among them are made one.
@@ -234,14 +235,16 @@ impl Table {
         Ok(())
     }
 
-    /// Whether a transaction can no longer commit.
-    pub(super) fn is_doomed(&self, ts: Ts) -> bool {
-        matches!(self.mvtso.txn(ts), Some(txn) if matches!(txn.state, State::Aborted(_)))
+    /// Where a transaction has lost.
+    pub(super) fn lost(&self, ts: Ts) -> Option<Rivals> {
+        self.mvtso.txn(ts).and_then(|txn| txn.lost)
     }
 
-    /// Takes back what a transaction has written, if it has read what others may still lose.
-    pub(super) fn take_back_if_undecided(&mut self, ts: Ts) -> Option<Result<()>> {
-        self.mvtso.has_seen_undecided(ts).then(|| self.mvtso.roll_back(ts, 0))
+    /// Takes back what a transaction has written; whether it has read anything.
+    pub(super) fn take_back(&mut self, ts: Ts) -> Result<bool> {
+        self.check(ts)?;
+        self.mvtso.take_back(ts);
+        Ok(self.mvtso.txn(ts).is_some_and(|txn| txn.has_read))
     }
 
     /// A handle has gone: what has not asked for its end aborts.

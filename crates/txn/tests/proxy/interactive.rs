@@ -279,6 +279,45 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
     }
 }
 
+/// What was read may be of an epoch that is not durable yet: the answer comes with the end of this one.
+#[tokio::test(start_paused = true)]
+async fn an_error_is_an_answer_as_any_other() {
+    let world = Setup::default().start().await;
+    let (before, runs) = (world.proxy.epoch(), AtomicU32::new(0));
+    let reads_nothing = world.proxy.transact(|_| async { Err::<(), _>(Error::ValueTooLong) });
+    assert_eq!(reads_nothing.await, Err(Error::ValueTooLong));
+    assert_eq!(world.proxy.epoch(), before);
+    world.fill(&keys(1), b"there").await;
+    let before = world.proxy.epoch();
+    assert_eq!(refused_if_there(&world, &runs).await, Err(Error::ValueTooLong));
+    assert!(world.proxy.epoch() > before);
+}
+
+/// To take back what a body has written that went wrong costs those who have read it, not the body.
+#[tokio::test(start_paused = true)]
+async fn an_error_does_not_lose_to_those_who_have_read_what_it_wrote() {
+    let world = Setup::default().start().await;
+    world.fill(&keys(1), b"there").await;
+    let (runs, younger) = (AtomicU32::new(0), std::sync::Mutex::new(None));
+    let body = |txn: Transaction| {
+        let (runs, younger, proxy) = (&runs, &younger, &world.proxy);
+        async move {
+            runs.fetch_add(1, Ordering::Relaxed);
+            txn.get(&key(0)).await?;
+            txn.put(&key(1), bytes("wrong"), 0).await?;
+            let reader = proxy.begin();
+            assert_eq!(reader.get(&key(1)).await?.unwrap().value, "wrong");
+            *younger.lock().unwrap() = Some(reader);
+            Err::<(), _>(Error::ValueTooLong)
+        }
+    };
+    assert_eq!(world.proxy.transact(body).await, Err(Error::ValueTooLong));
+    assert_eq!(runs.into_inner(), 1);
+    let reader = younger.into_inner().unwrap().unwrap();
+    assert!(reader.is_doomed());
+    assert_eq!(world.get(&key(1)).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_vanishes_releases_what_it_reserved() {
     let world = Setup { write_batch: 4, capacity: 12, ..Setup::default() }.start().await;

@@ -1,0 +1,71 @@
+//! Turns of those who keep losing.
+//!
+//! Who has lost often runs again alone among those who have lost at the same record: then at least one of them
+//! meets no rival that keeps losing too. Those who lose at other records do not wait for it: with one turn for
+//! all, the deliveries of ten warehouses took turns though no two warehouses share a record.
+//!
+//! The store sees nothing of who waits for whom.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::key::Key;
+
+/// Records share a turn by chance: that costs time and nothing else.
+const TURNS: usize = 64;
+
+/// Where a transaction has lost: the same for those that have lost at the same record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rivals(u64);
+
+impl Rivals {
+    /// That of a record.
+    pub(crate) fn of(key: &Key) -> Self {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// The turns of one proxy.
+#[derive(Debug)]
+pub(crate) struct Turns([Mutex<()>; TURNS]);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::new(())))
+    }
+}
+
+impl Turns {
+    /// Waits for the turn of one who has lost there; nobody knows where if it was for the end of an epoch.
+    pub(crate) async fn take(&self, lost: Option<Rivals>) -> MutexGuard<'_, ()> {
+        self.of(lost).lock().await
+    }
+
+    fn of(&self, lost: Option<Rivals>) -> &Mutex<()> {
+        let nth = lost.map_or(0, |Rivals(hash)| hash % TURNS as u64) as usize;
+        &self.0[nth]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_loses_elsewhere_does_not_wait() {
+        let turns = Turns::default();
+        let free = |number: u8| {
+            let key = Key::new(b"group", &[number]);
+            turns.of(Some(Rivals::of(&key))).try_lock()
+        };
+        let held = free(0);
+        assert!(held.is_ok() && free(0).is_err());
+        // Some of many share a turn by chance.
+        assert!((1..100).filter(|number| free(*number).is_ok()).count() > 80);
+        drop(held);
+        assert!(free(0).is_ok());
+    }
+}
