@@ -135,6 +135,17 @@ pub(crate) async fn write(
     let (opening, keys) = keys.current();
     let name = ContainerName { opening, number, ..ContainerName::none(kind) };
     let mut writer = PieceWriter::new(store.clone(), keys, name, pieces);
+    let written = write_sections(&mut writer, &mut sections).await;
+    if written.is_err() {
+        writer.stop().await;
+    }
+    written
+}
+
+async fn write_sections(
+    writer: &mut PieceWriter<'_>,
+    sections: &mut Sections<'_>,
+) -> Result<ContainerName> {
     while let Some(section) = compute(|| sections.next()).transpose()? {
         let padding = section.padded_len.checked_sub(section.data.len()).ok_or_else(|| {
             let (tag, data, bound) = (section.tag, section.data.len(), section.padded_len);

@@ -86,13 +86,18 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Waits until all pieces are durable. Returns the container's name.
-    pub(crate) async fn finish(mut self) -> Result<ContainerName> {
+    pub(crate) async fn finish(&mut self) -> Result<ContainerName> {
         if !self.buffer.is_empty() {
             self.put().await?;
         }
         self.end_all().await?;
         let (pieces, digest) = (self.tags.len() as u32, digest(&[self.tags.as_flattened()]));
         Ok(ContainerName { pieces, digest, ..self.name })
+    }
+
+    /// Gives up what is under way: after this nothing more leaves.
+    pub(crate) async fn stop(&mut self) {
+        self.under_way.shutdown().await;
     }
 
     async fn put_if_full(&mut self) -> Result<()> {

@@ -293,7 +293,15 @@ impl Mvtso {
             (std::mem::take(&mut txn.writes), std::mem::take(&mut txn.dependants));
         txn.undo.clear();
         txn.sums.clear();
+        if txn.has_read {
+            txn.stays(); // what it read after a write was not noted
+        }
+        self.abandoned.extend(std::mem::take(&mut txn.awaits));
+        let rivals = rows.first().map(|id| Rivals::of(&self.rows.get(*id).key));
         for reader in dependants {
+            if let Some(reader) = self.txns.get_mut(&reader) {
+                reader.lost = reader.lost.or(rivals);
+            }
             self.abort(reader, Error::Conflict);
         }
         rows.sort_unstable();
@@ -383,7 +391,7 @@ impl Mvtso {
                 continue;
             }
             fallen.push(ts);
-            txn.lost = lost;
+            txn.lost = txn.lost.or(lost);
             rows.append(&mut txn.writes.to_vec());
             let dependants = std::mem::take(&mut txn.dependants);
             work.extend(dependants.into_iter().map(|d| (d, Error::Conflict)));

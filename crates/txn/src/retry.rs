@@ -38,7 +38,8 @@ impl Proxy {
     /// several times, and should return the errors of its statements as they are. A body that has
     /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again. One that ends with an
     /// error of its own writes nothing; if it has read anything, the error is told at the end of the epoch, as
-    /// a commit is, or the body is run again.
+    /// a commit is, or the body is run again. Told at once are errors that end the transaction themselves (no
+    /// room, too large, no counter), and those of a body that has called [`Transaction::abort`].
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
     where
         F: FnMut(Transaction) -> Fut,
@@ -105,15 +106,13 @@ impl Proxy {
             return result;
         }
         match &result {
-            Err(error) if error.is_retryable() => return result,
-            Err(_) => match transaction.take_back() {
-                Ok(true) => {}
-                Ok(false) | Err(Error::Ended) => return result,
+            Ok(_) => transaction.commit().await?,
+            Err(error) if error.is_retryable() => {}
+            Err(_) => match transaction.end_in_error().await {
+                Ok(()) | Err(Error::Ended) => {}
                 Err(lost) => return Err(lost), // what it was shown makes no sense
             },
-            Ok(_) => {}
         }
-        transaction.commit().await?;
         result
     }
 

@@ -266,13 +266,17 @@ impl Core {
         }
     }
 
-    /// The body of a transaction has gone wrong: takes back what it has written. Whether it has read anything, so
-    /// that only its commit tells whether that counts.
-    pub(crate) fn take_back(&mut self, place: &Place) -> Result<bool> {
+    /// The body of a transaction has gone wrong: takes back what it has written. If it has read anything it asks for
+    /// its commit, which tells whether that counts. Whether it has.
+    pub(crate) fn end_in_error(&mut self, place: &Place, answer: Answer) -> Result<bool> {
         self.check_active(place)?;
         self.mvtso.take_back(place.ts);
+        let reads = self.mvtso.txn(place.ts).is_some_and(|txn| txn.has_read);
+        if reads {
+            self.mvtso.request(place.ts, answer);
+        }
         self.clean_up();
-        Ok(self.mvtso.txn(place.ts).is_some_and(|txn| txn.has_read))
+        Ok(reads)
     }
 
     /// Where a transaction has lost, if it has in this epoch.

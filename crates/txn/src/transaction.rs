@@ -198,10 +198,15 @@ impl Transaction {
         self.0.place().as_ref().and_then(lost)
     }
 
-    /// Takes back all that it has written; whether it has read anything.
-    pub(crate) fn take_back(&self) -> Result<bool> {
-        let place = self.0.place();
-        place.as_ref().map_or(Ok(false), |place| self.0.shared.with(|core| core.take_back(place)))
+    /// Takes back all that it has written, and if it has read anything waits until that is durable, as a commit
+    /// does.
+    pub(crate) async fn end_in_error(&self) -> Result<()> {
+        let (sender, outcome) = oneshot::channel();
+        let reads = match &*self.0.place() {
+            Some(place) => self.0.shared.with(|core| core.end_in_error(place, sender))?,
+            None => false,
+        };
+        if reads { outcome.await.unwrap_or(Err(Error::Closed)) } else { Ok(()) }
     }
 
     /// Whether its owner has aborted it.

@@ -4,6 +4,9 @@
 //! meets no rival that keeps losing too. Those who lose at other records do not wait for it: with one turn for
 //! all, the deliveries of ten warehouses took turns though no two warehouses share a record.
 //!
+//! A turn lasts for a body, in Fogbank for two epochs at most while somebody polls it. A future that is kept and not
+//! polled keeps it, so whoever runs bodies polls them.
+//!
 //! The store sees nothing of who waits for whom.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -123,9 +123,8 @@ impl NoPriv {
             if let Ok(done) = result {
                 result = transaction.commit().await.map(|()| done);
             } else if result.as_ref().is_err_and(|error| !error.is_retryable()) {
-                result = match transaction.take_back() {
-                    Ok(true) => transaction.commit().await.and(result),
-                    Ok(false) | Err(Error::Ended) => result,
+                result = match transaction.end_in_error().await {
+                    Ok(()) | Err(Error::Ended) => result,
                     Err(lost) => Err(lost), // what it saw may make no sense
                 };
             }
@@ -218,9 +217,11 @@ impl PlainTransaction {
         u64::from(self.0.ts())
     }
 
-    /// Takes back what it has written; whether it has read anything.
-    fn take_back(&self) -> Result<bool> {
-        self.0.shared.change(|table| table.take_back(self.0.ts()))
+    /// Takes back what it has written, and waits until what it has read is committed.
+    async fn end_in_error(&self) -> Result<()> {
+        let (sender, outcome) = oneshot::channel();
+        let reads = self.0.shared.change(|table| table.end_in_error(self.0.ts(), sender))?;
+        if reads { outcome.await.unwrap_or(Err(Error::Closed)) } else { Ok(()) }
     }
 
     fn catch_up(&self) {

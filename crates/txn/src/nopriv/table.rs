@@ -240,11 +240,16 @@ impl Table {
         self.mvtso.txn(ts).and_then(|txn| txn.lost)
     }
 
-    /// Takes back what a transaction has written; whether it has read anything.
-    pub(super) fn take_back(&mut self, ts: Ts) -> Result<bool> {
+    /// Takes back what a transaction has written, and asks for its end if it has read anything.
+    /// Whether it has.
+    pub(super) fn end_in_error(&mut self, ts: Ts, answer: Answer) -> Result<bool> {
         self.check(ts)?;
         self.mvtso.take_back(ts);
-        Ok(self.mvtso.txn(ts).is_some_and(|txn| txn.has_read))
+        let reads = self.mvtso.txn(ts).is_some_and(|txn| txn.has_read);
+        if reads {
+            self.request(ts, answer)?;
+        }
+        Ok(reads)
     }
 
     /// A handle has gone: what has not asked for its end aborts.
