@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Opening, Pieces, Recovered, Vault, VaultSettings};
+use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault, VaultSettings};
 use fogbank_env::{Purpose, Randomness};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::trace::VaultConfig;
