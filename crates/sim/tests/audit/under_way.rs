@@ -145,7 +145,7 @@ fn pieces_that_leave_otherwise() {
     assert_eq!(with(&in_doubt), "waits-for-all");
     // The commit record before the last piece is durable.
     let commit = find(&honest, third, |r| is_put(r, "commit"));
-    let last = (third..commit).filter(|at| request(&honest[*at]).is_some_and(is_piece)).last();
+    let last = (third..commit).rfind(|at| request(&honest[*at]).is_some_and(is_piece));
     assert_eq!(with(&|life| hasten(life, commit, end_of(life, last.unwrap()))), "waits-for-all");
     // The canary of the configuration: fewer than it says could have left sooner, more may not leave.
     let said = |pieces: u32| {
