@@ -1,7 +1,7 @@
 //! Puts the pieces of a container, a few of them under way at once.
 //!
-//! 1. A piece is filled, sealed and put. The next one is begun when that one has left, and fewer than [`Piecing::at_once`]
-//!    are under way.
+//! 1. A piece is filled, sealed and put. The next one is begun when that one has left, goes on in a task of its own,
+//!    and fewer than [`Piecing::at_once`] are under way.
 //! 2. If nobody knows what became of one, nothing more is begun until the others have ended; then those in
 //!    doubt are looked for, lowest number first.
 //! 3. The container is durable when every piece is.
@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fogbank_env::compute;
 use fogbank_seal::{Digest, IncarnationKeys, digest};
 use fogbank_store::{PutCondition, PutOutcome, Store};
 use tokio::task::JoinSet;
@@ -130,6 +131,8 @@ impl<'a> PieceWriter<'a> {
             Some(sent) => self.note(sent),
             None => {
                 self.under_way.spawn(put);
+                // Until its task has run once it would wake this one, which is busy with the next piece.
+                tokio::task::yield_now().await;
                 Ok(())
             }
         }
@@ -139,8 +142,9 @@ impl<'a> PieceWriter<'a> {
         let piece = self.tags.len() as u32;
         let name = self.name.piece(piece);
         let plaintext = std::mem::take(&mut self.buffer);
-        let sealed = self.keys.blobs().seal(self.name.place(piece), name.as_bytes(), plaintext);
-        let sealed = Bytes::from(sealed);
+        let place = self.name.place(piece);
+        let seal = || Bytes::from(self.keys.blobs().seal(place, name.as_bytes(), plaintext));
+        let sealed = compute(seal);
         self.tags.push(digest(&[&sealed]));
         let store = self.store.clone();
         Box::pin(async move {
@@ -238,6 +242,30 @@ mod tests {
         // The canary: without points the same work is plain to see.
         assert_eq!(departures(0, &[], [0; 7]).await, [0, 0, 0, 20, 20, 20, 40]);
         assert_ne!(departures(0, &[], slow).await, departures(0, &[], [0; 7]).await);
+    }
+
+    /// The same of whoever makes pieces without ever letting go of its thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_put_goes_on_while_the_next_piece_is_made() {
+        let far = Faulty::new(MemoryStore::new());
+        let (tell, told) = std::sync::mpsc::channel();
+        far.on_call(move |_, number| {
+            tell.send(number).unwrap();
+            (number == 1).then_some(Fault::Before)
+        });
+        let schedule = RetrySchedule { waits: vec![Duration::from_millis(20)] };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = Arc::new(Retry::new(far, clock, schedule));
+        let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
+        // On a worker, as a proxy's driver is.
+        let made = tokio::spawn(async move {
+            let mut writer = PieceWriter::new(store, keys.current().1, name, PIECES);
+            writer.append(&[1; 10]).await.unwrap();
+            let calls = [0; 2].map(|_| told.recv_timeout(Duration::from_secs(20)));
+            writer.finish().await.unwrap();
+            calls
+        });
+        assert_eq!(made.await.unwrap(), [Ok(1), Ok(2)], "the second try waited for the maker");
     }
 
     /// Says of one piece that its condition did not hold, where none was made, and keeps nothing.

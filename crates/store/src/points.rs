@@ -208,6 +208,18 @@ mod tests {
         assert_eq!(came, (12, 12, 12, 12, 20));
     }
 
+    /// Whoever makes the next call has the room that a reply leaves.
+    #[tokio::test(start_paused = true)]
+    async fn what_has_left_leaves_room_for_the_next() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = OnGrid::new(MemoryStore::new(), Points::new(clock.clone(), QUANTUM));
+        let (put, ()) = tokio::join!(store.barrier(), store.all_left());
+        put.unwrap();
+        assert_eq!(ms(&*clock), 12);
+        store.all_left().await;
+        assert_eq!(ms(&*clock), 20);
+    }
+
     /// Whoever is held up between a point and what leaves at it waits for the next.
     #[tokio::test]
     #[allow(clippy::disallowed_methods)] // holds the thread on purpose

@@ -23,6 +23,7 @@ const WINDOWS_MIN: usize = 4;
 
 /// Beside a checkpoint records leave, so its pieces take their time.
 pub(super) const PIECES: Piecing = Piecing::usual(1);
+
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths

@@ -46,6 +46,20 @@ fn hasten(life: &mut Life, from: usize, to: usize) {
     life.insert(to, event);
 }
 
+/// Lets the request at `at` leave a point later.
+fn delay(life: &mut Life, at: usize) {
+    let Event::Sent(sent) = &mut life[at] else { panic!("no request") };
+    sent.at += 10_000_000;
+}
+
+/// The rule that a change of an honest life breaks.
+fn broken_by(config: &PublicConfig, honest: &Life, change: impl Fn(&mut Life)) -> &'static str {
+    let mut spoiled = honest.clone();
+    change(&mut spoiled);
+    assert_ne!(spoiled, *honest);
+    broken(config, &[spoiled])
+}
+
 /// A batch of at least three windows in the middle of a life: its record, and its windows.
 fn batch_of_three(life: &Life) -> (usize, Vec<usize>) {
     let mut from = life.len() / 2;
@@ -67,12 +81,7 @@ fn what_leaves_too_soon() {
     let (config, honest) = honest();
     assert_eq!(broken(&config, std::slice::from_ref(&honest)), "none");
     let (record, windows) = batch_of_three(&honest);
-    let rule = |change: &dyn Fn(&mut Life)| {
-        let mut spoiled = honest.clone();
-        change(&mut spoiled);
-        assert_ne!(spoiled, honest);
-        broken(&config, &[spoiled])
-    };
+    let rule = |change: &dyn Fn(&mut Life)| broken_by(&config, &honest, change);
     let durable = end_of(&honest, record);
     assert_eq!(rule(&|life| hasten(life, windows[0], durable)), "waits-for-all");
     let room = (windows[1]..windows[2]).find(|at| matches!(honest[*at], Event::Done(_))).unwrap();
@@ -80,11 +89,7 @@ fn what_leaves_too_soon() {
     let next = find(&honest, record + 1, is_record);
     // A record says that all of the batch before has left.
     assert_eq!(rule(&|life| hasten(life, next, windows[0])), "full-batch");
-    let late = |life: &mut Life| {
-        let Event::Sent(sent) = &mut life[next] else { panic!("no request") };
-        sent.at += 10_000_000;
-    };
-    assert_eq!(rule(&late), "on-grid");
+    assert_eq!(rule(&|life| delay(life, next)), "on-grid");
 }
 
 #[test]
@@ -116,12 +121,7 @@ fn pieces_that_leave_otherwise() {
     let third = find(&honest, second + 1, is_piece);
     // Two are under way: the third leaves when one of them has ended.
     assert!(second < end_of(&honest, first) && end_of(&honest, first) < third);
-    let with = |change: &dyn Fn(&mut Life)| {
-        let mut spoiled = honest.clone();
-        change(&mut spoiled);
-        assert_ne!(spoiled, honest);
-        broken(&config, &[spoiled])
-    };
+    let with = |change: &dyn Fn(&mut Life)| broken_by(&config, &honest, change);
     let room = end_of(&honest, first);
     assert_eq!(with(&|life| hasten(life, third, room)), "waits-for-all");
     // Each has a point of its own: two at once would tell that both were made in time.
@@ -132,11 +132,7 @@ fn pieces_that_leave_otherwise() {
         sent.at = at;
     };
     assert_eq!(with(&together), "no-catch-up");
-    let late = |life: &mut Life| {
-        let Event::Sent(sent) = &mut life[second] else { panic!("no request") };
-        sent.at += 10_000_000;
-    };
-    assert_eq!(with(&late), "on-grid");
+    assert_eq!(with(&|life| delay(life, second)), "on-grid");
     // Nobody knows what became of the first, and pieces go on as if it were there.
     let in_doubt = |life: &mut Life| {
         let Event::Done(done) = &mut life[room] else { panic!("no end") };

@@ -5,8 +5,9 @@
 //! - `in_flight` read batches are under way at once. The record of a batch leaves at the first point
 //!   after the record before it was durable, all messages of that batch were made, and fewer batches
 //!   were under way; nothing but reads is then.
-//! - A commit's pieces, of a delta or a checkpoint, are under way a few at a time as well, but each leaves at a
-//!   point of its own: the first after the one before has left, with fewer than that under way.
+//! - A commit's pieces, of a delta or a checkpoint, are under way a few at a time as well (`pieces_at_once`), but
+//!   each leaves at a point of its own, after the one before. Once it is known that one is in doubt none leaves until
+//!   it was looked for.
 
 use std::collections::VecDeque;
 
