@@ -1,7 +1,7 @@
 //! Puts the pieces of a container, a few of them under way at once.
 //!
-//! 1. A piece is filled, sealed and put. The next one is begun when that one has left, goes on in a task of its own,
-//!    and fewer than [`Piecing::at_once`] are under way.
+//! 1. A piece is filled, sealed and put in a task of its own. The next one is begun when that one has left and fewer
+//!    than [`Piecing::at_once`] are under way. Once one has failed nothing more leaves.
 //! 2. If nobody knows what became of one, nothing more is begun until the others have ended; then those in
 //!    doubt are looked for, lowest number first.
 //! 3. The container is durable when every piece is.
@@ -11,13 +11,14 @@
 //! neither the moment of departure nor how many leave together tells how long making them took.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::compute;
 use fogbank_seal::{Digest, IncarnationKeys, digest};
 use fogbank_store::{PutCondition, PutOutcome, Store};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::container::ContainerName;
@@ -106,9 +107,6 @@ impl<'a> PieceWriter<'a> {
             return Ok(());
         }
         self.put().await?;
-        while let Some(sent) = self.under_way.try_join_next() {
-            self.note(of_task(sent)?)?;
-        }
         while self.under_way.len() >= self.pieces.at_once.max(1)
             && let Some(sent) = self.under_way.join_next().await
         {
@@ -117,28 +115,35 @@ impl<'a> PieceWriter<'a> {
         if self.doubtful.is_empty() { Ok(()) } else { self.end_all().await }
     }
 
-    /// Seals what there is and puts it; returns when it has ended, or has left and another may be under way.
+    /// Seals what there is and puts it; returns when that has left or ended.
     async fn put(&mut self) -> Result<()> {
-        let mut put = self.sealed_put();
-        let ended = match self.pieces.at_once {
-            0 | 1 => Some(put.as_mut().await),
-            _ => tokio::select! { biased;
-                sent = put.as_mut() => Some(sent),
-                () = self.store.all_left() => None,
-            },
-        };
-        match ended {
-            Some(sent) => self.note(sent),
-            None => {
-                self.under_way.spawn(put);
-                // Until its task has run once it would wake this one, which is busy with the next piece.
-                tokio::task::yield_now().await;
-                Ok(())
+        let put = self.sealed_put();
+        while let Some(sent) = self.under_way.try_join_next() {
+            self.note(of_task(sent)?)?;
+        }
+        if !self.doubtful.is_empty() {
+            self.end_all().await?;
+        }
+        let (tell, mut left) = oneshot::channel();
+        let store = self.store.clone();
+        self.under_way.spawn(async move {
+            let mut put = pin!(put);
+            tokio::select! { biased;
+                sent = put.as_mut() => return sent,
+                () = store.all_left() => {}
+            }
+            let _ = tell.send(()); // nobody waits for it once another has failed
+            put.await
+        });
+        loop {
+            tokio::select! { biased;
+                Some(sent) = self.under_way.join_next() => self.note(of_task(sent)?)?,
+                _ = &mut left => return Ok(()),
             }
         }
     }
 
-    fn sealed_put(&mut self) -> Pin<Box<dyn Future<Output = Sent> + Send>> {
+    fn sealed_put(&mut self) -> impl Future<Output = Sent> + Send + use<> {
         let piece = self.tags.len() as u32;
         let name = self.name.piece(piece);
         let plaintext = std::mem::take(&mut self.buffer);
@@ -147,10 +152,10 @@ impl<'a> PieceWriter<'a> {
         let sealed = compute(seal);
         self.tags.push(digest(&[&sealed]));
         let store = self.store.clone();
-        Box::pin(async move {
+        async move {
             let outcome = store.blob_put(&name, sealed.clone(), PutCondition::Always).await;
             Sent { piece, sealed, outcome }
-        })
+        }
     }
 
     fn note(&mut self, sent: Sent) -> Result<()> {
@@ -188,7 +193,7 @@ mod tests {
     use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
     use fogbank_store::{
         Call, Delay, Fault, Faulty, Link, MemoryStore, Paced, Reply, Retry, RetrySchedule,
-        store_by_calls,
+        StoreError, store_by_calls,
     };
 
     use super::*;
@@ -268,27 +273,62 @@ mod tests {
         assert_eq!(made.await.unwrap(), [Ok(1), Ok(2)], "the second try waited for the maker");
     }
 
-    /// Says of one piece that its condition did not hold, where none was made, and keeps nothing.
-    struct Refusing<S> {
+    /// Answers for one piece in place of the store, which does not get it.
+    struct Instead<S> {
         inner: S,
+        of: &'static str,
+        answer: fn() -> fogbank_store::Result<Reply>,
     }
 
-    impl<S: Store> Refusing<S> {
+    impl<S: Store> Instead<S> {
         async fn call(&self, call: Call<'_>) -> fogbank_store::Result<Reply> {
             match call {
-                Call::BlobPut(name, ..) if name.ends_with("000002") => {
-                    Ok(Reply::Put(PutOutcome::ConditionFailed))
-                }
+                Call::BlobPut(name, ..) if name.ends_with(self.of) => (self.answer)(),
                 call => call.perform(&self.inner).await,
             }
         }
     }
 
-    store_by_calls!(Refusing);
+    store_by_calls!(Instead);
+
+    /// The first piece is refused at 18 ms, which is handed over at 20.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_leaves_once_a_piece_has_failed() {
+        // The second is made: in time to leave first; for a point that is after the failure; after the failure.
+        for (work_ms, departures) in [(1, &[8, 16][..]), (5, &[8]), (9, &[8])] {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            let link = Link { round_trip: Duration::from_millis(10), ..Link::instant() };
+            let stream = Randomness::repeatable(1).stream(Purpose::Workload);
+            let answer = || Err(StoreError::Refused("no room".into()));
+            let far = Instead { inner: MemoryStore::new(), of: "000000", answer };
+            let far = Faulty::new(Delay::new(far, clock.clone(), link, stream));
+            let left = Arc::new(Mutex::new(Vec::new()));
+            let (note, at) = (left.clone(), clock.clone());
+            far.on_call(move |_, _| {
+                note.lock().unwrap().push(at.now() / 1_000_000);
+                None
+            });
+            let store = Arc::new(Paced::new(far, clock.clone(), Duration::from_millis(8)));
+            let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
+            let mut writer = PieceWriter::new(store, keys.current().1, name, PIECES);
+            clock.sleep_until(1_000_000).await;
+            writer.append(&[1; 10]).await.unwrap();
+            clock.sleep_until(clock.now() + work_ms * 1_000_000).await;
+            let written = match writer.append(&[1; 20]).await {
+                Ok(()) => writer.finish().await.map(drop),
+                Err(error) => Err(error),
+            };
+            assert!(matches!(written, Err(Error::Refused(_))), "{work_ms}: {written:?}");
+            writer.stop().await;
+            clock.sleep_until(clock.now() + 100_000_000).await;
+            assert_eq!(*left.lock().unwrap(), departures, "{work_ms}");
+        }
+    }
 
     #[tokio::test]
     async fn a_piece_that_is_not_there_is_not_durable() {
-        let far = Arc::new(Refusing { inner: MemoryStore::new() });
+        let answer = || Ok(Reply::Put(PutOutcome::ConditionFailed));
+        let far = Arc::new(Instead { inner: MemoryStore::new(), of: "000002", answer });
         let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
         let mut writer = PieceWriter::new(far, keys.current().1, name, PIECES);
         let written = match writer.append(&[1; 60]).await {
