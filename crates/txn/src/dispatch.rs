@@ -119,10 +119,21 @@ impl Core {
         match self.run_observed(program, &mut run) {
             Some(Ok(())) => self.end_run(program, &mut run),
             Some(Err(Pause::Missing)) => self.wait_for(program, &run),
-            Some(Err(Pause::Refused(error))) => self.refuse(program, error),
+            Some(Err(Pause::Refused(error))) => self.end_refused(program, &mut run, error),
             None => {}
         }
         self.run = run;
+    }
+
+    /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
+    fn end_refused(&mut self, program: ProgramId, run: &mut Run, error: Error) {
+        let Some(entry) = self.schedule.get_mut(program) else { return };
+        let Some(body) = &mut entry.body else { return };
+        body.refuse(error);
+        entry.trail = None;
+        run.writes.clear();
+        run.watching.clear();
+        self.end_run(program, run);
     }
 
     /// Runs a program; if somebody wants to know what it asks for, as often as it would have to be run with
@@ -226,18 +237,18 @@ impl Core {
                 let unsettled = self.mvtso.is_unsettled(ts);
                 self.schedule.finish(program, ts, unsettled);
             }
+            Err(Refusal::NotNow { slots }) if slots > self.limits.records_written_max => {
+                let (what, limit) = ("write slots", self.limits.records_written_max);
+                self.end_refused(program, run, Error::TooLarge { what, needed: slots, limit });
+            }
             Err(Refusal::NotNow { slots }) => self.park(program, slots),
-            Err(Refusal::NoSpace) => self.refuse(program, Error::OutOfSpace),
+            Err(Refusal::NoSpace) => self.end_refused(program, run, Error::OutOfSpace),
         }
     }
 
-    /// The write quota is full: the program waits for the next epoch, or is told that it never fits.
+    /// The write quota is full: the program waits for the next epoch.
     fn park(&mut self, program: ProgramId, slots: usize) {
-        let limit = self.limits.records_written_max;
-        if slots > limit {
-            let what = "write slots";
-            self.refuse(program, Error::TooLarge { what, needed: slots, limit });
-        } else if let Some(entry) = self.schedule.get_mut(program) {
+        if let Some(entry) = self.schedule.get_mut(program) {
             entry.stage = Stage::Parked;
             entry.slots = slots;
         }
@@ -277,6 +288,6 @@ impl Core {
     }
 
     fn cancel(&mut self, program: ProgramId) {
-        drop(self.withdraw(program));
+        self.refuse(program, Error::Closed);
     }
 }

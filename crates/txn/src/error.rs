@@ -72,6 +72,11 @@ impl Error {
     }
 }
 
+/// Of a commit whose answer was dropped, which no orderly end does: nobody knows whether it took place.
+pub(crate) fn unanswered() -> Error {
+    Error::fault("the epochs have ended without an answer")
+}
+
 impl From<oram::Error> for Error {
     fn from(error: oram::Error) -> Self {
         Self::Stopped(error)

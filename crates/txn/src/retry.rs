@@ -35,11 +35,13 @@ const EPOCHS_OF_A_TURN: u64 = 2;
 
 impl Proxy {
     /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
-    /// several times, and should return the errors of its statements as they are. A body that has
-    /// called [`Transaction::abort`] and returns `Ok` is not committed and not run again. One that ends with an
+    /// several times, and should return the errors of its statements as they are. One that ends with an
     /// error of its own writes nothing; if it has read anything, the error is told at the end of the epoch, as
-    /// a commit is, or the body is run again. Told at once are errors that end the transaction themselves (no
-    /// room, too large, no counter), and those of a body that has called [`Transaction::abort`].
+    /// a commit is, or the body is run again. Errors that end the transaction themselves (no room, too large, no
+    /// counter) are told at once.
+    ///
+    /// A body may end its transaction itself; then whatever it returns is told as it is, and it is not run again
+    /// unless its commit has lost. After [`Transaction::abort`] what it returns may rest on what is lost later.
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
     where
         F: FnMut(Transaction) -> Fut,
@@ -55,7 +57,7 @@ impl Proxy {
             };
             match self.attempt_once(&transaction, &mut body, turn).await {
                 Ok(result) => return Ok(result),
-                Err(lost) if lost.is_retryable() => error = lost,
+                Err(lost) if lost.is_retryable() && !transaction.has_asked() => error = lost,
                 Err(wrong) => return Err(wrong),
             }
             (age, lost) = (transaction.age(), transaction.lost().or(lost));
@@ -102,7 +104,7 @@ impl Proxy {
         Fut: Future<Output = Result<T>>,
     {
         let result = self.in_turn(body(transaction.clone()), turn).await;
-        if transaction.has_given_up() {
+        if transaction.has_given_up() || transaction.has_asked() {
             return result;
         }
         match &result {

@@ -112,8 +112,8 @@ struct BlockAccess {
     access: Access,
     /// What a block holds that was never written.
     zeros: Bytes,
-    /// The block after the access, once it has run.
-    after: Option<Bytes>,
+    /// The block after the access, once it has run, or why it was refused.
+    after: Option<crate::Result<Bytes>>,
     reply: oneshot::Sender<Result<Bytes>>,
 }
 
@@ -137,16 +137,20 @@ impl Submission for BlockAccess {
         if matches!(self.access, Access::Write { .. }) {
             view.put(&self.key, after.clone(), 0)?;
         }
-        self.after = Some(after);
+        self.after = Some(Ok(after));
         Ok(())
+    }
+
+    fn refuse(&mut self, error: crate::Error) {
+        self.after = Some(Err(error));
     }
 
     fn answer(self: Box<Self>, outcome: crate::Result<()>) {
         let Self { after, reply, .. } = *self;
-        let never_ran = || Error::Bug("an access was answered that had not run".into());
+        let never_ran = || Err(crate::Error::fault("an access was answered that had not run"));
+        let outcome = outcome.and_then(|()| after.unwrap_or_else(never_ran));
         // Whoever dropped the ticket does not want to know.
-        let _unwanted =
-            reply.send(outcome.map_err(blame).and_then(|()| after.ok_or_else(never_ran)));
+        let _unwanted = reply.send(outcome.map_err(blame));
     }
 }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unanswered};
 use crate::key::{Key, KeyRange};
 use crate::record::{Record, Stat};
 use crate::shared::Shared;
@@ -30,6 +30,8 @@ struct Handle {
     age: Option<u64>,
     place: Mutex<Option<Place>>,
     given_up: AtomicBool,
+    /// Whether its commit was asked for and it is not known to have lost.
+    asked: AtomicBool,
 }
 
 /// A point within a transaction to come back to.
@@ -41,8 +43,9 @@ pub struct Savepoint {
 impl Transaction {
     /// A transaction that has not begun; `age` is that of its first attempt.
     pub(crate) fn new(shared: Arc<Shared>, age: Option<u64>) -> Self {
-        let (place, given_up) = (Mutex::new(None), AtomicBool::new(false));
-        Self(Arc::new(Handle { shared, age, place, given_up }))
+        let place = Mutex::new(None);
+        let (given_up, asked) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self(Arc::new(Handle { shared, age, place, given_up, asked }))
     }
 
     /// The record, if there is one. A round, unless the epoch has it already.
@@ -173,15 +176,24 @@ impl Transaction {
         self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
     }
 
-    /// Asks for the commit and waits until the epoch is over and durable.
+    /// Asks for the commit and waits until the epoch is over and durable. After that it has ended.
     pub async fn commit(&self) -> Result<()> {
         if self.0.place().is_none() {
             return if self.has_given_up() { Err(Error::Ended) } else { Ok(()) };
         }
         let (sender, outcome) = oneshot::channel();
-        let mut sender = Some(sender);
-        self.step(|core, place| core.request_commit(place, &mut sender)).await?;
-        outcome.await.unwrap_or(Err(Error::Closed))
+        let (mut sender, asked) = (Some(sender), &self.0.asked);
+        self.step(|core, place| {
+            let step = core.request_commit(place, &mut sender)?;
+            asked.store(matches!(step, Step::Done(())), Ordering::Relaxed);
+            Ok(step)
+        })
+        .await?;
+        let outcome = outcome.await.unwrap_or_else(|_| Err(unanswered()));
+        if outcome.as_ref().is_err_and(Error::is_retryable) {
+            asked.store(false, Ordering::Relaxed);
+        }
+        outcome
     }
 
     /// Aborts.
@@ -206,7 +218,12 @@ impl Transaction {
             Some(place) => self.0.shared.with(|core| core.end_in_error(place, sender))?,
             None => false,
         };
-        if reads { outcome.await.unwrap_or(Err(Error::Closed)) } else { Ok(()) }
+        if reads { outcome.await.unwrap_or_else(|_| Err(unanswered())) } else { Ok(()) }
+    }
+
+    /// Whether it has committed, or may have.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.0.asked.load(Ordering::Relaxed)
     }
 
     /// Whether its owner has aborted it.
@@ -246,7 +263,7 @@ impl Handle {
         has_waited: bool,
         step: &mut impl FnMut(&mut Core, &mut Place) -> Result<Step<T>>,
     ) -> Result<Step<T>> {
-        if self.given_up.load(Ordering::Relaxed) {
+        if self.given_up.load(Ordering::Relaxed) || self.asked.load(Ordering::Relaxed) {
             return Err(Error::Ended);
         }
         let mut bound = self.place();

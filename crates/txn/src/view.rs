@@ -152,7 +152,10 @@ impl<'a> View<'a> {
                 self.miss(id);
                 Err(Pause::Missing)
             }
-            Found::NotACounter => Err(Pause::Refused(Error::NotACounter)),
+            Found::NotACounter => {
+                self.saw(id);
+                Err(Pause::Refused(Error::NotACounter))
+            }
             Found::Absent => {
                 self.saw(id);
                 Ok(None)
@@ -365,6 +368,7 @@ impl<'a> View<'a> {
         let limit = self.core.limits.blocks_read_max;
         if self.run.blocks > limit {
             let needed = self.run.blocks;
+            self.saw(id);
             return Err(Pause::Refused(Error::TooLarge { what: "blocks read", needed, limit }));
         }
         Ok(())

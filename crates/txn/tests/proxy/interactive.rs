@@ -26,7 +26,7 @@ async fn rounds_are_counted_and_what_was_read_costs_none() {
     txn.get(&key(7)).await.unwrap();
     assert_eq!(txn.rounds(), 2);
     txn.commit().await.unwrap();
-    assert_eq!(txn.get(&key(0)).await, Err(Error::EpochOver));
+    assert_eq!(txn.get(&key(0)).await, Err(Error::Ended));
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,6 +239,43 @@ async fn transact_passes_other_errors_and_honours_an_abort() {
     });
     assert_eq!(given_up.await, Ok(5));
     assert_eq!(world.get(&key(0)).await, None);
+}
+
+/// What it has done would count as often as it is run, whatever it returns.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_commits_by_itself_is_not_run_again() {
+    let world = Setup::default().start().await;
+    for ends in [Ok(()), Err(Error::Conflict), Err(Error::ValueTooLong)] {
+        let runs = AtomicU32::new(0);
+        let body = |txn: Transaction| {
+            let (runs, ends) = (&runs, ends.clone());
+            async move {
+                runs.fetch_add(1, Ordering::Relaxed);
+                txn.put(&key(0), bytes("v"), 0).await?;
+                txn.commit().await?;
+                assert_eq!(txn.get(&key(0)).await, Err(Error::Ended));
+                assert_eq!(txn.commit().await, Err(Error::Ended));
+                ends
+            }
+        };
+        assert_eq!((world.proxy.transact(body).await, runs.into_inner()), (ends, 1));
+    }
+    // Unless its commit has lost: then nothing of it counts.
+    let (runs, rival) = (AtomicU32::new(0), world.proxy.begin());
+    rival.put(&key(1), bytes("perhaps"), 0).await.unwrap();
+    let body = |txn: Transaction| {
+        let (runs, rival) = (&runs, &rival);
+        async move {
+            runs.fetch_add(1, Ordering::Relaxed);
+            txn.get(&key(1)).await?;
+            let loses = async {
+                tokio::task::yield_now().await;
+                rival.abort();
+            };
+            tokio::join!(txn.commit(), loses).0
+        }
+    };
+    assert_eq!((world.proxy.transact(body).await, runs.into_inner()), (Ok(()), 2));
 }
 
 /// Reads key 0; what is there is an error of its own.

@@ -25,6 +25,39 @@ async fn a_thousand_increments_of_one_key_commit_within_two_epochs() {
     assert!(asked <= 2, "one read serves them all: {asked}");
 }
 
+/// A refusal is an answer: it is told with the epoch, and decided anew if what it was decided on was taken back.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_decided_on_what_never_was_is_not_told() {
+    for commits in [false, true] {
+        let world = Setup::default().start().await;
+        let other = world.proxy.begin();
+        other.put(&key(0), bytes("perhaps"), 0).await.unwrap();
+        let (before, session) = (world.proxy.epoch(), world.proxy.session());
+        let refused_if_there = session.submit(|v: &mut View<'_>| {
+            v.put(&key(1), bytes("mine"), 0)?;
+            match v.get(&key(0))? {
+                Some(_) => Err(Pause::Refused(Error::ValueTooLong)),
+                None => Ok(()),
+            }
+        });
+        let behind = session.submit(|v: &mut View<'_>| v.get(&key(1)));
+        let settled = async {
+            if commits {
+                other.commit().await.unwrap();
+            } else {
+                other.abort();
+            }
+        };
+        let (told, behind, ()) = tokio::join!(refused_if_there, behind, settled);
+        let right = if commits { Err(Error::ValueTooLong) } else { Ok(()) };
+        assert_eq!(told, right);
+        assert!(world.proxy.epoch() > before);
+        let mine = (!commits).then(|| bytes("mine"));
+        assert_eq!(behind.unwrap().map(|record| record.value), mine, "what was refused is seen");
+        assert_eq!(world.get(&key(1)).await, mine);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_is_answered_before_the_epoch_has_committed() {
     let world = Setup::default().start().await;
