@@ -128,12 +128,12 @@ pub struct BenchPaperArgs {
     /// figure [1 for figures 10a to 10e and 11a, 0.1 for others].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
-    /// Seconds that are measured, of each point and round; one access at a time takes longer.
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
-    pub seconds: f64,
-    /// Seconds before that are not measured; applications have as many after.
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    pub ramp: f64,
+    /// Seconds that are measured, of each point and round; one access at a time takes longer [3, figure 9: 8].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Seconds before that are not measured; applications have as many after [1, figure 9: 3].
+    #[arg(long, value_name = "S")]
+    pub ramp: Option<f64>,
     /// Times that each point is measured: the median counts, least and greatest are told.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,

@@ -23,7 +23,7 @@ use fogbank_workload::drive::{self, Measured};
 use fogbank_workload::{Ledger, Workload};
 
 pub use self::ground::Ground;
-pub use self::setting::{Kept, Setting, usual_clients};
+pub use self::setting::{FAR, Kept, Setting, usual_clients};
 pub use self::table::Row;
 use super::counted::Traffic;
 
@@ -33,9 +33,9 @@ use super::counted::Traffic;
 /// [`Error::CheckFailed`] if the application's rules do not hold.
 pub async fn run(args: BenchAppArgs) -> Result<()> {
     let setting = Setting::of(&args)?;
-    let kept = setting.kept()?;
+    let (epochs, kept) = (setting.epochs()?, setting.kept()?);
     let rows = measure(&setting).await?;
-    table::print(&setting, kept, &rows, args.json);
+    table::print(&setting, (epochs, kept), &rows, args.json);
     Ok(())
 }
 

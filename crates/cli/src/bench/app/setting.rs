@@ -48,6 +48,9 @@ const SECONDS_MAX: f64 = 86_400.0;
 const CLIENTS_MAX: usize = 100_000;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
+/// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much is as a small
+/// machine serves.
+pub const FAR: Duration = Duration::from_millis(5);
 
 impl Setting {
     /// Of what was typed.
@@ -70,6 +73,12 @@ impl Setting {
             Some(file) => described(file)?,
             None => application(args.workload, args.scale)?,
         };
+        let link = args.link.link()?;
+        let batches = (args.shape.batch, args.shape.write_batch);
+        let usual = match link.round_trip >= FAR && batches == (None, None) {
+            true => usual.across(args.clients),
+            false => usual,
+        };
         let load = match (args.rate, args.clients) {
             (Some(per_s), _) if per_s > 0.0 && per_s.is_finite() => {
                 Load::Open { per_s, under_way_max: UNDER_WAY_MAX }
@@ -85,7 +94,7 @@ impl Setting {
             systems: args.on.clone(),
             shape: args.shape.clone().or(usual.shape),
             store: args.store.clone(),
-            link: args.link.link()?,
+            link,
             link_words: args.link.words(),
             load,
             span,
@@ -103,6 +112,19 @@ impl Setting {
         StoreConfig::derive(&self.shape, true)
     }
 
+    /// Fogbank's epochs, if it is measured.
+    ///
+    /// # Errors
+    /// As [`Setting::config`].
+    pub fn epochs(&self) -> Result<Option<Epochs>> {
+        if !self.systems.contains(&System::Fogbank) {
+            return Ok(None);
+        }
+        let config = self.config()?;
+        let (read_batches, batch) = (config.read_batches, config.batch);
+        Ok(Some(Epochs { read_batches, batch, write_batch: config.write_batch }))
+    }
+
     /// What fogbank keeps of its tree in memory, if it is measured.
     ///
     /// # Errors
@@ -115,6 +137,25 @@ impl Setting {
         let geometry = config.geometry()?;
         let (levels, of) = (geometry.cached_levels, geometry.leaf_level() + 1);
         Ok(Some(Kept { cache: config.cache, levels, of }))
+    }
+}
+
+/// What every epoch of fogbank has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epochs {
+    /// Read batches.
+    pub read_batches: usize,
+    /// Blocks that one of them reads.
+    pub batch: usize,
+    /// Blocks that the epoch writes.
+    pub write_batch: usize,
+}
+
+impl Epochs {
+    /// In words.
+    pub fn words(&self) -> String {
+        let Self { read_batches, batch, write_batch } = self;
+        format!("epochs of {read_batches} batches of {batch} and {write_batch} writes")
     }
 }
 
@@ -143,14 +184,51 @@ impl Kept {
 struct Usual {
     shape: ShapeArgs,
     clients: usize,
+    far: Option<Far>,
 }
 
-/// Clients that suit an application.
-pub fn usual_clients(which: Application) -> usize {
-    match which {
-        Application::Tpcc => 300,
-        Application::Smallbank | Application::SmallbankHot | Application::Freehealth => 500,
+/// What suits an application whose store is far.
+#[derive(Clone, Copy)]
+struct Far {
+    clients: usize,
+    /// Blocks that a batch reads for each of them, in percent.
+    reads: usize,
+    /// Blocks that an epoch writes for each of them, in percent.
+    writes: usize,
+}
+
+impl Usual {
+    /// The same for a store that is far: batches as large as the clients fill.
+    fn across(self, clients: Option<usize>) -> Self {
+        let Some(far) = self.far else { return self };
+        let clients = clients.unwrap_or(far.clients);
+        let filled = |near: Option<usize>, percent: usize| {
+            near.map(|near| near.max(clients.saturating_mul(percent).div_ceil(100)))
+        };
+        let batch = filled(self.shape.batch, far.reads);
+        let write_batch = filled(self.shape.write_batch, far.writes);
+        Self { shape: ShapeArgs { batch, write_batch, ..self.shape }, clients, ..self }
+    }
+}
+
+/// Clients that suit an application, its store being far or not.
+pub fn usual_clients(which: Application, is_far: bool) -> usize {
+    match (which, far(which)) {
+        (_, Some(far)) if is_far => far.clients,
+        (Application::Tpcc, _) => 300,
+        (Application::Smallbank | Application::SmallbankHot | Application::Freehealth, _) => 500,
         _ => 1_000,
+    }
+}
+
+fn far(which: Application) -> Option<Far> {
+    match which {
+        Application::Tpcc => Some(Far { clients: 2_000, reads: 250, writes: 700 }),
+        Application::Smallbank | Application::SmallbankHot => {
+            Some(Far { clients: 3_000, reads: 100, writes: 100 })
+        }
+        Application::Freehealth => Some(Far { clients: 6_000, reads: 100, writes: 120 }),
+        _ => None,
     }
 }
 
@@ -159,7 +237,7 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
         0 => Err(Error::Usage("--scale is at least 1".into())),
         scale => Ok(scale),
     };
-    let clients = usual_clients(which);
+    let (clients, far) = (usual_clients(which, false), far(which));
     match which {
         Application::Smallbank | Application::SmallbankHot => {
             let customers = positive(scale.unwrap_or(100_000))?;
@@ -168,13 +246,13 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
                 _ => SmallBank::hot(customers),
             };
             let shape = shape(customers.saturating_mul(3), (64, 3, 1_000, 1_000));
-            Ok((Arc::new(bank), Usual { shape, clients }))
+            Ok((Arc::new(bank), Usual { shape, clients, far }))
         }
         Application::Tpcc => {
             let warehouses = positive(scale.unwrap_or(1))?;
             let records = warehouses.saturating_mul(RECORDS_A_WAREHOUSE).saturating_add(ITEMS);
             let shape = shape(records, (TPCC_RECORD, 8, 600, 2_000));
-            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients }))
+            Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients, far }))
         }
         Application::Freehealth => {
             let patients = positive(scale.unwrap_or(1_000))?;
@@ -186,14 +264,14 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
             let records = u32::try_from(records).unwrap_or(u32::MAX);
             // What is created in a run stays.
             let shape = shape(records.saturating_add(500_000), (500, 5, 500, 500));
-            Ok((Arc::new(clinic), Usual { shape, clients }))
+            Ok((Arc::new(clinic), Usual { shape, clients, far }))
         }
         ycsb => {
             let records = positive(scale.unwrap_or(100_000))?;
             let bench = Ycsb::new(letter(ycsb), records);
             let bench = bench.ok_or_else(|| Error::Bug("no such letter".into()))?;
             let shape = shape(records.saturating_add(100_000), (1_024, 2, 1_000, 1_000));
-            Ok((Arc::new(bench), Usual { shape, clients }))
+            Ok((Arc::new(bench), Usual { shape, clients, far }))
         }
     }
 }
@@ -210,7 +288,7 @@ fn described(file: &Path) -> Result<(Arc<dyn Workload>, Usual)> {
     let grows = if workload.grows() { 100_000 } else { 0 };
     let records = workload.first_records().saturating_add(grows);
     let shape = shape(records, (need.value_bytes, need.read_batches, need.batch, need.write_batch));
-    Ok((Arc::new(workload), Usual { shape, clients: FILE_CLIENTS }))
+    Ok((Arc::new(workload), Usual { shape, clients: FILE_CLIENTS, far: None }))
 }
 
 /// YCSB's name of a mix.
@@ -247,5 +325,36 @@ fn shape(
         interval_ms: Some(0),
         bucket_reals: Some(100),
         ..ShapeArgs::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank::args::BenchCommand;
+
+    use super::*;
+    use crate::bench::typed;
+
+    /// Clients, batch and write batch of what was typed.
+    fn epochs(words: &str) -> (usize, usize, usize) {
+        let words: Vec<String> =
+            format!("app --scale 100 {words}").split(' ').map(Into::into).collect();
+        let BenchCommand::App(args) = typed(&words).unwrap() else { panic!("another command") };
+        let setting = Setting::of(&args).unwrap();
+        let Load::Closed { clients } = setting.load else { panic!("no clients") };
+        let epochs = setting.epochs().unwrap().unwrap();
+        (clients, epochs.batch, epochs.write_batch)
+    }
+
+    #[test]
+    fn a_store_that_is_far_has_more_clients_and_batches_that_they_fill() {
+        let of = |more: &str| epochs(&format!("--workload freehealth {more}"));
+        assert_eq!(of("--rtt-ms 0.3"), (500, 500, 500));
+        assert_eq!(of("--rtt-ms 10"), (6_000, 6_000, 7_200));
+        assert_eq!(of("--rtt-ms 10 --clients 8000"), (8_000, 8_000, 9_600));
+        assert_eq!(of("--rtt-ms 10 --clients 8"), (8, 500, 500));
+        // What was typed stays, and has the clients that it has nearby.
+        assert_eq!(of("--rtt-ms 10 --batch 50"), (500, 50, 500));
+        assert_eq!(epochs("--workload ycsb-a --rtt-ms 10"), epochs("--workload ycsb-a --rtt-ms 1"));
     }
 }

@@ -4,7 +4,7 @@ use fogbank::args::System;
 use fogbank_workload::drive::{Load, Measured, Tally};
 use serde_json::json;
 
-use super::setting::{Kept, Setting};
+use super::setting::{Epochs, Kept, Setting};
 use crate::bench::counted::Traffic;
 use crate::bench::spread::Spread;
 
@@ -60,15 +60,21 @@ impl Row {
 }
 
 /// Prints rows, and ratios to the first.
-pub fn print(setting: &Setting, kept: Option<Kept>, rows: &[Row], as_json: bool) {
+pub fn print(
+    setting: &Setting,
+    (epochs, kept): (Option<Epochs>, Option<Kept>),
+    rows: &[Row],
+    as_json: bool,
+) {
     println!(
-        "{} over {}; {}{}",
+        "{} over {}; {}{}{}",
         setting.workload.name(),
         setting.link_words,
         match setting.load {
             Load::Closed { clients } => format!("{clients} clients"),
             Load::Open { per_s, .. } => format!("{per_s} arrivals a second"),
         },
+        epochs.map_or(String::new(), |epochs| format!("; {}", epochs.words())),
         kept.map_or(String::new(), |kept| format!("; {}", kept.words()))
     );
     println!(
@@ -106,6 +112,9 @@ pub fn print(setting: &Setting, kept: Option<Kept>, rows: &[Row], as_json: bool)
             "{}",
             json!({
                 "workload": setting.workload.name(),
+                "read_batches": epochs.map(|epochs| epochs.read_batches),
+                "batch": epochs.map(|epochs| epochs.batch),
+                "write_batch": epochs.map(|epochs| epochs.write_batch),
                 "cache_bytes": kept.map(|kept| kept.cache),
                 "cached_levels": kept.map(|kept| kept.levels),
                 "levels": kept.map(|kept| kept.of),

@@ -17,7 +17,7 @@ use fogbank_workload::tpcc::{Scale, Tpcc};
 use super::ask::{Ask, lan, wan};
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::{FREEHEALTH, OfApplication, SMALLBANK, TPCC};
-use crate::bench::app::{Kept, Row, Setting, measure, usual_clients};
+use crate::bench::app::{FAR, Kept, Row, Setting, measure, usual_clients};
 use crate::bench::typed;
 
 /// The share of the paper's sizes that is usual.
@@ -30,6 +30,10 @@ const TINY: f64 = 0.01;
 const ROOM: usize = 20_000;
 
 const CLIENTS_MIN: usize = 16;
+
+/// A round takes several epochs, and at 10 ms with so many clients one takes a second.
+const SECONDS: f64 = 8.0;
+const RAMP: f64 = 3.0;
 
 /// An application of the paper.
 #[derive(Clone, Copy)]
@@ -46,6 +50,7 @@ const ALL: [Application; 3] = [Application::Tpcc, Application::SmallBank, Applic
 
 /// Measures figure 9.
 pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
+    let ask = &ask.lasting(SECONDS, RAMP);
     let below = "application and round trip";
     let mut rates = Panel::new("throughput", "transactions/s", below, Drawn::BarsByTens);
     let mut times = Panel::new("latency", "mean ms", below, Drawn::BarsByTens);
@@ -83,6 +88,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
         }
     }
     let mut differs = differs(ask, &kept);
+    differs.extend(more_at_a_distance(ask));
     differs.push("MySQL is not measured; `bench app --on redis,postgresql` has others".into());
     Ok(Figure {
         id: PaperFigure::Applications,
@@ -154,14 +160,21 @@ impl Application {
     }
 
     /// Where less is loaded than is usual, as many clients would only be in each other's way.
-    fn few_clients(self, ask: &Ask) -> Option<usize> {
-        let usual = usual_clients(match self {
+    fn few_clients(self, ask: &Ask, is_far: bool) -> Option<usize> {
+        let usual = self.usual_clients(ask, is_far);
+        let share = ask.scale_or(SCALE) / SCALE;
+        (share < 1.0).then(|| ((usual as f64 * share) as usize).max(CLIENTS_MIN))
+    }
+
+    /// Clients of whole sizes. Batches that were asked for are not made larger for more of them.
+    fn usual_clients(self, ask: &Ask, is_far: bool) -> usize {
+        let which = match self {
             Self::Tpcc => Typed::Tpcc,
             Self::SmallBank => Typed::Smallbank,
             Self::FreeHealth => Typed::Freehealth,
-        });
-        let share = ask.scale_or(SCALE) / SCALE;
-        (share < 1.0).then(|| ((usual as f64 * share) as usize).max(CLIENTS_MIN))
+        };
+        let larger = ask.shape.batch.is_none() && ask.shape.write_batch.is_none();
+        usual_clients(which, is_far && larger)
     }
 
     /// What is typed after `bench`.
@@ -182,7 +195,9 @@ impl Application {
             ("--rounds", ask.rounds.to_string()),
             ("--seed", ask.seed.to_string()),
         ];
-        let clients = self.few_clients(ask).map(|clients| ("--clients", clients.to_string()));
+        let is_far = link.link().is_ok_and(|link| link.round_trip >= FAR);
+        let clients = self.few_clients(ask, is_far);
+        let clients = clients.map(|clients| ("--clients", clients.to_string()));
         let words = words.into_iter().chain(clients);
         let words = words.flat_map(|(flag, value)| [flag.to_owned(), value]);
         let words = std::iter::once("app".to_owned()).chain(words);
@@ -192,9 +207,10 @@ impl Application {
     }
 }
 
-/// Ten warehouses are the paper's.
+/// Ten warehouses are the paper's, two the least of which not all transactions are rivals.
 fn warehouses(ask: &Ask) -> u32 {
-    (10.0 * ask.scale_or(SCALE)).round().max(1.0) as u32
+    let least = if small_warehouse(ask).is_some() { 1.0 } else { 2.0 };
+    (10.0 * ask.scale_or(SCALE)).round().max(least) as u32
 }
 
 /// A million accounts are; a customer has two.
@@ -233,9 +249,11 @@ fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
     } else if warehouses(ask) < 10 {
         differs.push(format!("TPC-C with {} warehouses instead of 10", warehouses(ask)));
     }
-    let few = |application: &Application| Some((application.name(), application.few_clients(ask)?));
-    let few: Vec<String> =
-        ALL.iter().filter_map(few).map(|(name, clients)| format!("{name} has {clients}")).collect();
+    let few = |application: &Application| {
+        let clients = application.few_clients(ask, false)?;
+        Some(format!("{} has {clients}", application.name()))
+    };
+    let few: Vec<String> = ALL.iter().filter_map(few).collect();
     if !few.is_empty() {
         differs.push(format!("fewer clients than usual: {}", few.join(", ")));
     }
@@ -265,6 +283,25 @@ fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
         patients(ask)
     ));
     differs
+}
+
+/// What is more at 10 ms than at 0.3 ms.
+fn more_at_a_distance(ask: &Ask) -> Option<String> {
+    let more = |application: &Application| {
+        let [near, far] = [false, true].map(|is_far| {
+            let few = application.few_clients(ask, is_far);
+            few.unwrap_or_else(|| application.usual_clients(ask, is_far))
+        });
+        (far > near).then(|| format!("{} has {far} instead of {near}", application.name()))
+    };
+    let more: Vec<String> = ALL.iter().filter_map(more).collect();
+    (!more.is_empty()).then(|| {
+        format!(
+            "at 10 ms epochs wait for their messages whatever is in them: there both systems have more clients than at \
+             0.3 ms, and ours larger batches: {}",
+            more.join(", ")
+        )
+    })
 }
 
 /// What `bench app` would measure.

@@ -30,6 +30,9 @@ const OBJECTS_MIN: u32 = 64;
 pub const BATCH: usize = 500;
 /// Batches of an epoch where they are not varied.
 pub const BATCHES: usize = 8;
+/// Seconds of a round, and before it.
+const SECONDS: f64 = 3.0;
+const RAMP: f64 = 1.0;
 const SECONDS_MIN: f64 = 0.001;
 const SECONDS_MAX: f64 = 86_400.0;
 const ROUNDS_MAX: usize = 1_000;
@@ -87,6 +90,7 @@ pub fn sites_words() -> String {
 }
 
 /// How everything is measured.
+#[derive(Clone)]
 pub struct Ask {
     /// The share of the paper's sizes, if one was asked for.
     pub scale: Option<f64>,
@@ -94,6 +98,8 @@ pub struct Ask {
     pub seconds: f64,
     /// Seconds before it.
     pub ramp: f64,
+    /// Both, as far as they were typed.
+    typed: (Option<f64>, Option<f64>),
     /// Rounds.
     pub rounds: usize,
     /// Of everything that is drawn.
@@ -114,10 +120,10 @@ impl Ask {
         if args.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
             return usage("--scale is a share of the paper's sizes: above 0, at most 1".into());
         }
-        if !(SECONDS_MIN..=SECONDS_MAX).contains(&args.seconds) {
+        if args.seconds.is_some_and(|s| !(SECONDS_MIN..=SECONDS_MAX).contains(&s)) {
             return usage(format!("--seconds is outside {SECONDS_MIN} to {SECONDS_MAX}"));
         }
-        if !(0.0..=SECONDS_MAX).contains(&args.ramp) {
+        if args.ramp.is_some_and(|ramp| !(0.0..=SECONDS_MAX).contains(&ramp)) {
             return usage(format!("--ramp is outside 0 to {SECONDS_MAX}"));
         }
         if !(1..=ROUNDS_MAX).contains(&args.rounds) {
@@ -133,8 +139,9 @@ impl Ask {
         }
         let ask = Self {
             scale: args.scale,
-            seconds: args.seconds,
-            ramp: args.ramp,
+            seconds: args.seconds.unwrap_or(SECONDS),
+            ramp: args.ramp.unwrap_or(RAMP),
+            typed: (args.seconds, args.ramp),
             rounds: args.rounds,
             seed: args.seed,
             shape: args.shape.clone(),
@@ -148,6 +155,12 @@ impl Ask {
     /// The scale, of figures that usually have `usual`.
     pub fn scale_or(&self, usual: f64) -> f64 {
         self.scale.unwrap_or(usual)
+    }
+
+    /// The same for what takes longer, unless it was typed how long.
+    pub fn lasting(&self, seconds: f64, ramp: f64) -> Self {
+        let (typed, typed_ramp) = self.typed;
+        Self { seconds: typed.unwrap_or(seconds), ramp: typed_ramp.unwrap_or(ramp), ..self.clone() }
     }
 
     /// The randomness of what has the number `part`.

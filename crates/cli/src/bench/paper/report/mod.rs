@@ -108,13 +108,11 @@ impl Report {
 fn command(args: &BenchPaperArgs) -> String {
     let figures: Vec<&str> = args.figure.iter().map(|figure| figure.name()).collect();
     let mut command = format!("fogbank bench paper --figure {}", figures.join(","));
-    if let Some(scale) = args.scale {
-        command += &format!(" --scale {scale}");
+    let typed = [("scale", args.scale), ("seconds", args.seconds), ("ramp", args.ramp)];
+    for (flag, value) in typed.iter().filter_map(|(flag, value)| Some((flag, (*value)?))) {
+        command += &format!(" --{flag} {value}");
     }
-    command += &format!(
-        " --seconds {} --ramp {} --rounds {} --seed {}",
-        args.seconds, args.ramp, args.rounds, args.seed
-    );
+    command += &format!(" --rounds {} --seed {}", args.rounds, args.seed);
     for word in args.shape.flags() {
         command += &format!(" {word}");
     }
