@@ -1,7 +1,7 @@
 //! Puts the pieces of a container, a few of them under way at once.
 //!
-//! 1. A piece is filled, sealed and put in a task of its own. The next one is begun when that one has left and fewer
-//!    than [`Piecing::at_once`] are under way. Once one has failed nothing more leaves.
+//! 1. A piece is filled, sealed and put, in a task of its own if several may be under way. The next one is begun when
+//!    that one has left and fewer than [`Piecing::at_once`] are under way. Once one has failed nothing more leaves.
 //! 2. If nobody knows what became of one, nothing more is begun until the others have ended; then those in
 //!    doubt are looked for, lowest number first.
 //! 3. The container is durable when every piece is.
@@ -123,6 +123,10 @@ impl<'a> PieceWriter<'a> {
         }
         if !self.doubtful.is_empty() {
             self.end_all().await?;
+        }
+        if self.pieces.at_once <= 1 {
+            // Whoever puts one after the other does nothing else meanwhile.
+            return self.note(put.await);
         }
         let (tell, mut left) = oneshot::channel();
         let store = self.store.clone();
