@@ -26,7 +26,7 @@ pub struct BenchAppArgs {
         default_value = "fogbank,nopriv"
     )]
     pub on: Vec<System>,
-    /// Clients that wait for their answers [as many as fill the batches].
+    /// Clients that wait for their answers [what suits the workload and the link; then batches are as large as they fill].
     #[arg(long, value_name = "N", conflicts_with = "rate")]
     pub clients: Option<usize>,
     /// Transactions a second that arrive whether those before them are answered or not, instead of clients.
