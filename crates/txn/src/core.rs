@@ -301,7 +301,7 @@ impl Core {
             if !self.mvtso.is_unsettled(ts) {
                 bodies.extend(self.schedule.take(program).and_then(|entry| entry.body));
             } else if !self.schedule.undo(program) {
-                self.schedule.take(program);
+                self.give_up(program);
             }
         }
         bodies

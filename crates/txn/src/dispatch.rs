@@ -79,10 +79,17 @@ impl Core {
         let redo = std::mem::take(&mut self.mvtso.redo);
         for &program in &redo {
             if !self.schedule.undo(program) {
-                self.schedule.take(program);
+                self.give_up(program);
             }
         }
         redo.iter().for_each(|&program| self.schedule.ready_if_first(program));
+    }
+
+    /// A program is to run again, and its session has gone.
+    pub(crate) fn give_up(&mut self, program: ProgramId) {
+        if let Some(body) = self.schedule.take(program).and_then(|entry| entry.body) {
+            self.refused.push((body, Error::Closed));
+        }
     }
 
     /// Answers a program with an error.

@@ -176,7 +176,8 @@ impl Transaction {
         self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
     }
 
-    /// Asks for the commit and waits until the epoch is over and durable. After that it has ended.
+    /// Asks for the commit and waits until the epoch is over and durable. After that it has ended, unless it
+    /// had not begun.
     pub async fn commit(&self) -> Result<()> {
         if self.0.place().is_none() {
             return if self.has_given_up() { Err(Error::Ended) } else { Ok(()) };

@@ -58,6 +58,19 @@ async fn a_refusal_decided_on_what_never_was_is_not_told() {
     }
 }
 
+/// Its run was taken back and it will not run again: it has not taken place, which is no fault of the epochs.
+#[tokio::test(start_paused = true)]
+async fn a_program_whose_session_has_gone_is_not_left_in_doubt() {
+    let world = Setup::default().start().await;
+    let other = world.proxy.begin();
+    other.put(&key(0), bytes("perhaps"), 0).await.unwrap();
+    let session = world.proxy.session();
+    let reads = session.submit(|v: &mut View<'_>| v.get(&key(0)));
+    drop(session);
+    other.abort();
+    assert_eq!(reads.await, Err(Error::Closed));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_is_answered_before_the_epoch_has_committed() {
     let world = Setup::default().start().await;

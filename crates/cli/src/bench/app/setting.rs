@@ -48,6 +48,8 @@ const SECONDS_MAX: f64 = 86_400.0;
 const CLIENTS_MAX: usize = 100_000;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
+/// The largest batch that a store may have.
+const BATCH_MAX: usize = 100_000;
 /// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much is as a small
 /// machine serves.
 pub const FAR: Duration = Duration::from_millis(5);
@@ -203,7 +205,8 @@ impl Usual {
         let Some(far) = self.far else { return self };
         let clients = clients.unwrap_or(far.clients);
         let filled = |near: Option<usize>, percent: usize| {
-            near.map(|near| near.max(clients.saturating_mul(percent).div_ceil(100)))
+            let filled = clients.saturating_mul(percent).div_ceil(100).min(BATCH_MAX);
+            near.map(|near| near.max(filled))
         };
         let batch = filled(self.shape.batch, far.reads);
         let write_batch = filled(self.shape.write_batch, far.writes);
@@ -353,6 +356,7 @@ mod tests {
         assert_eq!(of("--rtt-ms 10"), (6_000, 6_000, 7_200));
         assert_eq!(of("--rtt-ms 10 --clients 8000"), (8_000, 8_000, 9_600));
         assert_eq!(of("--rtt-ms 10 --clients 8"), (8, 500, 500));
+        assert_eq!(of("--rtt-ms 10 --clients 90000"), (90_000, 90_000, 100_000));
         // What was typed stays, and has the clients that it has nearby.
         assert_eq!(of("--rtt-ms 10 --batch 50"), (500, 50, 500));
         assert_eq!(epochs("--workload ycsb-a --rtt-ms 10"), epochs("--workload ycsb-a --rtt-ms 1"));
