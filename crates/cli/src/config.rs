@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 
 /// Defaults for a laptop: under 2 MB/s while idle, answers in about a third of a second.
 const CAPACITY: u32 = 100_000;
+/// The most that a batch reads or an epoch writes.
+pub const BATCH_MAX: usize = 100_000;
 const VALUE_SIZE: ByteSize = ByteSize::b(512);
 const READ_BATCHES: usize = 3;
 const BATCH: usize = 16;
@@ -162,8 +164,8 @@ impl StoreConfig {
             ("--read-batches", self.read_batches, 1, 1_000),
             ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
             ("--windows", self.windows, 1, 64),
-            ("--batch", self.batch, 1, 100_000),
-            ("--write-batch", self.write_batch, 0, 100_000),
+            ("--batch", self.batch, 1, BATCH_MAX),
+            ("--write-batch", self.write_batch, 0, BATCH_MAX),
         ];
         for (flag, value, least, most) in positive {
             if !(least..=most).contains(&value) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use fogbank::args::{Application, BenchAppArgs, ShapeArgs, System};
-use fogbank::config::StoreConfig;
+use fogbank::config::{BATCH_MAX, StoreConfig};
 use fogbank::{Error, Result};
 use fogbank_store::Link;
 use fogbank_workload::Workload;
@@ -48,8 +48,6 @@ const SECONDS_MAX: f64 = 86_400.0;
 const CLIENTS_MAX: usize = 100_000;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
-/// The largest batch that a store may have.
-const BATCH_MAX: usize = 100_000;
 /// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much is as a small
 /// machine serves.
 pub const FAR: Duration = Duration::from_millis(5);

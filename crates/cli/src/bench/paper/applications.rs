@@ -1,8 +1,8 @@
 //! Figures 9 and 10f: applications with and without privacy, and by the length of an epoch.
 //!
 //! It is measured as `bench app` does, system after system, with each application's rules checked afterwards; what
-//! would be typed for it is told with the figure. Two things cannot be typed: where less than one of the paper's ten
-//! warehouses is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
+//! would be typed for it is told with the figure. TPC-C has two warehouses at least. Two things cannot be typed: where less
+//! than one of the paper's ten is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
 //! sizes stores have room for little more than their records, where `bench app` has room for what a long run makes.
 
 use std::collections::BTreeMap;
@@ -218,8 +218,8 @@ fn customers(ask: &Ask) -> u32 {
     (500_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
 }
 
-/// The paper does not tell how many it has. With a tenth of these a run of a minute fills the lists of all, and what it
-/// measures at its end reads several times as many records as at its beginning.
+/// The paper does not tell how many it has. With a tenth of these any system is half as fast after half a minute, since
+/// what is created stays in few lists: rounds of one run could not be compared.
 fn patients(ask: &Ask) -> u32 {
     (100_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
 }
@@ -299,7 +299,7 @@ fn more_at_a_distance(ask: &Ask) -> Option<String> {
     (!more.is_empty()).then(|| {
         format!(
             "at 10 ms epochs wait for their messages whatever is in them: there both systems have more clients than at \
-             0.3 ms, and ours larger batches: {}",
+             0.3 ms, and ours batches that they fill: {}",
             more.join(", ")
         )
     })
