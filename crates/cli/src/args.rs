@@ -24,7 +24,7 @@ use crate::load::Format;
     about,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
-                  others as in sysexits.h."
+                  130 stopped by a signal, others as in sysexits.h."
 )]
 pub struct Cli {
     /// What to do.

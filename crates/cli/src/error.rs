@@ -25,6 +25,9 @@ pub enum Error {
     /// The store allows no more: its operator has to.
     #[error("{0}")]
     Refused(String),
+    /// A signal ended the command before it was done.
+    #[error("stopped by a signal")]
+    Interrupted,
     /// Our fault.
     #[error("internal fault: {0}; please report it")]
     Bug(String),
@@ -34,7 +37,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, others as sysexits.
+    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, 130 a signal as in a shell, others as
+    /// sysexits.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::CheckFailed(_) => 1,
@@ -44,6 +48,7 @@ impl Error {
             Self::Bug(_) => 70,
             Self::CannotUse(_) => 74,
             Self::Refused(_) => 77,
+            Self::Interrupted => 130,
         })
     }
 }

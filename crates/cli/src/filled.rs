@@ -1,7 +1,7 @@
 //! A new store of records that the caller has at hand.
 
-use bytes::Bytes;
-use fogbank_txn::{Filling, Key};
+use fogbank_front::resp::Filled;
+use fogbank_txn::Filling;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ impl OpenOptions {
     /// [`Error::Usage`] for a record that does not fit; otherwise by blame. What was begun is left unusable.
     pub async fn make_of(
         self,
-        records: impl Iterator<Item = (Key, Bytes)> + Send,
+        records: impl Iterator<Item = Filled> + Send,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
         let link = self.across_a_link();
@@ -25,8 +25,8 @@ impl OpenOptions {
         let mut filling = Filling::new(&config.proxy_settings(), shape, &self.randomness()?);
         let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
         let mut count = 0;
-        for (key, value) in records {
-            let blocks = filling.put(&key, &value, 0);
+        for (key, value, attr) in records {
+            let blocks = filling.put(&key, &value, attr);
             let blocks = blocks.map_err(|e| Error::Usage(format!("record {count}: {e}")))?;
             new.write(blocks).await?;
             count += 1;

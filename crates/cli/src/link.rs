@@ -13,25 +13,25 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct LinkArgs {
     /// Milliseconds of a round trip without load.
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub rtt_ms: f64,
     /// Bandwidth towards the store, in MB (10^6 bytes) a second [unlimited].
-    #[arg(long, value_name = "MB/S")]
+    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
     pub up_mb_s: Option<f64>,
     /// Bandwidth from the store, in MB (10^6 bytes) a second [unlimited].
-    #[arg(long, value_name = "MB/S")]
+    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
     pub down_mb_s: Option<f64>,
     /// Milliseconds that the store takes for a call that only asks.
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub read_ms: f64,
     /// Milliseconds that it takes for a call that changes something.
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub write_ms: f64,
     /// Up to so many milliseconds more for a round trip, evenly distributed.
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub jitter_ms: f64,
     /// The share of calls that lose a packet and wait 200 ms for it, in steps of 0.000001.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub loss: f64,
 }
 
@@ -91,10 +91,10 @@ impl LinkArgs {
 pub struct PaceArgs {
     /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so that nothing
     /// else waits in it behind them [bench: 19/20 of the link; volumes: no limit].
-    #[arg(long, value_name = "MB/S")]
+    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
     pub send_mb_s: Option<f64>,
     /// MB (10^6 bytes) a second for which paths are asked, the same the other way [as --send-mb-s].
-    #[arg(long, value_name = "MB/S")]
+    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
     pub receive_mb_s: Option<f64>,
 }
 

@@ -60,24 +60,20 @@ fn main() -> ExitCode {
             Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
             Command::Mount(args) => mount::run(args).await,
             Command::Plan(args) => plan::run(args),
-            Command::Tune(args) => tokio::spawn(tune::run(*args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::Recovery(args)) => tokio::spawn(bench::run_recovery(args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::Paper(args)) => tokio::spawn(bench::run_paper(*args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::Tao(args)) => tokio::spawn(bench::run_tao(args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::App(args)) => tokio::spawn(bench::run_app(*args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-            Command::Bench(BenchCommand::Engine(args)) => tokio::spawn(bench::run_engine(args))
-                .await
-                .unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
+            // What watches a proxy ends at a signal by itself, and then says what it has seen.
+            Command::Tune(args) if args.of.serve.is_some() => tune::run(*args).await,
+            Command::Tune(args) => until_stopped(tune::run(*args)).await,
+            Command::Bench(BenchCommand::Recovery(args)) => {
+                until_stopped(bench::run_recovery(args)).await
+            }
+            Command::Bench(BenchCommand::Paper(args)) => {
+                until_stopped(bench::run_paper(*args)).await
+            }
+            Command::Bench(BenchCommand::Tao(args)) => until_stopped(bench::run_tao(args)).await,
+            Command::Bench(BenchCommand::App(args)) => until_stopped(bench::run_app(*args)).await,
+            Command::Bench(BenchCommand::Engine(args)) => {
+                until_stopped(bench::run_engine(args)).await
+            }
         }
     });
     match result {
@@ -85,6 +81,25 @@ fn main() -> ExitCode {
         Err(e) => {
             eprintln!("fogbank: {e}");
             e.exit_code()
+        }
+    }
+}
+
+/// Runs a command to its end or until a signal. What it has set up, servers and folders, goes with it: a signal that
+/// killed the process would leave both. It is a task of its own, on a thread that serves others too.
+async fn until_stopped(
+    command: impl Future<Output = fogbank::Result<()>> + Send + 'static,
+) -> fogbank::Result<()> {
+    let stop = serve::stop_signal()?;
+    let mut task = tokio::spawn(command);
+    tokio::select! { biased;
+        ended = &mut task => ended.unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
+        () = stop => {
+            task.abort();
+            match task.await {
+                Ok(ended) => ended, // just before
+                Err(_) => Err(fogbank::Error::Interrupted),
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `fogbank bench app` runs applications on systems side by side and checks them.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use fogbank_workload::servers::{PostgresServer, RedisServer};
 use serde_json::Value;
@@ -25,7 +27,7 @@ fn systems(flags: &[&str]) -> Vec<Value> {
 
 #[test]
 fn an_application_runs_on_every_system_and_its_books_balance() {
-    let mut on = vec!["fogbank", "nopriv"];
+    let mut on = vec!["fogbank", "nopriv", "fogbank-redis"];
     on.extend(RedisServer::installed().then_some("redis"));
     on.extend(PostgresServer::installed().then_some("postgresql"));
     let names = on.join(",");
@@ -42,6 +44,13 @@ fn an_application_runs_on_every_system_and_its_books_balance() {
     }
 }
 
+/// Scans, and inserts among what is scanned.
+#[test]
+fn what_scans_runs_on_epochs_and_without() {
+    let flags = ["--workload", "ycsb-e", "--scale", "300", "--clients", "20"];
+    assert_eq!(systems(&[&flags[..], &["--on", "fogbank,nopriv"]].concat()).len(), 2);
+}
+
 /// What the first system's run has inserted is not what the second one's begins with.
 #[test]
 fn every_system_begins_with_the_first_records() {
@@ -56,8 +65,10 @@ fn what_cannot_be_measured_is_refused() {
         (&["--clients", "0"], "--clients is outside"),
         (&["--rate", "0"], "--rate is not above 0"),
         (&["--rounds", "0"], "--rounds is outside"),
-        (&["--rtt-ms=-1"], "--rtt-ms"),
+        (&["--rate", "-1"], "--rate is not above 0"),
+        (&["--rtt-ms", "-1"], "--rtt-ms"),
         (&["--on", "mysql"], "mysql"),
+        (&["--on", "fogbank-redis", "--workload", "ycsb-e"], "YCSB E scans: measure it on fogbank"),
         // The records of a thousand customers do not fit.
         (&["--scale", "1000", "--capacity", "100", "--on", "fogbank"], "full"),
     ] {
@@ -67,4 +78,60 @@ fn what_cannot_be_measured_is_refused() {
         assert_eq!(output.status.code(), Some(64), "{flags:?}: {said}");
         assert!(said.contains(why), "{flags:?}: {said}");
     }
+}
+
+/// Nothing commits within a millisecond of a store that is a tenth of a second away.
+#[test]
+fn a_system_that_commits_nothing_is_told_and_no_ratio_printed() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    command.args(["bench", "app", "--scale", "300", "--clients", "4", "--rtt-ms", "100"]);
+    command.args(["--seconds", "0.001", "--ramp", "0"]);
+    let output = command.output().expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("fogbank committed nothing") && said.contains("--read-batches"),
+        "{said}"
+    );
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("the throughput"));
+}
+
+#[test]
+fn a_place_that_holds_a_store_is_refused_by_its_name_and_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("file://{}", folder.path().display());
+    let flags = ["--workload", "ycsb-c", "--scale", "300", "--clients", "4", "--store", &url];
+    let run = || bench(&[&flags[..], &["--on", "fogbank"]].concat());
+    assert!(run().status.success());
+    let output = run();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains(&format!("--store {url} holds a store already")), "{said}");
+}
+
+/// Folders and servers of a run go with it.
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut systems = vec!["fogbank", "fogbank-redis"];
+    systems.extend(RedisServer::installed().then_some("redis"));
+    for system in systems {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.args(["bench", "app", "--workload", "ycsb-c", "--scale", "300", "--clients", "4"]);
+        command.args(["--seconds", "600", "--on", system]).env("TMPDIR", folder.path());
+        let mut run = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut said = BufReader::new(run.stderr.take().expect("a pipe")).lines();
+        let measuring = |line: Result<String, _>| line.expect("words").starts_with("measuring");
+        assert!(said.by_ref().any(measuring));
+        assert_ne!(entries(folder.path()), 0, "{system} has a folder");
+        let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+        let rest: Vec<String> = said.map_while(Result::ok).collect();
+        assert_eq!(run.wait().expect("an end").code(), Some(130), "{system}: {rest:?}");
+        assert_eq!(entries(folder.path()), 0, "{system} has left something");
+    }
+}
+
+fn entries(folder: &Path) -> usize {
+    std::fs::read_dir(folder).expect("a folder").count()
 }

@@ -57,6 +57,12 @@ pub trait Statements: Send + Sync {
         Ok(())
     }
 
+    /// Whether who has to wait for a round gains by asking in it for what only a rival may leave over: where a
+    /// store is far away, and not at a server nearby, to which every record is work.
+    fn gains_by_reading_ahead(&self) -> bool {
+        true
+    }
+
     /// The record, if there is one.
     async fn get(&self, key: &Key) -> Result<Option<Bytes>> {
         let records = self.get_many(std::slice::from_ref(key)).await?;

@@ -21,7 +21,7 @@ mod observed;
 mod pool;
 mod postgresql;
 pub mod record;
-mod redis;
+pub mod redis;
 #[cfg(test)]
 mod serial;
 pub mod servers;
@@ -30,9 +30,9 @@ pub mod tpcc;
 mod workload;
 pub mod ycsb;
 
-pub use self::redis::Redis;
 pub use database::{Database, Effect, Error, Performed, Procedure, Result, Statements};
 pub use fogbank::Fogbank;
 pub use observed::Observed;
 pub use postgresql::Postgresql;
+pub use redis::Redis;
 pub use workload::{Ledger, Records, Workload, read_all};

@@ -103,6 +103,10 @@ impl Statements for Noting<'_> {
     async fn prefetch(&self, keys: &[Key]) -> Result<()> {
         self.on.prefetch(keys).await
     }
+
+    fn gains_by_reading_ahead(&self) -> bool {
+        self.on.gains_by_reading_ahead()
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -272,6 +272,10 @@ impl Statements for Open<'_> {
         let found = rows.iter().map(record).collect::<Result<_>>()?;
         Ok(state.writes.merged(found, from, limit))
     }
+
+    fn gains_by_reading_ahead(&self) -> bool {
+        false
+    }
 }
 
 #[async_trait]

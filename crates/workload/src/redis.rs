@@ -22,7 +22,9 @@ use bytes::Bytes;
 use fogbank_txn::Key;
 use tokio::sync::Mutex;
 
-use self::commands::{delete, index, is_scanned, name, put};
+pub use self::commands::name;
+
+use self::commands::{delete, index, is_scanned, put};
 use crate::attempt::{ATTEMPTS_MAX, Attempt, Writes, once};
 use crate::database::{Database, Error, Performed, Procedure, Result, Statements};
 use crate::pool::Pool;
@@ -35,6 +37,7 @@ const MANY: usize = 1_000;
 pub struct Redis {
     pool: Pool<Link>,
     scanned: Vec<Vec<u8>>,
+    snapshot_max: usize,
 }
 
 impl Redis {
@@ -57,7 +60,13 @@ impl Redis {
             links.push(Link { connection: connection.map_err(failed)?, watching: false });
         }
         let scanned = scanned.iter().map(|group| group.to_vec()).collect();
-        Ok(Self { pool: Pool::of(links), scanned })
+        Ok(Self { pool: Pool::of(links), scanned, snapshot_max: MANY })
+    }
+
+    /// The same to a server that shows no more records than that at once.
+    #[must_use]
+    pub fn showing_at_most(self, records: usize) -> Self {
+        Self { snapshot_max: records.clamp(1, MANY), ..self }
     }
 
     /// Puts records into a server that has none.
@@ -106,7 +115,7 @@ impl Database for Redis {
     }
 
     fn snapshot_max(&self) -> usize {
-        MANY
+        self.snapshot_max
     }
 }
 
@@ -247,6 +256,10 @@ impl Statements for Open<'_> {
             }
         }
         Ok(state.writes.merged(found, from, limit))
+    }
+
+    fn gains_by_reading_ahead(&self) -> bool {
+        false
     }
 }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fogbank_env::{Randomness, SystemClock};
 use fogbank_txn::Key;
 use fogbank_workload::drive::{self, Load, Measured, Span};
+use fogbank_workload::freehealth::FreeHealth;
 use fogbank_workload::servers::{Keeps, PostgresServer, RedisServer};
 use fogbank_workload::smallbank::SmallBank;
 use fogbank_workload::tpcc::{Scale, Tpcc};
@@ -131,6 +132,19 @@ async fn tpcc_on_both() {
     }
     if let Some(served) = postgresql(&*tpcc).await {
         driven(served.database, tpcc, 8).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn freehealth_on_both() {
+    let clinic = || Arc::new(FreeHealth { patients: 100, ..FreeHealth::default() });
+    let workload = clinic();
+    if let Some(served) = redis(&*workload, Keeps::Nothing).await {
+        driven(served.database, workload, 8).await;
+    }
+    let workload = clinic();
+    if let Some(served) = postgresql(&*workload).await {
+        driven(served.database, workload, 8).await;
     }
 }
 

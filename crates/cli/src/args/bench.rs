@@ -30,18 +30,18 @@ pub struct BenchAppArgs {
     #[arg(long, value_name = "N", conflicts_with = "rate")]
     pub clients: Option<usize>,
     /// Transactions a second that arrive whether those before them are answered or not, instead of clients.
-    #[arg(long, value_name = "PER_S")]
+    #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, allow_negative_numbers = true)]
     pub seconds: f64,
     /// Seconds before, and again after, that are not.
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    #[arg(long, value_name = "S", default_value_t = 2.0, allow_negative_numbers = true)]
     pub ramp: f64,
     /// Times that each system is measured; the median counts.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: usize,
-    /// Its size: accounts of SmallBank, warehouses of TPC-C, patients of FreeHealth, records of YCSB [100000;
+    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients of FreeHealth, records of YCSB [100000;
     /// 1; 1000; 100000].
     #[arg(long, value_name = "N")]
     pub scale: Option<u32>,
@@ -92,6 +92,9 @@ pub enum Application {
 pub enum System {
     /// Fogbank with the engine ring: journal, commits and checkpoints included.
     Fogbank,
+    /// The same, asked as a Redis: commands go through the front end, each round trip to it is an epoch. Not for what
+    /// scans.
+    FogbankRedis,
     /// The same transactions without privacy: no batches, no encryption, nothing kept for a recovery.
     Nopriv,
     /// A redis-server that is started for this, on this machine and so without the link; it keeps nothing on disk.
@@ -101,10 +104,21 @@ pub enum System {
 }
 
 impl System {
+    /// Whether its transactions run in epochs.
+    pub fn is_fogbank(self) -> bool {
+        matches!(self, Self::Fogbank | Self::FogbankRedis)
+    }
+
+    /// Whether its store is at the far end of the link.
+    pub fn has_link(self) -> bool {
+        self.is_fogbank() || self == Self::Nopriv
+    }
+
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fogbank => "fogbank",
+            Self::FogbankRedis => "fogbank-redis",
             Self::Nopriv => "nopriv",
             Self::Redis => "redis",
             Self::Postgresql => "postgresql",

@@ -57,7 +57,10 @@ pub(super) fn is_scanned(key: &Key, scanned: &[Vec<u8>]) -> bool {
 }
 
 /// What a record is called.
-pub(super) fn name(key: &Key) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// [`Error::Failed`] if its group has a name of 255 bytes or more.
+pub fn name(key: &Key) -> Result<Vec<u8>> {
     let group = key.group();
     let len = u8::try_from(group.len()).ok().filter(|len| *len != INDEX);
     let len = len.ok_or_else(|| Error::Failed("the name of a group is too long".into()))?;

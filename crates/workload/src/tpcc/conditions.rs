@@ -5,7 +5,7 @@
 //! 1. The takings of a warehouse are those of its districts.
 //! 2. The order before the next number is there, and none with that number. If any order waits, that one
 //!    is the newest of those that wait.
-//! 3. All orders from the next delivery on wait, and the one before does not.
+//! 3. All orders from the next delivery on wait, and none before.
 //! 4. Every order from the first has as many lines as it says.
 //!
 //! Over all of them: orders since loading are as many as the ledger has, and takings since loading are its
@@ -130,11 +130,10 @@ impl Head {
         if first > next {
             return Err(self.broken(3, format!("order {first} is to be delivered, {next} made")));
         }
-        let from = first.saturating_sub(1);
-        let mut order = from;
+        let mut order = 1;
         read_all(
             database,
-            (from..next).map(move |order| keys::undelivered(at, order)),
+            (order..next).map(move |order| keys::undelivered(at, order)),
             |_, record| {
                 let (this, waits) = (order, order >= first);
                 order += 1;

@@ -9,7 +9,8 @@
 //! All deliveries of a warehouse are rivals, and who loses needs the orders that come next. So each asks for
 //! some of those, too, in the round in which it waits for its own, and for twice as many whenever these are
 //! used up: otherwise there is one delivery in three rounds, and at a distance everybody in the end waits for
-//! a delivery. In between it asks for nothing that is not its own, for that would be one more round.
+//! a delivery. In between it asks for nothing that is not its own, for that would be one more round. A database
+//! that gains nothing by it ([`Statements::gains_by_reading_ahead`]) is not asked for them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -92,7 +93,8 @@ impl Delivery {
     /// Those that are waiting.
     async fn waiting(&self, all: Vec<Next>, on: &dyn Statements) -> Result<Vec<Due>> {
         let keys: Vec<Key> = all.iter().flat_map(Next::keys).collect();
-        let ahead = self.ahead(all.first().map_or(0, |next| next.order));
+        let first = all.first().map_or(0, |next| next.order);
+        let ahead = if on.gains_by_reading_ahead() { self.ahead(first) } else { 0 };
         let after: Vec<Next> = all.iter().flat_map(|next| next.after(ahead)).collect();
         let hinted: Vec<Key> = after.iter().flat_map(Next::keys).collect();
         on.prefetch(&hinted).await?;

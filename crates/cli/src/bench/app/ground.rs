@@ -5,12 +5,14 @@ use std::sync::Arc;
 use fogbank::args::System;
 use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness};
+use fogbank_front::resp::Filled;
 use fogbank_store::{Delay, Link, Store};
 use fogbank_txn::NoPriv;
 use fogbank_workload::servers::{Keeps, PostgresServer, RedisServer};
 use fogbank_workload::{Database, Fogbank, Postgresql, Redis};
 use tempfile::TempDir;
 
+use super::endpoint::{Endpoint, kept};
 use super::setting::Setting;
 use crate::bench::counted::{Counted, Traffic};
 use crate::upkeep::{bar, show};
@@ -39,6 +41,7 @@ pub struct Ground {
 /// What has to stay for as long as a system is used, each before the folder that it is in.
 enum Standing {
     Fogbank(Box<Opened>, TempDir),
+    FogbankRedis(Endpoint, Box<Opened>, TempDir),
     Baseline,
     Redis(RedisServer, TempDir),
     Postgresql(PostgresServer, TempDir),
@@ -69,9 +72,17 @@ impl Ground {
         let store = Arc::new(Counted::new(far.clone()));
         let (database, standing): (Arc<dyn Database>, _) = match system {
             System::Fogbank => {
-                let (opened, folder) = fogbank(setting, store.clone(), clock).await?;
+                let records = setting.workload.records().map(|(key, value)| (key, value, 0));
+                let (opened, folder) = fogbank(setting, records, store.clone(), clock).await?;
                 let database = Fogbank(opened.proxy().clone());
                 (Arc::new(database), Standing::Fogbank(Box::new(opened), folder))
+            }
+            System::FogbankRedis => {
+                let records = kept(setting.workload.records())?.into_iter();
+                let (opened, folder) = fogbank(setting, records, store.clone(), clock).await?;
+                let (endpoint, database) =
+                    Endpoint::serve(&opened, setting.clients(), clock).await?;
+                (Arc::new(database), Standing::FogbankRedis(endpoint, Box::new(opened), folder))
             }
             System::Nopriv => (Arc::new(nopriv(setting, store.clone()).await?), Standing::Baseline),
             System::Redis => {
@@ -112,6 +123,10 @@ impl Ground {
         drop(self.database);
         match self.standing {
             Standing::Fogbank(opened, _folder) => opened.close().await,
+            Standing::FogbankRedis(endpoint, opened, _folder) => {
+                endpoint.close().await;
+                opened.close().await
+            }
             Standing::Redis(_server, _folder) => Ok(()),
             Standing::Postgresql(_server, _folder) => Ok(()),
             Standing::Baseline => Ok(()),
@@ -129,12 +144,24 @@ fn started<T>(result: fogbank_workload::Result<T>) -> Result<T> {
     result.map_err(|e| Error::CannotUse(e.to_string()))
 }
 
+/// A store that holds one of Fogbank's is not ours to write over, and could not be opened: its key is elsewhere.
+async fn is_empty(setting: &Setting, store: &dyn Store) -> Result<()> {
+    let blobs = store.blob_list("").await.map_err(|e| Error::Absent(e.to_string()))?;
+    if blobs.is_empty() {
+        return Ok(());
+    }
+    let url = &setting.store;
+    Err(Error::Usage(format!("--store {url} holds a store already: name an empty place")))
+}
+
 /// A store of fogbank's as anybody would open it, its trusted side in a folder that goes with it.
 async fn fogbank(
     setting: &Setting,
+    records: impl Iterator<Item = Filled> + Send,
     store: Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Opened, TempDir)> {
+    is_empty(setting, &*store).await?;
     let folder = folder()?;
     let options = || {
         OpenOptions::new(Place::local(folder.path()))
@@ -144,7 +171,6 @@ async fn fogbank(
             .on(store.clone())
     };
     let bar = bar("loading fogbank");
-    let records = setting.workload.records();
     options().make_of(records, &mut |done, of| show(&bar, done, of)).await?;
     bar.finish_and_clear();
     let opened = options().open().await?;

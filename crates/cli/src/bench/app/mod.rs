@@ -10,6 +10,7 @@
 //! There is one system at a time: epochs of Fogbank go on when nobody asks for anything, and would take the
 //! processors from whatever else was measured.
 
+mod endpoint;
 mod ground;
 mod setting;
 mod table;
@@ -30,13 +31,31 @@ use super::counted::Traffic;
 /// Runs the benchmark and prints its figures.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if the application's rules do not hold.
+/// [`Error::CheckFailed`] if the application's rules do not hold; [`Error::TooFewData`] if a system committed nothing.
 pub async fn run(args: BenchAppArgs) -> Result<()> {
     let setting = Setting::of(&args)?;
     let (epochs, kept) = (setting.epochs()?, setting.kept()?);
     let rows = measure(&setting).await?;
     table::print(&setting, (epochs, kept), &rows, args.json);
-    Ok(())
+    match rows.iter().find(|row| !row.came_to_something()) {
+        None => Ok(()),
+        Some(row) => Err(nothing(row.system)),
+    }
+}
+
+/// What could be done about a system that has committed nothing.
+fn nothing(system: System) -> Error {
+    let way_on = match system.is_fogbank() {
+        true => {
+            "give more --seconds, or epochs with room for whole transactions: more --read-batches, larger --batch and \
+             --write-batch (`fogbank tune` says how many)"
+        }
+        false => "give more --seconds",
+    };
+    Error::TooFewData(format!(
+        "{} committed nothing while it was measured: {way_on}",
+        system.name()
+    ))
 }
 
 /// All rounds of all systems.

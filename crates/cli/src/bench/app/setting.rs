@@ -73,6 +73,15 @@ impl Setting {
             Some(file) => described(file)?,
             None => application(args.workload, args.scale)?,
         };
+        let scans = !workload.scanned_groups().is_empty();
+        if scans
+            && let Some(system) = args.on.iter().find(|system| **system == System::FogbankRedis)
+        {
+            let (name, other) = (workload.name(), System::Fogbank.name());
+            let reason =
+                format!("{name} scans: measure it on {other} instead of {}", system.name());
+            return Err(Error::Usage(reason));
+        }
         let link = args.link.link()?;
         let batches = (args.shape.batch, args.shape.write_batch);
         let usual = match link.round_trip >= FAR && batches == (None, None) {
@@ -112,12 +121,20 @@ impl Setting {
         StoreConfig::derive(&self.shape, true)
     }
 
+    /// Transactions that are under way at most.
+    pub fn clients(&self) -> usize {
+        match self.load {
+            Load::Closed { clients } => clients,
+            Load::Open { under_way_max, .. } => under_way_max,
+        }
+    }
+
     /// Fogbank's epochs, if it is measured.
     ///
     /// # Errors
     /// As [`Setting::config`].
     pub fn epochs(&self) -> Result<Option<Epochs>> {
-        if !self.systems.contains(&System::Fogbank) {
+        if !self.systems.iter().any(|system| system.is_fogbank()) {
             return Ok(None);
         }
         let config = self.config()?;
@@ -130,7 +147,7 @@ impl Setting {
     /// # Errors
     /// As [`Setting::config`].
     pub fn kept(&self) -> Result<Option<Kept>> {
-        if !self.systems.contains(&System::Fogbank) {
+        if !self.systems.iter().any(|system| system.is_fogbank()) {
             return Ok(None);
         }
         let config = self.config()?;

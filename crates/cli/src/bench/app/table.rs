@@ -12,9 +12,9 @@ use crate::bench::spread::Spread;
 pub struct Row {
     /// Which one.
     pub system: System,
-    /// Transactions a second by round, the slowest first.
+    /// Transactions a second by round, in their order.
     pub per_s: Vec<f64>,
-    /// Mean milliseconds by round, the shortest first.
+    /// Mean milliseconds by round, in their order.
     pub mean_ms: Vec<f64>,
     /// All rounds together, by kind.
     pub kinds: Vec<Tally>,
@@ -27,10 +27,8 @@ pub struct Row {
 impl Row {
     /// Of the rounds of a system.
     pub fn of(system: System, rounds: &[Measured], traffic: Traffic) -> Self {
-        let mut per_s: Vec<f64> = rounds.iter().map(Measured::per_s).collect();
-        per_s.sort_by(f64::total_cmp);
-        let mut mean_ms: Vec<f64> = rounds.iter().map(|round| round.all().mean_ms()).collect();
-        mean_ms.sort_by(f64::total_cmp);
+        let per_s = rounds.iter().map(Measured::per_s).collect();
+        let mean_ms = rounds.iter().map(|round| round.all().mean_ms()).collect();
         let mut kinds: Vec<Tally> =
             rounds.first().map(|round| round.kinds.clone()).unwrap_or_default();
         for round in rounds.iter().skip(1) {
@@ -40,9 +38,14 @@ impl Row {
         Self { system, per_s, mean_ms, kinds, given_up, traffic }
     }
 
-    /// Transactions a second, the median of the rounds.
-    pub fn median_per_s(&self) -> f64 {
-        Spread::of(self.per_s.clone()).median
+    /// Transactions a second.
+    pub fn rate(&self) -> Spread {
+        Spread::of(self.per_s.clone())
+    }
+
+    /// Whether anything was committed while it was measured.
+    pub fn came_to_something(&self) -> bool {
+        self.rate().median > 0.0
     }
 
     /// All kinds together.
@@ -78,16 +81,16 @@ pub fn print(
         kept.map_or(String::new(), |kept| format!("; {}", kept.words()))
     );
     println!(
-        "system        tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
+        "system            tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
     );
     for row in rows {
-        let all = row.all();
+        let (all, rate) = (row.all(), row.rate());
         println!(
-            "{:<9} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8}",
+            "{:<13} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8}",
             row.system.name(),
-            row.median_per_s(),
-            row.per_s.first().unwrap_or(&0.0),
-            row.per_s.last().unwrap_or(&0.0),
+            rate.median,
+            rate.least,
+            rate.greatest,
             all.mean_ms(),
             all.percentile_ms(50.0),
             all.percentile_ms(99.0),
@@ -95,13 +98,24 @@ pub fn print(
             row.given_up,
         );
     }
+    let here: Vec<&str> = rows
+        .iter()
+        .map(|row| row.system)
+        .filter(|system| !system.has_link())
+        .map(System::name)
+        .collect();
+    if !here.is_empty() {
+        println!("{}: on this machine, without the link", here.join(", "));
+    }
     if let [first, others @ ..] = rows {
-        for other in others {
+        for other in
+            others.iter().filter(|other| first.came_to_something() && other.came_to_something())
+        {
             println!(
                 "{} / {}: {:.2}x the throughput; latency {:.1}x",
                 other.system.name(),
                 first.system.name(),
-                other.median_per_s() / first.median_per_s(),
+                other.rate().median / first.rate().median,
                 first.all().mean_ms() / other.all().mean_ms(),
             );
         }
@@ -140,7 +154,8 @@ fn json_of(setting: &Setting, row: &Row) -> serde_json::Value {
         .collect();
     json!({
         "system": row.system.name(),
-        "transactions_per_s": row.median_per_s(),
+        "has_link": row.system.has_link(),
+        "transactions_per_s": row.rate().median,
         "transactions_per_s_by_round": row.per_s,
         "runs_per_transaction": row.attempts(),
         "given_up": row.given_up,

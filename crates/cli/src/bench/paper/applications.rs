@@ -61,6 +61,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
     let words = "throughput at 10 ms over that at 0.3 ms";
     let mut left = Panel::new("far", words, "application", Drawn::Bars);
     let (mut commands, mut kept) = (Vec::new(), Keeps::new());
+    let (mut epochs, mut given_up) = (Vec::new(), Vec::new());
     for application in ALL {
         let mut near = None;
         for (at, link) in [lan().link, wan().link].iter().enumerate() {
@@ -70,7 +71,11 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
             commands.push(format!("fogbank bench {}", words.join(" ")));
             let setting = prepared(application, ask, &words)?;
             kept.insert(application.name(), setting.kept()?);
+            epochs.extend(setting.epochs()?.map(|epochs| format!("{place}: {}", epochs.words())));
             let rows = measure(&setting).await?;
+            for row in rows.iter().filter(|row| row.given_up > 0) {
+                given_up.push(format!("{} of {} ({place})", row.given_up, row.system.name()));
+            }
             let [fogbank, nopriv] = of_systems(&rows)?;
             let told = application.told();
             for (name, (per_s, ms)) in [("fogbank", fogbank), ("nopriv", nopriv)] {
@@ -89,6 +94,13 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
     }
     let mut differs = differs(ask, &kept);
     differs.extend(more_at_a_distance(ask));
+    differs.push(format!("epochs have what suits this machine: {}", epochs.join(", ")));
+    if !given_up.is_empty() {
+        differs.push(format!(
+            "transactions that lost too often and are in no figure: {}",
+            given_up.join(", ")
+        ));
+    }
     differs.push("MySQL is not measured; `bench app --on redis,postgresql` has others".into());
     Ok(Figure {
         id: PaperFigure::Applications,

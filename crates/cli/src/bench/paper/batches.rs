@@ -66,6 +66,9 @@ pub async fn figures(ask: &Ask) -> Result<[Figure; 2]> {
     let mut differs = ask.engine_differs(&config);
     differs
         .push("the paper's engine holds no bucket back, ours does until the end of a batch".into());
+    if (ask.shape.batch, ask.shape.write_batch) != (None, None) {
+        differs.push("--batch and --write-batch are not used here: this figure has batches of all sizes and no writes".into());
+    }
     if !too_large.is_empty() {
         differs.push(format!("no batches of {too_large:?}: there are {objects} objects"));
     }
