@@ -112,7 +112,7 @@ pub fn print(
             others.iter().filter(|other| first.came_to_something() && other.came_to_something())
         {
             println!(
-                "{} / {}: {:.2}x the throughput; latency {:.1}x",
+                "{} / {}: {:.2}x the throughput; latency {:.2}x",
                 other.system.name(),
                 first.system.name(),
                 other.rate().median / first.rate().median,
