@@ -37,8 +37,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, 130 a signal as in a shell, others as
-    /// sysexits.
+    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, 130 a signal, others as sysexits.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::CheckFailed(_) => 1,

@@ -9,14 +9,15 @@ use crate::fill::{Fill, Progress};
 use crate::open::OpenOptions;
 
 impl OpenOptions {
-    /// Makes a new store of `records`, each key once, and closes it; how many there were. The cloud sees as
+    /// Makes a new store of `records`, each key once, and closes it; how many there were. The front end may keep a
+    /// record as several. The cloud sees as
     /// many epochs as the capacity says, whatever they hold.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a record that does not fit; otherwise by blame. What was begun is left unusable.
+    /// [`Error::Usage`] for a record that does not fit; what making one says; otherwise by blame. What was begun is left unusable.
     pub async fn make_of(
         self,
-        records: impl Iterator<Item = Filled> + Send,
+        records: impl Iterator<Item = Result<Vec<Filled>>> + Send,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
         let link = self.across_a_link();
@@ -25,10 +26,12 @@ impl OpenOptions {
         let mut filling = Filling::new(&config.proxy_settings(), shape, &self.randomness()?);
         let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
         let mut count = 0;
-        for (key, value, attr) in records {
-            let blocks = filling.put(&key, &value, attr);
-            let blocks = blocks.map_err(|e| Error::Usage(format!("record {count}: {e}")))?;
-            new.write(blocks).await?;
+        for record in records {
+            for (key, value, attr) in record? {
+                let blocks = filling.put(&key, &value, attr);
+                let blocks = blocks.map_err(|e| Error::Usage(format!("record {count}: {e}")))?;
+                new.write(blocks).await?;
+            }
             count += 1;
         }
         new.finish(filling.sections()).await?;

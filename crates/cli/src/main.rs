@@ -9,6 +9,7 @@ mod plan;
 mod register_server;
 mod rotate;
 mod serve;
+mod stopping;
 mod tune;
 mod upkeep;
 mod volume_server;
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use fogbank::args::{BenchCommand, Cli, Command, VolumeCommand};
+
+use self::stopping::until_stopped;
 
 fn main() -> ExitCode {
     fogbank_allocator::share_arenas();
@@ -81,25 +84,6 @@ fn main() -> ExitCode {
         Err(e) => {
             eprintln!("fogbank: {e}");
             e.exit_code()
-        }
-    }
-}
-
-/// Runs a command to its end or until a signal. What it has set up, servers and folders, goes with it: a signal that
-/// killed the process would leave both. It is a task of its own, on a thread that serves others too.
-async fn until_stopped(
-    command: impl Future<Output = fogbank::Result<()>> + Send + 'static,
-) -> fogbank::Result<()> {
-    let stop = serve::stop_signal()?;
-    let mut task = tokio::spawn(command);
-    tokio::select! { biased;
-        ended = &mut task => ended.unwrap_or_else(|e| Err(fogbank::Error::Bug(e.to_string()))),
-        () = stop => {
-            task.abort();
-            match task.await {
-                Ok(ended) => ended, // just before
-                Err(_) => Err(fogbank::Error::Interrupted),
-            }
         }
     }
 }

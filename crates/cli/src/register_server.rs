@@ -7,7 +7,8 @@ use fogbank::{Error, Result};
 use fogbank_env::SystemClock;
 use fogbank_peer::{Bound, RegisterServer, ServerError};
 
-use crate::serve::{address, log_to_standard_error, stop_signal};
+use crate::serve::{address, log_to_standard_error};
+use crate::stopping::stop_signal;
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 ///

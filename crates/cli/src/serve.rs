@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::looks::Looks;
+use crate::stopping::stop_signal;
 use bytesize::ByteSize;
 use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
@@ -16,7 +17,6 @@ use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 /// How long clients have to get their answers once the server is told to stop.
@@ -145,21 +145,6 @@ fn explain(error: resp::Error) -> Error {
         )),
         _ => Error::Usage(error.to_string()),
     }
-}
-
-/// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed).
-pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
-    let watch = |kind| signal(kind).map_err(|e| Error::Bug(format!("cannot watch signals: {e}")));
-    let mut terminate = watch(SignalKind::terminate())?;
-    let mut interrupt = watch(SignalKind::interrupt())?;
-    let mut hang_up = watch(SignalKind::hangup())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
-        }
-    })
 }
 
 /// Says where everything is, what traffic it makes and what to type next.

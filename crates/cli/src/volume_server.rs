@@ -12,7 +12,8 @@ use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_oram::tao::Rate;
 
-use crate::serve::{log_to_standard_error, say_stopped, stop_signal};
+use crate::serve::{log_to_standard_error, say_stopped};
+use crate::stopping::stop_signal;
 
 /// Makes a volume.
 ///

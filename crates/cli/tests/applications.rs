@@ -1,17 +1,28 @@
 //! `fogbank bench app` runs applications on systems side by side and checks them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 
 use fogbank_workload::servers::{PostgresServer, RedisServer};
 use serde_json::Value;
 
+/// Runs the benchmark; for longer and longer if it says that nothing came of it: the machine may be slow.
 fn bench(flags: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
-    command.args(["bench", "app", "--seconds", "0.4", "--ramp", "0.1", "--json"]);
-    command.args(["--capacity", "20000", "--batch", "64", "--write-batch", "128"]);
-    command.args(flags).output().expect("the binary runs")
+    let mut seconds = 0.4;
+    loop {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.args(["bench", "app", "--ramp", "0.1", "--json", "--seconds"]);
+        command.args([&seconds.to_string(), "--capacity", "20000", "--batch", "64"]);
+        let output = command.args(["--write-batch", "128"]).args(flags).output();
+        let output = output.expect("the binary runs");
+        if output.status.code() != Some(3) || seconds > 10.0 {
+            return output;
+        }
+        seconds *= 2.0;
+    }
 }
 
 /// What was measured, by system.
@@ -63,9 +74,10 @@ fn what_cannot_be_measured_is_refused() {
     for (flags, why) in [
         (&["--scale", "0"][..], "--scale is at least 1"),
         (&["--clients", "0"], "--clients is outside"),
-        (&["--rate", "0"], "--rate is not above 0"),
+        (&["--rate", "0"], "--rate is outside 0 to 200000"),
         (&["--rounds", "0"], "--rounds is outside"),
-        (&["--rate", "-1"], "--rate is not above 0"),
+        (&["--rate", "1e9"], "--rate is outside 0 to 200000"),
+        (&["--rate", "-1"], "--rate is outside 0 to 200000"),
         (&["--rtt-ms", "-1"], "--rtt-ms"),
         (&["--on", "mysql"], "mysql"),
         (&["--on", "fogbank-redis", "--workload", "ycsb-e"], "YCSB E scans: measure it on fogbank"),
@@ -101,37 +113,102 @@ fn a_place_that_holds_a_store_is_refused_by_its_name_and_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("file://{}", folder.path().display());
     let flags = ["--workload", "ycsb-c", "--scale", "300", "--clients", "4", "--store", &url];
-    let run = || bench(&[&flags[..], &["--on", "fogbank"]].concat());
-    assert!(run().status.success());
-    let output = run();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(said.contains(&format!("--store {url} holds a store already")), "{said}");
+    let run = |on| bench(&[&flags[..], &["--on", on]].concat());
+    let refused = |on, why: &str| {
+        let output = run(on);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.contains(&format!("--store {url} {why}")), "{said}");
+    };
+    refused("fogbank,fogbank-redis", "has room for one store");
+    assert!(files(folder.path()).is_empty());
+    assert!(run("fogbank,nopriv").status.success());
+    let before = files(folder.path());
+    assert!(!before.is_empty());
+    refused("fogbank", "holds a store already");
+    refused("nopriv", "holds a store already");
+    assert!(files(folder.path()) == before);
+}
+
+/// Everything below a folder, and what is in it.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.append(&mut files(&path));
+        } else {
+            all.insert(path.clone(), std::fs::read(&path).expect("a file"));
+        }
+    }
+    all
+}
+
+/// A benchmark under way. It does not outlive the test.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// Folders and servers of a run go with it.
 #[test]
 fn a_signal_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().expect("a folder");
     let mut systems = vec!["fogbank", "fogbank-redis"];
     systems.extend(RedisServer::installed().then_some("redis"));
-    for system in systems {
+    systems.extend(PostgresServer::installed().then_some("postgresql"));
+    for (system, signal) in systems.iter().zip(["-INT", "-TERM"].iter().cycle()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        // The user that PostgreSQL runs as has to come through.
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).expect("a folder of ours");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
         command.args(["bench", "app", "--workload", "ycsb-c", "--scale", "300", "--clients", "4"]);
         command.args(["--seconds", "600", "--on", system]).env("TMPDIR", folder.path());
-        let mut run = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut said = BufReader::new(run.stderr.take().expect("a pipe")).lines();
+        let mut run = Run(command.stderr(Stdio::piped()).spawn().expect("the binary runs"));
+        let mut said = BufReader::new(run.0.stderr.take().expect("a pipe")).lines();
         let measuring = |line: Result<String, _>| line.expect("words").starts_with("measuring");
         assert!(said.by_ref().any(measuring));
         assert_ne!(entries(folder.path()), 0, "{system} has a folder");
-        let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status();
+        let is_server = ["redis", "postgresql"].contains(system);
+        assert_eq!(processes_of(folder.path()) > 0, is_server, "{system}");
+        let killed = Command::new("kill").args([*signal, &run.0.id().to_string()]).status();
         assert!(killed.expect("kill runs").success());
         let rest: Vec<String> = said.map_while(Result::ok).collect();
-        assert_eq!(run.wait().expect("an end").code(), Some(130), "{system}: {rest:?}");
+        assert_eq!(run.0.wait().expect("an end").code(), Some(130), "{system}: {rest:?}");
         assert_eq!(entries(folder.path()), 0, "{system} has left something");
+        assert_eq!(processes_of(folder.path()), 0, "{system} has left a server");
     }
 }
 
 fn entries(folder: &Path) -> usize {
     std::fs::read_dir(folder).expect("a folder").count()
+}
+
+/// Processes that were started with a path in this folder.
+fn processes_of(folder: &Path) -> usize {
+    let folder = folder.to_str().expect("a path in words");
+    let all = std::fs::read_dir("/proc").expect("processes").flatten();
+    let lines = all.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(folder)).count()
+}
+
+/// As under `nohup`.
+#[test]
+fn a_signal_that_was_ignored_when_it_began_stays_ignored() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fogbank")]);
+    command.args(["bench", "app", "--workload", "ycsb-c", "--scale", "300", "--clients", "4"]);
+    command.args(["--seconds", "2", "--ramp", "0", "--on", "fogbank"]);
+    let mut run = Run(command.stderr(Stdio::piped()).spawn().expect("the binary runs"));
+    let mut said = BufReader::new(run.0.stderr.take().expect("a pipe")).lines();
+    let measuring = |line: Result<String, _>| line.expect("words").starts_with("measuring");
+    assert!(said.by_ref().any(measuring));
+    let killed = Command::new("kill").args(["-HUP", &run.0.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let rest: Vec<String> = said.map_while(Result::ok).collect();
+    assert_eq!(run.0.wait().expect("an end").code(), Some(0), "{rest:?}");
 }

@@ -4,7 +4,8 @@
 //! 2. It is started in a folder that the caller gives, and listens on a socket in there alone.
 //! 3. Starting waits until the server says that it takes connections, and does so in place: it is for the
 //!    beginning of a run, not for its midst.
-//! 4. It ends when dropped, in no good order: what it has kept is of no use to anybody.
+//! 4. It is in a process group of its own: Ctrl-C is for whoever started it, who then drops it.
+//! 5. It ends when dropped, in no good order: what it has kept is of no use to anybody.
 //!
 //! PostgreSQL refuses to be root. If we are, it runs as the user that its package brings, who is given the
 //! folder; all folders above it have to let that user pass.
@@ -57,7 +58,15 @@ pub struct RedisServer {
 impl RedisServer {
     /// Whether its program is installed.
     pub fn installed() -> bool {
-        on_path("redis-server").is_ok()
+        Self::found().is_ok()
+    }
+
+    /// Looks for its program.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with what has to be installed.
+    pub fn found() -> Result<()> {
+        on_path("redis-server").map(drop)
     }
 
     /// Starts one in an empty folder.
@@ -101,7 +110,15 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// Whether its programs are installed.
     pub fn installed() -> bool {
-        postgres_programs().is_ok()
+        Self::found().is_ok()
+    }
+
+    /// Looks for its programs.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with what has to be installed.
+    pub fn found() -> Result<()> {
+        postgres_programs().map(drop)
     }
 
     /// Makes a new cluster in an empty folder and starts it, for so many connections.
@@ -112,6 +129,14 @@ impl PostgresServer {
         let (programs, user) = (postgres_programs()?, postgres_user()?);
         let folder = whole(folder)?;
         if let Some((user, group)) = user {
+            let is_closed =
+                |above: &&Path| above.metadata().is_ok_and(|above| above.mode() & 1 == 0);
+            if let Some(closed) = folder.ancestors().skip(1).find(is_closed) {
+                let reason = format!(
+                    "{POSTGRES}, whom it runs as, may not enter; set TMPDIR to a folder that all may"
+                );
+                return Err(failed(closed, &reason));
+            }
             chown(&folder, Some(user), Some(group)).map_err(|error| failed(&folder, &error))?;
         }
         let data = folder.join("data");
@@ -160,7 +185,7 @@ impl Drop for PostgresServer {
 
 /// Starts a server and waits until it takes connections.
 fn launch(mut command: Command) -> Result<Child> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let program = PathBuf::from(command.get_program());
     let mut child = command.spawn().map_err(|error| failed(&program, &error))?;
     let (lines, heard) = mpsc::channel();
@@ -192,7 +217,7 @@ fn listen(from: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
 /// Runs a program to its end.
 fn run(mut command: Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
-    let output = command.stdin(Stdio::null()).output();
+    let output = command.stdin(Stdio::null()).process_group(0).output();
     let output = output.map_err(|error| failed(&program, &error))?;
     if output.status.success() {
         return Ok(());

@@ -24,7 +24,8 @@ use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
-use crate::serve::{log_to_standard_error, stop_signal};
+use crate::serve::log_to_standard_error;
+use crate::stopping::stop_signal;
 use crate::volume_server::tell_cost;
 use stack::Stack;
 

@@ -16,6 +16,7 @@ use fogbank_txn::{Components, Proxy, Settings};
 use super::memory::Memory;
 use super::seen::Watching;
 use crate::serve;
+use crate::stopping::stop_signal;
 
 /// Deeper transactions than that are refused, and not observed.
 const READ_BATCHES: usize = 16;
@@ -37,7 +38,7 @@ pub async fn observe(
     let address = serve::address("--serve", address)?;
     let listener = Listener::bind(Listening { address, ..Listening::default() }).await;
     let listener = listener.map_err(|e| Error::Usage(format!("--serve {address}: {e}")))?;
-    let signal = serve::stop_signal()?;
+    let signal = stop_signal()?;
     let settings = Settings {
         read_batches: READ_BATCHES,
         interval: INTERVAL,

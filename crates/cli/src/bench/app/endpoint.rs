@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fogbank::{Error, Opened, Result};
 use fogbank_env::{Clock, Metrics};
 use fogbank_front::resp::{Content, Filled, Listener, Settings, records_of};
-use fogbank_workload::{Records, Redis, redis};
+use fogbank_txn::Key;
+use fogbank_workload::{Redis, redis};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// The most connections: each has two of the thousand files that a process may open on most machines.
-const CONNECTIONS_MAX: usize = 400;
+pub const CONNECTIONS_MAX: usize = 400;
 
 /// A front end that serves until it is closed.
 pub struct Endpoint {
@@ -41,8 +43,7 @@ impl Endpoint {
         let connections = clients.clamp(1, CONNECTIONS_MAX);
         let clients = Redis::connect(("127.0.0.1", port), connections, &[]).await;
         let clients = clients.map_err(|e| Error::CannotUse(e.to_string()))?;
-        // A command that reads a record reads what kind of value it is, too.
-        let shown = opened.proxy().limits().records_read_max / 2;
+        let shown = opened.proxy().limits().records_read_max;
         Ok((Self { stop, served }, clients.showing_at_most(shown)))
     }
 
@@ -53,14 +54,11 @@ impl Endpoint {
     }
 }
 
-/// Records as the front end keeps them.
+/// A record as the front end keeps it.
 ///
 /// # Errors
 /// [`Error::Usage`] for one that has no name in Redis.
-pub fn kept(records: Records<'_>) -> Result<Vec<Filled>> {
-    let named = records.map(|(key, value)| {
-        let name = redis::name(&key).map_err(|e| Error::Usage(e.to_string()))?;
-        Ok(records_of(&name, Content::String(value.to_vec()), None))
-    });
-    Ok(named.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+pub fn kept((key, value): (Key, Bytes)) -> Result<Vec<Filled>> {
+    let name = redis::name(&key).map_err(|e| Error::Usage(e.to_string()))?;
+    Ok(records_of(&name, Content::String(value.to_vec()), None))
 }

@@ -12,7 +12,7 @@ use fogbank_workload::servers::{Keeps, PostgresServer, RedisServer};
 use fogbank_workload::{Database, Fogbank, Postgresql, Redis};
 use tempfile::TempDir;
 
-use super::endpoint::{Endpoint, kept};
+use super::endpoint::{self, Endpoint};
 use super::setting::Setting;
 use crate::bench::counted::{Counted, Traffic};
 use crate::upkeep::{bar, show};
@@ -72,13 +72,14 @@ impl Ground {
         let store = Arc::new(Counted::new(far.clone()));
         let (database, standing): (Arc<dyn Database>, _) = match system {
             System::Fogbank => {
-                let records = setting.workload.records().map(|(key, value)| (key, value, 0));
+                let records =
+                    setting.workload.records().map(|(key, value)| Ok(vec![(key, value, 0)]));
                 let (opened, folder) = fogbank(setting, records, store.clone(), clock).await?;
                 let database = Fogbank(opened.proxy().clone());
                 (Arc::new(database), Standing::Fogbank(Box::new(opened), folder))
             }
             System::FogbankRedis => {
-                let records = kept(setting.workload.records())?.into_iter();
+                let records = setting.workload.records().map(endpoint::kept);
                 let (opened, folder) = fogbank(setting, records, store.clone(), clock).await?;
                 let (endpoint, database) =
                     Endpoint::serve(&opened, setting.clients(), clock).await?;
@@ -103,6 +104,40 @@ impl Ground {
             }
         };
         Ok(Self { system, database, far, store, standing })
+    }
+
+    /// Says what would keep one of the systems from being loaded before another is measured in vain. A place that holds a
+    /// store of Fogbank's is not ours to write into, and could not be opened, since its key is elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for that, and for two systems that would each make one; [`Error::CannotUse`] for a server that is
+    /// not installed.
+    pub async fn can_be_had(setting: &Setting, clock: &Arc<dyn Clock>) -> Result<()> {
+        let (url, systems) = (&setting.store, &setting.systems);
+        for system in systems {
+            started(match system {
+                System::Redis => RedisServer::found(),
+                System::Postgresql => PostgresServer::found(),
+                _ => Ok(()),
+            })?;
+        }
+        if url == "memory:" || !systems.iter().any(|system| system.has_link()) {
+            return Ok(()); // each has its own
+        }
+        if systems.iter().filter(|system| system.is_fogbank()).count() > 1 {
+            let reason =
+                format!("--store {url} has room for one store: measure one of them, or in memory:");
+            return Err(Error::Usage(reason));
+        }
+        let store = open_store(url, clock).await?;
+        let blobs = store.blob_list("").await.map_err(|e| Error::Absent(e.to_string()))?;
+        match blobs.is_empty() {
+            true => Ok(()),
+            false => {
+                let reason = format!("--store {url} holds a store already: name an empty place");
+                Err(Error::Usage(reason))
+            }
+        }
     }
 
     /// Moves its store to the far end of another link.
@@ -144,24 +179,13 @@ fn started<T>(result: fogbank_workload::Result<T>) -> Result<T> {
     result.map_err(|e| Error::CannotUse(e.to_string()))
 }
 
-/// A store that holds one of Fogbank's is not ours to write over, and could not be opened: its key is elsewhere.
-async fn is_empty(setting: &Setting, store: &dyn Store) -> Result<()> {
-    let blobs = store.blob_list("").await.map_err(|e| Error::Absent(e.to_string()))?;
-    if blobs.is_empty() {
-        return Ok(());
-    }
-    let url = &setting.store;
-    Err(Error::Usage(format!("--store {url} holds a store already: name an empty place")))
-}
-
 /// A store of fogbank's as anybody would open it, its trusted side in a folder that goes with it.
 async fn fogbank(
     setting: &Setting,
-    records: impl Iterator<Item = Filled> + Send,
+    records: impl Iterator<Item = Result<Vec<Filled>>> + Send,
     store: Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Opened, TempDir)> {
-    is_empty(setting, &*store).await?;
     let folder = folder()?;
     let options = || {
         OpenOptions::new(Place::local(folder.path()))

@@ -65,6 +65,7 @@ fn nothing(system: System) -> Error {
 pub async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random = Randomness::repeatable(setting.seed);
+    Ground::can_be_had(setting, &clock).await?;
     let mut rows = Vec::new();
     for (number, system) in setting.systems.iter().enumerate() {
         let part = random.split(number as u64);

@@ -46,6 +46,8 @@ pub struct Setting {
 
 const SECONDS_MAX: f64 = 86_400.0;
 const CLIENTS_MAX: usize = 100_000;
+/// Whoever arrives waits in memory.
+const RATE_MAX: f64 = 200_000.0;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
 /// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much is as a small
@@ -89,10 +91,10 @@ impl Setting {
             false => usual,
         };
         let load = match (args.rate, args.clients) {
-            (Some(per_s), _) if per_s > 0.0 && per_s.is_finite() => {
+            (Some(per_s), _) if per_s > 0.0 && per_s <= RATE_MAX => {
                 Load::Open { per_s, under_way_max: UNDER_WAY_MAX }
             }
-            (Some(_), _) => return Err(Error::Usage("--rate is not above 0".into())),
+            (Some(_), _) => return Err(Error::Usage(format!("--rate is outside 0 to {RATE_MAX}"))),
             (None, Some(clients)) if !(1..=CLIENTS_MAX).contains(&clients) => {
                 return Err(Error::Usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
             }

@@ -4,9 +4,13 @@ use fogbank::args::System;
 use fogbank_workload::drive::{Load, Measured, Tally};
 use serde_json::json;
 
+use super::endpoint::CONNECTIONS_MAX;
 use super::setting::{Epochs, Kept, Setting};
 use crate::bench::counted::Traffic;
 use crate::bench::spread::Spread;
+
+/// The share of what arrives that has to be served: the rest may be chance.
+const SERVED: f64 = 0.9;
 
 /// What one system came to.
 pub struct Row {
@@ -104,28 +108,51 @@ pub fn print(
         .filter(|system| !system.has_link())
         .map(System::name)
         .collect();
+    let clients = setting.clients();
+    if clients > CONNECTIONS_MAX && rows.iter().any(|row| row.system == System::FogbankRedis) {
+        let name = System::FogbankRedis.name();
+        println!("{name}: {clients} clients share {CONNECTIONS_MAX} connections");
+    }
     if !here.is_empty() {
         println!("{}: on this machine, without the link", here.join(", "));
+    }
+    if let Load::Open { per_s, .. } = setting.load {
+        for row in rows.iter().filter(|row| row.rate().median < SERVED * per_s) {
+            let name = row.system.name();
+            println!(
+                "{name}: serves less than arrives, so its latency grows for as long as it is measured"
+            );
+        }
     }
     if let [first, others @ ..] = rows {
         for other in
             others.iter().filter(|other| first.came_to_something() && other.came_to_something())
         {
+            let (first_name, name) = (first.system.name(), other.system.name());
             println!(
-                "{} / {}: {:.2}x the throughput; latency {:.2}x",
-                other.system.name(),
-                first.system.name(),
+                "{name} / {first_name}: {:.2}x the throughput; latency of {first_name} / {name}: {:.2}x",
                 other.rate().median / first.rate().median,
                 first.all().mean_ms() / other.all().mean_ms(),
             );
         }
     }
     if as_json {
+        let (clients, arrivals) = match setting.load {
+            Load::Closed { clients } => (Some(clients), None),
+            Load::Open { per_s, .. } => (None, Some(per_s)),
+        };
         let systems: Vec<_> = rows.iter().map(|row| json_of(setting, row)).collect();
         println!(
             "{}",
             json!({
                 "workload": setting.workload.name(),
+                "link": setting.link_words,
+                "clients": clients,
+                "arrivals_per_s": arrivals,
+                "seconds": setting.span.measured.as_secs_f64(),
+                "ramp": setting.span.ramp.as_secs_f64(),
+                "rounds": setting.rounds,
+                "seed": setting.seed,
                 "read_batches": epochs.map(|epochs| epochs.read_batches),
                 "batch": epochs.map(|epochs| epochs.batch),
                 "write_batch": epochs.map(|epochs| epochs.write_batch),
