@@ -41,8 +41,8 @@ pub struct BenchAppArgs {
     /// Times that each system is measured; the median counts.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: usize,
-    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients of FreeHealth, records of YCSB [100000;
-    /// 1; 1000; 100000].
+    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients of FreeHealth,
+    /// records of YCSB [100000; 1; 1000; 100000].
     #[arg(long, value_name = "N")]
     pub scale: Option<u32>,
     /// The cloud side of fogbank and nopriv: memory:, or a URL as for serve that holds no store.
