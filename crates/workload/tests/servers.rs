@@ -124,41 +124,31 @@ async fn smallbank_on_postgresql() {
     assert!(matches!(checked, Err(Error::Broken(_))));
 }
 
+/// Runs a workload on both servers, each on one of its own.
+async fn on_both<W: Workload + 'static>(workload: impl Fn() -> W) {
+    let fresh = Arc::new(workload());
+    if let Some(served) = redis(&*fresh, Keeps::Nothing).await {
+        driven(served.database, fresh, 8).await;
+    }
+    let fresh = Arc::new(workload());
+    if let Some(served) = postgresql(&*fresh).await {
+        driven(served.database, fresh, 8).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tpcc_on_both() {
-    let tpcc = Arc::new(Tpcc::new(2, Scale::small()));
-    if let Some(served) = redis(&*tpcc, Keeps::Nothing).await {
-        driven(served.database, tpcc.clone(), 8).await;
-    }
-    if let Some(served) = postgresql(&*tpcc).await {
-        driven(served.database, tpcc, 8).await;
-    }
+    on_both(|| Tpcc::new(2, Scale::small())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freehealth_on_both() {
-    let clinic = || Arc::new(FreeHealth { patients: 100, ..FreeHealth::default() });
-    let workload = clinic();
-    if let Some(served) = redis(&*workload, Keeps::Nothing).await {
-        driven(served.database, workload, 8).await;
-    }
-    let workload = clinic();
-    if let Some(served) = postgresql(&*workload).await {
-        driven(served.database, workload, 8).await;
-    }
+    on_both(|| FreeHealth { patients: 100, ..FreeHealth::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ycsb_with_scans_on_both() {
-    let ycsb = || Arc::new(Ycsb::new('E', 1_500).unwrap());
-    let workload = ycsb();
-    if let Some(served) = redis(&*workload, Keeps::Nothing).await {
-        driven(served.database, workload, 8).await;
-    }
-    let workload = ycsb();
-    if let Some(served) = postgresql(&*workload).await {
-        driven(served.database, workload, 8).await;
-    }
+    on_both(|| Ycsb::new('E', 1_500).unwrap()).await;
 }
 
 /// Records 0 to 9, each of which holds its own number; the group is scanned.
