@@ -288,6 +288,7 @@ impl StoreConfig {
             in_flight: self.in_flight,
             interval: Duration::from_millis(self.interval_ms),
             slack: fogbank_txn::Settings::slack_for(&self.ring_settings().shape),
+            closing_epochs: CLOSING_EPOCHS,
             key_budget_bytes: self.key_budget,
             ..fogbank_txn::Settings::default()
         }
@@ -362,6 +363,10 @@ fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
         Xor::On => Err(Error::Usage("--xor on: this store does not combine cells".into())),
     }
 }
+
+/// Epochs that a store still runs for what was accepted when it is told to stop. Public: as many
+/// whether anybody waits or not.
+const CLOSING_EPOCHS: usize = 4;
 
 #[cfg(test)]
 mod tests {

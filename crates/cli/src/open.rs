@@ -21,6 +21,7 @@ use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::{EngineConfig, TraceClock};
 use fogbank_store::{Paced, Store};
 use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy, Uptime};
+use tokio::runtime::Handle;
 
 use crate::apart::check_apart;
 use crate::args::ShapeArgs;
@@ -47,6 +48,7 @@ pub struct OpenOptions {
     existing: bool,
     uptime: Option<Uptime>,
     on: Option<Arc<dyn Store>>,
+    clients: Option<Handle>,
 }
 
 impl OpenOptions {
@@ -65,6 +67,7 @@ impl OpenOptions {
             existing: false,
             uptime: None,
             on: None,
+            clients: None,
         }
     }
 
@@ -115,6 +118,12 @@ impl OpenOptions {
     /// state. Only for an operator who has been told what that means.
     pub fn accept_rollback_risk(mut self, accept: bool) -> Self {
         self.accept_rollback_risk = accept;
+        self
+    }
+
+    /// Where what clients ask for runs, if not on the threads from which messages leave.
+    pub fn clients(mut self, clients: Handle) -> Self {
+        self.clients = Some(clients);
         self
     }
 
@@ -187,8 +196,12 @@ impl OpenOptions {
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
         let settings = config.ring_settings();
         let engine = engine(store, keys, settings, &randomness, &recovered).await?;
-        let components =
-            Components { clock: clock.clone(), random: randomness, metrics: self.metrics.clone() };
+        let components = Components {
+            clock: clock.clone(),
+            random: randomness,
+            metrics: self.metrics.clone(),
+            clients: self.clients.clone(),
+        };
         let proxy = Proxy::recover(
             config.proxy_settings(),
             engine,

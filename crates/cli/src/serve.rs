@@ -1,12 +1,13 @@
 //! `fogbank serve`: a store for Redis clients, until a signal says stop.
 //!
-//! The port is bound before the store is opened, so a port that is taken changes nothing; the store
-//! is closed after the last answer has left, so what was acknowledged is kept.
+//! The port is bound before the store is opened, so a port that is taken changes nothing. Clients have
+//! threads of their own; messages leave from others. Told to stop, it takes nothing more, runs a fixed
+//! number of epochs for what it has taken, and closes the store: when that begins tells nothing of
+//! clients. What was acknowledged is kept.
 
 use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::looks::Looks;
 use crate::stopping::stop_signal;
@@ -15,11 +16,12 @@ use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
 use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
-use fogbank_env::{Metrics, Nanos};
+use fogbank_env::{ClientThreads, Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 
-/// How long clients have to get their answers once the server is told to stop.
+/// How long clients have to take their answers once the server is told to stop, if that is longer than it
+/// takes to close.
 const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, then closes the store.
@@ -36,51 +38,59 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let looks = Looks::start(&args, &metrics)?;
+    let clients = ClientThreads::start()
+        .map_err(|e| Error::CannotUse(format!("the system gives no threads: {e}")))?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())
         .clock(looks.clock.clone())
         .live(looks.live.clone())
         .uptime(uptime)
+        .clients(clients.handle().clone())
         .record(args.record.clone());
     let opened = options.open().await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&place, &opened, listener.address(), &args, &looks);
     let listener = listener.watched_by(looks.watcher());
-    serve_until_stopped(listener, &opened, metrics, signal).await;
-    let closed = opened.close().await;
+    let closed = serve_until_stopped(listener, opened, metrics, signal, &clients).await;
     looks.finish()?;
     closed?;
     eprintln!("closed; everything acknowledged is kept");
     Ok(())
 }
 
-/// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then
-/// clients have a moment to get what they asked for: a backlog must not keep a supervisor waiting
-/// until it kills us. What was not answered did not happen.
+/// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then the
+/// store closes, however many wait and whether they take their answers; those have a moment for that
+/// meanwhile. What was not answered did not happen.
 async fn serve_until_stopped(
     listener: Listener,
-    opened: &Opened,
+    opened: Opened,
     metrics: Metrics,
     signal: impl Future<Output = ()> + Send + 'static,
-) {
-    let begun = Arc::new(Notify::new());
-    let (proxy, clock, told) = (opened.proxy().clone(), opened.clock(), begun.clone());
-    let stop = async move {
-        tokio::select! {
-            () = signal => eprintln!("stopping: finishing the epoch and closing the store"),
-            reason = proxy.stopped() => say_stopped("the epochs have ended", &reason),
-        }
-        told.notify_one();
-    };
-    let patience = async {
-        begun.notified().await;
-        clock.sleep_until(clock.now() + STOP_GRACE_NANOS).await;
-    };
+    clients: &ClientThreads,
+) -> Result<()> {
+    let (proxy, clock) = (opened.proxy().clone(), opened.clock());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = listener.serve(proxy.clone(), clock.clone(), metrics, async {
+        let _told = stopped.await;
+    });
+    let serving = clients.handle().spawn(serving);
     tokio::select! {
-        () = listener.serve(opened.proxy().clone(), opened.clock(), metrics, stop) => {}
-        () = patience => eprintln!("clients were still waiting for answers; they get none"),
+        () = signal => eprintln!("stopping: finishing what was begun and closing the store"),
+        reason = proxy.stopped() => say_stopped("the epochs have ended", &reason),
     }
+    let _gone = stop.send(());
+    proxy.begin_to_close();
+    drop(proxy);
+    let patience = clock.now() + STOP_GRACE_NANOS;
+    let closed = opened.close().await;
+    tokio::select! {
+        _ended = serving => {}
+        () = clock.sleep_until(patience) => {
+            eprintln!("clients were still taking their answers; they get no more");
+        }
+    }
+    closed
 }
 
 /// Says why it ends that nobody has stopped, and what to do.

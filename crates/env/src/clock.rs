@@ -29,6 +29,13 @@ pub trait Clock: Send + Sync {
         self.sleep_until(deadline)
     }
 
+    /// How long `units` of clients' work keep the proxy busy. None on the machine's clock, where work
+    /// takes its time by itself; a clock of virtual time may say otherwise, to show what work delays.
+    fn work(&self, units: u64) -> Nanos {
+        let _ = units;
+        0
+    }
+
     /// As [`Clock::arrive_at`], for many at once, such as messages of a link that is played: keeps neither
     /// a core nor the task, whose other messages go on meanwhile.
     fn come_near(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {

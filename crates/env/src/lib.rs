@@ -1,5 +1,5 @@
-//! The outside world, passed in: time, randomness, compute, files that only their owner may read,
-//! folders that one process has, and metrics typed by who may see them.
+//! The outside world, passed in: time, randomness, compute, threads for clients, files that only
+//! their owner may read, folders that one process has, and metrics typed by who may see them.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -12,6 +12,7 @@ mod folder_lock;
 mod metrics;
 mod random;
 mod secret_file;
+mod threads;
 mod timer;
 
 pub use clock::{Clock, Nanos, SystemClock};
@@ -21,3 +22,4 @@ pub use folder_lock::FolderLock;
 pub use metrics::{Gauge, Metrics, Visibility};
 pub use random::{Purpose, Randomness, Stream};
 pub use secret_file::{open_to_others, write_secret};
+pub use threads::ClientThreads;

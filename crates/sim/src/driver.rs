@@ -47,6 +47,7 @@ pub async fn run(
         clock: clock.clone(),
         random: random.split(u64::MAX >> 1),
         metrics: Metrics::default(),
+        clients: None,
     };
     let proxy = Proxy::start(settings, engine, components, None).await?;
     let recorder = Recorder::new(clock.clone());

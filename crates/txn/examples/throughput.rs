@@ -91,6 +91,7 @@ async fn main() {
         clock: clock.clone(),
         random: Randomness::repeatable(1),
         metrics: Metrics::default(),
+        clients: None,
     };
     let before = resident_bytes();
     let proxy = match Proxy::start(settings, Box::new(engine), components, None).await {

@@ -8,15 +8,16 @@
 //!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp. Further
 //!    batches may be frozen before the values of one have come; they come in the same order.
 //! 3. It closes ([`Core::close_epoch`]): what is not settled is dropped, the last settled version
-//!    of every record becomes the write batch, the directory takes the new state.
-//! 4. Once the engine has committed ([`Core::committed`]), recycled addresses are free and every
-//!    answer of the epoch leaves in one sweep.
+//!    of every record becomes the write batch, the directory takes the new state. If the clerk came
+//!    too late for that ([`Core::miss_close`]), it goes on for another round of batches.
+//! 4. Once the engine has committed ([`Core::committed`]), recycled addresses are free and the
+//!    answers of the epoch leave.
 //!
 //! The next epoch runs on the state of one that is not durable yet. That is safe: its answers leave
 //! after the earlier one's commit, and if that fails nothing is answered at all.
 //!
 //! What the cloud sees depends on none of this: the driver makes R reads, one write and one commit
-//! whatever the core says.
+//! whatever the core says, and whether it says anything in time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::delta::{Delta, KEY_BYTES_A_SLOT};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::footprint::Observer;
+use crate::handover::Written;
 use crate::key::Key;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
@@ -39,10 +41,13 @@ use crate::record::{Record, Stat};
 use crate::row::{Load, Row};
 use crate::schedule::{Schedule, Stage};
 use crate::settings::{Limits, Settings};
-use crate::uptime::Uptime;
 use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
+
+/// Steps of one program at least, whatever the capacity, and how many such programs fill an epoch.
+const STEPS_MAX: usize = 1 << 20;
+const PROGRAMS_OF_AN_EPOCH: u64 = 4;
 
 /// The state of the transaction layer.
 pub(crate) struct Core {
@@ -52,8 +57,8 @@ pub(crate) struct Core {
     pub now_ms: u64,
     /// The open epoch.
     pub epoch: u64,
-    /// What is committed.
-    pub directory: Directory,
+    /// What is committed. The driver holds it as well, but for the time in which an epoch closes.
+    pub directory: Arc<Directory>,
     /// Transactions of the open epoch.
     pub mvtso: Mvtso,
     /// Reads of the open epoch.
@@ -63,13 +68,13 @@ pub(crate) struct Core {
     /// Watched keys and ranges.
     pub watches: Watches,
     /// Programs refused, to be answered outside the lock.
-    pub refused: Vec<(Box<dyn Submission>, Error)>,
+    pub refused: Vec<Refused>,
     /// No program or transaction is admitted any more.
     pub closing: bool,
+    /// An ask of the driver was missed: no program is begun until one has been filled.
+    pub hushed: bool,
     /// The last epoch that admitted anything has closed.
     pub drained: bool,
-    /// When epochs run.
-    pub uptime: Uptime,
     /// No epochs run for now, and why.
     pub resting: Option<Error>,
     /// Nothing runs any more, and why.
@@ -82,6 +87,8 @@ pub(crate) struct Core {
     pub observer: Option<Arc<dyn Observer>>,
     /// The run under way or last run, kept for its buffers.
     pub run: Run,
+    /// Units of work since somebody last asked, and in this epoch.
+    units: Units,
     addresses: Addresses,
     settings: Settings,
     shape: BatchShape,
@@ -89,17 +96,36 @@ pub(crate) struct Core {
     under_way: VecDeque<Batch>,
 }
 
-/// What a closed epoch leaves to be made durable and answered.
-#[derive(Default)]
-pub(crate) struct Closing {
-    /// The write batch.
-    pub writes: Vec<(Address, Option<Bytes>)>,
-    /// What it changes in the directory.
-    pub delta: Delta,
-    /// Programs to answer.
+/// Who is to be answered when a closed epoch is durable.
+pub(crate) struct Unanswered {
+    /// Programs.
     pub programs: Vec<Box<dyn Submission>>,
-    /// Interactive commits to confirm.
+    /// Interactive commits.
     pub committed: Vec<Answer>,
+    /// What the epoch had in memory: much, so it goes where nobody waits for that.
+    pub _remains: Mvtso,
+}
+
+/// A program that is not carried out, and why.
+pub(crate) struct Refused {
+    /// The program.
+    pub body: Box<dyn Submission>,
+    /// Why.
+    pub error: Error,
+}
+
+impl Refused {
+    /// Tells it.
+    pub(crate) fn answer(self) {
+        self.body.answer(Err(self.error));
+    }
+}
+
+/// Work done for clients: a unit is a record touched or a name gone through.
+#[derive(Default)]
+struct Units {
+    uncounted: u64,
+    epoch: u64,
 }
 
 impl Core {
@@ -117,7 +143,7 @@ impl Core {
             limits: limits(&settings, &shape),
             now_ms: 0,
             epoch: 0,
-            directory,
+            directory: Arc::new(directory),
             mvtso: Mvtso::default(),
             batcher: Batcher::default(),
             schedule: Schedule::default(),
@@ -125,13 +151,14 @@ impl Core {
             refused: Vec::new(),
             closing: false,
             drained: false,
-            uptime: Uptime::Always,
+            hushed: false,
             resting: None,
             stopped: None,
             batches_frozen: 0,
             ages: 0,
             observer: None,
             run: Run::default(),
+            units: Units::default(),
             addresses,
             settings,
             shape,
@@ -148,6 +175,7 @@ impl Core {
 
     /// Freezes the next batch; its addresses, to be sent.
     pub(crate) fn freeze(&mut self) -> Vec<Address> {
+        self.hushed = false;
         self.schedule.note_claim();
         let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
         self.batches_frozen += 1;
@@ -176,22 +204,46 @@ impl Core {
         Ok(())
     }
 
-    /// Closes the epoch and opens the next.
-    pub(crate) fn close_epoch(&mut self) -> Closing {
+    /// A batch was due, and has left as padding: nobody came to freeze it.
+    pub(crate) fn miss_batch(&mut self) {
+        self.hushed = true;
+        self.batches_frozen += 1;
+        self.under_way.push_back(Batch::default());
+    }
+
+    /// Closes the epoch and opens the next. What it has written is handed over first: the driver waits
+    /// for that, and for nothing of what follows.
+    pub(crate) fn close_epoch(
+        &mut self,
+        last: bool,
+        hand_over: impl FnOnce(Written),
+    ) -> Unanswered {
+        self.hushed = false;
         self.refuse_hopeless_eldest();
-        let programs = self.settled_programs();
-        let outcomes = self.mvtso.expire();
+        let mut mvtso = std::mem::take(&mut self.mvtso);
+        let (writes, delta) = self.collect(&mvtso);
+        hand_over(Written { writes, delta, directory: self.directory.clone() });
+        self.tell_watches(&mvtso);
+        let programs = self.settled_programs(&mvtso);
+        let outcomes = mvtso.expire();
         for (_, answer, error) in outcomes.lost {
             // The owner may have gone.
             let _ = answer.send(Err(error));
         }
-        let (writes, delta) = self.collect();
         let committed = outcomes.committed.into_iter().map(|(_, answer)| answer).collect();
         self.schedule.open_epoch();
-        self.drained = self.closing;
+        self.drained = last;
         self.epoch += 1;
         self.open_epoch();
-        Closing { writes, delta, programs, committed }
+        Unanswered { programs, committed, _remains: mvtso }
+    }
+
+    /// The epoch was to close, and an empty one has been written in its place: it goes on, with as many
+    /// batches as an epoch has.
+    pub(crate) fn miss_close(&mut self, last: bool) {
+        self.hushed = true;
+        self.drained = last;
+        self.batches_frozen = 0;
     }
 
     /// The epoch closed last is durable.
@@ -221,7 +273,8 @@ impl Core {
             let _ = answer.send(Err(error.clone()));
         }
         let programs = self.schedule.take_all();
-        self.refused.extend(programs.into_iter().map(|body| (body, error.clone())));
+        let refused = programs.into_iter().map(|body| Refused { body, error: error.clone() });
+        self.refused.extend(refused);
         // Timestamps begin anew: nobody who still holds one may meet another who has it.
         self.epoch += 1;
         self.open_epoch();
@@ -248,12 +301,29 @@ impl Core {
         let held_back = held_back(self.shape.capacity as usize, self.settings.key_budget_bytes);
         let quota = Quota::new(self.space(), held_back, self.addresses.pending_count());
         self.mvtso = Mvtso::new(quota, self.shape.value_bytes);
+        self.units.epoch = 0;
         self.batcher = Batcher::default();
         self.batches_frozen = 0;
         if let Some(eldest) = self.schedule.eldest {
             let slots = self.schedule.get_mut(eldest.program).map_or(0, |entry| entry.slots);
             self.mvtso.quota.hold_for_eldest(slots);
         }
+    }
+
+    /// Accounts for work.
+    pub(crate) fn work(&mut self, units: usize) {
+        self.units.uncounted += units as u64;
+        self.units.epoch += units as u64;
+    }
+
+    /// Units of work since this was last asked.
+    pub(crate) fn take_units(&mut self) -> u64 {
+        std::mem::take(&mut self.units.uncounted)
+    }
+
+    /// Whether the epoch has done as much as one is to do, so that the rest is for the next.
+    pub(crate) fn has_worked_enough(&self) -> bool {
+        self.units.epoch >= (self.limits.steps_max as u64).saturating_mul(PROGRAMS_OF_AN_EPOCH)
     }
 
     /// What the writes of an epoch may take at most.
@@ -293,12 +363,12 @@ impl Core {
     }
 
     /// The programs that are part of the epoch.
-    fn settled_programs(&mut self) -> Vec<Box<dyn Submission>> {
+    fn settled_programs(&mut self, mvtso: &Mvtso) -> Vec<Box<dyn Submission>> {
         let mut bodies = Vec::with_capacity(self.schedule.done.len());
         for program in std::mem::take(&mut self.schedule.done) {
             let Some(entry) = self.schedule.get_mut(program) else { continue };
             let Stage::Done(ts) = entry.stage else { continue };
-            if !self.mvtso.is_unsettled(ts) {
+            if !mvtso.is_unsettled(ts) {
                 bodies.extend(self.schedule.take(program).and_then(|entry| entry.body));
             } else if !self.schedule.undo(program) {
                 self.give_up(program);
@@ -308,38 +378,52 @@ impl Core {
     }
 
     /// The write batch: the last settled version of every record, then addresses to empty.
-    fn collect(&mut self) -> (Vec<(Address, Option<Bytes>)>, Delta) {
+    fn collect(&mut self, mvtso: &Mvtso) -> (Vec<(Address, Option<Bytes>)>, Delta) {
         let mut writes = Vec::with_capacity(self.shape.write_batch);
         let mut delta = Delta::default();
-        let mvtso = std::mem::take(&mut self.mvtso);
-        for row in mvtso.rows.iter() {
+        // While an epoch closes the driver has let go of it; were it not so, this would copy it.
+        let mut directory = std::mem::take(&mut self.directory);
+        let entries = Arc::make_mut(&mut directory);
+        for row in mvtso.rows.changed() {
             let Some(last) = row.last_settled() else { continue };
-            if !self.watches.is_empty() {
-                self.watches.tell(&row.key, self.epoch, last.ts);
-            }
             match (&last.change.body, row.settled_value().into_record()) {
-                (Body::Gone, _) | (_, Ok(None)) => self.remove(row, &mut delta),
+                (Body::Gone, _) | (_, Ok(None)) => self.remove(entries, row, &mut delta),
                 (Body::Kept, _) if row.only_attr_settled() => {
                     let stat = Stat { len: last.change.len, attr: last.change.attr };
                     let blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
-                    self.directory.put(&row.key, stat, &blocks);
+                    entries.put(&row.key, stat, &blocks);
                     delta.attribute(&row.key, stat.attr);
                 }
-                (_, Ok(Some(record))) => self.store(row, record, &mut writes, &mut delta),
+                (_, Ok(Some(record))) => {
+                    self.store(entries, row, record, &mut writes, &mut delta);
+                }
                 // Excluded: a sum settles only after its base has come and is a counter.
                 (_, Err(_)) => {}
             }
         }
+        self.directory = directory;
         let room = self.shape.write_batch.saturating_sub(writes.len());
         let reclaimed = self.addresses.reclaim(self.settings.reclaim_quota);
         writes.extend(reclaimed.into_iter().take(room).map(|address| (address, None)));
         (writes, delta)
     }
 
-    fn remove(&mut self, row: &Row, delta: &mut Delta) {
+    /// Tells whoever watches what the epoch has changed.
+    fn tell_watches(&mut self, mvtso: &Mvtso) {
+        if self.watches.is_empty() {
+            return;
+        }
+        for row in mvtso.rows.changed() {
+            if let Some(last) = row.last_settled() {
+                self.watches.tell(&row.key, self.epoch, last.ts);
+            }
+        }
+    }
+
+    fn remove(&mut self, directory: &mut Directory, row: &Row, delta: &mut Delta) {
         if let Some(base) = &row.base {
             base.blocks.iter().for_each(|&address| self.addresses.give_up(address));
-            self.directory.remove(&row.key);
+            directory.remove(&row.key);
             delta.removed(&row.key);
         }
     }
@@ -347,6 +431,7 @@ impl Core {
     /// Puts a record into its old blocks, new ones as needed, and gives up what is left over.
     fn store(
         &mut self,
+        directory: &mut Directory,
         row: &Row,
         record: Record,
         writes: &mut Vec<(Address, Option<Bytes>)>,
@@ -373,7 +458,7 @@ impl Core {
             writes.push((*address, Some(if whole { chunk } else { pad(&chunk, block_bytes) })));
         }
         let stat = Stat { len: record.value.len() as u32, attr: record.attr };
-        self.directory.put(&row.key, stat, &blocks);
+        directory.put(&row.key, stat, &blocks);
         delta.put(&row.key, stat, &blocks);
     }
 }
@@ -415,6 +500,7 @@ pub(crate) fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
         blocks_read_max,
         records_read_max: blocks_read_max,
         records_written_max: shape.write_batch,
+        steps_max: STEPS_MAX.saturating_add((shape.capacity as usize).saturating_mul(2)),
         rounds_max: settings.read_batches.div_ceil(settings.in_flight.max(1)),
         block_bytes: shape.value_bytes,
         value_bytes_max: value_bytes_max.min(settings.value_bytes_max),

@@ -44,7 +44,7 @@ impl Entry {
 }
 
 /// The ordered map of all committed records.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Directory {
     entries: BTreeMap<Key, Entry>,
     /// Second and further blocks, by first block.

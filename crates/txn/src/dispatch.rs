@@ -12,7 +12,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::batcher::Asker;
-use crate::core::Core;
+use crate::core::{Core, Refused};
 use crate::error::{Error, Pause};
 use crate::key::Key;
 use crate::mvtso::Refusal;
@@ -29,7 +29,7 @@ impl Core {
     /// A program arrives.
     pub(crate) fn submit(&mut self, session: u64, body: Box<dyn Submission>) {
         if let Some(error) = self.refusal() {
-            self.refused.push((body, error));
+            self.refused.push(Refused { body, error });
             return;
         }
         self.schedule.arrive(session, body);
@@ -46,7 +46,7 @@ impl Core {
     /// Admits and runs what can be, at most `steps` programs. Whether there is more to do.
     pub(crate) fn advance(&mut self, steps: usize) -> bool {
         for _ in 0..steps {
-            if self.drained {
+            if self.drained || self.hushed {
                 return false;
             } else if let Some(program) = self.schedule.next_ready() {
                 self.attempt(program);
@@ -64,7 +64,7 @@ impl Core {
     /// Whether some program may be run or admitted now.
     pub(crate) fn has_work(&self) -> bool {
         let work = self.schedule.has_ready() || (self.schedule.has_cold() && self.has_room());
-        work && !self.drained
+        work && !self.drained && !self.hushed
     }
 
     /// After anything that may have aborted a transaction: programs that read from it run again.
@@ -88,19 +88,22 @@ impl Core {
     /// A program is to run again, and its session has gone.
     pub(crate) fn give_up(&mut self, program: ProgramId) {
         if let Some(body) = self.schedule.take(program).and_then(|entry| entry.body) {
-            self.refused.push((body, Error::Closed));
+            self.refused.push(Refused { body, error: Error::Closed });
         }
     }
 
     /// Answers a program with an error.
     pub(crate) fn refuse(&mut self, program: ProgramId, error: Error) {
         if let Some(body) = self.withdraw(program) {
-            self.refused.push((body, error));
+            self.refused.push(Refused { body, error });
         }
     }
 
-    /// Reads asked for do not fill the rest of the epoch yet.
+    /// Neither the reads asked for nor the work done fill the epoch yet.
     fn has_room(&self) -> bool {
+        if self.has_worked_enough() {
+            return false;
+        }
         let left = (self.batches_left() + 1).saturating_mul(self.limits.blocks_per_batch);
         self.batcher.blocks_queued() < left
     }

@@ -1,16 +1,22 @@
 //! The beat of the epochs: the only place that talks to the engine.
 //!
 //! 0. Wait until epochs run ([`crate::Uptime`]): always, unless somebody wants it otherwise.
-//! 1. R times: at a point of the grid, freeze a batch; `slack` later, send it; when everything has
-//!    arrived, hand the values to the core and beat. If several batches may be under way, the next
-//!    one takes the first point after the record of this one is durable and there is room.
-//! 2. At the next point, close the epoch; `slack` later, send its write batch, then commit: the
-//!    engine's images, the delta or the full checkpoint that is due, the commit record.
-//! 3. Answer the epoch, all in one sweep, delete what it superseded, and begin again.
+//! 1. R times: at a point of the grid, ask the clerk for a batch; `slack` later, send what it has
+//!    handed over, or padding; when everything has arrived, tell the clerk. If several batches may be
+//!    under way, the next one takes the first point after the record of this one is durable and there
+//!    is room.
+//! 2. At the next point, ask for the writes of the epoch; `slack` later, send what was handed over, or
+//!    an empty write batch, then commit: the engine's images, the delta or the full checkpoint that is
+//!    due, the commit record.
+//! 3. Tell the clerk, delete what the epoch superseded, and begin again.
 //!
-//! Invariant: exactly R reads, one write and one commit an epoch, whatever the core holds. The
-//! times at which they are made are functions of the grid and of when the engine completed.
-//! After an error of the engine nothing more is sent and everybody is told.
+//! Invariants: exactly R reads, one write and one commit an epoch, whatever the core holds. The driver
+//! waits for the clock, the engine and what the clerk has claimed, and for nothing else: it shares no
+//! lock with clients. So the times of its calls are functions of the grid and of when the engine
+//! completed. After an error of the engine nothing more is sent and everybody is told.
+//!
+//! An epoch that the clerk could not close in time is an epoch of the store in which nothing was
+//! written; what clients did in it goes on in the next.
 //!
 //! Back to back (interval zero, for benchmarks) there is no grid: a call follows the one before as
 //! soon as the programs that waited for it have run and transactions have had a moment to go on.
@@ -19,25 +25,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::{Gauge, Metrics, Nanos, Visibility};
+use fogbank_env::{Clock, Gauge, Metrics, Nanos, Visibility};
 use fogbank_oram::{Address, BatchEngine, Sections};
 
 use crate::checkpoint;
-use crate::core::Closing;
 use crate::delta::Delta;
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::grid::{Grid, Point};
+use crate::handover::{Ask, Handover, Message, Taken, Written, ask};
 use crate::keeping::Keeping;
 use crate::settings::Settings;
-use crate::shared::Shared;
-
-/// How long a back-to-back driver lets transactions go on between two calls, and how often it looks.
-const MOMENT_NANOS: Nanos = 200_000;
-const MOMENT_LOOKS: usize = 256;
+use crate::shared::Signals;
 
 /// Drives the epochs of one proxy.
 pub(crate) struct Driver {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) clerk: Handover,
     engine: Box<dyn BatchEngine>,
     vault: Option<Keeping>,
     pub(crate) grid: Grid,
@@ -47,17 +52,21 @@ pub(crate) struct Driver {
     in_flight: usize,
     /// How many values each batch under way will bring.
     under_way: VecDeque<usize>,
+    /// Epochs that still run for what was accepted, once the proxy is being closed.
+    closing_epochs: usize,
+    /// As it was after the last epoch that was closed in time.
+    directory: Option<Arc<Directory>>,
     key_budget: usize,
     figures: Figures,
 }
 
 /// Stops the proxy when it goes, unless it has stopped.
-struct Told(Arc<Shared>);
+struct Told(Handover);
 
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop(Error::fault("the driver has panicked"));
+            let _gone = self.0.send(Message::Stop(Error::fault("the driver has panicked")));
         }
     }
 }
@@ -67,33 +76,34 @@ struct Figures {
     points_skipped: Gauge,
     reads: Gauge,
     writes: Gauge,
-    programs: Gauge,
-    aborts: Gauge,
     slack_overruns: Gauge,
+    asks_missed: Gauge,
 }
 
 impl Driver {
-    /// A driver whose grid begins now.
+    /// A driver whose grid begins now, over the state that `directory` is of.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        (clock, signals, clerk): (Arc<dyn Clock>, Arc<Signals>, Handover),
         engine: Box<dyn BatchEngine>,
         vault: Option<Keeping>,
+        directory: Arc<Directory>,
         settings: &Settings,
         metrics: &Metrics,
     ) -> Self {
-        let grid = Grid::from(shared.clock.now(), settings.interval, settings.slack);
+        let grid = Grid::from(clock.now(), settings.interval, settings.slack);
         let secret = |name| metrics.gauge(Visibility::Secret, name);
         let figures = Figures {
             epochs: metrics.gauge(Visibility::Public, "epochs"),
             points_skipped: metrics.gauge(Visibility::Public, "grid_points_skipped"),
             reads: secret("blocks_read"),
             writes: secret("blocks_written"),
-            programs: secret("programs_committed"),
-            aborts: secret("transactions_aborted"),
             slack_overruns: secret("slack_overruns"),
+            asks_missed: secret("asks_missed"),
         };
         Self {
-            shared,
+            clock,
+            signals,
+            clerk,
             engine,
             vault,
             grid,
@@ -101,6 +111,8 @@ impl Driver {
             read_batches: settings.read_batches,
             in_flight: settings.in_flight,
             under_way: VecDeque::new(),
+            closing_epochs: settings.closing_epochs,
+            directory: Some(directory),
             key_budget: settings.key_budget_bytes,
             figures,
         }
@@ -109,43 +121,49 @@ impl Driver {
     /// Runs epochs until closed; hands the engine back, between two epochs.
     pub(crate) async fn run(mut self) -> Result<Box<dyn BatchEngine>> {
         // Should this task panic, those who wait are told all the same.
-        let _told = Told(self.shared.clone());
-        match self.epochs_until_closed().await {
-            Ok(()) => Ok(self.engine),
-            Err(error) => {
-                self.shared.stop(error.clone());
-                Err(error)
-            }
+        let _told = Told(self.clerk.clone());
+        let ended = self.epochs_until_closed().await;
+        if let Err(error) = &ended {
+            self.clerk.send(Message::Stop(error.clone()))?;
         }
+        ended.map(|()| self.engine)
     }
 
     async fn epochs_until_closed(&mut self) -> Result<()> {
         while !self.epoch().await? {}
         // Whatever could not be part of the last epoch is told so, and an epoch of dummies follows.
-        self.shared.stop(Error::Closed);
+        self.clerk.send(Message::Stop(Error::Closed))?;
         self.epoch().await.map(drop)
     }
 
     /// One epoch. Whether it was closed as the last one.
     async fn epoch(&mut self) -> Result<bool> {
-        self.rest().await;
+        self.rest().await?;
         for _ in 0..self.read_batches {
             self.read().await?;
         }
         while !self.under_way.is_empty() {
             self.deliver().await?;
         }
-        let point = self.next_point().await;
+        let point = self.next_point().await?;
         self.deliver_until(point.freeze).await?;
-        self.sweep_until(point.send).await;
-        let (closing, last) = self.shared.with(|core| {
-            self.figures.aborts.add(core.mvtso.aborts);
-            let last = core.closing;
-            (core.close_epoch(), last)
-        });
-        self.shared.beat();
-        self.write(closing, point).await?;
+        let last = self.is_last();
+        let directory = self.directory.take().ok_or_else(no_directory)?;
+        let (writes, asked) = ask(directory);
+        self.clerk.send(Message::Close { ask: asked, send: point.send, last })?;
+        self.write(writes, point).await?;
         Ok(last)
+    }
+
+    /// Whether the epoch that closes now is the last that may hold anything: so many after the proxy
+    /// was told to close, whatever there is to do.
+    fn is_last(&mut self) -> bool {
+        if !self.signals.is_closing() {
+            return false;
+        }
+        let last = self.closing_epochs == 0;
+        self.closing_epochs = self.closing_epochs.saturating_sub(1);
+        last
     }
 
     async fn read(&mut self) -> Result<()> {
@@ -154,12 +172,12 @@ impl Driver {
         }
         let ready = self.engine.ready_to_start().await;
         blamed(self.vault.as_ref(), ready).await?;
-        let point = self.next_point().await;
+        let point = self.next_point().await?;
         self.deliver_until(point.freeze).await?;
-        let addresses = self.shared.with(|core| core.freeze());
+        let (batch, asked) = ask(());
+        self.clerk.send(Message::Freeze(asked))?;
+        let addresses = self.handed_over(batch, point).await?.unwrap_or_default();
         self.figures.reads.add(addresses.len() as u64);
-        let send = self.moment_to_send(point);
-        self.deliver_until(send).await?;
         if self.in_flight == 1 {
             let read = self.engine.read_batch(&addresses).await;
             return self.take_in(read, addresses.len()).await;
@@ -168,6 +186,33 @@ impl Driver {
         blamed(self.vault.as_ref(), sent).await?;
         self.under_way.push_back(addresses.len());
         Ok(())
+    }
+
+    /// Sleeps until something is to leave; what the clerk has handed over by then, or what was given
+    /// with the ask. If the clerk had only begun, the send moves to that of a later point: it never
+    /// leaves at a time that tells how long the work took.
+    async fn handed_over<G, T>(
+        &mut self,
+        asked: Ask<G, T>,
+        point: Point,
+    ) -> Result<std::result::Result<T, G>> {
+        if self.grid.is_back_to_back() {
+            asked.wait().await;
+        }
+        self.deliver_until(point.send).await?;
+        match asked.take().await? {
+            Taken::Filled(there) => Ok(Ok(there)),
+            Taken::Late(there) => {
+                self.figures.slack_overruns.add(1);
+                let later = self.grid.point(self.clock.now());
+                self.deliver_until(later.send).await?;
+                Ok(Ok(there))
+            }
+            Taken::Withdrawn(given) => {
+                self.figures.asks_missed.add(1);
+                Ok(Err(given))
+            }
+        }
     }
 
     /// Waits for the oldest batch under way and hands its values over.
@@ -179,7 +224,7 @@ impl Driver {
 
     /// Sleeps, and hands over whatever arrives meanwhile.
     async fn deliver_until(&mut self, deadline: Nanos) -> Result<()> {
-        let clock = self.shared.clock.clone();
+        let clock = self.clock.clone();
         loop {
             let read = match self.under_way.is_empty() {
                 true => {
@@ -206,27 +251,20 @@ impl Driver {
             let reason = "the engine returned another number of values than asked for";
             return Err(Error::fault(reason));
         }
-        self.shared.with(|core| core.deliver(values))?;
-        self.shared.beat();
-        Ok(())
+        self.clerk.send(Message::Values(values))
     }
 
-    async fn write(&mut self, closing: Closing, point: Point) -> Result<()> {
-        self.figures.writes.add(closing.writes.len() as u64);
-        let send = self.moment_to_send(point);
-        self.deliver_until(send).await?;
-        let made = self.commit(closing.writes, closing.delta).await;
+    async fn write(&mut self, asked: Ask<Arc<Directory>, Written>, point: Point) -> Result<()> {
+        let written = self.handed_over(asked, point).await?;
+        let is_closed = written.is_ok();
+        let nothing = |directory| Written { directory, ..Written::default() };
+        let Written { writes, delta, directory } = written.unwrap_or_else(nothing);
+        self.directory = Some(directory);
+        self.figures.writes.add(writes.len() as u64);
+        let made = self.commit(writes, delta).await;
         let outcome = blamed(self.vault.as_ref(), made).await;
-        if outcome.is_ok() {
-            self.shared.with(|core| core.committed());
-        }
-        self.figures.programs.add(closing.programs.len() as u64);
-        for program in closing.programs {
-            program.answer(outcome.clone());
-        }
-        for answer in closing.committed {
-            // The owner may have gone.
-            let _ = answer.send(outcome.clone());
+        if is_closed {
+            self.clerk.send(Message::Ended(outcome.clone()))?;
         }
         self.figures.epochs.add(1);
         outcome?;
@@ -237,12 +275,12 @@ impl Driver {
     async fn commit(
         &mut self,
         writes: Vec<(Address, Option<Bytes>)>,
-        directory: Delta,
+        changes: Delta,
     ) -> fogbank_oram::Result<()> {
         self.engine.write_batch(writes).await?;
         let mut delta = self.engine.commit().await?;
         let Some(vault) = self.vault.clone() else { return Ok(()) };
-        delta.push(directory.into_section(&self.engine.shape()));
+        delta.push(changes.into_section(&self.engine.shape()));
         let full = match vault.full_is_due().await? {
             true => Some(self.full()?),
             false => None,
@@ -250,13 +288,11 @@ impl Driver {
         vault.commit(&delta, full).await
     }
 
-    /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed: the
-    /// next one changes it only when it closes.
+    /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed: it
+    /// does not change as long as the driver holds it.
     fn full(&mut self) -> fogbank_oram::Result<Sections<'_>> {
-        let shared = self.shared.clone();
-        checkpoint::save(&mut *self.engine, self.key_budget, move |pieces| {
-            shared.with(|core| pieces.next(&core.directory))
-        })
+        let directory = self.directory.clone().unwrap_or_default();
+        checkpoint::save(&mut *self.engine, self.key_budget, move |pieces| pieces.next(&directory))
     }
 
     /// Lets go of what the epoch superseded.
@@ -266,51 +302,21 @@ impl Driver {
     }
 
     /// The next point of the grid, which is still to come.
-    async fn next_point(&mut self) -> Point {
+    async fn next_point(&mut self) -> Result<Point> {
         if self.grid.is_back_to_back() {
-            self.pause_for_a_moment().await;
+            let (moment, asked) = ask(());
+            self.clerk.send(Message::Moment(asked))?;
+            moment.wait().await;
+            moment.take().await?;
         }
-        let point = self.grid.point(self.shared.clock.now());
+        let point = self.grid.point(self.clock.now());
         self.figures.points_skipped.set(self.grid.skipped());
-        point
+        Ok(point)
     }
+}
 
-    /// When to send. If the work before it took longer than the slack, the send moves to that of a
-    /// later point: it never leaves at a time that tells how long the work took.
-    fn moment_to_send(&mut self, point: Point) -> Nanos {
-        let now = self.shared.clock.now();
-        if self.grid.is_back_to_back() || now <= point.send {
-            return point.send;
-        }
-        self.figures.slack_overruns.add(1);
-        self.grid.point(now).send
-    }
-
-    /// Runs what is ready before the epoch closes, with a quarter of the slack to spare.
-    async fn sweep_until(&mut self, send: Nanos) {
-        let now = self.shared.clock.now();
-        let deadline = now + send.saturating_sub(now) / 4 * 3;
-        while self.shared.advance() {
-            if !self.grid.is_back_to_back() && self.shared.clock.now() >= deadline {
-                return;
-            }
-        }
-    }
-
-    /// Without a grid: what waited for the batch goes on before the next one is frozen.
-    async fn pause_for_a_moment(&mut self) {
-        while self.shared.advance() {
-            tokio::task::yield_now().await;
-        }
-        let until = self.shared.clock.now() + MOMENT_NANOS;
-        for _ in 0..MOMENT_LOOKS {
-            tokio::task::yield_now().await;
-            let quiet = self.shared.with(|core| !core.mvtso.is_anybody_busy());
-            if quiet || self.shared.clock.now() >= until {
-                return;
-            }
-        }
-    }
+fn no_directory() -> Error {
+    Error::fault("the driver has given the directory away")
 }
 
 /// What the engine says, an error blamed on whom it is to be blamed on.

@@ -184,7 +184,7 @@ fn play(mut players: Vec<Player>, order: &[usize]) -> usize {
     for (stamp, &who) in (2..).zip(order) {
         players[who].turn(&mut core, stamp);
     }
-    for answer in core.close_epoch().committed {
+    for answer in core.close_epoch(false, drop).committed {
         answer.send(Ok(())).unwrap();
     }
     let mut committed: Vec<&mut Player> = players

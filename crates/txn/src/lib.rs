@@ -28,11 +28,15 @@
 //! A [`Ticker`] makes an engine for disks of it, by programs of one block each.
 //!
 //! The pure part ([`core`] and what it uses: no clock, no I/O, no async) sits behind one lock that
-//! is never held across an await; [`driver`] alone owns the engine.
+//! is never held across an await. [`driver`] alone owns the engine, and never takes that lock: the
+//! [`clerk`] does for it what it asks for, and what is not there at its point leaves as padding
+//! ([`handover`]). So nothing that clients ask for delays a departure.
 
 mod addresses;
+mod answers;
 mod batcher;
 mod checkpoint;
+mod clerk;
 mod core;
 mod delta;
 mod directory;
@@ -41,7 +45,9 @@ mod driver;
 mod error;
 mod filling;
 mod footprint;
+mod gate;
 mod grid;
+mod handover;
 #[cfg(test)]
 mod histories;
 mod keeping;

@@ -71,7 +71,7 @@ pub(crate) struct Txn {
     /// It has seen more than a few single records.
     pub has_scanned: bool,
     /// Who may still abort of those it has read from.
-    pub reads_from: SmallVec<[Ts; 4]>,
+    pub reads_from: BTreeSet<Ts>,
     /// Who has read from it while it may still abort.
     pub dependants: SmallVec<[Ts; 4]>,
     /// Where it has lost, or what it had read from.
@@ -91,7 +91,7 @@ impl Txn {
             reads: SmallVec::new(),
             has_read: false,
             has_scanned: false,
-            reads_from: SmallVec::new(),
+            reads_from: BTreeSet::new(),
             dependants: SmallVec::new(),
             lost: None,
             answer: None,
@@ -240,16 +240,15 @@ impl Mvtso {
     }
 
     /// `reader` has seen the version of every one of `writers` that is not settled.
-    pub(crate) fn depend(&mut self, reader: Ts, writers: &[Ts]) {
-        for &writer in writers {
+    pub(crate) fn depend(&mut self, reader: Ts, writers: impl IntoIterator<Item = Ts>) {
+        for writer in writers {
             if writer == reader || !self.txns.contains_key(&writer) {
                 continue;
             }
             let Some(txn) = self.txns.get_mut(&reader) else { continue };
-            if txn.reads_from.contains(&writer) {
+            if !txn.reads_from.insert(writer) {
                 continue;
             }
-            txn.reads_from.push(writer);
             if let Some(txn) = self.txns.get_mut(&writer) {
                 txn.dependants.push(reader);
             }
@@ -343,7 +342,7 @@ impl Mvtso {
         &mut self,
         program: ProgramId,
         writes: &mut Vec<Write>,
-        depends_on: &[Ts],
+        depends_on: &BTreeSet<Ts>,
         eldest: bool,
     ) -> std::result::Result<Ts, Refusal> {
         self.reserve_all(writes, eldest)?;
@@ -363,7 +362,7 @@ impl Mvtso {
             let mut txn = Txn::new(State::Requested, Some(program));
             txn.writes = rows;
             self.txns.insert(ts, txn);
-            self.depend(ts, depends_on);
+            self.depend(ts, depends_on.iter().copied());
         }
         Ok(ts)
     }
@@ -457,7 +456,7 @@ impl Mvtso {
             self.outcomes.committed.extend(txn.answer.map(|answer| (ts, answer)));
             for dependant in txn.dependants {
                 let Some(reader) = self.txns.get_mut(&dependant) else { continue };
-                reader.reads_from.retain(|writer| *writer != ts);
+                reader.reads_from.remove(&ts);
                 if reader.state == State::Requested && reader.reads_from.is_empty() {
                     work.push(dependant);
                 }

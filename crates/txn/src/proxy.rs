@@ -3,15 +3,21 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fogbank_env::Visibility;
 use fogbank_oram::{BatchEngine, Section, Sections};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 
+use crate::answers;
 use crate::checkpoint;
+use crate::clerk::Clerk;
 use crate::core::Core;
 use crate::directory::Directory;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::footprint::Observer;
+use crate::handover::Handover;
 use crate::keeping::Keeping;
 use crate::program::{Program, Submission, submission};
 use crate::settings::{Components, Limits, Settings};
@@ -19,7 +25,12 @@ use crate::shared::{Presence, Shared};
 use crate::transaction::Transaction;
 use crate::uptime::Uptime;
 
-type Running = JoinHandle<Result<Box<dyn BatchEngine>>>;
+/// The tasks of a proxy.
+struct Running {
+    driver: JoinHandle<Result<Box<dyn BatchEngine>>>,
+    clerk: JoinHandle<()>,
+    answers: JoinHandle<()>,
+}
 
 /// A running proxy's transaction layer. Clones are handles to the same one; when the last is
 /// dropped without [`Proxy::close`], the open epoch is finished and the rest is refused.
@@ -39,7 +50,7 @@ struct Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.shared.with(|core| core.closing = true);
+        self.shared.begin_to_close();
     }
 }
 
@@ -47,7 +58,7 @@ impl Drop for Life {
 pub struct Closed {
     /// The engine, between two epochs.
     pub engine: Box<dyn BatchEngine>,
-    shared: Arc<Shared>,
+    directory: Arc<Directory>,
     key_budget: usize,
 }
 
@@ -55,8 +66,8 @@ impl Closed {
     /// The directory alone, as in [`Closed::save`].
     pub fn directory(&self) -> impl Iterator<Item = Section> + Send + use<> {
         let mut pieces = checkpoint::Pieces::new(&self.engine.shape(), self.key_budget);
-        let shared = self.shared.clone();
-        std::iter::from_fn(move || shared.with(|core| pieces.next(&core.directory)))
+        let directory = self.directory.clone();
+        std::iter::from_fn(move || pieces.next(&directory))
     }
 
     /// Engine and directory as a full checkpoint: every section is made when it is asked for.
@@ -64,10 +75,8 @@ impl Closed {
     /// # Errors
     /// Those of [`BatchEngine::save`].
     pub fn save(&mut self) -> fogbank_oram::Result<Sections<'_>> {
-        let shared = &self.shared;
-        checkpoint::save(&mut *self.engine, self.key_budget, |pieces| {
-            shared.with(|core| pieces.next(&core.directory))
-        })
+        let directory = &self.directory;
+        checkpoint::save(&mut *self.engine, self.key_budget, |pieces| pieces.next(directory))
     }
 }
 
@@ -96,17 +105,35 @@ impl Proxy {
         directory: Directory,
     ) -> Self {
         let shape = engine.shape();
-        let Components { clock, random, metrics } = components;
+        let Components { clock, random, metrics, clients } = components;
+        let clients = clients.unwrap_or_else(Handle::current);
         let read_batches = settings.read_batches.max(1);
         let in_flight = settings.in_flight.clamp(1, read_batches);
         let settings = Settings { read_batches, in_flight, ..settings };
         let core = Core::new(settings.clone(), shape, directory, &random);
-        let limits = core.limits;
-        let shared = Shared::new(core, clock);
-        let driver = Driver::new(shared.clone(), engine, vault, &settings, &metrics);
-        tokio::spawn(shared.clone().sweep());
-        let running = Mutex::new(Some(tokio::spawn(driver.run())));
-        let life = Arc::new(Life { shared: shared.clone(), running });
+        let (limits, directory) = (core.limits, core.directory.clone());
+        let shared = Shared::new(core, clock.clone());
+        let (handover, messages) = Handover::new();
+        let (sender, answers) = unbounded_channel();
+        let clerk = Clerk {
+            shared: shared.clone(),
+            messages,
+            answers: sender,
+            aborts: metrics.gauge(Visibility::Secret, "transactions_aborted"),
+            programs: metrics.gauge(Visibility::Secret, "programs_committed"),
+            back_to_back: settings.interval.is_zero(),
+            unanswered: None,
+            fault: None,
+        };
+        let ends = (clock, shared.signals.clone(), handover);
+        let driver = Driver::new(ends, engine, vault, directory, &settings, &metrics);
+        clients.spawn(shared.clone().sweep());
+        let running = Running {
+            clerk: tokio::spawn(clerk.run()),
+            answers: clients.spawn(answers::leave(answers)),
+            driver: tokio::spawn(driver.run()),
+        };
+        let life = Arc::new(Life { shared: shared.clone(), running: Mutex::new(Some(running)) });
         Self { shared, life, limits, settings }
     }
 
@@ -118,7 +145,7 @@ impl Proxy {
 
     /// From the next epoch on, epochs run when `uptime` says so. Always, unless this is called.
     pub fn run_when(&self, uptime: Uptime) {
-        self.shared.with(|core| core.uptime = uptime);
+        self.shared.signals.run_when(uptime);
     }
 
     /// From now on `observer` is told what each program has asked for, which then is found out by running
@@ -158,15 +185,23 @@ impl Proxy {
         }
     }
 
-    /// Admits nothing more, finishes the open epoch, runs one of dummies only, and hands back what
-    /// a checkpoint needs.
+    /// Admits nothing more. What was accepted has the open epoch and [`Settings::closing_epochs`] more;
+    /// what is then not answered is refused, and [`Proxy::stopped`] completes.
+    pub fn begin_to_close(&self) {
+        self.shared.begin_to_close();
+    }
+
+    /// The same, then runs an epoch of dummies only, and hands back what a checkpoint needs.
     pub async fn close(self) -> Result<Closed> {
-        self.shared.with(|core| core.closing = true);
+        self.begin_to_close();
         let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let joined = running.ok_or(Error::Closed)?.await;
-        let engine = joined.map_err(|_| Error::fault("the driver has panicked"))??;
+        let Running { driver, clerk, answers } = running.ok_or(Error::Closed)?;
+        let ended = driver.await;
+        let _told = (clerk.await, answers.await); // what the driver has said has reached everybody
+        let engine = ended.map_err(|_| Error::fault("the driver has panicked"))??;
         let key_budget = self.settings.key_budget_bytes;
-        Ok(Closed { engine, shared: self.shared.clone(), key_budget })
+        let directory = self.shared.with(|core| core.directory.clone());
+        Ok(Closed { engine, directory, key_budget })
     }
 
     pub(crate) fn attempts_max(&self) -> u32 {

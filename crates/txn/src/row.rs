@@ -79,6 +79,8 @@ pub(crate) struct Row {
     pub reserved: Need,
     /// Whether the index of rows with writes has it.
     pub indexed: bool,
+    /// Whether the list of rows that have had a version has it.
+    pub changed: bool,
     /// The run that last wrote it, and where in that run's list.
     pub written_by_run: (u32, u32),
     /// The run that last read it.
@@ -103,6 +105,7 @@ impl Row {
             waiting: SmallVec::new(),
             reserved: Need::default(),
             indexed: false,
+            changed: false,
             written_by_run: (0, 0),
             read_by_run: 0,
             wanted_by_run: 0,
@@ -259,11 +262,6 @@ impl Row {
         if let Some(index) = self.versions.iter().rposition(|v| v.ts == ts) {
             self.versions.remove(index);
         }
-    }
-
-    /// How many writes have such a writer.
-    pub(crate) fn count_writes(&self, writer: impl Fn(Ts) -> bool) -> usize {
-        self.versions.iter().filter(|v| writer(v.ts)).count()
     }
 
     /// Takes all writes of such writers back.

@@ -2,12 +2,13 @@
 //!
 //! Rows are numbered in the order of first touch; nothing iterates a hash table, so a seed repeats
 //! to the last bit. Rows with writes are also indexed in key order: a scan merges them with the
-//! directory. Groups with writes keep how far their newest count is from the committed one, so
-//! `count` stays O(1) unless something in the group may still abort.
+//! directory. Groups with writes keep how far their newest count is from the committed one, and whose
+//! writes in them may still abort, so `count` goes through neither records nor writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::directory::{Directory, Entry};
 use crate::key::{Key, KeyRange};
@@ -18,12 +19,45 @@ use crate::version::{Change, Ts, Version};
 pub(crate) type RowId = u32;
 
 /// How the writes of an epoch bear on the count of one group.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct GroupCount {
     /// Newest count less committed count.
     pub newest: i64,
-    /// Versions in the group whose writer may still abort.
-    pub unsettled: u32,
+    /// Who has written in the group and may still abort, and how many versions.
+    unsettled: BTreeMap<Ts, u32>,
+}
+
+/// What a change to a row does to the versions that may still be taken back.
+enum Unsettled {
+    /// Nothing.
+    Same,
+    /// One more, of this writer.
+    Wrote(Ts),
+    /// One less of each of these.
+    Gone(SmallVec<[Ts; 1]>),
+}
+
+impl GroupCount {
+    /// Who has written in the group and may still abort.
+    pub(crate) fn unsettled_writers(&self) -> impl Iterator<Item = Ts> {
+        self.unsettled.keys().copied()
+    }
+
+    fn note(&mut self, unsettled: Unsettled) {
+        match unsettled {
+            Unsettled::Same => {}
+            Unsettled::Wrote(ts) => *self.unsettled.entry(ts).or_default() += 1,
+            Unsettled::Gone(writers) => writers.into_iter().for_each(|ts| {
+                let versions = self.unsettled.get_mut(&ts).map_or(0, |versions| {
+                    *versions = versions.saturating_sub(1);
+                    *versions
+                });
+                if versions == 0 {
+                    self.unsettled.remove(&ts);
+                }
+            }),
+        }
+    }
 }
 
 /// Every record touched in an epoch.
@@ -34,6 +68,8 @@ pub(crate) struct Rows {
     /// Numbers of rows that were forgotten.
     vacant: Vec<RowId>,
     written: BTreeMap<Key, RowId>,
+    /// Rows that have had a version.
+    changed: BTreeSet<RowId>,
     groups: HashMap<Key, GroupCount>,
 }
 
@@ -64,6 +100,7 @@ impl Rows {
     pub(crate) fn forget(&mut self, id: RowId) {
         let row = std::mem::replace(&mut self.all[id as usize], Row::new(Key::new(&[], &[]), None));
         self.by_key.remove(&row.key);
+        self.changed.remove(&id);
         if row.indexed {
             self.written.remove(&row.key);
             let members = i64::from(row.stat_at(row.newest()).is_some());
@@ -91,9 +128,9 @@ impl Rows {
         &mut self.all[id as usize]
     }
 
-    /// Rows that may have writes, in the order of first touch.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Row> {
-        self.all.iter()
+    /// Rows that may have versions, in the order of first touch.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
+        self.changed.iter().map(|&id| self.get(id))
     }
 
     /// Makes scans look at this row.
@@ -126,50 +163,69 @@ impl Rows {
         self.written.range::<Key, _>(range.bounds()).map(|(_, id)| *id)
     }
 
-    /// How writes bear on the count of the group that `group` names.
-    pub(crate) fn group(&self, group: &Key) -> GroupCount {
-        self.groups.get(group).copied().unwrap_or_default()
+    /// How writes bear on the count of the group that `group` names, if there are any.
+    pub(crate) fn group(&self, group: &Key) -> Option<&GroupCount> {
+        self.groups.get(group)
     }
 
     /// Inserts the write of a transaction that may still abort.
     pub(crate) fn insert(&mut self, id: RowId, ts: Ts, change: Change) {
         let fresh = self.get(id).own(ts).is_none();
-        self.alter(id, i32::from(fresh), |row| row.insert(ts, change));
+        self.alter(id, |row| {
+            row.insert(ts, change);
+            if fresh { Unsettled::Wrote(ts) } else { Unsettled::Same }
+        });
     }
 
     /// Appends the write of a program at the newest timestamp.
     pub(crate) fn append(&mut self, id: RowId, version: Version, newest_active: Option<Ts>) {
-        let unsettled = i32::from(!version.settled);
-        self.alter(id, unsettled, |row| row.append(version, newest_active));
+        let (ts, settled) = (version.ts, version.settled);
+        self.alter(id, |row| {
+            row.append(version, newest_active);
+            if settled { Unsettled::Same } else { Unsettled::Wrote(ts) }
+        });
     }
 
     /// Takes the write of `ts` back.
     pub(crate) fn remove(&mut self, id: RowId, ts: Ts) {
-        self.alter(id, -1, |row| row.remove(ts));
+        self.alter(id, |row| {
+            row.remove(ts);
+            Unsettled::Gone(SmallVec::from_buf([ts]))
+        });
     }
 
     /// Takes back every write whose writer `has_fallen`.
     pub(crate) fn withdraw(&mut self, id: RowId, has_fallen: impl Fn(Ts) -> bool) {
-        let fallen = self.get(id).count_writes(&has_fallen) as i32;
-        self.alter(id, -fallen, |row| row.withdraw(has_fallen));
+        self.alter(id, |row| {
+            let gone = row.writers().filter(|&ts| has_fallen(ts)).collect();
+            row.withdraw(has_fallen);
+            Unsettled::Gone(gone)
+        });
     }
 
     /// The write of `ts` stands.
     pub(crate) fn settle(&mut self, id: RowId, ts: Ts) {
-        self.alter(id, -1, |row| row.settle(ts));
+        self.alter(id, |row| {
+            row.settle(ts);
+            Unsettled::Gone(SmallVec::from_buf([ts]))
+        });
     }
 
     /// Changes a row and keeps the count of its group.
-    fn alter(&mut self, id: RowId, unsettled: i32, change: impl FnOnce(&mut Row)) {
+    fn alter(&mut self, id: RowId, change: impl FnOnce(&mut Row) -> Unsettled) {
         self.index(id);
         let row = &mut self.all[id as usize];
+        if !row.changed {
+            row.changed = true;
+            self.changed.insert(id);
+        }
         let before = row.stat_at(row.newest()).is_some();
-        change(row);
+        let unsettled = change(row);
         let members = i64::from(row.stat_at(row.newest()).is_some()) - i64::from(before);
-        if members != 0 || unsettled != 0 {
+        if members != 0 || !matches!(unsettled, Unsettled::Same) {
             let group = self.groups.entry(row.key.group_key()).or_default();
             group.newest += members;
-            group.unsettled = group.unsettled.saturating_add_signed(unsettled);
+            group.note(unsettled);
         }
     }
 }

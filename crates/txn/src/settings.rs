@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fogbank_env::{Clock, Metrics, Randomness};
 use fogbank_oram::BatchShape;
+use tokio::runtime::Handle;
 
 /// The public shape of epochs in time, and bounds. The batch sizes come from the engine's shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct Settings {
     pub value_bytes_max: usize,
     /// Freed addresses reclaimed an epoch.
     pub reclaim_quota: usize,
+    /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one that
+    /// is open: so many, whatever there is to do.
+    pub closing_epochs: usize,
     /// How often `transact` runs a body before it gives up.
     pub attempts_max: u32,
 }
@@ -51,6 +55,7 @@ impl Default for Settings {
             key_bytes_max: 4096,
             value_bytes_max: usize::MAX,
             reclaim_quota: 64,
+            closing_epochs: 0,
             attempts_max: 32,
         }
     }
@@ -64,6 +69,9 @@ pub struct Components {
     pub random: Randomness,
     /// Figures.
     pub metrics: Metrics,
+    /// Where what clients ask for runs, if not where epochs do: threads of its own keep it from the
+    /// work that lets messages leave.
+    pub clients: Option<Handle>,
 }
 
 /// What one program or transaction may ask for.
@@ -77,6 +85,9 @@ pub struct Limits {
     pub records_read_max: usize,
     /// Records one program may change, if each holds at most one block.
     pub records_written_max: usize,
+    /// Records one program may touch and names it may go through: twice all that the store can hold,
+    /// and a million.
+    pub steps_max: usize,
     /// Rounds of dependent reads.
     pub rounds_max: usize,
     /// Bytes of a block; a longer value takes several.

@@ -1,35 +1,70 @@
-//! What the handles and the driver share: the core behind a lock that is never held across an
-//! await, the beat that wakes whoever waits, and the sweeper.
+//! What the handles, the clerk and the sweeper share: the core behind a lock that is never held across
+//! an await, the beat that wakes whoever waits, and the sweeper. The driver has no part in it: all that
+//! it shares with clients are [`Signals`] and the handover.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank_env::{Clock, Nanos};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::core::Core;
-use crate::error::Error;
+use crate::core::{Core, Refused};
+use crate::gate::Gate;
 use crate::turns::Turns;
+use crate::uptime::Uptime;
 
 /// Programs run under one hold of the lock ...
 const STEPS_OF_A_SWEEP: usize = 256;
-/// ... and how long a hold goes on beginning another. The driver waits for the lock at every point
-/// of the grid: what holds it for longer than the slack makes a send late, and the cloud sees that.
+/// ... and how long a hold goes on beginning another: the clerk and other clients wait for it.
 const HOLD_NANOS_MAX: Nanos = 200_000;
 
 /// The shared part of one proxy.
 pub(crate) struct Shared {
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// What the driver looks at.
+    pub signals: Arc<Signals>,
     /// Beats when a batch has arrived, an epoch has begun or everything has stopped. Wakes in the
     /// order of waiting, so that one seed is one run.
     beat: Notify,
     /// Of those that have lost often.
     pub turns: Turns,
-    core: Mutex<Core>,
+    core: Gate<Core>,
     work: Notify,
+    /// When the work done so far ends, where the clock says what work costs.
+    busy_until: AtomicU64,
+}
+
+/// What the driver looks at without waiting for anybody.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// The proxy is being closed: nothing is admitted any more.
+    pub closing: AtomicBool,
     present: AtomicUsize,
+    uptime: Mutex<Uptime>,
+}
+
+impl Signals {
+    /// Whether any client is here.
+    pub(crate) fn is_anybody_present(&self) -> bool {
+        self.present.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the proxy is being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// When epochs run.
+    pub(crate) fn uptime(&self) -> Uptime {
+        self.uptime.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Epochs run when `uptime` says so.
+    pub(crate) fn run_when(&self, uptime: Uptime) {
+        *self.uptime.lock().unwrap_or_else(PoisonError::into_inner) = uptime;
+    }
 }
 
 /// A client that is here, for as long as this is kept.
@@ -37,46 +72,73 @@ pub(crate) struct Presence(Arc<Shared>);
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.0.present.fetch_sub(1, Ordering::Relaxed);
+        self.0.signals.present.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Shared {
     /// Wraps a core.
     pub(crate) fn new(core: Core, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let (core, beat, work) = (Mutex::new(core), Notify::new(), Notify::new());
-        let turns = Turns::default();
-        Arc::new(Self { clock, beat, turns, core, work, present: AtomicUsize::new(0) })
+        Arc::new(Self {
+            clock,
+            signals: Arc::default(),
+            beat: Notify::new(),
+            turns: Turns::default(),
+            core: Gate::new(core),
+            work: Notify::new(),
+            busy_until: AtomicU64::new(0),
+        })
     }
 
     /// Counts a client.
     pub(crate) fn welcome(self: &Arc<Self>) -> Presence {
-        self.present.fetch_add(1, Ordering::Relaxed);
+        self.signals.present.fetch_add(1, Ordering::Relaxed);
         Presence(self.clone())
     }
 
-    /// Whether any client is here.
-    pub(crate) fn is_anybody_present(&self) -> bool {
-        self.present.load(Ordering::Relaxed) > 0
+    /// From now on nothing is admitted.
+    pub(crate) fn begin_to_close(&self) {
+        self.with(|core| core.closing = true);
+        self.signals.closing.store(true, Ordering::Release);
     }
 
-    /// Does something to the core. Programs it refused are answered after the lock is released;
-    /// programs it made ready are left to the sweeper.
+    /// Does something to the core for a client. Programs it refused are answered after the lock is
+    /// released; programs it made ready are left to the sweeper.
     pub(crate) fn with<T>(&self, action: impl FnOnce(&mut Core) -> T) -> T {
-        let now_ms = self.clock.wall_ms();
-        let (result, refused, work) = {
-            let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-            core.now_ms = now_ms;
-            let result = action(&mut core);
-            (result, std::mem::take(&mut core.refused), core.has_work())
-        };
-        for (body, error) in refused {
-            body.answer(Err(error));
-        }
+        let (result, refused) = self.act(&mut self.core.client().core, action);
+        refused.into_iter().for_each(Refused::answer);
+        result
+    }
+
+    /// Does something to the core for the clerk, before any client that waits. Programs it refused are
+    /// the caller's to answer.
+    pub(crate) fn with_first<T>(&self, action: impl FnOnce(&mut Core) -> T) -> (T, Vec<Refused>) {
+        self.act(&mut self.core.clerk(), action)
+    }
+
+    fn act<T>(&self, core: &mut Core, action: impl FnOnce(&mut Core) -> T) -> (T, Vec<Refused>) {
+        core.now_ms = self.clock.wall_ms();
+        let result = action(core);
+        let (refused, work) = (std::mem::take(&mut core.refused), core.has_work());
+        self.spend(core.take_units());
         if work {
             self.work.notify_one();
         }
-        result
+        (result, refused)
+    }
+
+    /// Accounts for work, where the clock says what work costs.
+    fn spend(&self, units: u64) {
+        let cost = self.clock.work(units);
+        if cost > 0 {
+            let until = self.busy_until.load(Ordering::Relaxed).max(self.clock.now()) + cost;
+            self.busy_until.store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Until when the core is busy with what was done to it.
+    pub(crate) fn busy_until(&self) -> Nanos {
+        self.busy_until.load(Ordering::Relaxed)
     }
 
     /// Admits and runs what can be, under one hold of the lock. Whether there is more to do.
@@ -105,10 +167,8 @@ impl Shared {
         self.beat.notified()
     }
 
-    /// Ends everything with an error.
-    pub(crate) fn stop(&self, error: Error) {
-        self.with(|core| core.stop(error));
-        self.beat();
+    /// Lets the sweeper look, also at whether it is to end.
+    pub(crate) fn wake_sweeper(&self) {
         self.work.notify_one();
     }
 

@@ -80,7 +80,7 @@ impl Mvtso {
         drop(merged);
         let last = found.last().filter(|_| found.len() == limit).map(|(key, _)| key);
         self.predicates.record(&range.up_to(last, reverse), Sight::Stats, ts);
-        self.depend(ts, &writers);
+        self.depend(ts, writers);
         self.scanned(ts);
         found
     }
@@ -93,7 +93,7 @@ impl Mvtso {
         let mut writers = smallvec::SmallVec::<[Ts; 2]>::new();
         row.unsettled_writers(position, ts, |writer| writers.push(writer));
         let (writer, is_whole) = (row.writer_at(position).unwrap_or(0), row.is_whole_at(position));
-        self.depend(ts, &writers);
+        self.depend(ts, writers);
         if let Some(txn) = self.txn_mut(ts) {
             txn.note_read(id, writer, is_whole);
         }

@@ -127,7 +127,7 @@ impl Core {
             count += i64::from(row.stat_at(position).is_some()) - i64::from(row.base.is_some());
         }
         self.mvtso.predicates.record(&range, Sight::Membership, place.ts);
-        self.mvtso.depend(place.ts, &writers);
+        self.mvtso.depend(place.ts, writers);
         self.mvtso.scanned(place.ts);
         Ok(self.directory.count(&Key::new(group, &[])).saturating_add_signed(count))
     }
@@ -373,7 +373,7 @@ impl Core {
         }
         row.mark_counter(place.ts);
         let ground = row.unsettled_ground(position, place.ts);
-        self.mvtso.depend(place.ts, ground.as_slice());
+        self.mvtso.depend(place.ts, ground);
         Ok(())
     }
 

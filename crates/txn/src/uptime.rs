@@ -16,12 +16,14 @@ use std::time::Duration;
 use fogbank_env::Nanos;
 
 use crate::driver::Driver;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::handover::Message;
 
 /// When epochs run.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub enum Uptime {
     /// Always.
+    #[default]
     Always,
     /// While a client is here, see [`crate::Session::attend`], and for `linger` after.
     WhilePresent {
@@ -50,37 +52,37 @@ const LOOK_NANOS: Nanos = 10_000_000;
 
 impl Driver {
     /// Waits until epochs run, or the proxy is being closed.
-    pub(crate) async fn rest(&mut self) {
-        let clock = self.shared.clock.clone();
+    pub(crate) async fn rest(&mut self) -> Result<()> {
+        let clock = self.clock.clone();
+        let mut rested = false;
         while let Some(rest) = self.rest_now() {
             if let Rest::Refuse(reason) = rest {
-                self.shared.with(|core| core.rest(Error::Resting(reason)));
-                self.shared.beat();
+                rested = true;
+                self.clerk.send(Message::Rest(Some(Error::Resting(reason))))?;
             }
             let now = clock.now();
             let next =
                 if self.grid.is_back_to_back() { now + LOOK_NANOS } else { self.grid.next(now) };
             clock.sleep_until(next).await;
         }
-        self.shared.with(|core| core.resting = None);
+        if rested { self.clerk.send(Message::Rest(None)) } else { Ok(()) }
     }
 
     /// How no epoch runs now, if none does.
     fn rest_now(&mut self) -> Option<Rest> {
-        let (uptime, closing) = self.shared.with(|core| (core.uptime.clone(), core.closing));
-        match uptime {
-            _ if closing => None,
+        match self.signals.uptime() {
+            _ if self.signals.is_closing() => None,
             Uptime::Always => None,
             Uptime::WhilePresent { linger } => {
-                let now = self.shared.clock.now();
-                if self.shared.is_anybody_present() {
+                let now = self.clock.now();
+                if self.signals.is_anybody_present() {
                     self.last_present = Some(now);
                 }
                 let gone_ns = self.last_present.map(|last| now - last);
                 let here = gone_ns.is_some_and(|gone| u128::from(gone) <= linger.as_nanos());
                 (!here).then_some(Rest::Wait)
             }
-            Uptime::Hours(hours) => hours.closed_at(self.shared.clock.wall_ms()).map(Rest::Refuse),
+            Uptime::Hours(hours) => hours.closed_at(self.clock.wall_ms()).map(Rest::Refuse),
         }
     }
 }

@@ -5,7 +5,10 @@
 //! program pauses. A run that only finds out what a program will read (because an earlier program
 //! of its session has not run yet) is a *probe* and is always forgotten.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::core::Core;
@@ -35,7 +38,13 @@ pub(crate) struct Run {
     /// Its writes, one a row.
     pub writes: Vec<Write>,
     /// Unsettled transactions it has read from.
-    pub depends_on: SmallVec<[Ts; 4]>,
+    pub depends_on: BTreeSet<Ts>,
+    /// Write slots it takes alone.
+    pub slots: usize,
+    /// Records it has touched and names it has gone through.
+    pub steps: usize,
+    /// By how much its own writes change the counts of groups.
+    members: HashMap<Key, i64>,
     /// Rows it has read.
     pub marks: Vec<RowId>,
     /// Ranges it has read.
@@ -56,7 +65,8 @@ impl Run {
         self.id = self.id.wrapping_add(1).max(1);
         self.ts = ts;
         self.records_reads = records_reads;
-        self.blocks = 0;
+        (self.blocks, self.slots, self.steps) = (0, 0, 0);
+        self.members.clear();
         self.writes.clear();
         self.depends_on.clear();
         self.marks.clear();
@@ -67,9 +77,7 @@ impl Run {
 
     fn depend(&mut self, row: &Row) {
         row.unsettled_writers(row.newest(), 0, |writer| {
-            if !self.depends_on.contains(&writer) {
-                self.depends_on.push(writer);
-            }
+            self.depends_on.insert(writer);
         });
     }
 
@@ -131,6 +139,7 @@ impl<'a> View<'a> {
 
     /// The record, if there is one.
     pub fn get(&mut self, key: &Key) -> Step<Option<Record>> {
+        self.step(1)?;
         let id = self.touch(key);
         let row = self.core.mvtso.rows.get(id);
         let own_attr = match self.run.own(row) {
@@ -183,6 +192,7 @@ impl<'a> View<'a> {
 
     /// Length and attribute, from the directory: no round.
     pub fn stat(&mut self, key: &Key) -> Step<Option<Stat>> {
+        self.step(1)?;
         let id = self.touch(key);
         if self.run.own(self.core.mvtso.rows.get(id)).is_none() {
             self.saw(id);
@@ -197,11 +207,13 @@ impl<'a> View<'a> {
         limit: usize,
         reverse: bool,
     ) -> Step<Vec<(Key, Stat)>> {
-        let mut found = Vec::new();
+        let (mut found, mut seen) = (Vec::new(), 1);
+        let seen_max = self.core.limits.steps_max.saturating_sub(self.run.steps);
         let rows = &self.core.mvtso.rows;
         let mut merged = rows.merged(&self.core.directory, range, reverse);
-        while found.len() < limit {
+        while found.len() < limit && seen <= seen_max {
             let Some((key, source)) = merged.next() else { break };
+            seen += 1;
             let stat = match source {
                 Source::Entry(entry) => Some(entry.stat()),
                 Source::Row(id) => {
@@ -211,6 +223,8 @@ impl<'a> View<'a> {
             };
             found.extend(stat.map(|stat| (key.clone(), stat)));
         }
+        drop(merged);
+        self.step(seen)?;
         if self.run.records_reads {
             let last = found.last().filter(|_| found.len() == limit).map(|(key, _)| key);
             self.run.predicates.push((range.up_to(last, reverse), Sight::Stats));
@@ -220,32 +234,24 @@ impl<'a> View<'a> {
 
     /// How many members a group has, from the directory: no round.
     pub fn count(&mut self, group: &[u8]) -> Step<u64> {
+        self.step(1)?;
         let name = Key::new(group, &[]);
-        let rows = &self.core.mvtso.rows;
-        let writes = rows.group(&name);
-        if writes.unsettled > 0 {
-            rows.written_in(&KeyRange::group(group)).for_each(|id| self.run.depend(rows.get(id)));
+        let mut count = self.run.members.get(&name).copied().unwrap_or_default();
+        if let Some(writes) = self.core.mvtso.rows.group(&name) {
+            count += writes.newest;
+            self.run.depends_on.extend(writes.unsettled_writers());
         }
-        let own: i64 = (self.run.writes.iter())
-            .map(|write| rows.get(write.row))
-            .filter(|row| row.key.encoded_group() == name.encoded_group())
-            .map(|row| {
-                let newest = row.stat_at(row.newest()).is_some();
-                i64::from(self.run.stat(row).is_some()) - i64::from(newest)
-            })
-            .sum();
         if self.run.records_reads {
             self.run.predicates.push((KeyRange::group(group), Sight::Membership));
         }
-        Ok(self.core.directory.count(&name).saturating_add_signed(writes.newest + own))
+        Ok(self.core.directory.count(&name).saturating_add_signed(count))
     }
 
     /// Writes a record.
     pub fn put(&mut self, key: &Key, value: Bytes, attr: u64) -> Step<()> {
         self.core.check_lengths(key, value.len()).map_err(Pause::Refused)?;
         let id = self.touch(key);
-        self.write(id, Change::put(value, attr), false);
-        Ok(())
+        self.write(id, Change::put(value, attr), false)
     }
 
     /// Writes a record without a value whose writing lets more be deleted than it takes: it may have the
@@ -253,8 +259,7 @@ impl<'a> View<'a> {
     pub fn put_making_room(&mut self, key: &Key, attr: u64) -> Step<()> {
         self.core.check_lengths(key, 0).map_err(Pause::Refused)?;
         let id = self.touch(key);
-        self.write(id, Change::put(Bytes::new(), attr), true);
-        Ok(())
+        self.write(id, Change::put(Bytes::new(), attr), true)
     }
 
     /// Changes the attribute alone: no round. False if there is no such record.
@@ -265,7 +270,7 @@ impl<'a> View<'a> {
             Some(own) => Change { attr, ..own.clone() },
             None => Change::attr(attr, stat.len),
         };
-        self.write(id, change, false);
+        self.write(id, change, false)?;
         Ok(true)
     }
 
@@ -275,7 +280,7 @@ impl<'a> View<'a> {
             return Ok(false);
         }
         let id = self.touch(key);
-        self.write(id, Change::delete(), false);
+        self.write(id, Change::delete(), false)?;
         Ok(true)
     }
 
@@ -374,19 +379,50 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn write(&mut self, id: RowId, change: Change, makes_room: bool) {
-        let rows = &mut self.core.mvtso.rows;
-        rows.index(id);
-        let row = rows.get_mut(id);
+    /// Accounts for work; refuses what is more than a program may do.
+    fn step(&mut self, steps: usize) -> Step<()> {
+        self.core.work(steps);
+        self.run.steps += steps;
+        let (needed, limit) = (self.run.steps, self.core.limits.steps_max);
+        if needed > limit {
+            return Err(Pause::Refused(Error::TooLarge { what: "steps", needed, limit }));
+        }
+        Ok(())
+    }
+
+    /// Notes a write; refuses what takes more slots than an epoch has.
+    fn write(&mut self, id: RowId, change: Change, makes_room: bool) -> Step<()> {
+        self.step(1)?;
+        let mvtso = &mut self.core.mvtso;
+        mvtso.rows.index(id);
+        let row = mvtso.rows.get(id);
+        let was = self.run.stat(row).is_some();
         let (run, index) = row.written_by_run;
-        if run == self.run.id {
-            if let Some(write) = self.run.writes.get_mut(index as usize) {
+        let own = (run == self.run.id).then(|| self.run.writes.get(index as usize)).flatten();
+        self.run.slots -= own.map_or(0, |own| mvtso.need(row, &own.change).slots);
+        self.run.slots += mvtso.need(row, &change).slots;
+        let is_first = own.is_none();
+        match self.run.writes.get_mut(index as usize).filter(|_| !is_first) {
+            Some(write) => {
                 write.change = change;
                 write.makes_room &= makes_room;
             }
-            return;
+            None => {
+                let row = mvtso.rows.get_mut(id);
+                row.written_by_run = (self.run.id, self.run.writes.len() as u32);
+                self.run.writes.push(Write { row: id, change, makes_room });
+            }
         }
-        row.written_by_run = (self.run.id, self.run.writes.len() as u32);
-        self.run.writes.push(Write { row: id, change, makes_room });
+        let row = self.core.mvtso.rows.get(id);
+        let members = i64::from(self.run.stat(row).is_some()) - i64::from(was);
+        if members != 0 {
+            *self.run.members.entry(row.key.group_key()).or_default() += members;
+        }
+        let (needed, limit) = (self.run.slots, self.core.limits.records_written_max);
+        if needed > limit {
+            let what = "write slots";
+            return Err(Pause::Refused(Error::TooLarge { what, needed, limit }));
+        }
+        Ok(())
     }
 }

@@ -153,8 +153,12 @@ pub async fn recorded_on_beat(
         slack: std::time::Duration::from_millis(beat.1),
         ..fogbank_txn::Settings::default()
     };
-    let components =
-        fogbank_txn::Components { clock: clock.clone(), random, metrics: Default::default() };
+    let components = fogbank_txn::Components {
+        clock: clock.clone(),
+        random,
+        metrics: Default::default(),
+        clients: None,
+    };
     let proxy = fogbank_txn::Proxy::start(proxy_settings, Box::new(engine), components, None);
     let proxy = proxy.await.unwrap();
     let points = (settings.read_batches as u64 + 1) * u64::from(epochs);

@@ -21,7 +21,7 @@ use crate::stopping::stop_signal;
 /// Deeper transactions than that are refused, and not observed.
 const READ_BATCHES: usize = 16;
 const INTERVAL: Duration = Duration::from_millis(1);
-const SLACK: Duration = Duration::from_micros(100);
+const SLACK: Duration = Duration::from_millis(1);
 const SHAPE: BatchShape =
     BatchShape { capacity: 2_000_000, value_bytes: 1_024, read_batch: 10_000, write_batch: 10_000 };
 
@@ -49,7 +49,8 @@ pub async fn observe(
     let metrics = Metrics::default();
     // Where blocks lie matters to nobody here.
     let random = Randomness::repeatable(1);
-    let components = Components { clock: clock.clone(), random, metrics: metrics.clone() };
+    let components =
+        Components { clock: clock.clone(), random, metrics: metrics.clone(), clients: None };
     let proxy = Proxy::start(settings, Box::new(Memory::new(SHAPE)), components, None).await?;
     proxy.observe_programs(watching.clone());
     println!("observing what Redis clients ask; everything is in memory and gone afterwards");

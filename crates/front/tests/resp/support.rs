@@ -65,7 +65,7 @@ pub const SHAPE: BatchShape =
 pub async fn proxy(shape: BatchShape, interval: Duration, clock: Arc<dyn Clock>) -> Proxy {
     let settings = fogbank_txn::Settings { interval, ..Default::default() };
     let random = Randomness::repeatable(1);
-    let components = Components { clock, random, metrics: Metrics::default() };
+    let components = Components { clock, random, metrics: Metrics::default(), clients: None };
     Proxy::start(settings, Box::new(MemoryEngine::new(shape)), components, None)
         .await
         .expect("a proxy over memory starts")

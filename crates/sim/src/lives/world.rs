@@ -66,7 +66,7 @@ impl World {
         let (vault, recovered) = self.vault(store.clone(), &random).await?;
         let engine = self.engine(store, vault.keys(), &random, &recovered).await?;
         let (clock, metrics) = (self.clock.clone(), Metrics::default());
-        let components = Components { clock, random, metrics };
+        let components = Components { clock, random, metrics, clients: None };
         let (keeping, settings) = (Keeping::new(vault), self.shape.proxy_settings());
         let (vault, silent) = (keeping.clone(), |_: usize, _: usize| ());
         let proxy = Proxy::recover(settings, engine, vault, components, &recovered, silent).await?;

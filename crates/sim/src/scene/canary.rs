@@ -7,7 +7,7 @@
 //! | what the engine is told, and the head of the trace is not | when it writes and deletes |
 //! | the randomness that the engine is given | one seed for all |
 //! | a store between engine and pace ([`super::leaks`]) | a reply before its time, a ciphertext again |
-//! | an engine between transactions and engine | the clock moved by aborts |
+//! | an engine between transactions and engine | the clock moved by aborts, or by what clients do |
 //! | the clock of the transaction layer | the catch-up |
 //! | the checkpoint on its way to the vault | the unpadded stash |
 
@@ -96,6 +96,8 @@ canaries! {
     XorUnchecked: "xor-unchecked", caught by "silence-after-a-lie";
     /// The write batch leaves later the more transactions were aborted.
     ClockMovedByAborts: "clock-moved-by-aborts", caught by "on-grid";
+    /// A batch leaves when the work that clients have asked for is done.
+    QueueBehindClients: "queue-behind-clients", caught by "on-grid";
     /// After a late reply the calls that were missed are made at once.
     CatchUp: "catch-up", caught by "no-catch-up";
     /// A write batch counts as many accesses as it has writes.
@@ -136,6 +138,7 @@ impl Canary {
             DuplicatesRead => engine(Workload::OneHotKey, 500),
             ReplyEarly => late(whole(Workload::Uniform)),
             CatchUp => late(whole(Workload::Idle)),
+            QueueBehindClients => whole(Workload::LongPrograms),
             DummiesUnverified => lying(whole(Workload::Idle), Operation::ReadCells),
             XorUnchecked => {
                 let shape = Shape { xor: true, ..Shape::small() };
@@ -177,7 +180,7 @@ impl Canary {
             DuplicatesRead => Leak::DuplicatesRead,
             DuplicatesOmitted => Leak::DuplicatesOmitted,
             WrittenThrough | SupersededKept | ConstantSeed | ReplyEarly | ClockMovedByAborts
-            | CatchUp | UnpaddedStash | CiphertextKept => {
+            | QueueBehindClients | CatchUp | UnpaddedStash | CiphertextKept => {
                 return fogbank_oram::canary::Canary::default();
             }
         };

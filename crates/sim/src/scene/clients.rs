@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream};
-use fogbank_txn::{Error, Key, Proxy, Session, Transaction, View};
+use fogbank_txn::{Error, Key, KeyRange, Proxy, Session, Transaction, View};
 use tokio::task::JoinSet;
 
 use super::workload::{Keys, below};
@@ -96,6 +96,7 @@ impl Client {
         let first = self.keys.next(&mut self.stream);
         let updates = self.workload.updates() && self.stream_bit();
         match self.workload {
+            Workload::LongPrograms => self.session.submit(look_and_put(first)).await,
             Workload::AllWrites => self.session.submit(put(first)).await,
             Workload::Scan => {
                 let rest = (1..SCAN_KEYS).map(|_| self.keys.next(&mut self.stream));
@@ -148,6 +149,19 @@ impl Client {
 
     fn stream_bit(&mut self) -> bool {
         below(&mut self.stream, 2) == 0
+    }
+}
+
+/// Goes through all names so often, then puts a record.
+const LOOKS: usize = 10;
+
+fn look_and_put(number: u32) -> impl fogbank_txn::Program<Reply = ()> {
+    let (key, all) = (key(number), KeyRange::group(b"scene"));
+    move |view: &mut View<'_>| {
+        for _ in 0..LOOKS {
+            view.scan(&all, usize::MAX, false)?;
+        }
+        view.put(&key, Bytes::from_static(VALUE), 0)
     }
 }
 

@@ -12,7 +12,8 @@ use super::leaks::unpadded;
 use super::stage::Stage;
 use super::vault::vault_settings;
 use super::whole::{end_of, figures};
-use super::{Scene, SceneError, SecretFigures};
+use super::working::Working;
+use super::{Scene, SceneError, SecretFigures, Workload};
 
 /// Plays one life. A proxy that dies, or is told that the store is absent, has stopped.
 pub(super) async fn play(
@@ -45,8 +46,11 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     let full: Vec<_> = full.cloned().collect();
     let engine = stage.engine(scene, vault.keys(), &full).await?;
     let vault = Keeping::new(vault);
-    let (clock, random) = (stage.clock.clone(), stage.random.clone());
-    let components = Components { clock, random, metrics: metrics.clone() };
+    let (mut clock, random) = (stage.clock.clone(), stage.random.clone());
+    if scene.workload == Workload::LongPrograms {
+        clock = Working::new(clock);
+    }
+    let components = Components { clock, random, metrics: metrics.clone(), clients: None };
     let settings = scene.shape.proxy_settings();
     let recovering =
         Proxy::recover(settings, engine, vault.clone(), components, &recovered, |_, _| {});

@@ -23,6 +23,7 @@ mod stage;
 pub mod tao;
 mod vault;
 mod whole;
+mod working;
 mod workload;
 
 use std::path::Path;

@@ -8,10 +8,11 @@ use fogbank_txn::{Components, Proxy};
 
 use super::canary::Canary;
 use super::clients::Clients;
-use super::leaks::{Lagging, Undoing};
+use super::leaks::{Lagging, Queueing, Undoing};
 use super::stage::Stage;
 use super::vault::key_ring;
-use super::{Scene, SceneError, SecretFigures};
+use super::working::Working;
+use super::{Scene, SceneError, SecretFigures, Workload};
 
 /// The figure that counts aborts.
 const ABORTS: &str = "transactions_aborted";
@@ -31,9 +32,16 @@ pub(super) async fn play(
             let aborts = metrics.gauge(Visibility::Secret, ABORTS);
             engine = Box::new(Undoing::new(engine, clock.clone(), aborts));
         }
+        Some(Canary::QueueBehindClients) => {
+            let working = Working::new(clock.clone());
+            engine = Box::new(Queueing::new(engine, working.clone()));
+            clock = working;
+        }
+        _ if scene.workload == Workload::LongPrograms => clock = Working::new(clock),
         _ => {}
     }
-    let components = Components { clock, random: stage.random.clone(), metrics: metrics.clone() };
+    let components =
+        Components { clock, random: stage.random.clone(), metrics: metrics.clone(), clients: None };
     let proxy = Proxy::start(scene.shape.proxy_settings(), engine, components, None).await?;
     let clients = Clients::start(scene, &proxy, &stage.clock);
     stage.clock.sleep_until(end_of(scene, stage.clock.now())).await;

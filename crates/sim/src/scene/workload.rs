@@ -23,6 +23,9 @@ pub enum Workload {
     /// Interactive transactions on few records that abort one another, and themselves. Of an engine
     /// alone it is reads that come to nothing: uniform reads and no writes.
     AbortStorm,
+    /// Programs that keep the proxy busy for longer than from one point of the grid to the next: each
+    /// goes through all names again and again, and writes a record. Of an engine alone, uniform.
+    LongPrograms,
 }
 
 /// How much clients ask for.
@@ -36,7 +39,7 @@ pub enum Intensity {
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Idle,
         Self::OneHotKey,
         Self::Uniform,
@@ -45,6 +48,7 @@ impl Workload {
         Self::AllAbsent,
         Self::AllWrites,
         Self::AbortStorm,
+        Self::LongPrograms,
     ];
 
     /// A stable name, in kebab case.
@@ -58,6 +62,7 @@ impl Workload {
             Self::AllAbsent => "all-absent",
             Self::AllWrites => "all-writes",
             Self::AbortStorm => "abort-storm",
+            Self::LongPrograms => "long-programs",
         }
     }
 
@@ -106,9 +111,10 @@ impl Keys {
                 self.weights.partition_point(|weight| *weight < draw) as u32
             }
             Workload::AllAbsent => self.count + below(stream, self.count),
-            Workload::Uniform | Workload::AllWrites | Workload::AbortStorm => {
-                below(stream, self.count)
-            }
+            Workload::Uniform
+            | Workload::AllWrites
+            | Workload::AbortStorm
+            | Workload::LongPrograms => below(stream, self.count),
         }
     }
 }

@@ -94,7 +94,7 @@ impl World {
             ..Settings::default()
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let components = Components { clock, random, metrics: Metrics::default() };
+        let components = Components { clock, random, metrics: Metrics::default(), clients: None };
         let recovering =
             Proxy::recover(settings, engine, keeping.clone(), components, &recovered, |_, _| {});
         let proxy = recovering.await.map_err(of_engine)?;

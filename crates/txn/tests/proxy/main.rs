@@ -1,6 +1,7 @@
 //! The transaction layer over a map that checks the engine's contract, in virtual time.
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod busy;
 mod interactive;
 mod isolation;
 mod observing;

@@ -2,6 +2,8 @@
 //! over it in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -123,10 +125,36 @@ impl BatchEngine for MapEngine {
     }
 }
 
+/// A clock by which work that clients ask for takes time.
+struct Working {
+    inner: SystemClock,
+    unit_ns: Nanos,
+}
+
+impl Clock for Working {
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.inner.wall_ms()
+    }
+
+    fn sleep_until(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.inner.sleep_until(deadline)
+    }
+
+    fn work(&self, units: u64) -> Nanos {
+        units * self.unit_ns
+    }
+}
+
 /// The shape of a test proxy.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub seed: u64,
+    /// What a unit of clients' work takes.
+    pub unit_ns: Nanos,
     pub capacity: u32,
     pub value_bytes: usize,
     pub read_batch: usize,
@@ -143,7 +171,15 @@ impl Default for Setup {
             reclaim_quota: 4,
             ..Settings::default()
         };
-        Self { seed: 1, capacity: 256, value_bytes: 16, read_batch: 8, write_batch: 16, settings }
+        Self {
+            seed: 1,
+            unit_ns: 0,
+            capacity: 256,
+            value_bytes: 16,
+            read_batch: 8,
+            write_batch: 16,
+            settings,
+        }
     }
 }
 
@@ -158,7 +194,8 @@ pub struct World {
 
 impl Setup {
     pub async fn start(self) -> World {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(1_000_000));
+        let inner = SystemClock::starting_at(1_000_000);
+        let clock: Arc<dyn Clock> = Arc::new(Working { inner, unit_ns: self.unit_ns });
         let record = Shared::default();
         let engine = MapEngine {
             shape: BatchShape {
@@ -189,6 +226,7 @@ impl Setup {
             clock: clock.clone(),
             random: Randomness::repeatable(self.seed),
             metrics: metrics.clone(),
+            clients: None,
         };
         let proxy = Proxy::start(self.settings.clone(), engine, components, restored).await?;
         Ok(World { proxy, record, clock, metrics, setup: self })

@@ -3,11 +3,13 @@
 mod catch_up;
 mod hasty;
 mod keeping;
+mod queueing;
 mod undoing;
 
 pub(super) use catch_up::Lagging;
 pub(super) use hasty::Hasty;
 pub(super) use keeping::Keeping;
+pub(super) use queueing::Queueing;
 pub(super) use undoing::Undoing;
 
 use fogbank_durable::{Section, Sections};

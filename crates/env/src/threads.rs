@@ -1,0 +1,49 @@
+//! Threads for what clients ask for, apart from those that let messages leave.
+//!
+//! They are as many as there are cores, and *nice*: when both want a core, the system gives it to what
+//! leaves at a point of the grid. A system that does not let us be nice loses that, and nothing else:
+//! the two share no lock for longer than a small constant anyway.
+
+use std::io;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// How much less urgent than the rest of the process: enough that a thread that becomes ready takes the
+/// core at once, and not so much that clients starve beside other programs of the machine.
+const NICE: i32 = 5;
+
+/// A runtime of its own for clients. When it goes, what runs on it is dropped.
+pub struct ClientThreads {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+impl ClientThreads {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// If the system has no threads to give.
+    pub fn start() -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.enable_all().thread_name("clients").on_thread_start(|| {
+            // Where it is refused they are as urgent as others.
+            let _as_before = rustix::process::nice(NICE);
+        });
+        let runtime = builder.build()?;
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+
+    /// Where to start what they are to do.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for ClientThreads {
+    fn drop(&mut self) {
+        // A runtime must not be waited for within another.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
