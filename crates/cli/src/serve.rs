@@ -38,8 +38,7 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let looks = Looks::start(&args, &metrics)?;
-    let clients = ClientThreads::start()
-        .map_err(|e| Error::CannotUse(format!("the system gives no threads: {e}")))?;
+    let clients = client_threads()?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())
@@ -91,6 +90,12 @@ async fn serve_until_stopped(
         }
     }
     closed
+}
+
+/// Threads for what clients ask for, apart from those that let messages leave.
+pub fn client_threads() -> Result<ClientThreads> {
+    let none = |e| Error::CannotUse(format!("the system gives no threads: {e}"));
+    ClientThreads::start().map_err(none)
 }
 
 /// Says why it ends that nobody has stopped, and what to do.

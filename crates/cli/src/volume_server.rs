@@ -12,7 +12,7 @@ use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_oram::tao::Rate;
 
-use crate::serve::{log_to_standard_error, say_stopped};
+use crate::serve::{client_threads, log_to_standard_error, say_stopped};
 use crate::stopping::stop_signal;
 
 /// Makes a volume.
@@ -59,7 +59,8 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
             reason = stopped => say_stopped("the engine has stopped", &reason),
         }
     };
-    listener.serve(engine, volume.clock(), stop).await;
+    let serving = listener.serve(engine, volume.clock(), stop);
+    client_threads()?.handle().spawn(serving).await.map_err(|e| Error::Bug(e.to_string()))?;
     volume.close().await?;
     eprintln!("closed; everything acknowledged is kept");
     Ok(())

@@ -24,7 +24,7 @@ use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
-use crate::serve::log_to_standard_error;
+use crate::serve::{client_threads, log_to_standard_error};
 use crate::stopping::stop_signal;
 use crate::volume_server::tell_cost;
 use stack::Stack;
@@ -51,7 +51,8 @@ pub async fn run(args: MountArgs) -> Result<()> {
     let listener = Listener::bind(settings).await.map_err(|e| Error::CannotUse(e.to_string()))?;
     let (engine, clock, stop) = (volume.engine(), volume.clock(), Arc::new(Notify::new()));
     let stopping = stop.clone();
-    let serving = tokio::spawn(async move {
+    let clients = client_threads()?;
+    let serving = clients.handle().spawn(async move {
         listener.serve(engine, clock, async move { stopping.notified().await }).await;
     });
     let mut stack = Stack::new(volume.clock());

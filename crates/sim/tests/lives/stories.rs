@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fogbank_sim::lives::{Count, Ground, Story};
+use fogbank_sim::scene::Workload;
 
 use super::scale;
 
@@ -35,5 +36,5 @@ fn every_workload_and_every_kind_of_story_is_drawn() {
         Story::Lie { end, .. } => format!("{end:?}"),
     };
     let kinds: BTreeSet<String> = (1..=1_000).map(kind).collect();
-    assert_eq!(kinds.len(), 8 * 3 + 2 + 2, "{kinds:?}");
+    assert_eq!(kinds.len(), Workload::ALL.len() * 3 + 2 + 2, "{kinds:?}");
 }

@@ -20,10 +20,10 @@ impl Queueing {
     pub fn new(inner: Box<dyn BatchEngine>, clock: Arc<Working>) -> Self {
         Self { inner, clock }
     }
+}
 
-    async fn queue(&self) {
-        self.clock.sleep_until(self.clock.busy_until()).await;
-    }
+async fn queue(clock: &Working) {
+    clock.sleep_until(clock.busy_until()).await;
 }
 
 #[async_trait]
@@ -33,12 +33,12 @@ impl BatchEngine for Queueing {
     }
 
     async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>> {
-        self.queue().await;
+        queue(&self.clock).await;
         self.inner.read_batch(addresses).await
     }
 
     async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
-        self.queue().await;
+        queue(&self.clock).await;
         self.inner.start_read(addresses).await
     }
 
@@ -51,7 +51,7 @@ impl BatchEngine for Queueing {
     }
 
     async fn write_batch(&mut self, writes: Vec<(Address, Option<Bytes>)>) -> Result<()> {
-        self.queue().await;
+        queue(&self.clock).await;
         self.inner.write_batch(writes).await
     }
 
