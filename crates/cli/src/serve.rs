@@ -34,11 +34,13 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     check_apart("--record", args.record.as_deref(), &place.store_url())?;
     check_apart("--history", args.history.as_deref(), &place.store_url())?;
     let uptime = args.schedule.uptime()?;
-    let listener = Listener::bind(listen_settings(&args)?).await.map_err(explain)?;
+    let clients = client_threads()?;
+    // Bound there, so that whoever connects wakes those threads and no others.
+    let bound = clients.handle().spawn(Listener::bind(listen_settings(&args)?)).await;
+    let listener = bound.map_err(|e| Error::Bug(e.to_string()))?.map_err(explain)?;
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let looks = Looks::start(&args, &metrics)?;
-    let clients = client_threads()?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())

@@ -47,3 +47,22 @@ impl Drop for ClientThreads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How nice this thread is: field 19 of what the system says of it.
+    fn nice() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap(); // from field 3 on
+        fields.split(' ').nth(19 - 3).unwrap().parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn clients_are_nicer_than_what_departs() {
+        let threads = ClientThreads::start().unwrap();
+        let clients = threads.handle().spawn(async { nice() }).await.unwrap();
+        assert_eq!(clients, (nice() + NICE).min(19));
+    }
+}

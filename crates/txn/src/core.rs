@@ -312,8 +312,9 @@ impl Core {
 
     /// Accounts for work.
     pub(crate) fn work(&mut self, units: usize) {
-        self.units.uncounted += units as u64;
-        self.units.epoch += units as u64;
+        let units = (units as u64).min(self.limits.steps_max as u64); // more is refused
+        self.units.uncounted += units;
+        self.units.epoch += units;
     }
 
     /// Units of work since this was last asked.

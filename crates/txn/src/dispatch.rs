@@ -128,11 +128,21 @@ impl Core {
         let mut run = std::mem::take(&mut self.run);
         match self.run_observed(program, &mut run) {
             Some(Ok(())) => self.end_run(program, &mut run),
-            Some(Err(Pause::Missing)) => self.wait_for(program, &run),
+            Some(Err(Pause::Missing)) => match self.more_than_an_epoch_reads(&run) {
+                Some(error) => self.end_refused(program, &mut run, error),
+                None => self.wait_for(program, &run),
+            },
             Some(Err(Pause::Refused(error))) => self.end_refused(program, &mut run, error),
             None => {}
         }
         self.run = run;
+    }
+
+    /// Why what a run waits for will never be here together, if that is so.
+    fn more_than_an_epoch_reads(&self, run: &Run) -> Option<Error> {
+        let blocks = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
+        let (needed, limit) = (blocks.sum(), self.limits.blocks_read_max);
+        (needed > limit).then_some(Error::TooLarge { what: "blocks read", needed, limit })
     }
 
     /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
@@ -197,7 +207,11 @@ impl Core {
     fn probe(&mut self, program: ProgramId) {
         let mut run = std::mem::take(&mut self.run);
         match self.run_once(program, &mut run) {
-            Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
+            Some(Err(Pause::Missing))
+                if !run.wanted.is_empty() && self.more_than_an_epoch_reads(&run).is_none() =>
+            {
+                self.wait_for(program, &run);
+            }
             Some(Ok(())) => {
                 if let Some(entry) = self.schedule.get_mut(program) {
                     entry.slots = run.writes.len();

@@ -379,10 +379,16 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// Accounts for work that the program does itself on what it has read, in steps: touching a record is
+    /// one.
+    pub fn spend(&mut self, steps: usize) -> Step<()> {
+        self.step(steps)
+    }
+
     /// Accounts for work; refuses what is more than a program may do.
     fn step(&mut self, steps: usize) -> Step<()> {
         self.core.work(steps);
-        self.run.steps += steps;
+        self.run.steps = self.run.steps.saturating_add(steps);
         let (needed, limit) = (self.run.steps, self.core.limits.steps_max);
         if needed > limit {
             return Err(Pause::Refused(Error::TooLarge { what: "steps", needed, limit }));

@@ -33,6 +33,15 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|b| *b == b'*')
 }
 
+/// What it costs to hold names of these lengths against `pattern`, in steps of a program: next to nothing
+/// for what people write, and as much as there is to do for what is made to be slow.
+pub fn steps(pattern: &[u8], names: impl Iterator<Item = usize>) -> usize {
+    const COMPARED_A_STEP: usize = 256;
+    names
+        .map(|len| pattern.len().saturating_mul(len) / COMPARED_A_STEP)
+        .fold(0, usize::saturating_add)
+}
+
 /// The length of the pattern's first item if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
@@ -102,5 +111,13 @@ mod tests {
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn what_people_write_costs_nothing_and_what_is_slow_much() {
+        let names = || std::iter::repeat_n(20, 50_000);
+        assert_eq!(steps(b"user:*", names()), 0);
+        assert!(steps(&[b'['; 65_536], names()) > 1 << 27);
+        assert_eq!(steps(&[b'*'; 4_096], std::iter::repeat_n(usize::MAX, 300)), usize::MAX);
     }
 }

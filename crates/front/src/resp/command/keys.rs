@@ -190,6 +190,7 @@ pub fn randomkey(db: &mut Db, _request: &Request) -> Outcome {
 pub fn keys(db: &mut Db, request: &Request) -> Outcome {
     let pattern = request.get(1);
     let (names, _) = db.names(None, usize::MAX)?;
+    db.view.spend(pattern::steps(pattern, names.iter().map(|found| found.name.len())))?;
     let wanted = |name: &Bytes| pattern == b"*" || pattern::matches(pattern, name);
     let names = names.into_iter().map(|found| found.name).filter(wanted);
     Ok(Reply::Array(names.map(Reply::Bulk).collect()))
@@ -234,6 +235,11 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
+    /// What it costs to look at names of these lengths.
+    fn steps(&self, names: impl Iterator<Item = usize>) -> usize {
+        self.pattern.map_or(0, |pattern| pattern::steps(pattern, names))
+    }
+
     fn wants(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| pattern::matches(pattern, name))
     }
@@ -257,6 +263,7 @@ pub fn scan(db: &mut Db, request: &Request) -> Outcome {
     // A position of another walk than this: from the start.
     let position = position.filter(|p| matches!(p.first(), Some(b'S' | b'H' | b'Z')));
     let (names, next) = db.names(position, options.count)?;
+    db.view.spend(options.steps(names.iter().map(|found| found.name.len())))?;
     let of_kind = |kind: Kind| {
         options.kind.is_none_or(|text| text.eq_ignore_ascii_case(kind.name().as_bytes()))
     };
@@ -286,6 +293,7 @@ pub fn member_scan(
         }
         _ => 0,
     };
+    db.view.spend(options.steps(keys.iter().map(|(key, _)| key.member().len())))?;
     keys.retain(|(key, _)| options.wants(key.member()));
     Ok((next, keys))
 }
