@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DATA ?= fogbank-data
 
-.PHONY: run test test-long test-dynamodb check audit bench fuzz sim setup setup-tests
+.PHONY: run test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
@@ -35,6 +35,10 @@ check: setup ## format, lints, crate edges
 
 audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS CRASHES" (too short: Error 3)
 	$(CARGO) run --release --locked -p fogbank-sim --features canaries --example long_audit -- $(ARGS)
+
+departures: setup setup-tests ## do clients move messages? BINARY=another build, ARGS="--windows 3 --only get,del"; half an hour, quiet
+	$(CARGO) build --release --locked --bin fogbank
+	$(CARGO) run --locked -p fogbank-sim --example departures -- $(or $(BINARY),target/release/fogbank) $(ARGS)
 
 bench: setup ## the engine's figures on this machine
 	./scripts/bench-engine.sh

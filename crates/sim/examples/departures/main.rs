@@ -1,0 +1,230 @@
+//! How far clients displace what a proxy sends, on the machine's clock:
+//!
+//! `departures BINARY [--windows 10] [--seconds 3] [--only WORD,WORD] [--interval-ms 60] [--keep FOLDER]`
+//!
+//! 1. Two servers of the given binary run on loopback, each with a store of its own; one is recorded.
+//! 2. Windows take turns: nobody asks anything; the load goes to the recorded server; the same load goes to
+//!    the other one, so that the machine has as much to do and the recorded one nothing.
+//! 3. Afterwards the trace says by how many quanta the messages of each window were later than the cloud's
+//!    own replies made them due (`due.rs`), and the longest time in which none left.
+//!
+//! Servers run at raised priority where that is permitted. What the idle windows show is the machine.
+
+mod client;
+mod due;
+mod loads;
+mod moment;
+mod server;
+
+use std::fmt::Write;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fogbank_env::Nanos;
+use fogbank_store::trace::{EngineConfig, PublicConfig, TraceReader};
+
+use self::due::{Departure, Due};
+use self::loads::{LOADS, Load, Need, Target};
+use self::moment::{Moment, rest};
+use self::server::{Server, Servers};
+
+/// What a window is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Here,
+    Elsewhere,
+}
+
+/// From when to when something was done to whom.
+struct Window {
+    load: usize,
+    phase: Phase,
+    from: Nanos,
+    to: Nanos,
+}
+
+/// What was asked for.
+struct Options {
+    binary: PathBuf,
+    windows: u64,
+    seconds: u64,
+    only: Vec<String>,
+    interval_ms: u64,
+    keep: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let Some(options) = options(std::env::args().skip(1)) else {
+        eprintln!(
+            "usage: departures BINARY [--windows N] [--seconds N] [--only WORD,WORD] [--interval-ms N] \
+             [--keep FOLDER]; WORD is one of"
+        );
+        LOADS.iter().for_each(|load| eprintln!("  {:12} {}", load.word, load.name));
+        return ExitCode::from(64);
+    };
+    match measure(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Option<Options> {
+    let binary = words.next().filter(|word| !word.starts_with("--"))?.into();
+    let only = Vec::new();
+    let mut options =
+        Options { binary, windows: 10, seconds: 3, only, interval_ms: 60, keep: None };
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word.as_str() {
+            "--windows" => options.windows = value.parse().ok().filter(|n| *n > 0)?,
+            "--seconds" => options.seconds = value.parse().ok().filter(|n| *n > 0)?,
+            "--interval-ms" => options.interval_ms = value.parse().ok().filter(|n| *n > 0)?,
+            "--only" => options.only = value.split(',').map(str::to_owned).collect(),
+            "--keep" => options.keep = Some(value.into()),
+            _ => return None,
+        }
+    }
+    let known = |word: &String| LOADS.iter().any(|load| load.word == word);
+    options.only.iter().all(known).then_some(options)
+}
+
+fn measure(options: &Options) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let folder = options.keep.as_deref().unwrap_or(scratch.path());
+    let moment = Moment::default();
+    let binary = options.binary.canonicalize()?;
+    let servers = Servers { binary, interval_ms: options.interval_ms, moment };
+    println!("{HEAD}");
+    for need in [Need::Nothing, Need::Names, Need::Expiring] {
+        let wanted = |load: &Load| {
+            load.holds == need
+                && (options.only.is_empty() || options.only.iter().any(|w| w == load.word))
+        };
+        let loads: Vec<usize> = (0..LOADS.len()).filter(|n| wanted(&LOADS[*n])).collect();
+        if !loads.is_empty() {
+            let folder = folder.join(format!("{need:?}").to_lowercase());
+            group(options, &servers, &folder, need, &loads)?;
+        }
+    }
+    Ok(())
+}
+
+/// Loads that need the same of their store.
+fn group(
+    options: &Options,
+    servers: &Servers,
+    folder: &Path,
+    need: Need,
+    loads: &[usize],
+) -> Result<()> {
+    let every_ms = 1_000 * 3 * (options.seconds + 1);
+    let first_ms = servers.moment.wall_ms() + FILLING_MS;
+    let holds = |late_ms| need.holds(first_ms + late_ms, every_ms, options.windows);
+    let watched = servers.start(&folder.join("watched"), 7391, holds(0))?;
+    let other = servers.start(&folder.join("other"), 7392, holds(every_ms / 3))?;
+    if need == Need::Expiring {
+        let ahead_ms = first_ms.saturating_sub(servers.moment.wall_ms() + 500 * options.seconds);
+        rest(Duration::from_millis(ahead_ms));
+    }
+    rest(SETTLE);
+    let mut windows = Vec::new();
+    for &load in loads {
+        for number in 0..options.windows {
+            // Each in turn is the first; keys expire in one order.
+            let mut phases = [Phase::Here, Phase::Elsewhere, Phase::Idle];
+            if need != Need::Expiring {
+                phases.rotate_left(number as usize % 3);
+            }
+            for phase in phases {
+                windows.push(window(options, servers, load, phase, (&watched, &other)));
+            }
+        }
+        eprintln!("{}: recorded", LOADS[load].name);
+    }
+    windows.iter_mut().for_each(|window| {
+        (window.from, window.to) =
+            (watched.by_its_clock(window.from), watched.by_its_clock(window.to));
+    });
+    drop(other.stop()?);
+    let departures = departures(&watched.stop()?)?;
+    loads.iter().for_each(|&load| print!("{}", row(load, &windows, &departures)));
+    Ok(())
+}
+
+fn window(
+    options: &Options,
+    servers: &Servers,
+    load: usize,
+    phase: Phase,
+    (watched, other): (&Server, &Server),
+) -> Window {
+    let moment = &servers.moment;
+    let from = moment.now();
+    let until = from + options.seconds * 1_000_000_000;
+    let target = |port| Target { port, until, moment: moment.clone() };
+    match phase {
+        Phase::Idle => {}
+        Phase::Here => LOADS[load].run(&target(watched.port)),
+        Phase::Elsewhere => LOADS[load].run(&target(other.port)),
+    }
+    // What it held up may leave a little later; whoever waited for an answer has it by now.
+    moment.rest_until(until.max(moment.now() + SETTLE.as_nanos() as Nanos / 2));
+    let to = moment.now();
+    rest(SETTLE);
+    Window { load, phase, from, to }
+}
+
+fn departures(trace: &Path) -> Result<Vec<Departure>> {
+    let reader = TraceReader::open(trace).map_err(Error::other)?;
+    let config = PublicConfig::decode(reader.config()).map_err(Error::other)?;
+    let EngineConfig::Ring(ring) = &config.engine else {
+        return Err(Error::other("this is no trace of a store with epochs"));
+    };
+    let mut due = Due::new(ring);
+    let mut departures = Vec::new();
+    for event in reader {
+        departures.extend(due.event(&event.map_err(Error::other)?));
+    }
+    Ok(departures)
+}
+
+/// The rows of a load.
+fn row(load: usize, windows: &[Window], departures: &[Departure]) -> String {
+    let mut text = String::new();
+    for (phase, words) in [
+        (Phase::Here, LOADS[load].name),
+        (Phase::Elsewhere, "  on another server"),
+        (Phase::Idle, "  idle"),
+    ] {
+        let (mut sum, mut gap) = (0, 0);
+        let mut points = String::new();
+        for window in windows.iter().filter(|w| w.load == load && w.phase == phase) {
+            let within = |d: &&Departure| window.from <= d.at && d.at < window.to;
+            let seen: Vec<&Departure> = departures.iter().filter(within).collect();
+            let displaced: u64 = seen.iter().map(|d| d.displaced).sum();
+            let longest = seen.windows(2).map(|pair| pair[1].at - pair[0].at).max();
+            gap = gap.max(longest.unwrap_or(window.to - window.from));
+            sum += displaced;
+            let _ = write!(points, "{displaced:5}");
+        }
+        let gap_ms = gap / 1_000_000;
+        let _ = writeln!(text, "{words:40}{points} {sum:7} {gap_ms:7}");
+    }
+    text
+}
+
+/// Above the columns.
+const HEAD: &str =
+    "displaced points, window by window; their sum; the longest time without a departure in ms";
+
+/// Between two windows, and before the first.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// For two stores to be filled, before keys begin to expire.
+const FILLING_MS: u64 = 90_000;
