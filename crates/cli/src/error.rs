@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use fogbank_durable::Suspicion;
+use fogbank_oram::Unverified;
 
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +78,14 @@ impl From<fogbank_oram::Error> for Error {
         match error {
             E::Absent(_) => Self::Absent(error.to_string()),
             E::Refused(_) => Self::Refused(error.to_string()),
-            E::CloudLied | E::Fenced => Self::CheckFailed(error.to_string()),
+            E::CloudLied(ref place) => {
+                let next = match place {
+                    Unverified::Vault(suspicion) => way_on(*suspicion),
+                    _ => PAST_LOST_CELLS,
+                };
+                Self::CheckFailed(format!("{error}{next}"))
+            }
+            E::Fenced => Self::CheckFailed(error.to_string()),
             E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
@@ -112,14 +120,23 @@ fn way_on(suspicion: Suspicion) -> &'static str {
         Suspicion::OtherStore
         | Suspicion::RolledBack
         | Suspicion::Unknown
-        | Suspicion::JournalCut
-        | Suspicion::Journal
-        | Suspicion::JournalLong => {
+        | Suspicion::JournalCut(_)
+        | Suspicion::Journal(_)
+        | Suspicion::JournalLong(_) => {
             "; is another proxy running on this store, or was one since, from a copy of the trusted side \
              (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, put the newest copy of that \
              side back which is old, or, if there is none, go on with what the cloud shows by \
              `fogbank recover --accept-rollback-risk`"
         }
+        Suspicion::Piece(_) => {
+            "; without it no block can be found, so nothing can be salvaged: put back what the cloud held \
+             before, or restore a backup (fogbank restore)"
+        }
         _ => "; put back what the cloud held before, or restore a backup",
     }
 }
+
+/// What can be done when cells do not verify.
+const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup (fogbank \
+    restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and names \
+    those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";

@@ -78,7 +78,7 @@ async fn serve_until_stopped(
     let serving = clients.handle().spawn(serving);
     tokio::select! {
         () = signal => eprintln!("stopping: finishing what was begun and closing the store"),
-        reason = proxy.stopped() => say_stopped("the epochs have ended", &reason),
+        reason = proxy.stopped() => say_stopped("the epochs have ended", reason),
     }
     let _gone = stop.send(());
     proxy.begin_to_close();
@@ -100,12 +100,15 @@ pub fn client_threads() -> Result<ClientThreads> {
     ClientThreads::start().map_err(none)
 }
 
-/// Says why it ends that nobody has stopped, and what to do.
-pub fn say_stopped(what: &str, reason: &dyn std::fmt::Display) {
-    eprintln!(
-        "fogbank: {what}: {reason}\nfogbank: nothing that was acknowledged is lost; start again once the \
-         cause is gone"
-    );
+/// Says why it ends that nobody has stopped, and what to do. After a lie, and where another proxy has
+/// taken over, what ends the command says that.
+pub fn say_stopped(what: &str, reason: impl Into<Error> + std::fmt::Display) {
+    eprintln!("fogbank: {what}: {reason}");
+    if !matches!(reason.into(), Error::CheckFailed(_)) {
+        eprintln!(
+            "fogbank: nothing that was acknowledged is lost; start again once the cause is gone"
+        );
+    }
 }
 
 pub fn log_to_standard_error() {

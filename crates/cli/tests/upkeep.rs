@@ -279,8 +279,11 @@ async fn verify_reads_every_cell() {
         let (at, mut byte) = (file.metadata().unwrap().len() / 8 * part, [0]);
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 1], at).unwrap();
-        let ended = fogbank(&copy, &["verify", "--data", "."]).status.code();
+        let output = fogbank(&copy, &["verify", "--data", "."]);
+        let (ended, said) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
         assert!(matches!(ended, Some(0 | 1)), "{ended:?}");
+        let told = ["array 0, chunk ", ", version ", ", cell ", "--salvage", "--repair"];
+        assert!(ended == Some(0) || told.iter().all(|part| said.contains(part)), "{said}");
         found += u32::from(ended == Some(1));
     }
     assert!(found >= 2, "{found} of 7: the others are frames that are free");

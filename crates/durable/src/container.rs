@@ -13,7 +13,7 @@ use fogbank_env::compute;
 use fogbank_seal::{BlobPlace, Digest, KeyRing, TAG_BYTES, digest};
 use fogbank_store::Store;
 
-use crate::error::Suspicion;
+use crate::error::{Blob, Suspicion, asked};
 use crate::link::LINK_BYTES;
 use crate::piece_writer::PieceWriter;
 use crate::section::SectionReader;
@@ -68,8 +68,16 @@ impl ContainerName {
 
     /// The name of one piece.
     pub(crate) fn piece(&self, piece: u32) -> String {
-        let (prefix, opening, number) = (self.kind.prefix(), self.opening, self.number);
-        format!("{prefix}{opening:08x}-{number:016x}/{piece:06}")
+        piece_name(self.kind, self.opening, self.number, piece)
+    }
+
+    /// What is wrong if this piece is.
+    pub(crate) fn suspicion(&self, piece: u32) -> Suspicion {
+        let (opening, number) = (self.opening, self.number);
+        Suspicion::Piece(match self.kind {
+            Kind::Full => Blob::Checkpoint { opening, sequence: number, piece },
+            Kind::Delta => Blob::Delta { opening, epoch: number, piece },
+        })
     }
 
     /// The names of all pieces, in their order.
@@ -87,6 +95,11 @@ impl ContainerName {
     pub(crate) fn place(&self, piece: u32) -> BlobPlace {
         BlobPlace { kind: self.kind as u8, piece, sequence: self.number }
     }
+}
+
+/// The name of a piece of a container.
+pub(crate) fn piece_name(kind: Kind, opening: u32, number: u64, piece: u32) -> String {
+    format!("{}{opening:08x}-{number:016x}/{piece:06}", kind.prefix())
 }
 
 /// The pieces of a checkpoint on the cloud: all have one length but the last.
@@ -167,18 +180,20 @@ pub(crate) async fn read(
     keys: &KeyRing,
     of: ContainerName,
 ) -> Result<Vec<Section>> {
-    let lied = || Error::CloudLied(Suspicion::Piece);
-    let keys = keys.of(of.opening).ok_or_else(lied)?;
+    let lied = |piece| Error::CloudLied(of.suspicion(piece));
+    let keys = keys.of(of.opening).ok_or_else(|| lied(0))?;
     let (mut stream, mut tags, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    for (piece, name) in of.piece_names().enumerate() {
-        let (sealed, _) = store.blob_get(&name).await?.ok_or_else(lied)?;
-        let opened = keys.blobs().open(of.place(piece as u32), name.as_bytes(), &sealed);
-        stream.extend_from_slice(&opened.map_err(|_| lied())?);
+    for (piece, name) in (0..).zip(of.piece_names()) {
+        let found = store.blob_get(&name).await.map_err(|e| asked(e, of.suspicion(piece)))?;
+        let (sealed, _) = found.ok_or_else(|| lied(piece))?;
+        let opened = keys.blobs().open(of.place(piece), name.as_bytes(), &sealed);
+        stream.extend_from_slice(&opened.map_err(|_| lied(piece))?);
         tags.push(digest(&[&sealed]));
         take_complete(&mut stream, &mut sections)?;
     }
     if digest(&[tags.as_flattened()]) != of.digest {
-        return Err(lied());
+        // Each is one that was sealed for its place, and not all are of one writing.
+        return Err(lied(0));
     }
     if stream.is_empty() {
         Ok(sections)

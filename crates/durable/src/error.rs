@@ -2,6 +2,9 @@
 
 use fogbank_store::StoreError;
 
+use crate::container::{Kind, piece_name};
+use crate::journal::record_name;
+
 /// Why a store cannot be created, opened or closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -76,7 +79,58 @@ impl From<StoreError> for Error {
     }
 }
 
-/// What was noticed about a cloud that lied: told apart on the trusted side only.
+/// A blob, by what it is for. Its [`std::fmt::Display`] is its name on the cloud, which is public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blob {
+    /// A journal record.
+    Journal {
+        /// The epoch that was open.
+        epoch: u64,
+        /// Its place, from 0.
+        place: u32,
+    },
+    /// A piece of a full checkpoint.
+    Checkpoint {
+        /// The opening that wrote it.
+        opening: u32,
+        /// The number of the commit record that named it first.
+        sequence: u64,
+        /// Which piece, from 0.
+        piece: u32,
+    },
+    /// A piece of the delta of an epoch.
+    Delta {
+        /// The opening that wrote it.
+        opening: u32,
+        /// The epoch.
+        epoch: u64,
+        /// Which piece, from 0.
+        piece: u32,
+    },
+}
+
+impl std::fmt::Display for Blob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&match *self {
+            Self::Journal { epoch, place } => record_name(epoch, place),
+            Self::Checkpoint { opening, sequence, piece } => {
+                piece_name(Kind::Full, opening, sequence, piece)
+            }
+            Self::Delta { opening, epoch, piece } => piece_name(Kind::Delta, opening, epoch, piece),
+        })
+    }
+}
+
+/// What a store's error means where `blob` was asked for: of a blob that the store itself calls damaged
+/// it is known which one it is.
+pub(crate) fn asked(error: StoreError, suspicion: Suspicion) -> Error {
+    match error {
+        StoreError::Misbehaved(_) => Error::CloudLied(suspicion),
+        error => error.into(),
+    }
+}
+
+/// What was noticed about a cloud that lied, and where: told apart on the trusted side only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicion {
     /// A reply that no store of ours gives.
@@ -92,16 +146,29 @@ pub enum Suspicion {
     RolledBack,
     /// The commit record is of a history that the register does not know, or newer than it can be.
     Unknown,
-    /// The journal ends before the place that the register knows.
-    JournalCut,
+    /// The journal ends before the place that the register knows: this record is missing.
+    JournalCut(Blob),
     /// A journal record is forged, of another place, or out of the chain.
-    Journal,
-    /// The journal goes on further than the register allows.
-    JournalLong,
+    Journal(Blob),
+    /// The journal goes on further than the register allows: up to this record.
+    JournalLong(Blob),
     /// A piece of a checkpoint or delta is missing or is not the one committed.
-    Piece,
+    Piece(Blob),
     /// What two reads of the configuration returned differs.
     Config,
+}
+
+impl Suspicion {
+    /// The blob that it is about, if it is about one of many.
+    fn blob(&self) -> Option<Blob> {
+        match *self {
+            Self::JournalCut(blob)
+            | Self::Journal(blob)
+            | Self::JournalLong(blob)
+            | Self::Piece(blob) => Some(blob),
+            _ => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Suspicion {
@@ -118,11 +185,12 @@ impl std::fmt::Display for Suspicion {
                 "the register does not know this state: the store was forked, or the register is \
                  an old copy"
             }
-            Self::JournalCut => "the journal is shorter than the register says",
-            Self::Journal => "a journal record is forged or misplaced",
-            Self::JournalLong => "the journal is longer than the register allows",
-            Self::Piece => "a piece of a checkpoint is missing or changed",
+            Self::JournalCut(_) => "the journal is shorter than the register says",
+            Self::Journal(_) => "a journal record is forged or misplaced",
+            Self::JournalLong(_) => "the journal is longer than the register allows",
+            Self::Piece(_) => "a piece of a checkpoint is missing or changed",
             Self::Config => "two reads of the configuration differ",
-        })
+        })?;
+        self.blob().map_or(Ok(()), |blob| write!(f, ": {blob}"))
     }
 }

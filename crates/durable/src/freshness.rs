@@ -57,11 +57,15 @@ impl Known {
     pub(crate) fn check_log(&self, log: &Log<'_>) -> Result<()> {
         let last = self.places.iter().map(|end| end.place).max().unwrap_or(0);
         let end = log.end().place;
-        let suspicion = match () {
-            () if end < last => Suspicion::JournalCut,
-            () if !self.places.iter().all(|end| log.passes(*end)) => Suspicion::Journal,
-            () if end > last + 1 && !self.any_length => Suspicion::JournalLong,
-            () => return Ok(()),
+        let missed = self.places.iter().filter(|end| !log.passes(**end)).map(|end| end.place).min();
+        let suspicion = match missed {
+            _ if end < last => Suspicion::JournalCut(log.record(end)),
+            // What is known of a place is the record before it.
+            Some(place) => Suspicion::Journal(log.record(place.saturating_sub(1))),
+            None if end > last + 1 && !self.any_length => {
+                Suspicion::JournalLong(log.record(end - 1))
+            }
+            None => return Ok(()),
         };
         Err(Error::CloudLied(suspicion))
     }

@@ -25,7 +25,7 @@ use fogbank_seal::{
 use fogbank_store::{PutCondition, Store};
 
 use crate::commit::LogEnd;
-use crate::error::Suspicion;
+use crate::error::{Blob, Suspicion, asked};
 use crate::put::{Put, put};
 use crate::section::{SectionReader, SectionWriter};
 use crate::{Error, Result};
@@ -172,12 +172,19 @@ impl Log<'_> {
     pub(crate) async fn read_next(&mut self) -> Result<bool> {
         let end = self.end();
         let name = record_name(self.epoch, end.place);
-        let Some((sealed, _)) = self.store.blob_get(&name).await? else { return Ok(false) };
+        let found = self.store.blob_get(&name).await;
+        let found = found.map_err(|e| asked(e, Suspicion::Journal(self.record(end.place))))?;
+        let Some((sealed, _)) = found else { return Ok(false) };
         let (entry, salt) = self.open(end, &sealed)?;
         self.entries.push(entry);
         self.salts.push(salt);
         self.digests.push(digest(&[&sealed]));
         Ok(true)
+    }
+
+    /// The record at `place`.
+    pub(crate) fn record(&self, place: u32) -> Blob {
+        Blob::Journal { epoch: self.epoch, place }
     }
 
     /// Where the next record goes.
@@ -213,7 +220,7 @@ impl Log<'_> {
     }
 
     fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
-        let lied = || Error::CloudLied(Suspicion::Journal);
+        let lied = || Error::CloudLied(Suspicion::Journal(self.record(end.place)));
         if !self.lengths.allow(sealed.len()) {
             return Err(lied());
         }
@@ -274,7 +281,7 @@ mod tests {
         let mut read = log(9);
         assert!(read.read_next().await.unwrap());
         assert_eq!((read.end(), &read.entries[..]), (end, &[batch][..]));
-        let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal)));
+        let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal(_))));
         assert!(lied(read.read_next().await));
         assert!(lied(log(10).read_next().await));
         assert!(lied(Log { digests: vec![[5; 32]], ..log(9) }.read_next().await));

@@ -48,7 +48,7 @@ mod vault;
 pub use backup::{BackupError, BackupReader, BackupWriter};
 pub use commit::{State, commit_bytes};
 pub use container::Pieces;
-pub use error::{Error, Suspicion};
+pub use error::{Blob, Error, Suspicion};
 pub use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, SlotFile, Stamp};
 pub use inspect::{Inspected, Standing, inspect};
 pub use journal::journal_bytes;

@@ -283,11 +283,14 @@ impl Opening<'_> {
         };
         while log.end().place < tail.to.place {
             if !log.read_next().await? {
-                return Err(Error::CloudLied(Suspicion::JournalCut));
+                return Err(Error::CloudLied(Suspicion::JournalCut(log.record(log.end().place))));
             }
         }
-        let all = log.passes(tail.to).then(|| (log.takeovers(), log.batches()));
-        all.ok_or(Error::CloudLied(Suspicion::Journal))
+        if !log.passes(tail.to) {
+            let last = log.record(tail.to.place.saturating_sub(1));
+            return Err(Error::CloudLied(Suspicion::Journal(last)));
+        }
+        Ok((log.takeovers(), log.batches()))
     }
 
     async fn read(

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::container::ContainerName;
 use crate::put::{Doubt, Ended, Put, ended, find_out};
-use crate::{Error, Piecing, Result, Suspicion};
+use crate::{Error, Piecing, Result};
 
 /// The put of a piece, and how it ended.
 struct Sent {
@@ -178,7 +178,8 @@ impl<'a> PieceWriter<'a> {
             let name = self.name.piece(piece);
             let put = find_out(&*self.store, &name, sealed, PutCondition::Always, doubt).await?;
             // Nobody else puts pieces of this opening, and no condition was made.
-            let Put::Ours(_) = put else { return Err(Error::CloudLied(Suspicion::Piece)) };
+            let lied = self.name.suspicion(piece);
+            let Put::Ours(_) = put else { return Err(Error::CloudLied(lied)) };
         }
         Ok(())
     }
@@ -201,6 +202,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Suspicion;
     use crate::container::Kind;
 
     const PIECES: Piecing = Piecing { bytes: 10, at_once: 3 };
@@ -339,6 +341,6 @@ mod tests {
             Ok(()) => writer.finish().await.map(drop),
             Err(error) => Err(error),
         };
-        assert!(matches!(written, Err(Error::CloudLied(Suspicion::Piece))), "{written:?}");
+        assert!(matches!(written, Err(Error::CloudLied(Suspicion::Piece(_)))), "{written:?}");
     }
 }

@@ -85,7 +85,7 @@ async fn a_changed_swapped_or_missing_piece_is_noticed() {
         spoil(&mut spoiled);
         show(&world, &spoiled).await;
         let opened = world.open(world.healthy()).await;
-        let noticed = matches!(opened, Err(Error::CloudLied(Suspicion::Piece)));
+        let noticed = matches!(opened, Err(Error::CloudLied(Suspicion::Piece(_))));
         assert!(noticed, "case {case}: {:?}", opened.err());
         // With what belongs there the same store opens.
         show(&world, &honest).await;

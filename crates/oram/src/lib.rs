@@ -13,6 +13,7 @@
 //! | `position` | which leaf a block is mapped to, and where it is |
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
+//! | `unverified` | where on the cloud something did not verify |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
 //! | [`immediate`] | the shape of engines that serve every access as it comes, and a plain one for tests |
 //! | [`conformance`] | the suite that every batched engine passes |
@@ -30,6 +31,7 @@ mod slab;
 mod stash;
 pub mod tao;
 pub mod tree;
+mod unverified;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -38,6 +40,7 @@ use tokio::task::JoinError;
 
 pub use fogbank_durable::{Section, Sections};
 pub use immediate::{Access, ImmediateEngine, ImmediateShape, Ticket};
+pub use unverified::Unverified;
 
 /// A logical address: which block, from 0 to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,10 +68,10 @@ pub enum Error {
     /// The cloud allows no more: its operator has to. Nothing was learned or lost.
     #[error("the store refuses: {0}")]
     Refused(String),
-    /// Something the cloud returned is forged, stale or missing. One error whatever the cause:
-    /// the engine has stopped and sends nothing more.
-    #[error("the store returned something that does not verify; stopped")]
-    CloudLied,
+    /// Something the cloud returned is forged, stale or missing. One behaviour whatever the cause:
+    /// the engine has stopped and sends nothing more. Where it was is for the operator.
+    #[error("the store returned something that does not verify: {0}; stopped")]
+    CloudLied(Unverified),
     /// Another proxy has taken the store over: this one has stopped and changed nothing since.
     #[error("another proxy has opened this store; this one has stopped")]
     Fenced,
@@ -90,7 +93,9 @@ impl From<fogbank_durable::Error> for Error {
             fogbank_durable::Error::Absent(StoreError::Absent(reason)) => Self::Absent(reason),
             fogbank_durable::Error::Absent(other) => Self::Absent(other.to_string()),
             fogbank_durable::Error::Refused(reason) => Self::Refused(reason),
-            fogbank_durable::Error::CloudLied(_) => Self::CloudLied,
+            fogbank_durable::Error::CloudLied(suspicion) => {
+                Self::CloudLied(Unverified::Vault(suspicion))
+            }
             fogbank_durable::Error::Fenced => Self::Fenced,
             lost @ fogbank_durable::Error::Register { .. } => Self::Register(lost.to_string()),
             other => Self::Bug(other.to_string()),
@@ -182,9 +187,19 @@ pub(crate) fn blame(error: StoreError) -> Error {
         StoreError::Absent(reason) => Error::Absent(reason),
         StoreError::Refused(reason) => Error::Refused(reason),
         // The engine names none that it has not created.
-        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied,
+        StoreError::Misbehaved(what) | StoreError::NoArray(what) => lied(what),
         StoreError::Caller(reason) => Error::Bug(reason),
     }
+}
+
+/// A reply that no store gives.
+pub(crate) fn lied(what: impl Into<String>) -> Error {
+    Error::CloudLied(Unverified::Reply(what.into()))
+}
+
+/// The reply has another number of parts than were asked for.
+pub(crate) fn miscounted(found: usize, asked: usize) -> Error {
+    lied(format!("a reply of {found} parts where {asked} were asked for"))
 }
 
 /// A section of just its length.

@@ -53,7 +53,7 @@ impl Keeping {
     pub(crate) async fn blame(&self, error: fogbank_oram::Error) -> fogbank_oram::Error {
         let vault = self.0.lock().await;
         match (&error, &*vault) {
-            (fogbank_oram::Error::CloudLied, Some(vault)) if vault.is_overtaken().await => {
+            (fogbank_oram::Error::CloudLied(_), Some(vault)) if vault.is_overtaken().await => {
                 fogbank_oram::Error::Fenced
             }
             _ => error,

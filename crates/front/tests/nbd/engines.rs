@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use fogbank_oram::immediate::plain::PlainEngine;
-use fogbank_oram::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket};
+use fogbank_oram::{
+    Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, Unverified,
+};
 use tokio::sync::oneshot::Sender;
 
 /// An engine that answers when it is told to, and counts.
@@ -114,7 +116,7 @@ impl ImmediateEngine for Stopping {
             return self.engine.submit(address, access);
         }
         let (answer, ticket) = Ticket::new();
-        let _ = answer.send(Err(Error::CloudLied));
+        let _ = answer.send(Err(Error::CloudLied(Unverified::Reply("a test".into()))));
         ticket
     }
 }

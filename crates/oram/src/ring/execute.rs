@@ -4,6 +4,8 @@
 //! cell: the dummies on the path are sealed again and cancelled, and what is left must open as the block
 //! sought, or be all zero if none was; so a change of any cell of the path is caught, wherever the block was.
 
+use std::cmp::Reverse;
+
 use fogbank_seal::{IncarnationKeys, KeyRing, TAG_BYTES};
 use fogbank_store::Cell;
 use rayon::prelude::*;
@@ -12,7 +14,7 @@ use super::bucket::mark;
 use super::plan::Fetch;
 use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
-use crate::{Error, Result};
+use crate::{Error, Result, Unverified};
 
 /// Cells that one core opens in a row.
 const RUN_CELLS: usize = 64;
@@ -23,21 +25,27 @@ const TOUCHED_CELLS: usize = 8;
 /// What verifies cells, and what may keep it from doing so in a test.
 pub(super) type Verifier<'a> = (&'a KeyRing, Trust);
 
-/// What came of verifying cells; the worst of many counts.
+/// What came of verifying cells; the worst of many counts, and of those forged the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     Sound,
     /// It verifies, but holds another block than the metadata says: our fault.
     Misplaced,
-    Forged,
+    /// The cell, or the path, of this number in the message.
+    Forged(Reverse<usize>),
 }
 
 impl Verdict {
-    pub fn into_result(self) -> Result<()> {
+    fn forged(at: usize) -> Self {
+        Self::Forged(Reverse(at))
+    }
+
+    /// `place` says where a cell or path of the message is.
+    pub fn into_result(self, place: impl FnOnce(usize) -> Unverified) -> Result<()> {
         match self {
             Self::Sound => Ok(()),
             Self::Misplaced => Err(Error::Bug("a cell holds another block than planned".into())),
-            Self::Forged => Err(Error::CloudLied),
+            Self::Forged(Reverse(at)) => Err(Error::CloudLied(place(at))),
         }
     }
 }
@@ -55,7 +63,7 @@ pub(super) fn open_cells(
         .par_chunks_mut(RUN_CELLS)
         .zip(fetches.par_chunks(RUN_CELLS))
         .zip(cells.par_chunks(RUN_CELLS));
-    let open_run = |buffers: &mut [Box<[u8]>], fetches: &[Fetch], cells: &[Cell]| {
+    let open_run = |run: usize, buffers: &mut [Box<[u8]>], fetches: &[Fetch], cells: &[Cell]| {
         let mut scratch = vec![0; plaintext_bytes];
         let mut worst = Verdict::Sound;
         for (at, (buffer, fetch)) in buffers.iter_mut().zip(fetches).enumerate() {
@@ -63,17 +71,20 @@ pub(super) fn open_cells(
                 cells[at..].iter().take(TOUCHED_CELLS).for_each(touch);
             }
             let into = if buffer.is_empty() { &mut scratch[..] } else { &mut buffer[..] };
-            worst = worst.max(open_cell(by, fetch, &cells[at], into));
+            worst = worst.max(open_cell(by, (run * RUN_CELLS + at, fetch), &cells[at], into));
         }
         worst
     };
-    let opened = runs.map(|((buffers, fetches), cells)| open_run(buffers, fetches, cells));
+    let opened = runs
+        .enumerate()
+        .map(|(run, ((buffers, fetches), cells))| open_run(run, buffers, fetches, cells));
     opened.max().unwrap_or(Verdict::Sound)
 }
 
+/// Opens a cell of a message, which is `at` in it.
 pub(super) fn open_cell(
     by: Verifier<'_>,
-    fetch: &Fetch,
+    (at, fetch): (usize, &Fetch),
     cell: &Cell,
     plaintext: &mut [u8],
 ) -> Verdict {
@@ -82,10 +93,10 @@ pub(super) fn open_cell(
         return Verdict::Sound;
     }
     let (Cell::Bytes(sealed), Some(keys)) = (cell, keys.of(fetch.opening)) else {
-        return Verdict::Forged;
+        return Verdict::forged(at);
     };
     if keys.cells().open(fetch.place, sealed, plaintext).is_err() {
-        return Verdict::Forged;
+        return Verdict::forged(at);
     }
     check_id(fetch.block, plaintext)
 }
@@ -119,12 +130,12 @@ pub(super) fn open_paths(
     let (fetches, ends) = paths;
     let mut paths = Vec::with_capacity(ends.len());
     let mut start = 0;
-    for (end, reply) in ends.iter().zip(replies) {
+    for (at, (end, reply)) in ends.iter().zip(replies).enumerate() {
         let end = *end as usize;
         let (of_path, rest) = payloads.split_at_mut(end - start);
         let fetches = &fetches[start..end];
         let sought = fetches.iter().zip(of_path).find(|(fetch, _)| fetch.block != mark::DUMMY);
-        paths.push(Path { fetches, reply, sought });
+        paths.push(Path { at, fetches, reply, sought });
         (payloads, start) = (rest, end);
     }
     let open_run = |run: &mut [Path<'_>]| {
@@ -138,6 +149,8 @@ pub(super) fn open_paths(
 
 /// One XORed path read and its reply.
 struct Path<'a> {
+    /// Which path of the message.
+    at: usize,
     fetches: &'a [Fetch],
     reply: &'a Cell,
     sought: Option<(&'a Fetch, &'a mut Box<[u8]>)>,
@@ -147,27 +160,28 @@ impl Path<'_> {
     /// Cancels the dummies and opens what is left; `rest` and `dummy` are room for one cell each.
     fn open(&mut self, by: Verifier<'_>, rest: &mut [u8], dummy: &mut [u8]) -> Verdict {
         let (keys, trust) = by;
-        let Cell::Bytes(reply) = self.reply else { return Verdict::Forged };
+        let forged = Verdict::forged(self.at);
+        let Cell::Bytes(reply) = self.reply else { return forged };
         if reply.len() != rest.len() {
-            return Verdict::Forged;
+            return forged;
         }
         rest.copy_from_slice(reply);
         for fetch in self.fetches.iter().filter(|fetch| fetch.block == mark::DUMMY) {
-            let Some(keys) = keys.of(fetch.opening) else { return Verdict::Forged };
+            let Some(keys) = keys.of(fetch.opening) else { return forged };
             seal_dummy(keys, fetch, dummy);
             rest.iter_mut().zip(&*dummy).for_each(|(rest, dummy)| *rest ^= dummy);
         }
         match &mut self.sought {
             Some((sought, payload)) => {
-                let Some(keys) = keys.of(sought.opening) else { return Verdict::Forged };
+                let Some(keys) = keys.of(sought.opening) else { return forged };
                 match keys.cells().open(sought.place, rest, payload) {
                     Ok(()) => check_id(sought.block, payload),
-                    Err(_) => Verdict::Forged,
+                    Err(_) => forged,
                 }
             }
             None if trust.xor() => Verdict::Sound,
             None if rest.iter().all(|byte| *byte == 0) => Verdict::Sound,
-            None => Verdict::Forged,
+            None => forged,
         }
     }
 }

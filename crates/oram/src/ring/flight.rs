@@ -36,7 +36,7 @@ use super::plan::{Fetch, Plan, Reads};
 use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::{Handle, Slab};
-use crate::{Error, Result, blame, of_task};
+use crate::{Error, Result, Unverified, blame, miscounted, of_task};
 
 /// Windows of a batch that are under way at once: with [`super::WINDOW_BYTES`] it fills a link of
 /// 1 GB/s and 10 ms.
@@ -229,6 +229,27 @@ fn parts(plan: &mut Plan, slab: &mut Slab) -> Vec<Part> {
     first.into_iter().chain(paths).chain(windows).map(|(reads, ends)| part(reads, ends)).collect()
 }
 
+/// What the cell, or the path, of this number in a message is called.
+fn unverified(reads: &Reads, path_ends: Option<&[u32]>, at: usize) -> Unverified {
+    let (first, cells) = match path_ends {
+        None => (at, 1),
+        Some(ends) => {
+            let [start, end] =
+                [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| ends.get(at)).copied());
+            let start = start.unwrap_or(0);
+            (start as usize, (end.unwrap_or(start) - start) as usize)
+        }
+    };
+    let Some(fetch) = reads.fetches.get(first) else {
+        return Unverified::Reply("a path without cells".into());
+    };
+    let (chunk, cell) = (fetch.chunk(), fetch.place.cell);
+    match path_ends {
+        None => Unverified::Cell { chunk, cell },
+        Some(_) => Unverified::Path { chunk, cell, cells },
+    }
+}
+
 /// What a flight needs of the engine.
 #[derive(Clone)]
 struct Flying {
@@ -301,7 +322,7 @@ impl Flying {
     fn open(&self, mut part: Part, cells: &[Cell]) -> Result<Part> {
         let expected = part.path_ends.as_ref().map_or(part.reads.fetches.len(), Vec::len);
         if cells.len() != expected {
-            return Err(Error::CloudLied);
+            return Err(miscounted(cells.len(), expected));
         }
         let by = (&*self.keys, self.trust);
         let Part { reads, path_ends, payloads } = &mut part;
@@ -311,6 +332,7 @@ impl Flying {
                 open_paths(by, (&reads.fetches, ends), cells, payloads, self.plaintext_bytes)
             }
         };
-        verdict.into_result().map(|()| part)
+        let place = |at| unverified(reads, path_ends.as_deref(), at);
+        verdict.into_result(place).map(|()| part)
     }
 }

@@ -13,7 +13,7 @@ use rand_core::Rng;
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
 use super::settings::RingSettings;
 use crate::canary::Canary;
-use crate::geometry::{Geometry, opening_of, tick_of};
+use crate::geometry::{Geometry, opening_of, tick_of, version};
 use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
 use crate::stash::{Held, Queue, Stash};
@@ -72,6 +72,12 @@ impl Fetch {
         let place =
             Place { array: name.array.0 as u8, chunk: name.chunk, cell, tick: tick_of(name) };
         Self { place, opening: opening_of(name), block, payload }
+    }
+
+    /// The chunk version that the cell is in, as it was asked for.
+    pub fn chunk(&self) -> ChunkName {
+        let Place { array, chunk, tick, .. } = self.place;
+        ChunkName { array: ArrayId(array.into()), chunk, version: version(self.opening, tick) }
     }
 }
 

@@ -17,7 +17,7 @@ use super::execute::{Verdict, open_cell};
 use super::plan::Fetch;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::Handle;
-use crate::{Address, Error, Result, Scanned, blame};
+use crate::{Address, Error, Result, Scanned, Unverified, blame, miscounted};
 
 /// Blocks of a bucket with their plaintexts.
 type Blocks = Vec<(u32, Vec<u8>)>;
@@ -49,7 +49,7 @@ impl RingEngine {
         for window in written.chunks(window) {
             let read = self.store.read_chunks(window).await.map_err(blame)?;
             if read.len() != window.len() {
-                return Err(Error::CloudLied);
+                return Err(miscounted(read.len(), window.len()));
             }
             let opened = compute(|| -> Result<Vec<Blocks>> {
                 let buckets = window.par_iter().zip(&read);
@@ -84,7 +84,7 @@ impl RingEngine {
     /// Opens every cell of a bucket; returns the blocks that are in it.
     fn open_bucket(&self, name: &ChunkName, cells: Option<&bytes::Bytes>) -> Result<Blocks> {
         let cells = cells.filter(|cells| cells.len() == self.planner.geometry.chunk_bytes());
-        let cells = cells.ok_or(Error::CloudLied)?;
+        let cells = cells.ok_or(Error::CloudLied(Unverified::Chunk(*name)))?;
         let (cell_bytes, buckets) = (self.planner.geometry.cell_bytes(), &self.planner.buckets);
         let held = usize::from(buckets.head(name.chunk).held);
         let reals = &buckets.reals(name.chunk)[..held];
@@ -102,12 +102,13 @@ impl RingEngine {
             let cell = Cell::Bytes(cells.slice(start..start + cell_bytes));
             let fetch = Fetch::of(name, *slot, block, Handle::NONE);
             let by = (&*self.keys, self.planner.canary.trust());
-            worst = worst.max(open_cell(by, &fetch, &cell, &mut plaintext));
+            worst = worst.max(open_cell(by, (usize::from(*slot), &fetch), &cell, &mut plaintext));
             if block != mark::DUMMY && block != mark::STALE {
                 blocks.push((block, plaintext.clone()));
             }
         }
-        worst.into_result().map(|()| blocks)
+        let place = |slot| Unverified::Cell { chunk: *name, cell: slot as u16 };
+        worst.into_result(place).map(|()| blocks)
     }
 }
 

@@ -8,7 +8,7 @@ use fogbank_store::{ChunkName, ChunkWrite};
 
 use super::journal::PADDING;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
-use crate::{Error, Result};
+use crate::{Error, Result, Unverified, miscounted};
 
 /// What a dummy says its block is.
 const DUMMY: u64 = u64::MAX;
@@ -31,7 +31,7 @@ pub(super) fn open(
     chunks: Vec<Option<Bytes>>,
 ) -> Result<Vec<Opened>> {
     if chunks.len() != names.len() {
-        return Err(Error::CloudLied);
+        return Err(miscounted(chunks.len(), names.len()));
     }
     names
         .iter()
@@ -48,13 +48,16 @@ fn open_bucket(
 ) -> Result<Opened> {
     let chunk = chunk.filter(|chunk| chunk.len() == geometry.chunk_bytes());
     let keys = keys.of(opening_of(&name));
-    let (Some(chunk), Some(keys)) = (chunk, keys) else { return Err(Error::CloudLied) };
+    let (Some(chunk), Some(keys)) = (chunk, keys) else {
+        return Err(Error::CloudLied(Unverified::Chunk(name)));
+    };
     let mut blocks = Vec::new();
     let mut plaintext = Vec::new();
     for (cell, sealed) in chunk.chunks_exact(geometry.cell_bytes()).enumerate() {
         plaintext.resize(geometry.plaintext_bytes(), 0);
         let opened = keys.cells().open(place(&name, cell), sealed, &mut plaintext);
-        opened.map_err(|_| Error::CloudLied)?;
+        let lied = |_| Unverified::Cell { chunk: name, cell: cell as u16 };
+        opened.map_err(|forged| Error::CloudLied(lied(forged)))?;
         let id = plaintext.first_chunk::<BLOCK_ID_BYTES>().map(|id| u64::from_le_bytes(*id));
         match id {
             Some(DUMMY) => {}

@@ -86,9 +86,10 @@ pub(super) async fn take_all(
         }
         let opened = compute(|| {
             let opened = due.into_par_iter().map(|returned| returned.open(&shared));
-            opened.collect::<Result<Vec<_>>>()
+            opened.collect::<Vec<_>>()
         });
-        for opened in opened? {
+        // The first that failed, in the order in which they were asked for: not in that of the cores.
+        for opened in opened.into_iter().collect::<Result<Vec<_>>>()? {
             process(&shared, opened)?;
         }
         drop(taking);

@@ -136,7 +136,7 @@ mod tests {
         sequencer.emit();
         let (reply, mut ticket) = oneshot::channel();
         assert_eq!((sequencer.waiting.len(), sequencer.arrive(Some(reply))), (0, 4));
-        sequencer.fail(&Error::CloudLied);
-        assert!(matches!(ticket.try_recv(), Ok(Err(Error::CloudLied))));
+        sequencer.fail(&crate::lied("a test"));
+        assert!(matches!(ticket.try_recv(), Ok(Err(Error::CloudLied(_)))));
     }
 }

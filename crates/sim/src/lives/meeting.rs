@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use fogbank_durable::{MemoryRegister, Register};
 use fogbank_store::MemoryStore;
+use fogbank_txn::Error::Stopped;
 use fogbank_txn::Proxy;
 use tokio::task::JoinSet;
 
@@ -186,7 +187,7 @@ impl Story<'_> {
         pausing: &Pausing<Arc<Cloud>>,
     ) -> Result<Met, String> {
         let error = tokio::select! {
-            error = first.proxy.stopped() => error.to_string(),
+            error = first.proxy.stopped() => error,
             () = self.world.sleep(4.0 * EPOCHS) => {
                 return Err("a proxy that was overtaken goes on".into());
             }
@@ -197,9 +198,9 @@ impl Story<'_> {
             return Err(format!("{} calls after its error", pausing.calls() - calls));
         }
         match error {
-            said if said.contains(&fogbank_oram::Error::Fenced.to_string()) => Ok(Met::Fenced),
-            said if said.contains(&fogbank_oram::Error::CloudLied.to_string()) => Ok(Met::Refused),
-            said => Err(format!("a proxy that was overtaken ended with: {said}")),
+            Stopped(fogbank_oram::Error::Fenced) => Ok(Met::Fenced),
+            Stopped(fogbank_oram::Error::CloudLied(_)) => Ok(Met::Refused),
+            error => Err(format!("a proxy that was overtaken ended with: {error}")),
         }
     }
 

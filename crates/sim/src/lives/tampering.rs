@@ -209,8 +209,8 @@ enum Trouble {
 impl From<SceneError> for Trouble {
     fn from(error: SceneError) -> Self {
         match &error {
-            SceneError::Engine(fogbank_oram::Error::CloudLied)
-            | SceneError::Proxy(fogbank_txn::Error::Stopped(fogbank_oram::Error::CloudLied))
+            SceneError::Engine(fogbank_oram::Error::CloudLied(_))
+            | SceneError::Proxy(fogbank_txn::Error::Stopped(fogbank_oram::Error::CloudLied(_)))
             | SceneError::Vault(
                 VaultError::CloudLied(_) | VaultError::CloudEmpty | VaultError::Format { .. },
             ) => Self::Refused,

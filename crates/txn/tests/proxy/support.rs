@@ -65,8 +65,13 @@ impl MapEngine {
         if let Some(delay) = delay {
             self.clock.sleep_until(self.clock.now() + delay.as_nanos() as Nanos).await;
         }
-        if fail { Err(Error::CloudLied) } else { Ok(()) }
+        if fail { Err(lied()) } else { Ok(()) }
     }
+}
+
+/// How this engine fails.
+pub fn lied() -> Error {
+    Error::CloudLied(fogbank_oram::Unverified::Reply("a test".into()))
 }
 
 fn check(holds: bool, what: &str) -> Result<()> {

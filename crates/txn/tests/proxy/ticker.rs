@@ -11,7 +11,7 @@ use fogbank_oram::immediate::plain::PlainEngine;
 use fogbank_oram::{Access, Address, Error, ImmediateEngine, Ticket};
 use fogbank_txn::{Ticker, Uptime};
 
-use crate::support::{Call, Setup, World};
+use crate::support::{Call, Setup, World, lied};
 
 const BLOCKS: u32 = 100;
 
@@ -200,14 +200,14 @@ async fn a_failure_tells_all_who_wait() {
         let mut failed = false;
         for ticket in tickets {
             let answer = ticket.await;
-            assert!(matches!(answer, Ok(_) | Err(Error::CloudLied)), "{answer:?}");
+            assert!(matches!(answer, Ok(_) | Err(Error::CloudLied(_))), "{answer:?}");
             assert!(!(failed && answer.is_ok()), "answered after a failure");
             failed |= answer.is_err();
         }
         assert!(failed);
-        assert_eq!(ticker.stopped().await, Error::CloudLied);
-        assert_eq!(ticker.submit(Address(0), Access::Read).await, Err(Error::CloudLied));
-        assert_eq!(ticker.close().await, Err(Error::CloudLied));
+        assert_eq!(ticker.stopped().await, lied());
+        assert_eq!(ticker.submit(Address(0), Access::Read).await, Err(lied()));
+        assert_eq!(ticker.close().await, Err(lied()));
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Lie {
     Deny(u64),
     Swap(u64),
     Drop,
+    /// That one and all that follow.
+    DenyFrom(u64),
 }
 
 #[derive(Default)]
@@ -120,6 +122,10 @@ impl State {
                 }
             }
             Some(Lie::Drop) => drop(reply.pop()),
+            Some(Lie::DenyFrom(n)) => {
+                let from = n.saturating_sub(first).min(reply.len() as u64) as usize;
+                reply[from..].fill(Cell::NotWritten);
+            }
             None => {}
         }
         reply

@@ -8,7 +8,7 @@ use fogbank_store::{Lie, LieRule, MemoryStore, Operation, Tampering};
 
 use super::{below, keys, settings, workload};
 use crate::ring::RingEngine;
-use crate::{Address, BatchEngine, Error, Result, Scanned};
+use crate::{Address, BatchEngine, Error, Result, Scanned, Unverified};
 
 const CAPACITY: u32 = 120;
 
@@ -87,7 +87,16 @@ async fn a_scan_notices_any_cell() {
         };
         store.add(LieRule { operation: Operation::ReadChunks, nth: 1, lie, always: false });
         let scanned = engine.scan(&mut Found::default()).await;
-        assert!(matches!(scanned, Err(Error::CloudLied)), "{lie:?}: {scanned:?}");
+        let Err(Error::CloudLied(told)) = scanned else { panic!("{lie:?}: {scanned:?}") };
+        match lie {
+            Lie::FlipBit(bit) => {
+                let cells = usize::from(engine.geometry().bucket.slots());
+                let cell = (bit / cell_bits % cells) as u16;
+                assert!(matches!(told, Unverified::Cell { cell: c, .. } if c == cell), "{told:?}");
+            }
+            Lie::Swap => assert!(matches!(told, Unverified::Cell { cell: 0, .. }), "{told:?}"),
+            _ => assert!(matches!(told, Unverified::Chunk(_)), "{told:?}"),
+        }
         assert_eq!(store.lies_told(), 1);
         assert!(engine.read_batch(&[]).await.is_err(), "and the engine has stopped");
     }
