@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::disk::{failed, open_file, write_new_file};
+use super::disk::{failed, open_made, write_new_file};
 use super::frames::{HEADER_BYTES, Header};
 use super::index::{Index, Place};
 use super::owned::{Owned, Owner};
@@ -86,8 +86,8 @@ impl ArrayFile {
             shape,
             folder: folder.to_owned(),
             frame_bytes: frame_bytes(shape),
-            cells: open_file(&folder.join("cells"), false)?,
-            frames: open_file(&folder.join("frames"), false)?,
+            cells: open_made(&folder.join("cells"))?,
+            frames: open_made(&folder.join("frames"))?,
             index: RwLock::new(Index::new(hashing)),
             owner: Mutex::default(),
             turn: AtomicU64::new(0),

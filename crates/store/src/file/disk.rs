@@ -1,8 +1,8 @@
 //! Files and folders as the store wants them: private, locked, and with errors that say what failed.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,31 @@ pub(super) fn open_file(path: &Path, create: bool) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).truncate(false).mode(0o600);
     options.open(path).map_err(|error| failed("open", path, &error))
+}
+
+/// Opens a file that was made together with others that are there: it went alone, and not by us.
+pub(super) fn open_made(path: &Path) -> Result<File> {
+    match path.try_exists() {
+        Ok(false) => Err(StoreError::Misbehaved(format!("{} is gone", path.display()))),
+        _ => open_file(path, false),
+    }
+}
+
+/// Whether the name still leads to the open file. What is written to a file that was deleted or
+/// replaced is gone when it is closed, and until then nothing else tells.
+pub(super) fn still_named(file: &File, path: &Path) -> Result<()> {
+    let look = |error| failed("look at", path, &error);
+    let open = file.metadata().map_err(look)?;
+    let named = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        named => Some(named.map_err(look)?),
+    };
+    let same = |named: &Metadata| (named.dev(), named.ino()) == (open.dev(), open.ino());
+    if named.as_ref().is_some_and(same) {
+        return Ok(());
+    }
+    let what = if named.is_some() { "was replaced" } else { "was removed" };
+    Err(StoreError::Misbehaved(format!("{} {what} while it was open", path.display())))
 }
 
 /// Makes a file that must not be there, with this content, durable but for its name.

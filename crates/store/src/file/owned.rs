@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::array::ArrayFile;
-use super::disk::failed;
+use super::disk::{failed, still_named};
 use super::frames::{Frame, Header, Record, record_offset};
 use super::index::Place;
 use super::scan::Scan;
@@ -98,6 +98,9 @@ impl Owned<'_> {
     pub(super) fn barrier(&mut self) -> Result<()> {
         let array = self.array;
         let epoch = self.owner.epoch;
+        // Before anything is called durable: what nobody can open again is not kept.
+        still_named(&array.cells, &array.cells_path())?;
+        still_named(&array.frames, &array.frames_path())?;
         array.sync(&array.cells, array.cells_path())?;
         let turn = array.turn.load(Ordering::Acquire);
         array.write_header(Header { epoch, turn, dropped: false })?;

@@ -76,6 +76,33 @@ async fn a_crash_keeps_what_a_barrier_covered_and_lists_only_what_is_whole() {
     }
 }
 
+/// As long as it is open a file that was deleted takes everything and gives it back: only its name
+/// tells, and the next opening.
+#[tokio::test]
+async fn a_file_that_lost_its_name_is_not_called_durable() {
+    for file in ["cells", "frames"] {
+        for replaced in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = opened(folder.path()).await;
+            write(&store, 0..5, 1).await;
+            store.barrier().await.unwrap();
+            let path = folder.path().join("arrays/00001").join(file);
+            let content = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            if replaced {
+                fs::write(&path, content).unwrap();
+            }
+            write(&store, 5..10, 1).await;
+            let ended = store.barrier().await;
+            let lied = matches!(&ended, Err(StoreError::Misbehaved(what)) if what.contains(file));
+            assert!(lied, "{file}, {replaced}: {ended:?}");
+            // Whoever comes next is told that the store is to blame, not that it is absent.
+            let again = FileStore::open(folder.path()).unwrap().list_chunks(ARRAY).await;
+            assert!(replaced || matches!(again, Err(StoreError::Misbehaved(_))), "{again:?}");
+        }
+    }
+}
+
 /// A record that came to the disk before its chunk must not be believed after the next barrier
 /// either, when its epoch looks closed.
 #[tokio::test]
