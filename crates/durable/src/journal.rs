@@ -31,7 +31,7 @@ use crate::section::{SectionReader, SectionWriter};
 use crate::{Error, Result};
 
 /// The prefix of all records' names.
-const PREFIX: &str = "journal/";
+pub(crate) const PREFIX: &str = "journal/";
 const KIND_JOURNAL: u8 = 3;
 const PUBLIC_BYTES: usize = 1 + 4 + 16;
 const HEAD_BYTES: usize = 32 + 4;

@@ -27,6 +27,7 @@
 
 mod backup;
 mod commit;
+mod committed;
 mod container;
 mod error;
 mod freshness;
@@ -47,6 +48,7 @@ mod vault;
 
 pub use backup::{BackupError, BackupReader, BackupWriter};
 pub use commit::{State, commit_bytes};
+pub use committed::{Committed, JOURNAL_PREFIX, missing_record};
 pub use container::Pieces;
 pub use error::{Blob, Error, Suspicion};
 pub use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, SlotFile, Stamp};

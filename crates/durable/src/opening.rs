@@ -303,16 +303,8 @@ impl Opening<'_> {
             None => Vec::new(),
             Some(name) => container::read(store, &keys, name).await?,
         };
-        let (mut deltas, mut before) = (Vec::new(), vault.record.delta);
-        for epoch in (vault.record.full_epoch + 1..=vault.record.epoch).rev() {
-            let name = before.ok_or_else(|| Error::Bug(format!("no delta of epoch {epoch}")))?;
-            let mut delta = container::read(store, &keys, name).await?;
-            before = link::take(&mut delta, epoch - 1)?;
-            deltas.push(delta);
-            vault.deltas.push(name);
-        }
-        deltas.reverse();
-        vault.deltas.reverse();
+        let (deltas, names) = read_deltas(store, &keys, &vault.record).await?;
+        vault.deltas = names;
         if let Some(tail) = vault.record.tail {
             let (takeovers, batches) = self.tail(&vault, tail).await?;
             vault.tail_takeovers = takeovers;
@@ -324,6 +316,25 @@ impl Opening<'_> {
         let epoch = vault.record.epoch;
         Ok((vault, Recovered { full, deltas, journal, epoch }))
     }
+}
+
+/// The deltas of the epochs since the full checkpoint, oldest first, and their names.
+pub(crate) async fn read_deltas(
+    store: &dyn Store,
+    keys: &KeyRing,
+    record: &CommitRecord,
+) -> Result<(Vec<Vec<Section>>, Vec<ContainerName>)> {
+    let (mut deltas, mut names, mut before) = (Vec::new(), Vec::new(), record.delta);
+    for epoch in (record.full_epoch + 1..=record.epoch).rev() {
+        let name = before.ok_or_else(|| Error::Bug(format!("no delta of epoch {epoch}")))?;
+        let mut delta = container::read(store, keys, name).await?;
+        before = link::take(&mut delta, epoch - 1)?;
+        deltas.push(delta);
+        names.push(name);
+    }
+    deltas.reverse();
+    names.reverse();
+    Ok((deltas, names))
 }
 
 /// What the register holds while `store` is being created.
@@ -371,13 +382,13 @@ fn claim(view: &View, salt: Salt, master: &MasterKey) -> Result<(CommitRecord, K
     Ok((record, keys))
 }
 
-fn key_ring(master: &MasterKey, record: &CommitRecord) -> Result<KeyRing> {
+pub(crate) fn key_ring(master: &MasterKey, record: &CommitRecord) -> Result<KeyRing> {
     let ring = KeyRing::derive(master, record.public.store, &record.public.salts);
     ring.ok_or_else(|| Error::Bug("no opening".into()))
 }
 
 /// A salt that no opening of this store has had, even if a test opens it twice from one seed.
-fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut Stream) -> Salt {
+pub(crate) fn unused_salt<'s>(used: impl Iterator<Item = &'s Salt>, stream: &mut Stream) -> Salt {
     let used: Vec<&Salt> = used.collect();
     loop {
         let salt = Salt::draw(stream);

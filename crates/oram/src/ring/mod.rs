@@ -89,7 +89,9 @@ use self::plan::{Planner, Request};
 use self::stats::Moved;
 use crate::geometry::{Geometry, opening_of};
 use crate::slab::Slab;
-use crate::{Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections, blame};
+use crate::{
+    Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections, blame, torn,
+};
 
 /// The engine. See the module for the protocol.
 pub struct RingEngine {
@@ -406,14 +408,36 @@ impl RingEngine {
         randomness: &Randomness,
         sections: &[Section],
     ) -> Result<Self> {
+        if sections.is_empty() {
+            return Err(torn());
+        }
+        let (engine, there) = Self::restore_blind(store, keys, settings, randomness, sections)?;
+        there.map(|()| engine)
+    }
+
+    /// As [`RingEngine::restore`] where the array may be gone, to salvage what there is; also whether it
+    /// is what was made. Without `sections` it is as a new one, and no array is made.
+    ///
+    /// # Errors
+    /// As [`RingEngine::restore`], but for the array.
+    pub fn restore_blind(
+        store: Arc<dyn Store>,
+        keys: Arc<KeyRing>,
+        settings: RingSettings,
+        randomness: &Randomness,
+        sections: &[Section],
+    ) -> Result<(Self, Result<()>)> {
         let mut engine = Self::new(store, keys, settings, randomness)?;
         let shape = engine.planner.geometry.array_shape();
-        engine.store.expect_array(engine.planner.array, shape).map_err(blame)?;
+        let there = engine.store.expect_array(engine.planner.array, shape).map_err(blame);
         let (planner, slab) = (&mut engine.planner, &mut engine.slab);
         let array = engine.settings.array;
-        let counters = state::restore(planner, slab, &engine.keys, array, sections)?;
-        engine.tick = counters.tick;
-        Ok(engine)
+        // Without a checkpoint yet it stands at its beginning.
+        if !sections.is_empty() {
+            let counters = state::restore(planner, slab, &engine.keys, array, sections)?;
+            engine.tick = counters.tick;
+        }
+        Ok((engine, there))
     }
 
     fn new(

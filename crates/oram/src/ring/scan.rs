@@ -4,9 +4,15 @@
 //! 2. Window by window, in the order of chunks, every bucket that was ever written, whole; every cell
 //!    of it is opened, dummies and blocks that have been read or overwritten too.
 //!
+//! What does not verify ends it, at the first in the order of chunks and cells; or, for whoever goes on, is
+//! told with the block that is lost. Then the chunks of a reply that is of no use as a whole are asked for
+//! again, one by one.
+//!
 //! What the cloud sees: one read of each current chunk version. Which those are it knows, and that
-//! every cell is read tells nothing of any: so a scan may happen between any two epochs.
+//! every cell is read tells nothing of any: so a scan may happen between any two epochs. What is read a
+//! second time follows from its own replies.
 
+use bytes::Bytes;
 use fogbank_env::compute;
 use fogbank_store::{Cell, ChunkName};
 use rayon::prelude::*;
@@ -19,8 +25,14 @@ use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::Handle;
 use crate::{Address, Error, Result, Scanned, Unverified, blame, miscounted};
 
-/// Blocks of a bucket with their plaintexts.
-type Blocks = Vec<(u32, Vec<u8>)>;
+/// What is in a bucket.
+#[derive(Default)]
+struct Contents {
+    /// Its blocks with their plaintexts.
+    blocks: Vec<(u32, Vec<u8>)>,
+    /// What does not verify, in the order of the cells, with the block that was there if one was.
+    lost: Vec<(Unverified, Option<u32>)>,
+}
 
 impl RingEngine {
     /// Reads and verifies every cell of the store and hands over every block. Between epochs only.
@@ -47,17 +59,20 @@ impl RingEngine {
         let window = (bytes / self.planner.geometry.chunk_bytes()).max(1);
         let mut done = 0;
         for window in written.chunks(window) {
-            let read = self.store.read_chunks(window).await.map_err(blame)?;
-            if read.len() != window.len() {
-                return Err(miscounted(read.len(), window.len()));
-            }
-            let opened = compute(|| -> Result<Vec<Blocks>> {
+            let read = self.read_window(window, into.goes_on()).await?;
+            let opened = compute(|| -> Result<Vec<Contents>> {
                 let buckets = window.par_iter().zip(&read);
                 buckets.map(|(name, cells)| self.open_bucket(name, cells.as_ref())).collect()
             })?;
-            for (block, plaintext) in opened.iter().flatten() {
-                hand_over(into, *block, plaintext)?;
-                found += 1;
+            for Contents { blocks, lost } in opened {
+                for (place, block) in lost {
+                    into.lost(place, block.map(Address))?;
+                    found += u32::from(block.is_some());
+                }
+                for (block, plaintext) in &blocks {
+                    hand_over(into, *block, plaintext)?;
+                    found += 1;
+                }
             }
             done += window.len() as u32;
             into.progress(done, written.len() as u32);
@@ -70,8 +85,29 @@ impl RingEngine {
         Ok(())
     }
 
-    /// The current version of every bucket that was ever written.
-    fn written(&self) -> impl Iterator<Item = ChunkName> + '_ {
+    async fn read_window(&self, window: &[ChunkName], goes_on: bool) -> Result<Vec<Option<Bytes>>> {
+        let read = self.store.read_chunks(window).await.map_err(blame);
+        let read = read.and_then(|read| match read.len() == window.len() {
+            true => Ok(read),
+            false => Err(miscounted(read.len(), window.len())),
+        });
+        match read {
+            Err(Error::CloudLied(_)) if goes_on => {}
+            read => return read,
+        }
+        let mut chunks = Vec::with_capacity(window.len());
+        for name in window {
+            chunks.push(match self.store.read_chunks(&[*name]).await.map_err(blame) {
+                Ok(mut chunk) => chunk.pop().flatten(),
+                Err(Error::CloudLied(_)) => None,
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(chunks)
+    }
+
+    /// The current version of every bucket that was ever written: public.
+    pub fn written(&self) -> impl Iterator<Item = ChunkName> + '_ {
         let (array, buckets) = (self.planner.array, &self.planner.buckets);
         let names = (0..buckets.len()).map(move |chunk| ChunkName {
             array,
@@ -81,15 +117,15 @@ impl RingEngine {
         names.filter(|name| name.version != 0)
     }
 
-    /// Opens every cell of a bucket; returns the blocks that are in it.
-    fn open_bucket(&self, name: &ChunkName, cells: Option<&bytes::Bytes>) -> Result<Blocks> {
+    /// Opens every cell of a bucket.
+    fn open_bucket(&self, name: &ChunkName, cells: Option<&Bytes>) -> Result<Contents> {
         let cells = cells.filter(|cells| cells.len() == self.planner.geometry.chunk_bytes());
-        let cells = cells.ok_or(Error::CloudLied(Unverified::Chunk(*name)))?;
         let (cell_bytes, buckets) = (self.planner.geometry.cell_bytes(), &self.planner.buckets);
         let held = usize::from(buckets.head(name.chunk).held);
         let reals = &buckets.reals(name.chunk)[..held];
+        let Some(cells) = cells else { return Ok(Contents::none_of(name, reals)) };
         let mut plaintext = vec![0; self.slab.buffer_bytes()];
-        let (mut blocks, mut worst) = (Blocks::new(), Verdict::Sound);
+        let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for (index, slot) in buckets.order(name.chunk).iter().enumerate() {
             // What a slot held that has been read since is known no more, and must verify all the
             // same.
@@ -102,14 +138,39 @@ impl RingEngine {
             let cell = Cell::Bytes(cells.slice(start..start + cell_bytes));
             let fetch = Fetch::of(name, *slot, block, Handle::NONE);
             let by = (&*self.keys, self.planner.canary.trust());
-            worst = worst.max(open_cell(by, (usize::from(*slot), &fetch), &cell, &mut plaintext));
-            if block != mark::DUMMY && block != mark::STALE {
-                blocks.push((block, plaintext.clone()));
+            let counts = counts(block);
+            match open_cell(by, (usize::from(*slot), &fetch), &cell, &mut plaintext) {
+                Verdict::Forged(_) => lost.push((*slot, counts)),
+                verdict => {
+                    let place = |_| Unverified::Cell { chunk: *name, cell: *slot };
+                    verdict.into_result(place)?;
+                    blocks.extend(counts.map(|block| (block, plaintext.clone())));
+                }
             }
         }
-        let place = |slot| Unverified::Cell { chunk: *name, cell: slot as u16 };
-        worst.into_result(place).map(|()| blocks)
+        // Not in the order in which they are known here, in which blocks come first.
+        lost.sort_unstable();
+        let place = |(cell, block)| (Unverified::Cell { chunk: *name, cell }, block);
+        Ok(Contents { blocks, lost: lost.into_iter().map(place).collect() })
     }
+}
+
+impl Contents {
+    /// Of a bucket that is not there, which held `reals`.
+    fn none_of(name: &ChunkName, reals: &[u32]) -> Self {
+        let held: Vec<u32> = reals.iter().copied().filter_map(counts).collect();
+        let chunk = || Unverified::Chunk(*name);
+        let lost = match &held[..] {
+            [] => vec![(chunk(), None)],
+            held => held.iter().map(|block| (chunk(), Some(*block))).collect(),
+        };
+        Self { blocks: Vec::new(), lost }
+    }
+}
+
+/// The block, unless it is only a mark.
+fn counts(block: u32) -> Option<u32> {
+    (![mark::DUMMY, mark::STALE, mark::TAKEN].contains(&block)).then_some(block)
 }
 
 fn hand_over(into: &mut dyn Scanned, block: u32, plaintext: &[u8]) -> Result<()> {
