@@ -43,7 +43,9 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Open a store however it was left, say what was recovered, and close it.
     Recover(RecoverArgs),
-    /// Read a store from one end to the other and check that every byte is what was written.
+    /// Read a store from one end to the other and check that every byte is what was written; or,
+    /// with --presence, look at one that is being served; or, with --repair, make a new one of what
+    /// verifies.
     Verify(VerifyArgs),
     /// Copy everything a store holds into one sealed file.
     Backup(BackupArgs),
@@ -484,6 +486,22 @@ pub struct VerifyArgs {
     /// Where the store is.
     #[command(flatten)]
     pub place: StoreArgs,
+    /// Only look whether everything that has to be in the cloud is there. Takes nothing over and
+    /// changes nothing, so the store may be served meanwhile. What is in the buckets is not read.
+    #[arg(long, conflicts_with = "repair")]
+    pub presence: bool,
+    /// Carry on past what is lost: make a new store, with a key of its own, of every record that
+    /// verifies, and name those that are lost. The store itself is left as it is.
+    #[arg(long, requires = "to")]
+    pub repair: bool,
+    /// For --repair: directory of the new store's trusted side, which must have none yet, and,
+    /// unless --to-store says otherwise, of its cloud side.
+    #[arg(long, value_name = "NEWDIR", requires = "repair")]
+    pub to: Option<PathBuf>,
+    /// For --repair: the new cloud side, better another cloud: a URL as for serve, with no store in
+    /// it.
+    #[arg(long, value_name = "URL", requires = "repair")]
+    pub to_store: Option<String>,
 }
 
 /// What to back up, and where to.
@@ -496,6 +514,10 @@ pub struct BackupArgs {
     /// DIR/proxy/key apart from it.
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
+    /// Carry on past what does not verify: leave out the records of which something is lost, and
+    /// name them. The store is read as it was committed last, and left as it is.
+    #[arg(long)]
+    pub salvage: bool,
 }
 
 /// What to restore, and where to.

@@ -7,28 +7,34 @@
 //! capacity may be another: the directory, which comes first, says whether what there is fits, and every
 //! block gets a new address.
 //!
+//! Salvaging: the store is read as its newest commit has it and not taken over ([`crate::Stored`]);
+//! what does not verify is passed over, and the records it belongs to are left out.
+//!
 //! What the cloud sees: a store that is opened, read once from one end to the other and closed; a
 //! store that is created and filled by a number of epochs that follows from its capacity.
 
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
+use std::io::{BufReader, Read, Seek, Write};
 
 use bytes::Bytes;
 use fogbank_durable::{BackupError, BackupReader, BackupWriter, Section};
 use fogbank_env::Randomness;
-use fogbank_oram::{Address, Scanned};
+use fogbank_oram::{Address, Scanned, Unverified};
 use fogbank_seal::MasterKey;
-use fogbank_txn::{FIRST_SECTION_TAG, Moved, Moving};
+use fogbank_txn::{FIRST_SECTION_TAG, Key, Moved, Moving};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fill::{Fill, Progress};
 use crate::open::OpenOptions;
 use crate::opened::Resting;
+use crate::stored::Stored;
 
 /// Sections of blocks: of each its address (u32) and its value.
 const BLOCKS: u16 = 1;
 /// Bytes from which on a section of blocks is written.
 const SECTION_BYTES: usize = 1 << 20;
+
 /// Writes everything that `resting` holds to `file`, sealed by `master`.
 ///
 /// # Errors
@@ -46,14 +52,57 @@ pub async fn back_up<W: Write + Send>(
     for section in resting.directory() {
         writer.section(section.tag, &section.data).map_err(unwritten)?;
     }
-    let mut copy = Copy { writer, blocks: Vec::new(), failure: None, progress };
+    let mut copy = Copy { writer, blocks: Vec::new(), failure: None, lost: None, progress };
     let scanned = resting.scan(&mut copy).await;
-    if let Some(failure) = copy.failure.take() {
-        return Err(unwritten(failure));
+    copy.end(scanned.err())
+}
+
+/// What could not be salvaged, for the owner's eyes.
+#[derive(Debug, Clone, Default)]
+pub struct Lost {
+    /// What does not verify, in the order of chunks and cells.
+    pub places: Vec<Unverified>,
+    /// The blocks that were there.
+    pub blocks: BTreeSet<Address>,
+    /// The records of which a block is lost.
+    pub keys: Vec<Key>,
+    /// How many records there were.
+    pub records: usize,
+}
+
+/// Writes everything of `stored` that verifies to `file`, sealed by `master`: the records of which
+/// no block is lost. Which those are is known at the end only, so the blocks go to `aside` first,
+/// sealed by a key that passes.
+///
+/// # Errors
+/// [`Error::CannotUse`] if one of the files cannot be written; by blame if the store cannot be
+/// read.
+pub async fn salvage<A: Read + Write + Seek + Send, W: Write>(
+    mut stored: Stored,
+    (mut aside, passing): (A, &MasterKey),
+    file: W,
+    (master, random): (&MasterKey, &Randomness),
+    progress: &mut Progress<'_>,
+) -> Result<(W, Lost)> {
+    let config = stored.config().clone();
+    let bytes = config.encode();
+    let writer = BackupWriter::begin(&mut aside, passing, &bytes, random).map_err(unwritten)?;
+    let lost = Some(Lost { records: stored.directory().records(), ..Lost::default() });
+    let mut copy = Copy { writer, blocks: Vec::new(), failure: None, lost, progress };
+    let scanned = stored.scan(&mut copy).await;
+    let mut lost = copy.lost.take().unwrap_or_default();
+    copy.end(scanned.err())?;
+    lost.keys = stored.directory().leave_behind(&lost.blocks);
+    aside.rewind().map_err(|error| unwritten(error.into()))?;
+    let mut blocks = BackupReader::open(BufReader::new(aside), passing).map_err(unread)?;
+    let mut writer = BackupWriter::begin(file, master, &bytes, random).map_err(unwritten)?;
+    for section in stored.directory().sections(&config.ring_settings().shape, config.key_budget) {
+        writer.section(section.tag, &section.data).map_err(unwritten)?;
     }
-    scanned?;
-    copy.flush().map_err(unwritten)?;
-    copy.writer.finish().map_err(unwritten)
+    while let Some((tag, data)) = blocks.section().map_err(unread)? {
+        writer.section(tag, &data).map_err(unwritten)?;
+    }
+    Ok((writer.finish().map_err(unwritten)?, lost))
 }
 
 /// Takes blocks from a scan to a backup.
@@ -62,6 +111,8 @@ struct Copy<'a, 'p, W> {
     blocks: Vec<u8>,
     /// Why the file could not be written: the scan knows only that it was ended.
     failure: Option<BackupError>,
+    /// What is lost so far, of a copy that goes on past that.
+    lost: Option<Lost>,
     progress: &'a mut Progress<'p>,
 }
 
@@ -70,6 +121,16 @@ impl<W: Write> Copy<'_, '_, W> {
         self.writer.section(BLOCKS, &self.blocks)?;
         self.blocks.clear();
         Ok(())
+    }
+
+    /// After a scan that ended well, or with an error: the file.
+    fn end(mut self, ended: Option<Error>) -> Result<W> {
+        if let Some(failure) = self.failure.take() {
+            return Err(unwritten(failure));
+        }
+        ended.map_or(Ok(()), Err)?;
+        self.flush().map_err(unwritten)?;
+        self.writer.finish().map_err(unwritten)
     }
 }
 
@@ -88,6 +149,21 @@ impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
 
     fn progress(&mut self, done: u32, of: u32) {
         (self.progress)(done, of);
+    }
+
+    fn lost(&mut self, place: Unverified, block: Option<Address>) -> fogbank_oram::Result<()> {
+        let Some(lost) = &mut self.lost else {
+            return Err(fogbank_oram::Error::CloudLied(place));
+        };
+        lost.blocks.extend(block);
+        if lost.places.last() != Some(&place) {
+            lost.places.push(place);
+        }
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        self.lost.is_some()
     }
 }
 

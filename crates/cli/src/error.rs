@@ -81,7 +81,7 @@ impl From<fogbank_oram::Error> for Error {
             E::CloudLied(ref place) => {
                 let next = match place {
                     Unverified::Vault(suspicion) => way_on(*suspicion),
-                    _ => PAST_LOST_CELLS,
+                    _ => PAST_LOST_CELLS.into(),
                 };
                 Self::CheckFailed(format!("{error}{next}"))
             }
@@ -114,29 +114,32 @@ impl Error {
 }
 
 /// What whoever reads this can do about what the cloud showed.
-fn way_on(suspicion: Suspicion) -> &'static str {
+fn way_on(suspicion: Suspicion) -> String {
     match suspicion {
-        Suspicion::WrongKey => "; put back the key of this store",
-        Suspicion::OtherStore
-        | Suspicion::RolledBack
-        | Suspicion::Unknown
-        | Suspicion::JournalCut(_)
-        | Suspicion::Journal(_)
-        | Suspicion::JournalLong(_) => {
-            "; is another proxy running on this store, or was one since, from a copy of the trusted side \
-             (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, put the newest copy of that \
-             side back which is old, or, if there is none, go on with what the cloud shows by \
-             `fogbank recover --accept-rollback-risk`"
+        Suspicion::WrongKey => "; put back the key of this store".into(),
+        Suspicion::OtherStore | Suspicion::RolledBack | Suspicion::Unknown => ELSEWHERE.into(),
+        Suspicion::JournalCut(_) | Suspicion::Journal(_) | Suspicion::JournalLong(_) => {
+            format!(
+                "{ELSEWHERE}. What a store of keys has committed needs no journal: `fogbank backup \
+                 --salvage` keeps it"
+            )
         }
         Suspicion::Piece(_) => {
-            "; without it no block can be found, so nothing can be salvaged: put back what the cloud held \
-             before, or restore a backup (fogbank restore)"
+            "; without it no block can be found, so nothing can be salvaged: put back what the \
+             cloud held before, or restore a backup (fogbank restore)"
+                .into()
         }
-        _ => "; put back what the cloud held before, or restore a backup",
+        _ => "; put back what the cloud held before, or restore a backup".into(),
     }
 }
 
+/// Where the register and what the cloud shows are of two histories.
+const ELSEWHERE: &str = "; is another proxy running on this store, or was one since, from a copy \
+    of the trusted side (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, \
+    put the newest copy of that side back which is old, or, if there is none, go on with what the \
+    cloud shows by `fogbank recover --accept-rollback-risk`";
+
 /// What can be done when cells do not verify.
 const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup (fogbank \
-    restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and names \
-    those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";
+    restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
+    names those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";

@@ -40,6 +40,7 @@ mod public;
 pub mod recording;
 pub mod registers;
 mod schedule;
+mod stored;
 pub mod traffic;
 pub mod volume;
 
@@ -48,3 +49,4 @@ pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};
 pub use place::{Place, across_a_link, check_scheme, open_store};
+pub use stored::{Presence, Stored, presence, presence_at};

@@ -8,6 +8,7 @@ mod mount;
 mod plan;
 mod register_server;
 mod rotate;
+mod salvage;
 mod serve;
 mod stopping;
 mod tune;

@@ -43,7 +43,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
         ));
     }
     let (random, key) = (randomness()?, passing_key(&randomness()?));
-    let copy = copy_to(nameless(&old)?, &args.place, &key, &random).await?;
+    let copy = copy_to(nameless(&old, "rotating")?, &args.place, &key, &random).await?;
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
     let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
@@ -76,8 +76,8 @@ async fn copy_to(
 }
 
 /// A file beside the key of `place` that goes with the process, however that ends.
-fn nameless(place: &Place) -> Result<File> {
-    let path = place.trusted().join("rotating");
+pub fn nameless(place: &Place, name: &str) -> Result<File> {
+    let path = place.trusted().join(name);
     let fault = |e| Error::CannotUse(format!("{}: {e}", path.display()));
     let mut options = FileOptions::new();
     let file = options.read(true).write(true).create(true).truncate(true).mode(0o600);
@@ -86,7 +86,8 @@ fn nameless(place: &Place) -> Result<File> {
     Ok(file)
 }
 
-fn passing_key(random: &Randomness) -> MasterKey {
+/// A key that goes with the process.
+pub fn passing_key(random: &Randomness) -> MasterKey {
     let mut bytes = [0; 32];
     random.stream(Purpose::MasterKey).fill_bytes(&mut bytes);
     MasterKey::from_bytes(&mut bytes)

@@ -100,8 +100,8 @@ pub fn client_threads() -> Result<ClientThreads> {
     ClientThreads::start().map_err(none)
 }
 
-/// Says why it ends that nobody has stopped, and what to do. After a lie, and where another proxy has
-/// taken over, what ends the command says that.
+/// Says why it ends that nobody has stopped, and what to do. After a lie, and where another proxy
+/// has taken over, what ends the command says that.
 pub fn say_stopped(what: &str, reason: impl Into<Error> + std::fmt::Display) {
     eprintln!("fogbank: {what}: {reason}");
     if !matches!(reason.into(), Error::CheckFailed(_)) {

@@ -16,7 +16,7 @@ use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
 use fogbank::volume::Either;
-use fogbank::{Error, OpenOptions, Opened, Place, Result};
+use fogbank::{Error, OpenOptions, Opened, Place, Result, presence};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::records_of;
@@ -94,7 +94,13 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
 /// # Errors
 /// [`Error::CheckFailed`] if anything does not verify.
 pub async fn verify(args: VerifyArgs) -> Result<()> {
-    let mut resting = open(&args.place).await?.rest().await?;
+    if args.presence {
+        return look(&existing(&args.place)?).await;
+    }
+    if let Some(to) = args.to {
+        return crate::salvage::repair(&args.place, to, args.to_store).await;
+    }
+    let mut resting = open(&args.place).await.map_err(or_look)?.rest().await?;
     let mut count = Count { blocks: 0, bar: bar("verifying") };
     let scanned = resting.scan(&mut count).await;
     count.bar.finish_and_clear();
@@ -102,6 +108,36 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
     resting.close().await?;
     println!("everything that is in use is what was written; {} blocks", count.blocks);
     Ok(())
+}
+
+/// `fogbank verify --presence`.
+async fn look(place: &Place) -> Result<()> {
+    let found = presence(place).await?;
+    println!(
+        "everything that has to be there is there, as of epoch {}: the commit record, which is the \
+         newest; the checkpoint and {} deltas, which verify; {} buckets by name and version",
+        found.epoch, found.deltas, found.buckets
+    );
+    match found.journal {
+        Some(records) => println!("and {records} records of the open epoch's journal by name"),
+        None => println!("not looked for: the journal, whose epochs end too fast"),
+    }
+    println!(
+        "not checked: what is in the buckets, and {} that were written again meanwhile; for that \
+         stop the server and run fogbank verify",
+        found.rewritten
+    );
+    Ok(())
+}
+
+/// A store that is in use can still be looked at.
+fn or_look(error: Error) -> Error {
+    match error {
+        Error::CannotUse(said) if said.starts_with("another fogbank process") => Error::CannotUse(
+            format!("{said}; fogbank verify --presence looks at a store that is being served"),
+        ),
+        error => error,
+    }
 }
 
 /// `fogbank backup`.
@@ -123,18 +159,21 @@ pub async fn backup(args: BackupArgs) -> Result<()> {
     let mut options = FileOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
     let file = file.map_err(|e| wrong(&e.to_string()))?;
-    let written = write_backup(&args, file, &master).await;
+    let written = match args.salvage {
+        true => crate::salvage::write(&args, &place, file, &master).await,
+        false => write_backup(&args, file, &master).await.map(|bytes| (bytes, None)),
+    };
     let named = match written {
-        Ok(bytes) => std::fs::hard_link(&partial, &args.to)
+        Ok(written) => std::fs::hard_link(&partial, &args.to)
             .or_else(|_| std::fs::rename(&partial, &args.to))
-            .map(|()| bytes)
+            .map(|()| written)
             .map_err(|e| wrong(&e.to_string())),
         Err(error) => Err(error),
     };
     let _ = std::fs::remove_file(&partial); // it has its name, or is of no use
-    let bytes = named?;
+    let (bytes, lost) = named?;
     println!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
-    Ok(())
+    lost.map_or(Ok(()), |lost| crate::salvage::tell(&lost))
 }
 
 async fn write_backup(args: &BackupArgs, file: File, master: &MasterKey) -> Result<u64> {
@@ -144,12 +183,18 @@ async fn write_backup(args: &BackupArgs, file: File, master: &MasterKey) -> Resu
     let mut progress = |done, of| show(&bar, done, of);
     let written = back_up(&mut resting, BufWriter::new(file), master, &random, &mut progress).await;
     bar.finish_and_clear();
-    let unsynced = |e: std::io::Error| {
-        Error::CannotUse(format!("the backup {} cannot be written: {e}", args.to.display()))
-    };
-    let file = written?.into_inner().map_err(|e| unsynced(e.into_error()))?;
-    file.sync_all().map_err(unsynced)?;
+    let bytes = kept(written?, &args.to)?;
     resting.close().await?;
+    Ok(bytes)
+}
+
+/// Makes a backup durable; its length.
+pub fn kept(file: BufWriter<File>, path: &Path) -> Result<u64> {
+    let unsynced = |e: std::io::Error| {
+        Error::CannotUse(format!("the backup {} cannot be written: {e}", path.display()))
+    };
+    let file = file.into_inner().map_err(|e| unsynced(e.into_error()))?;
+    file.sync_all().map_err(unsynced)?;
     Ok(file.metadata().map_err(unsynced)?.len())
 }
 

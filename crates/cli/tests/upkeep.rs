@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use bytesize::ByteSize;
 use fogbank::args::ShapeArgs;
 use fogbank::{Key, OpenOptions, Opened, Place, Result};
+use fogbank_env::{Clock, FolderLock, SystemClock};
 
 fn fogbank(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
@@ -360,4 +361,227 @@ async fn inspect_tells_what_is_there_and_changes_nothing() {
     assert!(fails(&data, 64, &["inspect", "--data", "nowhere"]).contains("--data"));
     let said = fails(&data, 64, &["verify", "--data", "nowhere"]);
     assert!(said.contains("there is no key") && !data.join("nowhere").exists(), "{said}");
+}
+
+/// Nothing of the tree stays in the proxy but the stash.
+fn bare_shape() -> ShapeArgs {
+    ShapeArgs { cache: Some(ByteSize::b(0)), ..shape() }
+}
+
+/// A store whose records lie in its buckets, under `folder/NAME`, closed.
+async fn filled(folder: &Path, name: &str, count: u32) -> PathBuf {
+    let data = folder.join(name);
+    let opened =
+        OpenOptions::new(Place::local(&data)).shape(bare_shape()).open().await.expect("done");
+    put(&opened, 0..count).await.expect("done");
+    opened.close().await.expect("done");
+    data
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
+    assert!(copied.expect("done").success());
+}
+
+/// Noise over a part of the cells, from the page that this part of all begins with.
+fn spoil(data: &Path, from: f64, to: f64) {
+    let cells = data.join("cloud/arrays/00000/cells");
+    let file = std::fs::OpenOptions::new().write(true).open(cells).expect("done");
+    let length = file.metadata().expect("done").len() as f64;
+    let noise = vec![0x5a; ((to - from) * length) as usize];
+    file.write_all_at(&noise, (from * length) as u64).expect("done");
+}
+
+/// The records that a command called lost.
+fn lost(told: &str) -> Vec<u32> {
+    let name = |n: &u32| format!("\"{}\" of the group \"patient\"", n.to_le_bytes().escape_ascii());
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("lost: ")).collect();
+    let found: Vec<u32> =
+        (0..200).filter(|n| lines.iter().any(|line| line.ends_with(&name(n)))).collect();
+    assert_eq!(found.len(), lines.len(), "{told}");
+    found
+}
+
+/// A store holds the records 0 to 60 but for those, and no other.
+async fn holds_but(data: &Path, lost: &[u32]) {
+    let opened = open(data).await.expect("done");
+    for n in 0..60 {
+        let record = opened.proxy().transact(|txn| async move { txn.get(&key(n)).await });
+        match record.await.expect("done") {
+            Some(record) => assert!(record.value == value(n) && !lost.contains(&n), "{n}"),
+            None => assert!(lost.contains(&n), "{n} is gone without a word"),
+        }
+    }
+    put(&opened, 0..60).await.expect("done");
+    opened.close().await.expect("done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_salvage_keeps_what_verifies_and_names_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = filled(folder.path(), "whole", 60).await;
+    let folder = folder.path();
+    let salvage = ["backup", "--salvage", "--data", "data", "--to", "saved"];
+    let restore = ["restore", "--from", "saved", "--key", "data/proxy/key", "--data", "new"];
+    type Damage = fn(&Path);
+    let cases: [(&str, Damage, std::ops::RangeInclusive<usize>); 5] = [
+        ("nothing", |_| {}, 0..=0),
+        ("a stretch", |data| spoil(data, 0.3, 0.4), 1..=40),
+        ("most", |data| spoil(data, 0.1, 1.0), 30..=60),
+        (
+            "the end of the file",
+            |data| {
+                let cells = data.join("cloud/arrays/00000/cells");
+                let file = std::fs::OpenOptions::new().write(true).open(cells).unwrap();
+                file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+            },
+            1..=59,
+        ),
+        (
+            "the array",
+            |data| std::fs::remove_dir_all(data.join("cloud/arrays/00000")).unwrap(),
+            40..=60,
+        ),
+    ];
+    for (case, damage, expected) in cases {
+        copy(&whole, &folder.join("data"));
+        damage(&folder.join("data"));
+        let before = folder.join("before");
+        copy(&folder.join("data"), &before);
+        let output = fogbank(folder, &salvage);
+        let told = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let gone = lost(&told);
+        assert!(expected.contains(&gone.len()), "{case}: {} {said}", gone.len());
+        let is_whole = gone.is_empty();
+        assert_eq!(output.status.code(), Some(if is_whole { 0 } else { 1 }), "{case}: {said}");
+        let meant = format!("{} of 60 records are lost", gone.len());
+        assert!(is_whole || said.contains(&meant) && said.contains("Do not trust"), "{said}");
+        assert_eq!(told.contains("does not verify: array 0, chunk "), !is_whole, "{told}");
+        // What `verify` and `backup` do with it: end at the first.
+        assert_eq!(fogbank(folder, &["verify", "--data", "before"]).status.success(), is_whole);
+        // It is read and nothing else.
+        std::fs::remove_dir_all(&before).unwrap();
+        let rest: Vec<_> = std::fs::read_dir(folder.join("data/proxy")).unwrap().collect();
+        assert!(rest.len() <= 3, "{rest:?}");
+        for file in ["cloud/blobs/commit", "proxy/register", "proxy/key"] {
+            let bytes = |side: &Path| std::fs::read(side.join(file)).unwrap();
+            assert_eq!(bytes(&whole), bytes(&folder.join("data")), "{file}");
+        }
+        done(folder, &restore);
+        holds_but(&folder.join("new"), &gone).await;
+        done(folder, &["verify", "--data", "new"]);
+        for name in ["data", "new"] {
+            std::fs::remove_dir_all(folder.join(name)).unwrap();
+        }
+        std::fs::remove_file(folder.join("saved")).unwrap();
+    }
+    // Without the checkpoint no block is found: it is said that nothing can be done.
+    copy(&whole, &folder.join("data"));
+    let blobs: Vec<_> = std::fs::read_dir(folder.join("data/cloud/blobs")).unwrap().collect();
+    let pieces = blobs.into_iter().map(|blob| blob.unwrap().path());
+    let mut pieces =
+        pieces.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("checkpoint"));
+    std::fs::remove_file(pieces.next().expect("a piece")).unwrap();
+    let said = fails(folder, 1, &salvage);
+    assert!(said.contains("nothing can be salvaged") && said.contains(": checkpoint/"), "{said}");
+    assert!(!folder.join("saved").exists() && !folder.join("saved.partial").exists());
+}
+
+/// A proxy dies in an epoch, and the cells that it was about to read are lost: it cannot be opened
+/// any more, since exactly they have to be read again. What was acknowledged is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_cannot_be_opened_any_more_is_made_anew_of_what_verifies() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let opened = OpenOptions::new(Place::local(&data)).shape(bare_shape()).open().await.unwrap();
+    put(&opened, 0..60).await.unwrap();
+    drop(opened);
+    let folder = folder.path();
+    // Whoever is dropped may still end an epoch.
+    let clock = SystemClock::new();
+    while !matches!(FolderLock::take(&data.join("proxy")), Ok(Some(_))) {
+        clock.sleep_until(clock.now() + 10_000_000).await;
+    }
+    spoil(&data, 0.2, 0.6);
+    fails(folder, 1, &["recover", "--data", "data"]);
+    let said = fails(folder, 64, &["verify", "--repair", "--data", "data"]);
+    assert!(said.contains("--to"), "{said}");
+    let over =
+        ["verify", "--repair", "--data", "data", "--to", "n", "--to-store", "file://data/cloud"];
+    fails(folder, 64, &over);
+    let output = fogbank(folder, &["verify", "--repair", "--data", "data", "--to", "new"]);
+    let (told, said) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+    let told = String::from_utf8(told).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let gone = lost(&told);
+    assert!((1..60).contains(&gone.len()) && told.contains("its key is new"), "{told}");
+    holds_but(&folder.join("new"), &gone).await;
+}
+
+/// The store is served, and files of it go: the server does not see that before it needs them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_served_can_be_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let look = ["verify", "--presence", "--data", "data"];
+    let slow = ShapeArgs { interval_ms: Some(300), ..bare_shape() };
+    for (name, shape) in [("fast", bare_shape()), ("slow", slow)] {
+        let options = OpenOptions::new(Place::local(&data)).shape(shape);
+        let opened = options.open().await.unwrap();
+        put(&opened, 0..if name == "fast" { 40 } else { 1 }).await.unwrap();
+        for _ in 0..4 {
+            let told = done(folder.path(), &look);
+            assert!(told.contains("everything that has to be there is there"), "{told}");
+            assert!(told.contains("not checked: what is in the buckets"), "{told}");
+        }
+        if name == "fast" {
+            let said = fails(folder.path(), 74, &["verify", "--data", "data"]);
+            assert!(said.contains("--presence"), "{said}");
+            opened.close().await.unwrap();
+            done(folder.path(), &look);
+            std::fs::remove_dir_all(&data).unwrap();
+            continue;
+        }
+        // A record of the open epoch's journal.
+        let blobs = data.join("cloud/blobs");
+        let newest = |kind: &str| {
+            let names = std::fs::read_dir(&blobs).unwrap().map(|blob| blob.unwrap().path());
+            let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+            names.filter(|path| name(path).starts_with(kind)).max()
+        };
+        let missed = (0..20).any(|_| {
+            let Some(record) = newest("journal") else { return false };
+            let kept = std::fs::read(&record).unwrap_or_default();
+            if std::fs::remove_file(&record).is_err() {
+                return false;
+            }
+            let output = fogbank(folder.path(), &look);
+            let said = String::from_utf8(output.stderr).unwrap();
+            if output.status.success() {
+                return false; // the epoch has ended meanwhile
+            }
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("shorter than the register says: journal/"), "{said}");
+            std::fs::write(&record, kept).unwrap();
+            true
+        });
+        assert!(missed);
+        // The newest delta, which counts until the next full checkpoint.
+        let delta = newest("delta").expect("a delta");
+        let kept = std::fs::read(&delta).unwrap();
+        std::fs::remove_file(&delta).unwrap();
+        let said = fails(folder.path(), 1, &look);
+        assert!(said.contains(": delta/"), "{said}");
+        std::fs::write(&delta, kept).unwrap();
+        done(folder.path(), &look);
+        // The cells, which the server goes on reading and writing until it ends its epoch.
+        std::fs::remove_file(data.join("cloud/arrays/00000/cells")).unwrap();
+        let said = fails(folder.path(), 1, &look);
+        assert!(said.contains("cells is gone"), "{said}");
+        let stopped = opened.proxy().stopped().await.to_string();
+        assert!(stopped.contains("was removed while it was open"), "{stopped}");
+        let error = opened.close().await.unwrap_err().to_string();
+        assert!(error.contains("does not verify") && error.contains("--salvage"), "{error}");
+    }
 }

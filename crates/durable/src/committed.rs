@@ -1,17 +1,19 @@
-//! What a store holds by its newest commit, read without taking the store over: to salvage what there is,
-//! or to see whether it is there while another process serves it.
+//! What a store holds by its newest commit, read without taking the store over: to salvage what
+//! there is, or to see whether it is there while another process serves it.
 //!
-//! 1. The register is read, then the commit record, which has to be the register's or its successor.
+//! 1. The register is read, then the commit record, which has to be the register's or its
+//!    successor.
 //! 2. Full checkpoint and deltas are read and verified.
 //!
-//! The journal of the open epoch is left alone: what it stands for was never acknowledged. That is so for an
-//! engine that commits epochs and not for one that serves accesses as they come.
+//! The journal of the open epoch is left alone: what it stands for was never acknowledged. That is
+//! so for an engine that commits epochs and not for one that serves accesses as they come.
 //!
 //! Invariants
-//! - Nothing is put, and nothing is sealed: the keys hold one opening more than the commit record, so that
-//!   an engine can be restored, whose salt nobody is told.
-//! - While a proxy runs two of these reads may be of two moments. Then something is missing or does not fit,
-//!   and the register has moved on: whoever asks holds it against a later one before he blames the cloud.
+//! - Nothing is put, and nothing is sealed: the keys hold one opening more than the commit record,
+//!   so that an engine can be restored, whose salt nobody is told.
+//! - While a proxy runs two of these reads may be of two moments. Then something is missing or does
+//!   not fit, and the register has moved on: whoever asks holds it against a later one before he
+//!   blames the cloud.
 //!
 //! What the cloud sees: one read each of the commit record and of the blobs that it leads to.
 

@@ -121,8 +121,8 @@ impl std::fmt::Display for Blob {
     }
 }
 
-/// What a store's error means where `blob` was asked for: of a blob that the store itself calls damaged
-/// it is known which one it is.
+/// What a store's error means where `blob` was asked for: of a blob that the store itself calls
+/// damaged it is known which one it is.
 pub(crate) fn asked(error: StoreError, suspicion: Suspicion) -> Error {
     match error {
         StoreError::Misbehaved(_) => Error::CloudLied(suspicion),

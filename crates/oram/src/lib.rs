@@ -114,8 +114,8 @@ pub trait Scanned: Send {
     /// So much of so much that is stored has been read and verified.
     fn progress(&mut self, done: u32, of: u32);
 
-    /// Something does not verify, and `block` is lost with it, if it held one that counts. Ends the scan
-    /// unless it returns well.
+    /// Something does not verify, and `block` is lost with it, if it held one that counts. Ends the
+    /// scan unless it returns well.
     ///
     /// # Errors
     /// Whatever ends the scan.
@@ -124,8 +124,8 @@ pub trait Scanned: Send {
         Err(Error::CloudLied(place))
     }
 
-    /// Whether it goes on past what is lost. Then chunks of a reply that is of no use as a whole are
-    /// asked for one by one.
+    /// Whether it goes on past what is lost. Then chunks of a reply that is of no use as a whole
+    /// are asked for one by one.
     fn goes_on(&self) -> bool {
         false
     }
@@ -186,8 +186,8 @@ pub trait BatchEngine: Send {
     /// Reads and verifies everything that is stored, between epochs, and hands over every block.
     ///
     /// # Errors
-    /// [`Error::CloudLied`] if anything is missing or does not verify, unless `into` goes on; whatever
-    /// `into` returns.
+    /// [`Error::CloudLied`] if anything is missing or does not verify, unless `into` goes on;
+    /// whatever `into` returns.
     async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
         let _ = into;
         Err(Error::Caller("this engine cannot be scanned".into()))

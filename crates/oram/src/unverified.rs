@@ -2,8 +2,9 @@
 //!
 //! Invariants
 //! - A place is public: the cloud was asked for it by this name, in this order.
-//! - Of several cells of a message the first in the order of the message is named, whatever is in any of
-//!   them: not the first block, not the first dummy. Every cell of the message has been opened by then.
+//! - Of several cells of a message the first in the order of the message is named, whatever is in
+//!   any of them: not the first block, not the first dummy. Every cell of the message has been
+//!   opened by then.
 //!
 //! It is for whoever runs the proxy. The cloud is told nothing, as after every lie.
 

@@ -7,6 +7,9 @@
 //!
 //! Nothing is read of a store here and nothing is sent: what the cloud sees are the caller's epochs.
 
+use std::collections::BTreeSet;
+
+use fogbank_durable::Recovered;
 use fogbank_env::{Purpose, Randomness};
 use fogbank_oram::{Address, BatchShape, Section};
 
@@ -14,7 +17,9 @@ use crate::addresses::Addresses;
 use crate::checkpoint::{Pieces, restore};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
+use crate::key::Key;
 use crate::record::Stat;
+use crate::recovery::restore_directory;
 
 /// A directory on its way.
 pub struct Moving {
@@ -37,9 +42,50 @@ impl Moving {
     /// # Errors
     /// [`Error::BadCheckpoint`] if they hold none.
     pub fn read(sections: &[Section], from: &BatchShape) -> Result<Self> {
-        let directory = restore(sections, from)?;
+        Ok(Self::of(restore(sections, from)?))
+    }
+
+    /// The one that the newest commit of a store of shape `from` holds.
+    ///
+    /// # Errors
+    /// As [`Moving::read`].
+    pub fn recovered(recovered: &Recovered, from: &BatchShape) -> Result<Self> {
+        Ok(Self::of(restore_directory(from, recovered)?))
+    }
+
+    fn of(directory: Directory) -> Self {
         let blocks = directory.iter().map(|(_, entry)| directory.blocks(entry).len()).sum();
-        Ok(Self { directory, blocks })
+        Self { directory, blocks }
+    }
+
+    /// How many records there are.
+    pub fn records(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Leaves the records behind of which a block is `lost`; their keys, in order.
+    pub fn leave_behind(&mut self, lost: &BTreeSet<Address>) -> Vec<Key> {
+        let entries = self.directory.iter();
+        let of_lost = entries.filter(|(_, entry)| {
+            self.directory.blocks(entry).iter().any(|block| lost.contains(block))
+        });
+        let keys: Vec<Key> = of_lost.map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            let blocks = self.directory.get(key).map_or(0, |e| self.directory.blocks(e).len());
+            self.blocks -= blocks;
+            self.directory.remove(key);
+        }
+        keys
+    }
+
+    /// As the sections of a checkpoint of a store of shape `of`, one at a time, where it is.
+    pub fn sections(
+        &self,
+        of: &BatchShape,
+        key_budget: usize,
+    ) -> impl Iterator<Item = Section> + Send {
+        let mut pieces = Pieces::new(of, key_budget);
+        std::iter::from_fn(move || pieces.next(&self.directory))
     }
 
     /// The smallest capacity that it fits.
@@ -92,7 +138,7 @@ impl Moved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Filling, Key, Settings};
+    use crate::{Filling, Settings};
 
     fn shape(capacity: u32) -> BatchShape {
         BatchShape { capacity, value_bytes: 10, read_batch: 4, write_batch: 4 }
@@ -132,6 +178,16 @@ mod tests {
                 assert_eq!(directory.blocks(&entry).to_vec(), of.collect::<Vec<_>>());
             }
         }
+        // Without the records of which a block is lost, be it the first or the second.
+        let mut moving = Moving::read(&sections, &shape(40)).unwrap();
+        assert_eq!((moving.records(), moving.leave_behind(&BTreeSet::new())), (9, vec![]));
+        let second_of_each = old.iter().filter(|(n, _)| *n == 2 || *n == 7).map(|(_, at)| *at);
+        let second_of_each: BTreeSet<Address> = second_of_each.skip(1).step_by(2).collect();
+        assert_eq!(moving.leave_behind(&second_of_each), [key(2), key(7)]);
+        assert_eq!(moving.capacity_min(settings.key_budget_bytes), 14);
+        let rest: Vec<Section> = moving.sections(&shape(40), settings.key_budget_bytes).collect();
+        let rest = restore(&rest, &shape(40)).unwrap();
+        assert!(rest.len() == 7 && rest.get(&key(2)).is_none() && rest.get(&key(3)).is_some());
         let moving = Moving::read(&sections, &shape(40)).unwrap();
         let small = moving.arrive(&shape(17), settings.key_budget_bytes, &random);
         assert!(matches!(small, Err(Error::OutOfSpace)));

@@ -11,8 +11,8 @@
 //! What the cloud sees: the cells of before, an epoch of its usual shape, and that there was a stop.
 
 use fogbank_durable::Recovered;
-use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::{RingEngine, is_write_record};
+use fogbank_oram::{BatchEngine, BatchShape};
 
 use crate::checkpoint;
 use crate::delta::{self, Delta};
@@ -39,7 +39,7 @@ impl Proxy {
         progress: impl Fn(usize, usize) + Send,
     ) -> Result<Self> {
         let steps = recovered.deltas.len() + recovered.journal.len() + 1;
-        let directory = restore_directory(&engine, recovered)?;
+        let directory = restore_directory(&engine.shape(), recovered)?;
         for (done, delta) in recovered.deltas.iter().enumerate() {
             progress(done, steps);
             engine.replay_epoch(delta)?;
@@ -63,14 +63,14 @@ impl Proxy {
     }
 }
 
-fn restore_directory(engine: &RingEngine, recovered: &Recovered) -> Result<Directory> {
-    let shape = engine.shape();
+/// The directory as the newest commit has it.
+pub(crate) fn restore_directory(shape: &BatchShape, recovered: &Recovered) -> Result<Directory> {
     let mut directory = match &recovered.full[..] {
         [] => Directory::default(),
-        sections => checkpoint::restore(sections, &shape)?,
+        sections => checkpoint::restore(sections, shape)?,
     };
     for sections in &recovered.deltas {
-        delta::apply(&mut directory, sections, &shape)?;
+        delta::apply(&mut directory, sections, shape)?;
     }
     Ok(directory)
 }

@@ -36,6 +36,7 @@ mod pattern;
 mod program;
 mod reply;
 mod scan;
+mod told;
 mod watcher;
 
 pub use crate::listening::{Error, Place};
@@ -44,7 +45,7 @@ pub use fogbank_tls::TlsFiles;
 pub use frame::fuzz_parse;
 pub use limits::Limits;
 pub use listener::{Listener, Settings, serve};
-
+pub use told::told;
 pub use watcher::Watcher;
 
 /// Where a string named `name` is kept in a store that was never flushed, with the attribute of one that

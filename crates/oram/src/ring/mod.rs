@@ -415,8 +415,8 @@ impl RingEngine {
         there.map(|()| engine)
     }
 
-    /// As [`RingEngine::restore`] where the array may be gone, to salvage what there is; also whether it
-    /// is what was made. Without `sections` it is as a new one, and no array is made.
+    /// As [`RingEngine::restore`] where the array may be gone, to salvage what there is; also
+    /// whether it is what was made. Without `sections` it is as a new one, and no array is made.
     ///
     /// # Errors
     /// As [`RingEngine::restore`], but for the array.

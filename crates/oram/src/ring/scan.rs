@@ -4,13 +4,13 @@
 //! 2. Window by window, in the order of chunks, every bucket that was ever written, whole; every cell
 //!    of it is opened, dummies and blocks that have been read or overwritten too.
 //!
-//! What does not verify ends it, at the first in the order of chunks and cells; or, for whoever goes on, is
-//! told with the block that is lost. Then the chunks of a reply that is of no use as a whole are asked for
-//! again, one by one.
+//! What does not verify ends it, at the first in the order of chunks and cells; or, for whoever
+//! goes on, is told with the block that is lost. Then the chunks of a reply that is of no use as a
+//! whole are asked for again, one by one.
 //!
 //! What the cloud sees: one read of each current chunk version. Which those are it knows, and that
-//! every cell is read tells nothing of any: so a scan may happen between any two epochs. What is read a
-//! second time follows from its own replies.
+//! every cell is read tells nothing of any: so a scan may happen between any two epochs. What is
+//! read a second time follows from its own replies.
 
 use bytes::Bytes;
 use fogbank_env::compute;

@@ -88,7 +88,7 @@ pub(super) async fn take_all(
             let opened = due.into_par_iter().map(|returned| returned.open(&shared));
             opened.collect::<Vec<_>>()
         });
-        // The first that failed, in the order in which they were asked for: not in that of the cores.
+        // The first that failed, in the order in which they were asked for, not of the cores.
         for opened in opened.into_iter().collect::<Result<Vec<_>>>()? {
             process(&shared, opened)?;
         }

@@ -92,8 +92,8 @@ fn places(message: &Seen) -> Vec<Unverified> {
     }
 }
 
-/// Told is the first place of a message that did not verify, in the order in which the cloud was asked:
-/// whichever cells of it are dummies, that says nothing of them.
+/// Told is the first place of a message that did not verify, in the order in which the cloud was
+/// asked: whichever cells of it are dummies, that says nothing of them.
 #[tokio::test]
 async fn the_first_place_in_the_order_of_the_message_is_told() {
     for xor in [false, true] {

@@ -122,8 +122,8 @@ async fn a_scan_notices_any_cell() {
     }
 }
 
-/// What verifies is handed over, what does not is named, and there is no third: neither a block that is
-/// missing without a word nor one that is called lost and was read.
+/// What verifies is handed over, what does not is named, and there is no third: neither a block
+/// that is missing without a word nor one that is called lost and was read.
 #[tokio::test]
 async fn who_goes_on_gets_all_that_verifies_and_is_told_the_rest() {
     let flips = (0..9).map(Lie::FlipBit);

@@ -1,0 +1,118 @@
+//! What of a damaged store verifies, as a backup or as a new store, and what is lost with the rest.
+//!
+//! 1. The store is read as its newest commit has it and not taken over; what does not verify is
+//!    passed over.
+//! 2. The records of which nothing is lost become a backup, or, by way of one on the trusted side
+//!    that has lost its name already, a new store ([`crate::rotate`] does the same with all of
+//!    them).
+//! 3. What is lost is named to whoever asked, and to nobody else, and the command ends as after
+//!    every lie.
+//!
+//! Nothing is repaired in place. The new store has a key, an id and cells of its own, so nothing is
+//! sealed twice under one nonce and no place is read under the old versions again; and a cloud that
+//! lied is not asked to keep what is left (decision 0039).
+//!
+//! What the cloud sees: commit record, checkpoint and deltas are read, and then each bucket once,
+//! whole; of the new store what a restore shows.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek};
+use std::path::PathBuf;
+
+use fogbank::args::{BackupArgs, StoreArgs};
+use fogbank::backup::{Lost, salvage, unread};
+use fogbank::{Error, OpenOptions, Place, Result};
+use fogbank_durable::BackupReader;
+use fogbank_front::resp::told;
+use fogbank_seal::MasterKey;
+
+use crate::rotate::{nameless, passing_key};
+use crate::upkeep::{bar, existing, flags, kept, randomness, show};
+
+/// Writes what verifies of a store to a backup; how long that is, and what is lost.
+///
+/// # Errors
+/// By blame, see [`Error`].
+pub async fn write(
+    args: &BackupArgs,
+    place: &Place,
+    file: File,
+    master: &MasterKey,
+) -> Result<(u64, Option<Lost>)> {
+    let (file, lost) = salvaged(place, BufWriter::new(file), master).await?;
+    Ok((kept(file, &args.to)?, Some(lost)))
+}
+
+/// `fogbank verify --repair`.
+///
+/// # Errors
+/// [`Error::CheckFailed`] if anything is lost, though the new store is there and whole.
+pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) -> Result<()> {
+    let old = existing(store)?;
+    let registers = store.registers.registers.clone();
+    let new = Place { data: to, store: to_store, registers };
+    if new.store_url() == old.store_url() {
+        return Err(Error::Usage(
+            "the new store would lie where the old one is; say another place with --to-store"
+                .into(),
+        ));
+    }
+    let key = passing_key(&randomness()?);
+    let copy = BufWriter::new(nameless(&old, "repairing")?);
+    let (copy, lost) = salvaged(&old, copy, &key).await?;
+    let fault = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
+    let mut copy = copy.into_inner().map_err(|e| fault(e.into_error()))?;
+    copy.rewind().map_err(fault)?;
+    let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
+    let bar = bar("filling the new store");
+    let mut progress = |done, of| show(&bar, done, of);
+    let restored = OpenOptions::new(new.clone()).restore(backup, &mut progress).await;
+    bar.finish_and_clear();
+    restored?;
+    println!("what verifies is in {}", new.store_url());
+    println!("its key is new: {}; keep and back up", new.trusted().join("key").display());
+    println!("next: fogbank serve --data {}{}", new.data.display(), flags(&new));
+    tell(&lost)
+}
+
+async fn salvaged(
+    place: &Place,
+    file: BufWriter<File>,
+    master: &MasterKey,
+) -> Result<(BufWriter<File>, Lost)> {
+    let stored = OpenOptions::new(place.clone()).existing().stored().await?;
+    let (random, passing) = (randomness()?, passing_key(&randomness()?));
+    let aside = (nameless(place, "salvaging")?, &passing);
+    let bar = bar("salvaging");
+    let mut progress = |done, of| show(&bar, done, of);
+    let salvaged = salvage(stored, aside, file, (master, &random), &mut progress).await;
+    bar.finish_and_clear();
+    salvaged
+}
+
+/// Names what is lost, and says what it means.
+///
+/// # Errors
+/// [`Error::CheckFailed`] if there is anything that does not verify.
+pub fn tell(lost: &Lost) -> Result<()> {
+    for place in &lost.places {
+        println!("does not verify: {place}");
+    }
+    for key in &lost.keys {
+        println!("lost: {}", told(key));
+    }
+    if lost.places.is_empty() {
+        println!("nothing is lost: all {} records verify", lost.records);
+        return Ok(());
+    }
+    Err(Error::CheckFailed(format!(
+        "the cloud lied: it has changed or lost what it was to keep, at {} places, and {} of {} \
+         records are lost, which are named above. What was saved is what was written, every byte \
+         of it verified. Do not trust this cloud again: take the data to another one and under a new \
+         key (a restore makes one), find out who could write there, and keep what is left of the \
+         old store until you have",
+        lost.places.len(),
+        lost.keys.len(),
+        lost.records
+    )))
+}

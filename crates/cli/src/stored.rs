@@ -1,0 +1,271 @@
+//! A store as its newest commit has it, read without taking it over.
+//!
+//! For a salvage: a store whose open epoch has to read lost cells again cannot be opened. And for a
+//! look at one that another process serves ([`presence`]): then every read may be of another
+//! moment, so nothing is blamed on the cloud before the register, which it cannot touch, says that
+//! nothing has moved meanwhile.
+//!
+//! Invariant: nothing is sent that changes the store (`fogbank_store::Reading`).
+//!
+//! What the cloud sees: reads of the commit record, checkpoint and deltas, of each once; of a
+//! salvage then those of a scan; of a look the lists of chunks and of journal records.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fogbank_durable::{Committed, JOURNAL_PREFIX, RegisterValue, Suspicion, missing_record};
+use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
+use fogbank_oram::ring::RingEngine;
+use fogbank_oram::{BatchEngine, Scanned};
+use fogbank_seal::MasterKey;
+use fogbank_store::{ArrayId, ChunkName, Paced, Reading, Store, StoreError};
+use fogbank_txn::{FIRST_SECTION_TAG, Moving};
+
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+use crate::open::{OpenOptions, Sides};
+use crate::place::{Place, open_store};
+use crate::registers::RegisterPlace;
+
+/// How often a look begins again because the store moves on meanwhile.
+const ATTEMPTS_MAX: u32 = 32;
+
+/// A store as it was committed last.
+pub struct Stored {
+    config: StoreConfig,
+    engine: RingEngine,
+    directory: Moving,
+    _lock: Arc<FolderLock>,
+}
+
+impl OpenOptions {
+    /// Reads the newest commit of a store that nobody serves, and takes nothing over.
+    ///
+    /// # Errors
+    /// By blame, see [`Error`]: of a checkpoint or delta that does not verify, too, for without
+    /// them no block can be found.
+    pub async fn stored(self) -> Result<Stored> {
+        let Sides { lock, bare, clock, claimed } = self.sides().await?;
+        let claimed = claimed.ok_or(fogbank_durable::Error::NoStore)?;
+        let asked = Asked::of(self.place(), bare, clock, &claimed, self.randomness()?)?;
+        let committed = asked.committed().await?;
+        let engine = asked.engine(&committed, true)?;
+        let directory = Moving::recovered(&committed.recovered, &engine.shape())?;
+        Ok(Stored { config: asked.config, engine, directory, _lock: lock })
+    }
+}
+
+impl Stored {
+    /// The public configuration.
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// The directory of keys.
+    pub fn directory(&mut self) -> &mut Moving {
+        &mut self.directory
+    }
+
+    /// Reads every cell of the store and hands over what verifies.
+    ///
+    /// # Errors
+    /// As `into` says; what the cloud is not to blame for, always.
+    pub async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
+        Ok(self.engine.scan(into).await?)
+    }
+}
+
+/// What is known before anything is asked.
+struct Asked {
+    place: Place,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    random: Randomness,
+    master: MasterKey,
+    config: StoreConfig,
+    claimed: Vec<u8>,
+}
+
+impl Asked {
+    fn of(
+        place: &Place,
+        bare: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        claimed: &[u8],
+        random: Randomness,
+    ) -> Result<Self> {
+        let config = StoreConfig::decode(claimed)?;
+        let paced = Paced::new(Reading::new(bare), clock.clone(), config.departure_quantum());
+        let mut unused = random.stream(Purpose::MasterKey);
+        let master = fogbank_seal::load_or_create(&place.trusted().join("key"), &mut unused, false)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let (store, place, claimed) = (Arc::new(paced), place.clone(), claimed.to_vec());
+        Ok(Self { place, store, clock, random, master, config, claimed })
+    }
+
+    /// The register as it is now: one that was read before may remember what it read.
+    async fn register(&self) -> Result<Option<RegisterValue>> {
+        let kept = RegisterPlace::of(&self.place)?;
+        Ok(kept.register(&self.master, &self.random, &self.clock)?.read().await?)
+    }
+
+    async fn committed(&self) -> Result<Committed> {
+        let kept = RegisterPlace::of(&self.place)?;
+        let register = kept.register(&self.master, &self.random, &self.clock)?;
+        let read = Committed::read(&*self.store, &*register, &self.master, &self.random);
+        let committed = read.await?;
+        // By what was claimed first we have only chosen when to ask.
+        if committed.config != self.claimed {
+            return Err(fogbank_durable::Error::CloudLied(Suspicion::Config).into());
+        }
+        Ok(committed)
+    }
+
+    /// As [`Asked::committed`] while the store may be served.
+    async fn committed_meanwhile(&self) -> Result<Committed> {
+        let mut before = self.register().await?;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.committed().await {
+                Err(error @ Error::CheckFailed(_)) => {
+                    let now = self.register().await?;
+                    if now == before {
+                        return Err(error);
+                    }
+                    before = now;
+                }
+                read => return read,
+            }
+        }
+        Err(moves_on())
+    }
+
+    /// The engine at that commit; `blind` if its array may be gone.
+    fn engine(&self, committed: &Committed, blind: bool) -> Result<RingEngine> {
+        let recovered = &committed.recovered;
+        let of_engine = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
+        let sections: Vec<_> = of_engine.cloned().collect();
+        let (store, keys) = (self.store.clone(), committed.keys.clone());
+        let settings = self.config.ring_settings();
+        let (mut engine, there) =
+            RingEngine::restore_blind(store, keys, settings, &self.random, &sections)?;
+        match there {
+            Err(fogbank_oram::Error::CloudLied(_)) if blind => {}
+            there => there?,
+        }
+        for delta in &recovered.deltas {
+            engine.replay_epoch(delta)?;
+        }
+        Ok(engine)
+    }
+
+    /// How many journal records of the open epoch the register knows and the cloud has; `None` if
+    /// epochs end too fast to say.
+    async fn journal(&self) -> Result<Option<u32>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(before) = self.register().await? else { return Ok(Some(0)) };
+            let listed = self.store.blob_list(JOURNAL_PREFIX).await.map_err(blamed)?;
+            let after = self.register().await?;
+            let same = |after: RegisterValue| {
+                (after.opening, after.epoch) == (before.opening, before.epoch)
+            };
+            if !after.is_some_and(same) {
+                continue;
+            }
+            return match missing_record(&before, &listed) {
+                None => Ok(Some(before.place)),
+                Some(blob) => {
+                    let cut = Suspicion::JournalCut(blob);
+                    Err(fogbank_durable::Error::CloudLied(cut).into())
+                }
+            };
+        }
+        Ok(None)
+    }
+}
+
+/// What a look at a store found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Presence {
+    /// Epochs committed.
+    pub epoch: u64,
+    /// Deltas since the full checkpoint: they and the checkpoint were read and verify.
+    pub deltas: usize,
+    /// Records of the open epoch's journal that are there; `None` if epochs end too fast to say.
+    pub journal: Option<u32>,
+    /// Buckets that are there under the version that counts.
+    pub buckets: usize,
+    /// Buckets that were written again meanwhile: of these nothing is known.
+    pub rewritten: usize,
+}
+
+/// Looks whether everything that has to be at the store is there, whoever serves it meanwhile.
+///
+/// # Errors
+/// [`Error::CheckFailed`] if anything is missing; [`Error::Absent`] if the store moves on too fast.
+pub async fn presence(place: &Place) -> Result<Presence> {
+    if place.in_memory() {
+        return Err(Error::Usage("a store in memory is its process's own".into()));
+    }
+    place.check_sides()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let bare = open_store(&place.store_url(), &clock).await?;
+    presence_at(place, bare, clock).await
+}
+
+/// As [`presence`], at a store that is at hand.
+///
+/// # Errors
+/// As [`presence`].
+pub async fn presence_at(
+    place: &Place,
+    bare: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) -> Result<Presence> {
+    let claimed = fogbank_durable::Vault::claimed_config(&*bare).await?;
+    let claimed = claimed.ok_or(fogbank_durable::Error::NoStore)?;
+    let seed = fogbank_seal::system_seed()
+        .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
+    let asked = Asked::of(place, bare, clock, &claimed, Randomness::from_seed(seed))?;
+    let first = asked.committed_meanwhile().await?;
+    let mut wanted: BTreeSet<ChunkName> = asked.engine(&first, false)?.written().collect();
+    let array = ArrayId(asked.config.ring_settings().array.into());
+    let listed = asked.store.list_chunks(array).await.map_err(blamed)?;
+    let there: BTreeSet<ChunkName> = listed.into_iter().collect();
+    // A version that counted before and after the list was there throughout: what a commit
+    // supersedes is deleted after it.
+    let last = asked.committed_meanwhile().await?;
+    let all = wanted.len();
+    if last.sequence != first.sequence {
+        let now: BTreeSet<ChunkName> = asked.engine(&last, false)?.written().collect();
+        wanted.retain(|name| now.contains(name));
+    }
+    let missing: Vec<&ChunkName> = wanted.difference(&there).collect();
+    if let Some(name) = missing.first() {
+        let first = fogbank_oram::Unverified::Chunk(**name);
+        let what =
+            format!("{} of {} buckets are not there, the first: {first}", missing.len(), all);
+        return Err(blamed(StoreError::Misbehaved(what)));
+    }
+    let journal = asked.journal().await?;
+    Ok(Presence {
+        epoch: last.recovered.epoch,
+        deltas: last.recovered.deltas.len(),
+        journal,
+        buckets: wanted.len(),
+        rewritten: all - wanted.len(),
+    })
+}
+
+/// An error of the store itself, by blame and with what can be done.
+fn blamed(error: StoreError) -> Error {
+    match error {
+        StoreError::Misbehaved(what) | StoreError::NoArray(what) => {
+            fogbank_oram::Error::CloudLied(fogbank_oram::Unverified::Reply(what)).into()
+        }
+        error => fogbank_durable::Error::from(error).into(),
+    }
+}
+
+fn moves_on() -> Error {
+    Error::Absent("the store moves on faster than it can be read; try again, or stop it".into())
+}
