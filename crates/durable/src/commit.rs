@@ -230,6 +230,21 @@ impl CommitRecord {
         Ok(Self { public, previous, epoch, full, full_epoch, delta, log_start, log, tail })
     }
 
+    /// Whether `there`, which the cloud shows in place of this record, was put by a later opening of this
+    /// store: it is by somebody who has the key and names this opening's salt, which was drawn at random
+    /// when it began, and one more. So it is no older record.
+    pub(crate) fn is_succeeded_by(&self, there: &[u8], keys: &KeyRing) -> bool {
+        let Ok((public, bound, sealed)) = PublicPart::decode(there) else { return false };
+        let (ours, theirs) = (&self.public.salts, &public.salts);
+        let later = theirs.len() > ours.len() && theirs.starts_with(ours);
+        let Some(last) = theirs.last().filter(|_| later && public.store == self.public.store)
+        else {
+            return false;
+        };
+        let place = BlobPlace { kind: KIND_COMMIT, piece: 0, sequence: public.sequence };
+        keys.of_salt(*last).blobs().open(place, bound, sealed).is_ok()
+    }
+
     fn place(&self) -> BlobPlace {
         BlobPlace { kind: KIND_COMMIT, piece: 0, sequence: self.public.sequence }
     }

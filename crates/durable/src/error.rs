@@ -152,6 +152,15 @@ pub enum Suspicion {
     Journal(Blob),
     /// The journal goes on further than the register allows: up to this record.
     JournalLong(Blob),
+    /// Where our next record goes stands something that nobody has put who has the key.
+    Place,
+    /// The commit record of a running proxy was taken away, or something else put in its place, by nobody
+    /// who has the key.
+    CommitReplaced,
+    /// It says again and again that the store is being changed, and shows nothing that was.
+    Unchanged,
+    /// The commit record has a format that this program does not know, and nothing says that it is genuine.
+    Format(u16),
     /// A piece of a checkpoint or delta is missing or is not the one committed.
     Piece(Blob),
     /// What two reads of the configuration returned differs.
@@ -188,6 +197,19 @@ impl std::fmt::Display for Suspicion {
             Self::JournalCut(_) => "the journal is shorter than the register says",
             Self::Journal(_) => "a journal record is forged or misplaced",
             Self::JournalLong(_) => "the journal is longer than the register allows",
+            Self::Place => "a place of the journal is taken, by nobody who has the key",
+            Self::CommitReplaced => {
+                "the commit record was taken away or replaced, by nobody who has the key"
+            }
+            Self::Unchanged => "it says that the store was changed meanwhile and shows no change",
+            Self::Format(found) => {
+                return write!(
+                    f,
+                    "the commit record claims format {found}, which this program does not know, and \
+                     nothing proves that it is genuine: it is forged, or a newer version of fogbank was \
+                     killed while it wrote it"
+                );
+            }
             Self::Piece(_) => "a piece of a checkpoint is missing or changed",
             Self::Config => "two reads of the configuration differ",
         })?;

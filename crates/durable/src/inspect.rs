@@ -8,9 +8,10 @@
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::Store;
 
+use crate::commit::CommitRecord;
 use crate::commit::{COMMIT_BLOB, PublicPart, State};
 use crate::freshness::Known;
-use crate::opening::look;
+use crate::opening::{look, unopened};
 use crate::{Error, Register, Result, Vault};
 
 /// What a commit record says.
@@ -44,8 +45,31 @@ pub struct Standing {
 }
 
 impl Vault {
+    /// The public configuration of the store, by a commit record that opens by the key: authentic, though
+    /// it may be an old one of this store. `None` if there is no store and the register knows of none.
+    ///
+    /// # Errors
+    /// [`Error::CloudEmpty`], [`Error::CloudLied`]; [`Error::Format`] if the register says that the record is
+    /// genuine.
+    pub async fn config_by_key(
+        store: &dyn Store,
+        register: &dyn Register,
+        master: &MasterKey,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some((bytes, _)) = store.blob_get(COMMIT_BLOB).await? else {
+            let known = register.read().await?;
+            let begun = known.is_some_and(|known| known.sequence > 0);
+            return if begun { Err(Error::CloudEmpty) } else { Ok(None) };
+        };
+        match CommitRecord::open(&bytes, master) {
+            Ok((record, ..)) => Ok(Some(record.public.config)),
+            // A register that cannot be asked vouches for nothing.
+            Err(error) => Err(unopened(error, &bytes, register.read().await.ok().flatten())),
+        }
+    }
+
     /// The public configuration of the store, as its commit record claims it; `None` if there is no
-    /// store. Authentic only once the store is open.
+    /// store. Authentic only once the store is open: for whoever has no key.
     ///
     /// # Errors
     /// [`Error::Absent`], [`Error::CloudLied`] or [`Error::Format`].
@@ -65,21 +89,24 @@ pub async fn inspect(
     store: &dyn Store,
     trusted: Option<(&dyn Register, &MasterKey)>,
 ) -> Result<Inspected> {
-    let (record, _) = store.blob_get(COMMIT_BLOB).await?.ok_or(Error::NoStore)?;
-    let (mut public, _, _) = PublicPart::decode(&record)?;
-    let mut verified = None;
-    if let Some((register, master)) = trusted {
-        let known = register.read().await?;
-        let view = look(store, register, master, known, false).await?;
-        Known::check(&view.record, view.digest, known)?;
-        verified = Some(Standing {
-            epoch: view.record.epoch,
-            full_epoch: view.record.full_epoch,
-            full_pieces: view.record.full.map_or(0, |full| full.pieces),
-        });
-        public = view.record.public;
-    }
+    let (public, record_bytes, verified) = match trusted {
+        None => {
+            let (record, _) = store.blob_get(COMMIT_BLOB).await?.ok_or(Error::NoStore)?;
+            (PublicPart::decode(&record)?.0, record.len() as u64, None)
+        }
+        Some((register, master)) => {
+            let known = register.read().await?;
+            let view = look(store, register, master, known, false).await?;
+            Known::check(&view.record, view.digest, known)?;
+            let standing = Standing {
+                epoch: view.record.epoch,
+                full_epoch: view.record.full_epoch,
+                full_pieces: view.record.full.map_or(0, |full| full.pieces),
+            };
+            (view.record.public, view.bytes, Some(standing))
+        }
+    };
     let PublicPart { store, sequence, state, config, salts } = public;
-    let (openings, record_bytes) = (salts.len() as u32, record.len() as u64);
+    let openings = salts.len() as u32;
     Ok(Inspected { store, sequence, state, openings, config, record_bytes, verified })
 }

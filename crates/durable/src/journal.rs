@@ -19,9 +19,7 @@
 //! - A batch record is by an opening whose salt stands in the commit record.
 
 use bytes::Bytes;
-use fogbank_seal::{
-    BlobPlace, Digest, IncarnationKeys, KeyRing, MasterKey, Salt, TAG_BYTES, digest,
-};
+use fogbank_seal::{BlobPlace, Digest, KeyRing, Salt, TAG_BYTES, digest};
 use fogbank_store::{PutCondition, Store};
 
 use crate::commit::LogEnd;
@@ -69,6 +67,15 @@ pub(crate) enum Entry {
     Takeover,
 }
 
+/// What became of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Appended {
+    /// It is there, and the journal goes as far as this.
+    At(LogEnd),
+    /// The place is taken, as the cloud says, by this.
+    Taken(Option<Bytes>),
+}
+
 /// Seals and puts records of one epoch.
 pub(crate) struct Writer<'a> {
     pub store: &'a dyn Store,
@@ -98,16 +105,24 @@ impl Lengths {
 }
 
 impl Writer<'_> {
-    /// Puts `entry` behind `end` and returns the new end once it is durable; `None` if the place is
-    /// taken.
-    pub(crate) async fn append(&self, end: LogEnd, entry: &Entry) -> Result<Option<LogEnd>> {
+    /// Puts `entry` behind `end` and returns the new end once it is durable.
+    pub(crate) async fn append(&self, end: LogEnd, entry: &Entry) -> Result<Appended> {
         let sealed = Bytes::from(self.seal(end, entry)?);
         let digest = digest(&[&sealed]);
         let name = record_name(self.epoch, end.place);
         match put(self.store, &name, sealed, PutCondition::IfAbsent).await? {
-            Put::Theirs(_) => Ok(None),
-            Put::Ours(_) => Ok(Some(LogEnd { place: end.place + 1, digest })),
+            Put::Theirs(there) => Ok(Appended::Taken(there)),
+            Put::Ours(_) => Ok(Appended::At(LogEnd { place: end.place + 1, digest })),
         }
+    }
+
+    /// Whether `there`, which the cloud shows behind `end`, is a takeover record that names the record
+    /// of `end`. If that is one of ours, only somebody who has the key and has seen it can have made
+    /// this: no older record names it, so none can be shown instead.
+    pub(crate) fn is_takeover(&self, end: LogEnd, there: &[u8]) -> bool {
+        let Self { keys, epoch, lengths, .. } = *self;
+        let opened = open(keys, (epoch, lengths), end, there);
+        opened.is_ok_and(|opened| opened.kind == TAKEOVER)
     }
 
     fn seal(&self, end: LogEnd, entry: &Entry) -> Result<Vec<u8>> {
@@ -145,7 +160,6 @@ fn blob_place(epoch: u64, place: u32) -> BlobPlace {
 /// The journal of one epoch, or its end, as read from the cloud, each record verified as it came.
 pub(crate) struct Log<'a> {
     pub store: &'a dyn Store,
-    pub master: &'a MasterKey,
     pub keys: &'a KeyRing,
     pub epoch: u64,
     pub lengths: Lengths,
@@ -176,10 +190,15 @@ impl Log<'_> {
         let found = found.map_err(|e| asked(e, Suspicion::Journal(self.record(end.place))))?;
         let Some((sealed, _)) = found else { return Ok(false) };
         let (entry, salt) = self.open(end, &sealed)?;
+        self.add(entry, salt, digest(&[&sealed]));
+        Ok(true)
+    }
+
+    /// Takes in the next record, which bears `salt` and has this digest.
+    pub(crate) fn add(&mut self, entry: Entry, salt: Salt, digest: Digest) {
         self.entries.push(entry);
         self.salts.push(salt);
-        self.digests.push(digest(&[&sealed]));
-        Ok(true)
+        self.digests.push(digest);
     }
 
     /// The record at `place`.
@@ -220,27 +239,46 @@ impl Log<'_> {
     }
 
     fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
-        let lied = || Error::CloudLied(Suspicion::Journal(self.record(end.place)));
-        if !self.lengths.allow(sealed.len()) {
-            return Err(lied());
-        }
-        let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
-        let mut r = SectionReader(public);
-        let (kind, opening, mut salt) = (r.u8()?, r.u32()?, Salt([0; 16]));
-        salt.0.copy_from_slice(r.raw(16)?);
-        let keys = IncarnationKeys::derive(self.master, self.keys.store(), salt);
-        let (place, bound) =
-            (blob_place(self.epoch, end.place), bound(self.epoch, end.place, public));
-        let plaintext = keys.blobs().open(place, &bound, sealed).map_err(|_| lied())?;
-        let (previous, record) = parse(&plaintext)?;
+        let opened = open(self.keys, (self.epoch, self.lengths), end, sealed)?;
+        let Opened { kind, opening, salt, record } = opened;
         let claimed = self.keys.salts().nth((opening as usize).wrapping_sub(1)) == Some(salt);
         match kind {
-            _ if previous != end.digest => Err(lied()),
             BATCH if claimed => Ok((Entry::Batch(record), salt)),
             TAKEOVER => Ok((Entry::Takeover, salt)),
-            _ => Err(lied()),
+            _ => Err(Error::CloudLied(Suspicion::Journal(self.record(end.place)))),
         }
     }
+}
+
+/// A record that is by somebody who has the key, and that names the one before it.
+struct Opened {
+    kind: u8,
+    opening: u32,
+    salt: Salt,
+    record: Vec<u8>,
+}
+
+/// Opens a record that stands behind `end`, whoever wrote it.
+fn open(
+    keys: &KeyRing,
+    (epoch, lengths): (u64, Lengths),
+    end: LogEnd,
+    sealed: &[u8],
+) -> Result<Opened> {
+    let record = Blob::Journal { epoch, place: end.place };
+    let lied = || Error::CloudLied(Suspicion::Journal(record));
+    if !lengths.allow(sealed.len()) {
+        return Err(lied());
+    }
+    let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
+    let mut r = SectionReader(public);
+    let (kind, opening, mut salt) = (r.u8()?, r.u32()?, Salt([0; 16]));
+    salt.0.copy_from_slice(r.raw(16)?);
+    let (place, bound) = (blob_place(epoch, end.place), bound(epoch, end.place, public));
+    let opened = keys.of_salt(salt).blobs().open(place, &bound, sealed);
+    let (previous, record) = parse(&opened.map_err(|_| lied())?)?;
+    let names_it = previous == end.digest;
+    names_it.then_some(Opened { kind, opening, salt, record }).ok_or_else(lied)
 }
 
 fn parse(plaintext: &[u8]) -> Result<(Digest, Vec<u8>)> {
@@ -250,7 +288,7 @@ fn parse(plaintext: &[u8]) -> Result<(Digest, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use fogbank_seal::StoreId;
+    use fogbank_seal::{MasterKey, StoreId};
     use fogbank_store::MemoryStore;
 
     use super::*;
@@ -265,11 +303,14 @@ mod tests {
         let writer = Writer { store: &store, keys: &keys, epoch: 1, lengths: lengths(9) };
         let (start, batch) =
             (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
-        let end = writer.append(start, &batch).await.unwrap().unwrap();
-        writer.append(LogEnd { digest: [4; 32], ..end }, &batch).await.unwrap().unwrap();
+        let at = async |end| match writer.append(end, &batch).await.unwrap() {
+            Appended::At(end) => end,
+            Appended::Taken(_) => panic!("nobody else is here"),
+        };
+        let end = at(start).await;
+        at(LogEnd { digest: [4; 32], ..end }).await;
         let log = |part_bytes| Log {
             store: &store,
-            master: &master,
             keys: &keys,
             epoch: 1,
             lengths: lengths(part_bytes),

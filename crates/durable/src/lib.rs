@@ -15,7 +15,9 @@
 //! Invariants
 //! - What the cloud sees read stands in the journal before, under the digest of the register.
 //! - Two proxies never work on one store: the later one takes a place of the journal and the commit
-//!   record, the earlier one's next put fails ([`Error::Fenced`]).
+//!   record, the earlier one's next put fails ([`Error::Fenced`]). That it failed for that reason is said
+//!   on proof alone: the register's, or that of a record which the key opens and which names what the
+//!   earlier one put. A cloud that only says so has lied.
 //! - The register is never ahead of the cloud, and behind it by one object at most; a state that it
 //!   does not know is refused.
 //! - Every length is a function of public configuration.

@@ -6,7 +6,8 @@
 //! 3. A *takeover* record goes into the next free place of the journal. Whoever wrote the journal
 //!    before meets it at his next batch, so the journal read is all that he will ever have read.
 //! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
-//!    somebody has, all begins again, unless he read our takeover record: then we are overtaken.
+//!    somebody has, all begins again, unless he took the place behind our takeover record: then we are
+//!    overtaken. A cloud that says so and shows the same as before has lied.
 //! 5. The register is bumped; full checkpoint and deltas are read and verified, and the journal's tail
 //!    if the checkpoint was written while it went on; what a stop left behind is deleted.
 //!
@@ -24,7 +25,7 @@ use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName};
 use crate::error::Suspicion;
 use crate::freshness::Known;
-use crate::journal::{Entry, Log, Writer};
+use crate::journal::{Appended, Entry, Log, Writer};
 use crate::put::{Put, put};
 use crate::sweep::sweep;
 use crate::vault::{Health, register_value};
@@ -69,6 +70,8 @@ pub(crate) struct View {
     pub digest: Digest,
     pub keys: KeyRing,
     pub tag: BlobTag,
+    /// Bytes of the record.
+    pub bytes: u64,
 }
 
 impl Opening<'_> {
@@ -121,8 +124,9 @@ impl Opening<'_> {
     async fn take_over(&self, config: Option<&[u8]>) -> Result<(Vault, Vec<Vec<u8>>)> {
         let mut stream = self.random.stream(Purpose::Incarnation);
         let mut known = self.register.take().await?;
+        let mut seen = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
-            match self.attempt(config, &mut known, &mut stream).await {
+            match self.attempt(config, &mut known, &mut stream, &mut seen).await {
                 Ok(Some(taken)) => return Ok(taken),
                 Ok(None) => known = self.register.take().await?,
                 // What the cloud shows may have changed between two of our looks. Only the register
@@ -141,16 +145,21 @@ impl Opening<'_> {
     }
 
     /// One attempt; `None` if somebody changed the store meanwhile. `registered` is what the register
-    /// holds as far as we know.
+    /// holds as far as we know; `seen` is what it was, and the commit record, at earlier attempts.
     async fn attempt(
         &self,
         config: Option<&[u8]>,
         registered: &mut Option<RegisterValue>,
         stream: &mut Stream,
+        seen: &mut Vec<(Digest, Option<RegisterValue>)>,
     ) -> Result<Option<(Vault, Vec<Vec<u8>>)>> {
         let accept = self.accept_rollback_risk;
         let view = look(&*self.store, &*self.register, self.master, *registered, accept).await?;
         let places = Known::check(&view.record, view.digest, *registered)?;
+        if seen.contains(&(view.digest, *registered)) {
+            return Err(Error::CloudLied(Suspicion::Unchanged));
+        }
+        seen.push((view.digest, *registered));
         if config.is_some_and(|config| config != view.record.public.config) {
             return Err(Error::CloudLied(Suspicion::Config));
         }
@@ -173,7 +182,10 @@ impl Opening<'_> {
         let condition = PutCondition::IfUnchanged(view.tag.clone());
         let tag = match put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await? {
             Put::Ours(tag) => tag,
-            Put::Theirs(there) => return self.overtaken(there, &record, end).map(|()| None),
+            Put::Theirs(there) => {
+                log.add(Entry::Takeover, salt, end.digest);
+                return self.overtaken(there, &record, &mut log).await.map(|()| None);
+            }
         };
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
@@ -189,6 +201,7 @@ impl Opening<'_> {
             digest,
             tag,
             known,
+            bumping: None,
             log: end,
             takeovers,
             tail_takeovers: Vec::new(),
@@ -203,7 +216,6 @@ impl Opening<'_> {
     fn log<'v>(&'v self, view: &'v View) -> Log<'v> {
         Log {
             store: &*self.store,
-            master: self.master,
             keys: &view.keys,
             epoch: view.record.epoch + 1,
             lengths: self.settings.lengths(),
@@ -246,7 +258,7 @@ impl Opening<'_> {
         let (epoch, lengths) = (log.epoch, log.lengths);
         let writer = Writer { store: &*self.store, keys, epoch, lengths };
         loop {
-            if let Some(end) = writer.append(log.end(), &Entry::Takeover).await? {
+            if let Appended::At(end) = writer.append(log.end(), &Entry::Takeover).await? {
                 return Ok(Some(end));
             }
             if !log.read_next().await? || !self.settle(view, registered, log).await? {
@@ -256,15 +268,25 @@ impl Opening<'_> {
     }
 
     /// Somebody has put a commit record since we looked. If it is a claim whose journal holds our
-    /// takeover record, he came after us; otherwise ours comes after his.
-    fn overtaken(&self, there: Option<Bytes>, ours: &CommitRecord, end: LogEnd) -> Result<()> {
+    /// takeover record, he came after us; otherwise ours comes after his. That he did the journal shows,
+    /// in which `log` ends with ours: the next record names it, so it is no older one.
+    async fn overtaken(
+        &self,
+        there: Option<Bytes>,
+        ours: &CommitRecord,
+        log: &mut Log<'_>,
+    ) -> Result<()> {
         let there = there.ok_or(Error::CloudLied(Suspicion::Commit))?;
         let (theirs, _, digest) = CommitRecord::open(&there, self.master)?;
         let theirs_end = theirs.log_end(digest);
-        if theirs.epoch == ours.epoch && theirs_end.place > end.place {
-            return Err(Error::Fenced);
+        if theirs.epoch != ours.epoch || theirs_end.place <= log.end().place {
+            return Ok(());
         }
-        Ok(())
+        Err(if log.read_next().await? {
+            Error::Fenced
+        } else {
+            Error::CloudLied(Suspicion::JournalCut(log.record(log.end().place)))
+        })
     }
 
     /// Reads the stretch of the journal that the checkpoint does not cover: the places of takeovers in
@@ -272,7 +294,6 @@ impl Opening<'_> {
     async fn tail(&self, vault: &Vault, tail: Tail) -> Result<(Vec<u32>, Vec<Vec<u8>>)> {
         let mut log = Log {
             store: &*self.store,
-            master: self.master,
             keys: &vault.keys,
             epoch: vault.record.epoch,
             lengths: self.settings.lengths(),
@@ -359,17 +380,25 @@ pub(crate) async fn look(
         return Err(Error::RegisterLost(register.place()));
     }
     let opened = CommitRecord::open(&bytes, master);
-    let same = known.is_some_and(|known| known.commit == digest(&[&bytes]));
-    let (record, keys, digest) = opened.map_err(|error| match error {
-        Error::CloudLied(_) if same => Error::CloudLied(Suspicion::WrongKey),
-        error => error,
-    })?;
+    let (record, keys, digest) = opened.map_err(|error| unopened(error, &bytes, known))?;
     // A register left by an attempt to create another store here knows nothing of this one.
     let foreign = known.is_some_and(|k| k.sequence == 0 && k.store != record.public.store);
     if foreign {
         return Err(Error::RegisterLost(register.place()));
     }
-    Ok(View { record, digest, keys, tag })
+    let bytes = bytes.len() as u64;
+    Ok(View { record, digest, keys, tag, bytes })
+}
+
+/// Why a commit record does not open. One that the register knows is genuine, though we cannot read it; what
+/// nothing vouches for is the cloud's.
+pub(crate) fn unopened(error: Error, bytes: &[u8], known: Option<RegisterValue>) -> Error {
+    let genuine = known.is_some_and(|known| known.commit == digest(&[bytes]));
+    match error {
+        Error::CloudLied(_) if genuine => Error::CloudLied(Suspicion::WrongKey),
+        Error::Format { found, .. } if !genuine => Error::CloudLied(Suspicion::Format(found)),
+        error => error,
+    }
 }
 
 fn claim(view: &View, salt: Salt, master: &MasterKey) -> Result<(CommitRecord, KeyRing)> {
@@ -414,7 +443,7 @@ async fn create_at(
     let value = register_value(&record, digest, log);
     register.write(known, value).await?;
     let (deltas, superseded) = (Vec::new(), Vec::new());
-    let (keys, known, health) = (Arc::new(keys), value, Health::Well);
+    let (keys, known, bumping, health) = (Arc::new(keys), value, None, Health::Well);
     Ok(Vault {
         store,
         register,
@@ -424,6 +453,7 @@ async fn create_at(
         digest,
         tag,
         known,
+        bumping,
         log,
         takeovers: Vec::new(),
         tail_takeovers: Vec::new(),

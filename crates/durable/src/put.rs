@@ -73,6 +73,7 @@ pub(crate) async fn find_out(
     let there = store.blob_get(name).await?;
     let untouched = match (&there, &condition) {
         (Some((_, tag)), PutCondition::IfUnchanged(seen)) => tag == seen,
+        (None, PutCondition::IfUnchanged(_)) => false, // what was seen is gone
         (there, _) => there.is_none(),
     };
     match (there, failure) {

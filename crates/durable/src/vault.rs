@@ -14,6 +14,10 @@
 //! ([`CheckpointWriter`]) and then adopted ([`Vault::adopt`]) by a commit that ends an epoch too. What the
 //! journal held since the cut stays until the next one, as the *tail*.
 //!
+//! Whoever finds that another has put something in its way is fenced, but only on proof: the register says
+//! so, or what stands there is sealed by the key and names what this opening put, so that it is younger than
+//! that. Everything else that stands there, nothing among it, is a cloud that lied.
+//!
 //! After any failure, or a call that was abandoned midway, every further call fails: what the cloud
 //! has then is found out by opening again.
 
@@ -26,7 +30,8 @@ use fogbank_store::{BlobTag, PutCondition, Store};
 
 use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName, Kind};
-use crate::journal::{Entry, Lengths, Writer, record_name};
+use crate::error::Suspicion;
+use crate::journal::{Appended, Entry, Lengths, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
 use crate::sweep::delete;
@@ -141,6 +146,8 @@ pub struct Vault {
     pub(crate) tag: BlobTag,
     /// What the register holds.
     pub(crate) known: RegisterValue,
+    /// What it may hold as well, while it is being bumped.
+    pub(crate) bumping: Option<RegisterValue>,
     /// How far the journal of the open epoch goes.
     pub(crate) log: LogEnd,
     /// Places of takeover records in it.
@@ -288,7 +295,19 @@ impl Vault {
     /// Whether the register says that another proxy has opened the store since. Asks the trusted side
     /// only, also after a failure: it tells a cloud that lied from one that another proxy has changed.
     pub async fn is_overtaken(&self) -> bool {
-        self.register.read().await.is_ok_and(|held| held != Some(self.known))
+        let ours = |held: Option<RegisterValue>| {
+            held == Some(self.known) || (held.is_some() && held == self.bumping)
+        };
+        self.register.read().await.is_ok_and(|held| !ours(held))
+    }
+
+    /// Why something that this proxy put is not there as it left it. What the cloud shows there `proves` that
+    /// another proxy came, or the register says so; a cloud that says so by itself has lied.
+    async fn displaced(&self, proves: bool, otherwise: Suspicion) -> Error {
+        if proves || self.is_overtaken().await {
+            return Error::Fenced;
+        }
+        Error::CloudLied(otherwise)
     }
 
     /// Refuses if an earlier call failed or was abandoned; until [`Vault::end`] this one counts as
@@ -313,15 +332,23 @@ impl Vault {
 
     async fn append_batch(&mut self, record: &[u8]) -> Result<()> {
         let entry = Entry::Batch(record.to_vec());
-        let end = self.writer().append(self.log, &entry).await?.ok_or(Error::Fenced)?;
+        let end = match self.writer().append(self.log, &entry).await? {
+            Appended::At(end) => end,
+            Appended::Taken(there) => {
+                let writer = self.writer();
+                let proves = there.is_some_and(|there| writer.is_takeover(self.log, &there));
+                return Err(self.displaced(proves, Suspicion::Place).await);
+            }
+        };
         self.bump(register_value(&self.record, self.digest, end)).await?;
         self.log = end;
         Ok(())
     }
 
     async fn bump(&mut self, value: RegisterValue) -> Result<()> {
+        self.bumping = Some(value);
         self.register.write(Some(self.known), value).await?;
-        self.known = value;
+        (self.known, self.bumping) = (value, None);
         Ok(())
     }
 
@@ -408,7 +435,14 @@ impl Vault {
         let (bytes, digest) = record.seal(&self.keys);
         let condition = PutCondition::IfUnchanged(self.tag.clone());
         let put = put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await?;
-        let Put::Ours(tag) = put else { return Err(Error::Fenced) };
+        let tag = match put {
+            Put::Ours(tag) => tag,
+            Put::Theirs(there) => {
+                let ours = &self.record;
+                let proves = there.is_some_and(|there| ours.is_succeeded_by(&there, &self.keys));
+                return Err(self.displaced(proves, Suspicion::CommitReplaced).await);
+            }
+        };
         let value = register_value(&record, digest, record.log_end(digest));
         self.bump(value).await?;
         (self.record, self.digest, self.tag) = (record, digest, tag);

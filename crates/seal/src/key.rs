@@ -29,6 +29,10 @@ impl MasterKey {
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    fn copy(&self) -> Self {
+        Self(self.0.clone())
+    }
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -116,6 +120,7 @@ impl IncarnationKeys {
 pub struct KeyRing {
     store: StoreId,
     openings: Vec<(Salt, IncarnationKeys)>,
+    master: MasterKey,
 }
 
 impl KeyRing {
@@ -128,7 +133,13 @@ impl KeyRing {
         }
         let openings =
             salts.iter().map(|s| (*s, IncarnationKeys::derive(master, store, *s))).collect();
-        Some(Self { store, openings })
+        Some(Self { store, openings, master: master.copy() })
+    }
+
+    /// The keys of the opening that drew `salt`, in the ring or not: by them it is told whether what
+    /// bears that salt is by somebody who has the key.
+    pub fn of_salt(&self, salt: Salt) -> IncarnationKeys {
+        IncarnationKeys::derive(&self.master, self.store, salt)
     }
 
     /// The store these keys belong to.
