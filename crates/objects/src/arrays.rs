@@ -126,9 +126,10 @@ pub(crate) async fn look(small: &impl Small) -> Result<()> {
     match small.read(Which::Format).await {
         Ok(None) => Ok(()),
         Ok(Some(bytes)) if bytes == FORMAT => Ok(()),
-        Ok(Some(_)) => Err(StoreError::Caller(
-            "what is at this store URL was written by another version of fogbank, or is not its own: \
-             use the version that wrote it, or another prefix"
+        Ok(Some(_)) => Err(StoreError::Misbehaved(
+            "the object `format` at this store URL is not what this version of fogbank writes: it \
+             was changed, \
+             or another version or something else wrote it"
                 .into(),
         )),
         Err(failure) => Err(at_opening(failure)),

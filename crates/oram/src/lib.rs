@@ -219,6 +219,15 @@ pub(crate) fn miscounted(found: usize, asked: usize) -> Error {
     lied(format!("a reply of {found} parts where {asked} were asked for"))
 }
 
+/// The same where an array is made, of a shape that follows from what has verified: one that is
+/// there already and has another was changed.
+pub(crate) fn blame_making(error: StoreError) -> Error {
+    blame(match error {
+        StoreError::Caller(reason) => StoreError::Misbehaved(reason),
+        other => other,
+    })
+}
+
 /// A section of just its length.
 pub(crate) fn exact(tag: u16, data: Vec<u8>) -> Section {
     Section { tag, padded_len: data.len(), data }

@@ -40,7 +40,7 @@ use fogbank_env::compute;
 use self::array::{ArrayFile, Trouble};
 use self::blobs::Blobs;
 use self::buffers::Buffers;
-use self::disk::{FileLock, failed, make_folder, sync_folder, write_new_file};
+use self::disk::{FileLock, failed, make_folder, read_small, sync_folder, write_new_file};
 use self::reads::{Part, Wanted, read_all};
 use crate::shape::{as_expected, check_groups, no_array};
 use crate::xor::fold;
@@ -471,31 +471,55 @@ fn check(shape: &ArrayShape, chunk: ChunkName, part: Part<'_>) -> Result<()> {
     }
 }
 
-/// Marks a new folder as a store, and refuses one that a newer build made.
+/// Marks a new folder as a store, and refuses one whose mark is another: it was changed, or a newer
+/// build made it, and only who knows the store can tell which.
 fn check_format(root: &Path, lock: &FileLock) -> Result<()> {
     let _lock = lock.lock()?;
     let path = root.join("format");
-    match fs::read_to_string(&path) {
-        Ok(text) if text.trim_end() == FORMAT => Ok(()),
-        Ok(text) if text.is_empty() => {
-            // A crash came between making the file and filling it; there is nothing else yet.
+    let line = format!("{FORMAT}\n");
+    match read_small(&path)? {
+        Some(text) if text.trim_ascii_end() == FORMAT.as_bytes() => Ok(()),
+        // A crash came between making the file and filling it; there is nothing else yet.
+        Some(text) if is_cut_short(&text, line.as_bytes()) && is_empty(root)? => {
             fs::remove_file(&path).map_err(|error| failed("remake", &path, &error))?;
-            write_new_file(&path, format!("{FORMAT}\n").as_bytes())
-        }
-        Ok(text) => Err(StoreError::Caller(format!(
-            "{} says {:?}; this build knows {FORMAT:?}",
-            path.display(),
-            text.trim_end()
-        ))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            write_new_file(&path, format!("{FORMAT}\n").as_bytes())?;
+            write_new_file(&path, line.as_bytes())?;
             sync_folder(root)
         }
-        Err(error) => Err(failed("read", &path, &error)),
+        Some(text) => Err(StoreError::Misbehaved(format!(
+            "{} says \"{}\"; this build knows \"{FORMAT}\": it was changed, or a newer version of \
+             fogbank made it",
+            path.display(),
+            text[..text.len().min(FORMAT_SHOWN)].trim_ascii_end().escape_ascii()
+        ))),
+        None => {
+            write_new_file(&path, line.as_bytes())?;
+            sync_folder(root)
+        }
     }
 }
 
+/// Whether a write of `line` that a power cut ended can have left this.
+fn is_cut_short(text: &[u8], line: &[u8]) -> bool {
+    text.len() <= line.len() && (line.starts_with(text) || text.iter().all(|&byte| byte == 0))
+}
+
+/// Whether nothing was ever kept here: there are no blobs and no arrays.
+fn is_empty(root: &Path) -> Result<bool> {
+    for folder in ["arrays", "blobs"].map(|name| root.join(name)) {
+        let mut entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(|error| failed("list", &folder, &error))?,
+        };
+        if entries.next().is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 const FORMAT: &str = "fogbank file store 1";
+/// So much of another mark is shown.
+const FORMAT_SHOWN: usize = 40;
 /// How the folders of arrays that are being made or dropped begin.
 const LEFTOVER: &str = "unfinished-";
 /// Reads that found the array changed before one takes it for itself.

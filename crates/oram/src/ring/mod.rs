@@ -388,7 +388,11 @@ impl RingEngine {
     ) -> Result<Self> {
         let engine = Self::new(store, keys, settings, randomness)?;
         let shape = engine.planner.geometry.array_shape();
-        engine.store.create_array(engine.planner.array, shape).await.map_err(blame)?;
+        engine
+            .store
+            .create_array(engine.planner.array, shape)
+            .await
+            .map_err(crate::blame_making)?;
         Ok(engine)
     }
 

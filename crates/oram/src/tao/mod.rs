@@ -204,7 +204,7 @@ impl TaoEngine {
         beside.spawn(guarded(shared.clone(), writeback::seal_all(shared.clone(), due, sealed)));
         beside.spawn(guarded(shared.clone(), writeback::send_all(shared.clone(), windows)));
         let shape = geometry.array_shape();
-        shared.store.create_array(shared.array, shape).await.map_err(blame)?;
+        shared.store.create_array(shared.array, shape).await.map_err(crate::blame_making)?;
         let mut entries = Vec::new();
         for record in &recovered.journal {
             entries.extend(journal::decode(record, &geometry)?);

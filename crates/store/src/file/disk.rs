@@ -101,8 +101,10 @@ impl Drop for FileLockGuard<'_> {
     }
 }
 
-/// The error of a file operation, by blame: what an operator must mend is the caller's, what may
-/// pass (a full disk is emptied, a network file system comes back) is the store's absence.
+/// The error of a file operation, by blame: what an operator must allow is refused, what may pass
+/// (a full disk is emptied, a network file system comes back) is the store's absence. Whatever the
+/// store made and that is gone, cut short or something else now was changed by somebody: no crash
+/// does that.
 pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StoreError {
     let path = path.display();
     match error.kind() {
@@ -110,11 +112,40 @@ pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> StoreError 
             StoreError::Absent(format!("cannot {doing} {path}: the disk is full ({error})"))
         }
         ErrorKind::PermissionDenied => {
-            StoreError::Caller(format!("cannot {doing} {path}: permission denied ({error})"))
+            StoreError::Refused(format!("cannot {doing} {path}: permission denied ({error})"))
         }
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-            StoreError::Caller(format!("cannot {doing} {path}: {error}"))
+        ErrorKind::ReadOnlyFilesystem => {
+            StoreError::Refused(format!("cannot {doing} {path}: {error}"))
+        }
+        ErrorKind::NotFound
+        | ErrorKind::AlreadyExists
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::DirectoryNotEmpty
+        | ErrorKind::UnexpectedEof
+        | ErrorKind::InvalidData => {
+            StoreError::Misbehaved(format!("cannot {doing} {path}: {error}"))
+        }
+        _ if error.raw_os_error() == Some(TOO_MANY_LINKS) => {
+            StoreError::Misbehaved(format!("cannot {doing} {path}: {error}"))
         }
         _ => StoreError::Absent(format!("cannot {doing} {path}: {error}")),
     }
+}
+
+/// What Linux says of a link that leads to itself; the library has no stable name for it.
+const TOO_MANY_LINKS: i32 = 40;
+/// No text that the store itself writes is longer.
+const TEXT_BYTES_MAX: u64 = 4096;
+
+/// What a small file of the store's own holds, whatever it is; `None` if there is none.
+pub(super) fn read_small(path: &Path) -> Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| failed("open", path, &error))?,
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(|error| failed("read", path, &error)).map(|_| Some(bytes))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::disk::{failed, write_new_file};
+use super::disk::{read_small, write_new_file};
 use crate::{ArrayShape, Result, StoreError};
 
 /// Writes `shape` to a new file.
@@ -15,16 +15,19 @@ pub(super) fn write_shape(path: &Path, shape: ArrayShape) -> Result<()> {
 
 /// Reads what [`write_shape`] wrote.
 pub(super) fn read_shape(path: &Path) -> Result<ArrayShape> {
-    let text = std::fs::read_to_string(path).map_err(|error| failed("read", path, &error))?;
+    let damaged = || StoreError::Misbehaved(format!("{} is no array's shape", path.display()));
+    let bytes = read_small(path)?.ok_or_else(damaged)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
     let number = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line?.parse().ok()
     };
-    let damaged = || StoreError::Misbehaved(format!("{} is no array's shape", path.display()));
     let format = number("format").ok_or_else(damaged)?;
     if format != FORMAT {
-        return Err(StoreError::Caller(format!(
-            "{} has format {format}; this build knows format {FORMAT}",
+        return Err(StoreError::Misbehaved(format!(
+            "{} has format {format}; this build knows format {FORMAT}: it was changed, or a newer \
+             version \
+             of fogbank made it",
             path.display()
         )));
     }

@@ -306,9 +306,70 @@ async fn a_damaged_record_costs_one_chunk_and_a_newer_format_is_refused() {
     std::fs::write(&path, &bytes).unwrap();
     let refused = store.list_chunks(ARRAY).await.unwrap_err();
     assert!(matches!(refused, StoreError::Misbehaved(_)), "{refused}");
-    std::fs::write(folder.path().join("format"), "fogbank file store 2\n").unwrap();
-    let refused = FileStore::open(folder.path()).unwrap_err();
-    assert!(refused.to_string().contains("this build knows"), "{refused}");
+    for mark in [&b"fogbank file store 2\n"[..], b"\xff\xfe", b"", b"fogbank"] {
+        std::fs::write(folder.path().join("format"), mark).unwrap();
+        let refused = FileStore::open(folder.path()).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Misbehaved(why) if why.contains("this build knows"))
+        );
+    }
+}
+
+/// A power cut while the very first file was written.
+#[tokio::test]
+async fn a_mark_that_was_cut_short_is_made_again_where_there_is_nothing_else() {
+    for left in [&b""[..], b"fogbank fi", b"\0\0\0\0", b"fogbank file store 1"] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("format"), left).unwrap();
+        let store = opened(folder.path()).await;
+        write(&store, 0..5, 1).await;
+        drop(store);
+        assert_eq!(opened(folder.path()).await.list_chunks(ARRAY).await.unwrap().len(), 5);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("format"), "of something else").unwrap();
+    assert!(matches!(FileStore::open(folder.path()), Err(StoreError::Misbehaved(_))));
+}
+
+/// Every file and folder of a store that was opened before: gone, cut off, noise, another kind of
+/// thing.
+#[tokio::test]
+async fn what_was_taken_away_or_exchanged_is_neither_absent_nor_a_mistake() {
+    let spoil: [fn(&Path); 4] = [
+        |_| (),
+        |path| std::fs::write(path, b"\xff\xfe\xfd").unwrap(),
+        |path| std::fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink(path, path).unwrap(),
+    ];
+    for name in ["arrays/00001/shape", "arrays/00001/frames", "arrays/00001/cells", "blobs/b"] {
+        for (how, spoil) in spoil.iter().enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            let store = opened(folder.path()).await;
+            write(&store, 0..5, 1).await;
+            store.blob_put("b", Bytes::from("c"), PutCondition::IfAbsent).await.unwrap();
+            store.barrier().await.unwrap();
+            drop(store);
+            let path = folder.path().join(name);
+            std::fs::remove_file(&path).unwrap();
+            spoil(&path);
+            let store = FileStore::open(folder.path()).unwrap();
+            let (cells, blob) =
+                (store.read_chunks(&names(0..1, 1)).await, store.blob_get("b").await);
+            let failed = [cells.err(), blob.err()].into_iter().flatten().next();
+            let gone = name == "blobs/b" && how == 0;
+            assert!(
+                matches!(failed, Some(StoreError::Misbehaved(_))) != gone,
+                "{name}: {failed:?}"
+            );
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(folder.path()).await;
+    std::fs::rename(folder.path().join("blobs"), folder.path().join("elsewhere")).unwrap();
+    let put = store.blob_put("b", Bytes::from("c"), PutCondition::IfAbsent).await;
+    assert!(matches!(put, Err(StoreError::Misbehaved(_))), "{put:?}");
+    std::fs::write(folder.path().join("blobs"), "").unwrap();
+    assert!(matches!(FileStore::open(folder.path()), Err(StoreError::Misbehaved(_))));
 }
 
 #[tokio::test]
