@@ -19,6 +19,7 @@ use fogbank_durable::{
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness};
 use fogbank_peer::{PeerAddress, TlsPeer, parse_list};
 use fogbank_seal::{MasterKey, RegisterKey};
+use fogbank_store::RetrySchedule;
 use fogbank_tls::Pin;
 
 use crate::error::{Error, Result};
@@ -189,7 +190,9 @@ impl Servers {
         };
         let peers = self.addresses.iter().map(peer).collect::<Result<_>>()?;
         let ballots = random.split(BALLOTS).stream(Purpose::Incarnation);
-        Ok(QuorumRegister::new(peers, master, ballots))
+        // As long as a cloud that does not answer is waited for.
+        let register = QuorumRegister::new(peers, master, ballots);
+        Ok(register.patient(clock.clone(), RetrySchedule::default()))
     }
 
     fn note(&self) -> Result<()> {

@@ -30,8 +30,10 @@ pub enum Error {
     Exists,
     /// The trusted side knows of a store, the cloud has none.
     #[error(
-        "the register on the trusted side knows this store but the cloud side is empty; put the \
-         cloud side back, or start with a new --data directory"
+        "the register on the trusted side knows this store, and the cloud shows none: it was \
+         taken away, or \
+         is elsewhere; put the cloud side back, say where it is, or start with a new --data \
+         directory"
     )]
     CloudEmpty,
     /// The store exists but the register does not.

@@ -6,6 +6,9 @@
 //! 2. *write*: write to all under the next number of the ballot; done when a majority has it. Whoever
 //!    took the register before meets a promise at one peer of every majority: he is fenced.
 //!
+//! While no majority answers, the same is asked again ([`QuorumRegister::patient`]), as it is of a
+//! cloud that does not answer: whoever waits for the register has sent nothing that depends on it.
+//!
 //! Every value is sealed, bound to its stamp, by a key of the proxy: a peer learns how often it is
 //! replaced, and when. A peer that forges is as good as down, two values under one stamp are a fork. A
 //! peer that goes back to an older value is harmless as long as every majority that answers has one
@@ -17,8 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::Stream;
+use fogbank_env::{Clock, Nanos, Stream};
 use fogbank_seal::{MasterKey, RegisterKey};
+use fogbank_store::RetrySchedule;
 use rand_core::Rng;
 use tokio::sync::mpsc;
 
@@ -31,12 +35,21 @@ pub struct QuorumRegister {
     peers: Vec<Arc<dyn RegisterPeer>>,
     key: RegisterKey,
     state: Mutex<State>,
+    patience: Option<(Arc<dyn Clock>, RetrySchedule)>,
 }
 
 struct State {
     nonces: Stream,
     /// What this proxy wrote last, since it took the register.
     written: Option<(Stamp, Option<RegisterValue>)>,
+}
+
+/// Why a majority did not do what it was asked.
+enum Trouble {
+    /// It may if it is asked again.
+    TooFew(String),
+    /// It would not.
+    Over(Error),
 }
 
 /// What a majority said.
@@ -50,7 +63,48 @@ impl QuorumRegister {
     /// opening has (`fogbank_env::Purpose::Incarnation` of a split of its randomness).
     pub fn new(peers: Vec<Arc<dyn RegisterPeer>>, master: &MasterKey, nonces: Stream) -> Self {
         let state = Mutex::new(State { nonces, written: None });
-        Self { peers, key: RegisterKey::derive(master), state }
+        Self { peers, key: RegisterKey::derive(master), state, patience: None }
+    }
+
+    /// Asks again by `schedule` while no majority answers.
+    pub fn patient(self, clock: Arc<dyn Clock>, schedule: RetrySchedule) -> Self {
+        Self { patience: Some((clock, schedule)), ..self }
+    }
+
+    /// Asks until a majority has answered or patience is at an end.
+    async fn patiently<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Trouble>>,
+    {
+        let mut tries = 0;
+        loop {
+            let why = match ask().await {
+                Ok(answer) => {
+                    if tries > 0 {
+                        tracing::info!("a majority of the register servers answers again");
+                    }
+                    return Ok(answer);
+                }
+                Err(Trouble::Over(error)) => return Err(error),
+                Err(Trouble::TooFew(why)) => why,
+            };
+            let Some((clock, wait)) = self.wait_after(tries) else { return Err(self.fault(why)) };
+            if tries == 0 {
+                tracing::warn!(
+                    "too few register servers answer, trying again; meanwhile nothing is read and \
+                     nothing acknowledged: {why}"
+                );
+            }
+            clock.sleep_until(clock.now().saturating_add(wait)).await;
+            tries += 1;
+        }
+    }
+
+    /// How long to wait after so many tries, if there is to be another.
+    fn wait_after(&self, tries: usize) -> Option<(&dyn Clock, Nanos)> {
+        let (clock, schedule) = self.patience.as_ref()?;
+        let wait = schedule.waits.get(tries)?.as_nanos();
+        Some((&**clock, u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
     fn majority(&self) -> usize {
@@ -84,6 +138,10 @@ impl QuorumRegister {
     /// Reads all peers, who promise `promise`; waits for every answer, since one more honest peer may
     /// know what a majority of late or lying ones does not.
     async fn view(&self, promise: Ballot) -> Result<View> {
+        self.patiently(|| self.view_once(promise)).await
+    }
+
+    async fn view_once(&self, promise: Ballot) -> Result<View, Trouble> {
         let mut answers = self.ask(|peer| async move { peer.read(promise).await });
         let mut view = View { highest: Ballot::default(), newest: Stamped::default() };
         let (mut heard, mut silent) = (0, Vec::new());
@@ -103,7 +161,8 @@ impl QuorumRegister {
             heard += 1;
             view.highest = view.highest.max(held.promised).max(held.stamp.ballot);
             let found = (held.stamp, value);
-            view.newest = newer(view.newest, found).ok_or_else(|| self.fault("it was forked"))?;
+            let forked = || Trouble::Over(self.fault("it was forked"));
+            view.newest = newer(view.newest, found).ok_or_else(forked)?;
         }
         if heard < self.majority() {
             return Err(self.too_few(heard, &silent));
@@ -111,9 +170,13 @@ impl QuorumRegister {
         Ok(view)
     }
 
-    /// Writes under `stamp` to a majority.
+    /// Writes under `stamp` to a majority: the same again as long as it takes.
     async fn put(&self, stamp: Stamp, value: Option<RegisterValue>) -> Result<()> {
         let sealed = self.seal(stamp, value);
+        self.patiently(|| self.put_once(stamp, sealed.clone())).await
+    }
+
+    async fn put_once(&self, stamp: Stamp, sealed: Bytes) -> Result<(), Trouble> {
         let mut answers = self.ask(|peer| {
             let sealed = sealed.clone();
             async move { peer.write(stamp, sealed).await }
@@ -130,22 +193,30 @@ impl QuorumRegister {
             // A later number of the same ballot is there already: the value went through.
             if held.stamp.ballot == stamp.ballot && held.stamp >= stamp {
                 done += 1;
-            } else {
+            } else if held.promised > stamp.ballot {
                 refused += 1;
+            } else {
+                silent.push("a server does not take what is newer than what it holds".into());
             }
             if done >= self.majority() {
                 return Ok(());
             }
+            // One more than may be faulty: no majority is left, and one that refuses is honest.
+            if refused > self.peers.len() - self.majority() {
+                return Err(Trouble::Over(Error::Fenced));
+            }
         }
         if refused > 0 {
-            return Err(Error::Fenced);
+            silent.push(format!(
+                "{refused} have promised another proxy to take no more from this one"
+            ));
         }
         Err(self.too_few(done, &silent))
     }
 
-    fn too_few(&self, heard: usize, silent: &[String]) -> Error {
+    fn too_few(&self, heard: usize, silent: &[String]) -> Trouble {
         let (of, majority, why) = (self.peers.len(), self.majority(), silent.join("; "));
-        self.fault(format!("{heard} of {of} servers answer and {majority} have to ({why})"))
+        Trouble::TooFew(format!("{heard} of {of} servers answer and {majority} have to ({why})"))
     }
 
     fn seal(&self, stamp: Stamp, value: Option<RegisterValue>) -> Bytes {

@@ -5,15 +5,16 @@
 mod world;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_durable::{
     Ballot, Error, Held, PeerDown, QuorumRegister, Register, RegisterPeer, RegisterValue, Stamp,
 };
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_seal::{RegisterKey, StoreId};
-use fogbank_store::{MemoryStore, PutCondition, Store};
+use fogbank_store::{MemoryStore, PutCondition, RetrySchedule, Store};
 use world::{Promised, World, master};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -221,4 +222,62 @@ async fn copy(cloud: &MemoryStore) -> Arc<MemoryStore> {
         copy.blob_put(&name, data, PutCondition::Always).await.unwrap();
     }
     Arc::new(copy)
+}
+
+/// The same register as a proxy has it: it waits for a majority as for a cloud that does not
+/// answer, and no longer.
+#[tokio::test(start_paused = true)]
+async fn while_no_majority_answers_the_same_is_asked_again_for_a_while() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (peers, schedule) = (Peers::new(3), RetrySchedule::default());
+    let register = Arc::new(peers.register(1).patient(clock.clone(), schedule.clone()));
+    register.take().await.unwrap();
+    register.write(None, value(1)).await.unwrap();
+    let down = |mood: Mood| (0..2).for_each(|peer| peers.set(peer, mood.clone()));
+    down(Mood::Down);
+    for number in 2..5 {
+        let (writing, from) = (register.clone(), clock.now());
+        let write = async move { writing.write(Some(value(number - 1)), value(number)).await };
+        let write = tokio::spawn(write);
+        clock.sleep_until(from + 5_000_000_000).await;
+        assert!(!write.is_finished(), "nobody has the value but one");
+        down(Mood::Honest);
+        write.await.unwrap().unwrap();
+        down(Mood::Down);
+        let (reading, from) = (register.clone(), clock.now());
+        let read = tokio::spawn(async move { reading.read().await });
+        clock.sleep_until(from + 3_000_000_000).await;
+        peers.set(1, Mood::Honest);
+        assert_eq!(read.await.unwrap().unwrap(), Some(value(number)));
+        down(Mood::Down);
+    }
+    let from = clock.now();
+    let gave_up = register.write(Some(value(4)), value(5)).await;
+    assert!(matches!(gave_up, Err(Error::Register { .. })), "{gave_up:?}");
+    let waited = Duration::from_nanos(clock.now() - from);
+    let most: Duration = schedule.waits.iter().sum();
+    assert!((most..most + Duration::from_secs(1)).contains(&waited), "{waited:?}");
+    // Who is overtaken does not wait.
+    down(Mood::Honest);
+    let second = peers.register(2);
+    assert_eq!(second.take().await.unwrap(), Some(value(5)), "one server had it");
+    let from = clock.now();
+    let fenced = register.write(Some(value(5)), value(6)).await;
+    assert!(matches!(fenced, Err(Error::Fenced)), "{fenced:?}");
+    assert_eq!(clock.now(), from);
+}
+
+/// One server that says that it has promised somebody else is no proof that anybody came.
+#[tokio::test]
+async fn one_server_that_refuses_is_no_other_proxy() {
+    let peers = Peers::new(3);
+    let register = peers.register(1);
+    register.take().await.unwrap();
+    register.write(None, value(1)).await.unwrap();
+    let promised = Ballot { round: 99, nonce: 1 };
+    peers.set(0, Mood::Back(Held { promised, ..peers.held(0) }));
+    register.write(Some(value(1)), value(2)).await.unwrap();
+    peers.set(1, Mood::Down);
+    let stopped = register.write(Some(value(2)), value(3)).await;
+    assert!(matches!(stopped, Err(Error::Register { .. })), "{stopped:?}");
 }
