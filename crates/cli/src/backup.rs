@@ -38,7 +38,7 @@ const SECTION_BYTES: usize = 1 << 20;
 /// Writes everything that `resting` holds to `file`, sealed by `master`.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if the store does not verify, [`Error::CannotUse`] if the file cannot be
+/// [`Error::CloudLied`] if the store does not verify, [`Error::CannotUse`] if the file cannot be
 /// written.
 pub async fn back_up<W: Write + Send>(
     resting: &mut Resting,

@@ -11,9 +11,15 @@ pub enum Error {
     /// What was typed cannot be done; the text says what to type instead.
     #[error("{0}")]
     Usage(String),
-    /// A check failed: what was measured is not what was stored, or the cloud lied.
+    /// A check failed: what was measured is not what was stored, or a trace shows a leak.
     #[error("{0}")]
     CheckFailed(String),
+    /// The cloud returned something else than it was given, or nothing: what it holds was changed.
+    #[error("{0}")]
+    CloudLied(String),
+    /// Another proxy has the store now.
+    #[error("{0}")]
+    Overtaken(String),
     /// There was too little data for a check to say anything.
     #[error("{0}")]
     TooFewData(String),
@@ -38,18 +44,42 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The exit code: 1 a check failed, 3 too little data, 64 wrong usage, 130 a signal, others as sysexits.
+    /// The exit code, as `docs/exit-codes.md` lists them.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::CheckFailed(_) => 1,
+        ExitCode::from(self.code())
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::CheckFailed(_) | Self::CloudLied(_) => 1,
             Self::TooFewData(_) => 3,
             Self::Usage(_) => 64,
             Self::Absent(_) => 69,
             Self::Bug(_) => 70,
             Self::CannotUse(_) => 74,
             Self::Refused(_) => 77,
+            Self::Overtaken(_) => 78,
             Self::Interrupted => 130,
-        })
+        }
+    }
+
+    /// What to do about a server that has ended by this itself, whose store is `kept` when it has.
+    pub fn advice(&self, kept: bool) -> &'static str {
+        match self {
+            Self::CloudLied(_) => {
+                "what the cloud holds was changed, by whoever can: see to that before you start \
+                 again; \
+                 docs/exit-codes.md says how"
+            }
+            Self::Overtaken(_) => {
+                "go on with the other proxy, and leave this one as it is: started again, it would \
+                 take the \
+                 store back and stop the other. If the other is the one that should not run, stop \
+                 it first"
+            }
+            _ if !kept => "the store was in memory: what it held is gone",
+            _ => "nothing that was acknowledged is lost; start again once the cause is gone",
+        }
     }
 }
 
@@ -59,12 +89,13 @@ impl From<fogbank_durable::Error> for Error {
         match &error {
             E::Absent(_) => Self::Absent(error.to_string()),
             E::Refused(_) => Self::Refused(error.to_string()),
-            E::CloudLied(suspicion) => Self::CheckFailed(format!("{error}{}", way_on(*suspicion))),
-            E::Fenced | E::Stopped => Self::CheckFailed(error.to_string()),
+            E::CloudLied(suspicion) => Self::CloudLied(format!("{error}{}", way_on(*suspicion))),
+            E::CloudEmpty => Self::CloudLied(error.to_string()),
+            E::Fenced => Self::Overtaken(error.to_string()),
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
                 Self::Usage(error.to_string())
             }
-            E::CloudEmpty | E::RegisterLost(_) | E::Register { .. } => {
+            E::RegisterLost(_) | E::Register { .. } | E::Stopped => {
                 Self::CannotUse(error.to_string())
             }
             E::Bug(reason) => Self::Bug(reason.clone()),
@@ -83,13 +114,19 @@ impl From<fogbank_oram::Error> for Error {
                     Unverified::Vault(suspicion) => way_on(*suspicion),
                     _ => PAST_LOST_CELLS.into(),
                 };
-                Self::CheckFailed(format!("{error}{next}"))
+                Self::CloudLied(format!("{error}{next}"))
             }
-            E::Fenced => Self::CheckFailed(error.to_string()),
+            E::Fenced => Self::Overtaken(error.to_string()),
             E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
         }
+    }
+}
+
+impl From<fogbank_store::StoreError> for Error {
+    fn from(error: fogbank_store::StoreError) -> Self {
+        fogbank_durable::Error::from(error).into()
     }
 }
 
@@ -108,7 +145,7 @@ impl Error {
     /// Whether it would help to go on with what the cloud shows: then the error itself says so. Anything else,
     /// a store that is in use among it, is no reason to give freshness up.
     pub fn is_mended_by_acceptance(&self) -> bool {
-        let of_freshness = matches!(self, Self::CheckFailed(_) | Self::CannotUse(_));
+        let of_freshness = matches!(self, Self::CloudLied(_) | Self::CannotUse(_));
         of_freshness && self.to_string().contains("--accept-rollback-risk")
     }
 }
@@ -117,29 +154,126 @@ impl Error {
 fn way_on(suspicion: Suspicion) -> String {
     match suspicion {
         Suspicion::WrongKey => "; put back the key of this store".into(),
-        Suspicion::OtherStore | Suspicion::RolledBack | Suspicion::Unknown => ELSEWHERE.into(),
-        Suspicion::JournalCut(_) | Suspicion::Journal(_) | Suspicion::JournalLong(_) => {
-            format!(
-                "{ELSEWHERE}. What a store of keys has committed needs no journal: `fogbank backup \
-                 --salvage` keeps it"
-            )
-        }
-        Suspicion::Piece(_) => {
-            "; without it no block can be found, so nothing can be salvaged: put back what the \
-             cloud held before, or restore a backup (fogbank restore)"
-                .into()
+        // What is newer than the register and opens by the key somebody has written who has both.
+        Suspicion::OtherStore | Suspicion::Unknown => ELSEWHERE.into(),
+        Suspicion::JournalLong(_) => format!("{ELSEWHERE}{WITHOUT_JOURNAL}"),
+        // What is older, or spoiled, no proxy leaves.
+        Suspicion::RolledBack => AS_IT_WAS.into(),
+        Suspicion::JournalCut(_) | Suspicion::Journal(_) => format!("{AS_IT_WAS}{WITHOUT_JOURNAL}"),
+        Suspicion::Piece(_) => "; without it no block can be found, so nothing can be salvaged: put \
+                                back what the cloud held before, or restore a backup (fogbank restore)"
+            .into(),
+        Suspicion::Format(_) => {
+            "; put back what the cloud held before, or use the newer version".into()
         }
         _ => "; put back what the cloud held before, or restore a backup".into(),
     }
 }
 
-/// Where the register and what the cloud shows are of two histories.
+/// Where what the cloud shows is newer than the register, or of another history.
 const ELSEWHERE: &str = "; is another proxy running on this store, or was one since, from a copy \
     of the trusted side (DIR/proxy) elsewhere? Then go on there, and with nothing here. If not, \
     put the newest copy of that side back which is old, or, if there is none, go on with what the \
     cloud shows by `fogbank recover --accept-rollback-risk`";
 
+/// Where it is older, or spoiled.
+const AS_IT_WAS: &str = "; put back what the cloud held last. If that is gone, restore a backup, or \
+    go on with the older state that the cloud shows by `fogbank recover --accept-rollback-risk`";
+
+const WITHOUT_JOURNAL: &str = ". What a store of keys has committed needs no journal: `fogbank \
+    backup --salvage` keeps it";
+
 /// What can be done when cells do not verify.
 const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup (fogbank \
     restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
     names those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";
+
+#[cfg(test)]
+mod tests {
+    use fogbank_durable::Error as Vault;
+    use fogbank_store::StoreError;
+
+    use super::*;
+
+    fn all() -> [Error; 12] {
+        let said = String::new;
+        [
+            Error::Usage(said()),
+            Error::CheckFailed(said()),
+            Error::CloudLied(said()),
+            Error::Overtaken(said()),
+            Error::TooFewData(said()),
+            Error::CannotUse(said()),
+            Error::Absent(said()),
+            Error::Refused(said()),
+            Error::Interrupted,
+            Error::Bug(said()),
+            Vault::NoStore.into(),
+            Vault::RegisterLost(said()).into(),
+        ]
+    }
+
+    /// The page has a row of every code there is, and says of each whether to start again.
+    #[test]
+    fn every_exit_code_is_in_its_page() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        for error in all() {
+            let row = format!("| {} |", error.code());
+            assert!(page.lines().any(|line| line.starts_with(&row)), "{row}");
+        }
+        let unit = page.lines().find(|line| line.starts_with("RestartPreventExitStatus=")).unwrap();
+        for (error, again) in all().map(|error| (error.code(), matches!(error.code(), 69 | 74))) {
+            let prevented = unit.split(['=', ' ']).any(|code| code == error.to_string());
+            assert!(again != prevented || error == 130, "{error}");
+        }
+    }
+
+    /// Whatever a cloud can do to what it holds ends with one code, and nothing else does in these
+    /// commands.
+    #[test]
+    fn what_a_cloud_does_to_its_bytes_has_one_code() {
+        use fogbank_durable::Suspicion as S;
+        let blob = fogbank_durable::Blob::Journal { epoch: 1, place: 2 };
+        let suspicions = [
+            S::Reply,
+            S::WrongKey,
+            S::Commit,
+            S::OtherStore,
+            S::RolledBack,
+            S::Unknown,
+            S::JournalCut(blob),
+            S::Journal(blob),
+            S::JournalLong(blob),
+            S::Place,
+            S::CommitReplaced,
+            S::Unchanged,
+            S::Format(7),
+            S::Piece(blob),
+            S::Config,
+        ];
+        let lies = suspicions.map(Vault::CloudLied).into_iter().chain([Vault::CloudEmpty]);
+        for lie in lies {
+            let words = lie.to_string();
+            assert_eq!(Error::from(lie).code(), 1, "{words}");
+        }
+        let gone = || "gone".to_owned();
+        for lie in [StoreError::Misbehaved(gone()), StoreError::NoArray(gone())] {
+            assert_eq!(Error::from(lie).code(), 1);
+        }
+        for (other, code) in [
+            (Vault::Absent(StoreError::Absent(gone())), 69),
+            (Vault::Refused(gone()), 77),
+            (Vault::Fenced, 78),
+            (Vault::Exists, 64),
+            (Vault::Format { found: 9, known: 3 }, 64),
+            (Vault::Register { place: gone(), reason: gone() }, 74),
+        ] {
+            assert_eq!(Error::from(other).code(), code);
+        }
+        // A second proxy is spoken of only where it can be one.
+        for suspicion in suspicions {
+            let newer = matches!(suspicion, S::OtherStore | S::Unknown | S::JournalLong(_));
+            assert_eq!(way_on(suspicion).contains("another proxy"), newer, "{suspicion:?}");
+        }
+    }
+}

@@ -19,6 +19,7 @@ use serde_json::json;
 pub async fn run(args: InspectArgs) -> Result<()> {
     let place = Place::from(&args.place);
     let cloud = place.data.join("cloud");
+    place.check_cloud_side()?;
     if place.store.is_none() && !cloud.exists() {
         return Err(Error::Usage(format!(
             "there is no {}; say where the store is with --data or --store",

@@ -3,7 +3,9 @@
 //! 1. The trusted side: folder `DIR/proxy` (0700) and its lock, so that two processes of this
 //!    machine do not meet at the store.
 //! 2. The cloud side: the store at the URL, recorded if asked.
-//! 3. What the store claims to be is held against what was asked for, before anything changes.
+//! 3. What the store is, by a commit record that the key opens, is held against what was asked for,
+//!    before anything changes: what a cloud shows and nothing vouches for is never told as
+//!    somebody's mistake.
 //! 4. Key, register and commit record: the vault is created or taken over, however it was left.
 //! 5. Engine and directory are as the newest checkpoint has them, the epochs committed since are
 //!    replayed, the open one is repeated and ended, and new ones start.
@@ -160,7 +162,10 @@ impl OpenOptions {
     /// The same where both sides are there.
     pub(crate) async fn open_at(self, sides: Sides) -> Result<Opened> {
         let config = match &sides.claimed {
-            Some(bytes) => StoreConfig::decode(bytes)?,
+            Some(bytes) => {
+                self.check_key()?;
+                StoreConfig::decode(bytes)?
+            }
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {
                 let link = self.across_a_link();
@@ -170,6 +175,22 @@ impl OpenOptions {
         config.agree(&self.shape)?;
         let record = config.encode();
         self.open_as(sides, config, record).await
+    }
+
+    /// Refuses to go by what a commit record claims where there is no key to open it.
+    pub(crate) fn check_key(&self) -> Result<()> {
+        let key = self.place.trusted().join("key");
+        if key.exists() {
+            return Ok(());
+        }
+        Err(Error::CannotUse(format!(
+            "there is a store at {}, and the key file {} is missing: put back your copy of it, \
+             without which \
+             nobody can read the store, or choose another --store for a new one (nothing was \
+             changed)",
+            self.place.store_url(),
+            key.display()
+        )))
     }
 
     /// Starts the epochs of a store of which the commit record says `record`.
@@ -222,6 +243,7 @@ impl OpenOptions {
         let metrics = self.metrics;
         let register = kept.describe();
         Ok(Opened {
+            kept: !matches!(kept, RegisterPlace::Memory),
             proxy,
             keeping,
             config,
@@ -255,9 +277,9 @@ impl OpenOptions {
         let lock = self.lock(&clock).await?;
         let store = match &self.on {
             Some(store) => store.clone(),
-            None => open_store(&url, &clock).await?,
+            None => open_store(&url, &clock).await.map_err(|e| self.place.in_the_way(e))?,
         };
-        let claimed = Vault::claimed_config(&*store).await?;
+        let claimed = self.config_shown(&*store, &clock).await?;
         if goes_on {
             if !marker.exists() {
                 return Err(Error::Usage(format!(
@@ -365,8 +387,28 @@ impl OpenOptions {
     pub(crate) async fn sides(&self) -> Result<Sides> {
         let clock = self.own_clock();
         let (lock, bare) = self.both_sides(&clock).await?;
-        let claimed = Vault::claimed_config(&*bare).await?;
+        let claimed = self.config_shown(&*bare, &clock).await?;
         Ok(Sides { lock, bare, clock, claimed })
+    }
+
+    /// The configuration in the commit record, if there is one: by the key, where there is a key.
+    /// Without one it is only claimed, and says no more than that there is a store.
+    async fn config_shown(
+        &self,
+        store: &dyn Store,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Vec<u8>>> {
+        let key = self.place.trusted().join("key");
+        if !key.exists() {
+            let shown = Vault::claimed_config(store).await;
+            return Ok(shown.map_err(|e| self.place.in_the_way(e.into()))?);
+        }
+        let randomness = self.randomness()?;
+        let mut unused = randomness.stream(Purpose::MasterKey);
+        let master = fogbank_seal::load_or_create(&key, &mut unused, false)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let register = RegisterPlace::of(&self.place)?.register(&master, &randomness, clock)?;
+        Ok(Vault::config_by_key(store, &*register, &master).await?)
     }
 
     /// The clock to run by.
@@ -387,8 +429,8 @@ impl OpenOptions {
         check_apart("--data", Some(&self.place.trusted()), &url)?;
         check_apart("--record", self.record.as_deref(), &url)?;
         let lock = self.lock(clock).await?;
-        let bare = open_store(&self.place.store_url(), clock).await?;
-        Ok((lock, bare))
+        let bare = open_store(&self.place.store_url(), clock).await;
+        Ok((lock, bare.map_err(|e| self.place.in_the_way(e))?))
     }
 }
 
@@ -397,7 +439,7 @@ pub(crate) struct Sides {
     pub lock: Arc<FolderLock>,
     pub bare: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
-    /// What the cloud shows as its configuration, if there is a store.
+    /// Its configuration, if there is a store: by the key, if there is one.
     pub claimed: Option<Vec<u8>>,
 }
 
@@ -498,7 +540,7 @@ mod tests {
             store.add(rule);
             let refused = open_on(folder.path(), &store).await.err();
             assert_eq!(store.lies_told(), told + 1);
-            assert!(matches!(refused, Some(Error::CheckFailed(_))), "{refused:?}");
+            assert!(matches!(refused, Some(Error::CloudLied(_))), "{refused:?}");
             // Nothing was put: who is told the truth afterwards can go on.
             open_on(folder.path(), &store).await.unwrap().close().await.unwrap();
         }

@@ -23,6 +23,7 @@ pub struct Recovery {
 
 /// A store with its epochs running.
 pub struct Opened {
+    pub(crate) kept: bool,
     pub(crate) proxy: Proxy,
     pub(crate) keeping: Keeping,
     pub(crate) config: StoreConfig,
@@ -43,6 +44,11 @@ impl Opened {
     /// Where the freshness register is kept, for people.
     pub fn register(&self) -> &str {
         &self.register
+    }
+
+    /// Whether the store is there when the process has ended: one in memory is not.
+    pub fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// Where transactions run.
@@ -102,7 +108,7 @@ impl Resting {
     /// Reads and verifies every cell of the store, and hands over every block.
     ///
     /// # Errors
-    /// [`Error::CheckFailed`] if anything is missing or does not verify.
+    /// [`crate::Error::CloudLied`] if anything is missing or does not verify.
     pub async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
         Ok(self.closed.engine.scan(into).await?)
     }

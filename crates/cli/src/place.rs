@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fogbank_cloud::CloudStore;
 use fogbank_env::{Clock, FolderLock};
 use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
+use fogbank_store::url::StoreUrl;
 use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
@@ -59,7 +60,7 @@ impl Place {
 
     /// A trusted side whose cloud folder is gone must not get an empty one in its place.
     pub(crate) fn check_sides(&self) -> Result<()> {
-        let (cloud, trusted) = (self.data.join("cloud"), self.trusted());
+        let trusted = self.trusted();
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
                 "the store in {} was not filled to its end; say the same fogbank load again, which goes \
@@ -67,19 +68,52 @@ impl Place {
                 self.data.display()
             )));
         }
-        let known = ["key", "register"].iter().any(|file| trusted.join(file).exists());
-        if self.store.is_some() || !known || cloud.exists() {
+        self.check_cloud_side()
+    }
+
+    /// The same of a command that looks at both sides only.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`]: whoever keeps a folder can lose it, by mistake or not.
+    pub fn check_cloud_side(&self) -> Result<()> {
+        let Ok(StoreUrl::File(cloud)) = self.store_url().parse() else { return Ok(()) };
+        if !self.knows_a_store() || cloud.exists() {
             return Ok(());
         }
-        Err(Error::CannotUse(format!(
-            "{} holds the trusted side of a store, and its cloud side {} is missing; put it back, \
-             say where it is with --store, or choose another --data for a new store",
-            trusted.display(),
+        Err(Error::CloudLied(format!(
+            "{} holds the trusted side of a store, and its cloud side {} is missing: it was \
+             removed, its disk is \
+             not mounted, or the store is elsewhere; put it back, say where it is with --store, \
+             or choose \
+             another --data for a new store",
+            self.trusted().display(),
             cloud.display()
         )))
     }
 
-    pub(crate) fn in_memory(&self) -> bool {
+    /// Whether there was a store here, as far as the files of the trusted side tell.
+    pub fn knows_a_store(&self) -> bool {
+        ["key", "register"].iter().any(|file| self.trusted().join(file).exists())
+    }
+
+    /// What stands where a new store is to be made, of which the trusted side knows nothing:
+    /// something else's, and for whoever chose the place to see to.
+    pub(crate) fn in_the_way(&self, error: Error) -> Error {
+        match error {
+            Error::CloudLied(why) if !self.knows_a_store() && !across_a_link(&self.store_url()) => {
+                Error::Usage(format!(
+                    "{why}; {} holds no key of a store there, so it is something else's: choose \
+                     another --store, \
+                     or say where the trusted side is with --data",
+                    self.trusted().display()
+                ))
+            }
+            error => error,
+        }
+    }
+
+    /// Whether the store ends with the process.
+    pub fn in_memory(&self) -> bool {
         self.store.as_deref().is_some_and(|url| url.starts_with("memory:"))
     }
 }
@@ -105,7 +139,7 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
     opened.map_err(|e| match e {
         StoreError::Absent(_) => Error::Absent(e.to_string()),
         StoreError::Refused(_) => Error::Refused(e.to_string()),
-        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CheckFailed(e.to_string()),
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied(e.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
     })
 }

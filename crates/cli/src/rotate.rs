@@ -30,8 +30,8 @@ use crate::upkeep::{bar, existing, flags, open, randomness, show};
 /// Runs the rotation.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is a store at the new place, [`Error::CheckFailed`] if the old one does not
-/// verify. A new store that was not filled to its end is not opened later.
+/// [`Error::Usage`] if there is a store at the new place, [`Error::CloudLied`] if the old one does
+/// not verify. A new store that was not filled to its end is not opened later.
 pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let old = existing(&args.place)?;
     let registers = args.place.registers.registers.clone();

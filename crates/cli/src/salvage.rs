@@ -46,7 +46,7 @@ pub async fn write(
 /// `fogbank verify --repair`.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if anything is lost, though the new store is there and whole.
+/// [`Error::CloudLied`] if anything is lost, though the new store is there and whole.
 pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) -> Result<()> {
     let old = existing(store)?;
     let registers = store.registers.registers.clone();
@@ -93,7 +93,7 @@ async fn salvaged(
 /// Names what is lost, and says what it means.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if there is anything that does not verify.
+/// [`Error::CloudLied`] if there is anything that does not verify.
 pub fn tell(lost: &Lost) -> Result<()> {
     for place in &lost.places {
         println!("does not verify: {place}");
@@ -105,7 +105,7 @@ pub fn tell(lost: &Lost) -> Result<()> {
         println!("nothing is lost: all {} records verify", lost.records);
         return Ok(());
     }
-    Err(Error::CheckFailed(format!(
+    Err(Error::CloudLied(format!(
         "the cloud lied: it has changed or lost what it was to keep, at {} places, and {} of {} \
          records are lost, which are named above. What was saved is what was written, every byte \
          of it verified. Do not trust this cloud again: take the data to another one and under a new \

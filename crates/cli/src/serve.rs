@@ -53,10 +53,19 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&place, &opened, listener.address(), &args, &looks);
     let listener = listener.watched_by(looks.watcher());
+    let kept = opened.is_kept();
     let closed = serve_until_stopped(listener, opened, metrics, signal, &clients).await;
-    looks.finish()?;
+    let finished = looks.finish();
     closed?;
-    eprintln!("closed; everything acknowledged is kept");
+    finished?;
+    eprintln!(
+        "closed; {}",
+        if kept {
+            "everything acknowledged is kept"
+        } else {
+            "the store was in memory and is gone"
+        }
+    );
     Ok(())
 }
 
@@ -70,7 +79,7 @@ async fn serve_until_stopped(
     signal: impl Future<Output = ()> + Send + 'static,
     clients: &ClientThreads,
 ) -> Result<()> {
-    let (proxy, clock) = (opened.proxy().clone(), opened.clock());
+    let (proxy, clock, kept) = (opened.proxy().clone(), opened.clock(), opened.is_kept());
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = listener.serve(proxy.clone(), clock.clone(), metrics, async {
         let _told = stopped.await;
@@ -78,7 +87,7 @@ async fn serve_until_stopped(
     let serving = clients.handle().spawn(serving);
     tokio::select! {
         () = signal => eprintln!("stopping: finishing what was begun and closing the store"),
-        reason = proxy.stopped() => say_stopped("the epochs have ended", reason),
+        reason = proxy.stopped() => say_stopped("the epochs have ended", &reason.into(), kept),
     }
     let _gone = stop.send(());
     proxy.begin_to_close();
@@ -100,15 +109,9 @@ pub fn client_threads() -> Result<ClientThreads> {
     ClientThreads::start().map_err(none)
 }
 
-/// Says why it ends that nobody has stopped, and what to do. After a lie, and where another proxy
-/// has taken over, what ends the command says that.
-pub fn say_stopped(what: &str, reason: impl Into<Error> + std::fmt::Display) {
-    eprintln!("fogbank: {what}: {reason}");
-    if !matches!(reason.into(), Error::CheckFailed(_)) {
-        eprintln!(
-            "fogbank: nothing that was acknowledged is lost; start again once the cause is gone"
-        );
-    }
+/// Says why it ends that nobody has stopped, and what to do.
+pub fn say_stopped(what: &str, reason: &Error, kept: bool) {
+    eprintln!("fogbank: {what}: {reason}\nfogbank: {}", reason.advice(kept));
 }
 
 pub fn log_to_standard_error() {
@@ -175,7 +178,12 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     println!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
     let trusted = place.trusted();
     let register = opened.register();
-    println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display());
+    match opened.is_kept() {
+        true => {
+            println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display())
+        }
+        false => println!("  trusted side  {} (of no use once this ends)", trusted.display()),
+    }
     println!(
         "  store         {} records of {}, longer values take several",
         config.capacity,
@@ -212,7 +220,11 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     println!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
     looks.greeting().iter().for_each(|line| println!("  {line}"));
     println!(
-        "  stop          Ctrl-C or SIGTERM; after a crash, start it again: nothing acknowledged is lost"
+        "  stop          Ctrl-C or SIGTERM; {}",
+        match opened.is_kept() {
+            true => "after a crash, start it again: nothing acknowledged is lost",
+            false => "the store is in memory: everything in it is lost when this process ends",
+        }
     );
     println!("listening on {address}");
 }

@@ -126,7 +126,7 @@ impl Asked {
         let mut before = self.register().await?;
         for _ in 0..ATTEMPTS_MAX {
             match self.committed().await {
-                Err(error @ Error::CheckFailed(_)) => {
+                Err(error @ Error::CloudLied(_)) => {
                     let now = self.register().await?;
                     if now == before {
                         return Err(error);
@@ -201,7 +201,7 @@ pub struct Presence {
 /// Looks whether everything that has to be at the store is there, whoever serves it meanwhile.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if anything is missing; [`Error::Absent`] if the store moves on too fast.
+/// [`Error::CloudLied`] if anything is missing; [`Error::Absent`] if the store moves on too fast.
 pub async fn presence(place: &Place) -> Result<Presence> {
     if place.in_memory() {
         return Err(Error::Usage("a store in memory is its process's own".into()));

@@ -92,7 +92,7 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
 /// `fogbank verify`.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if anything does not verify.
+/// [`Error::CloudLied`] if anything does not verify.
 pub async fn verify(args: VerifyArgs) -> Result<()> {
     if args.presence {
         return look(&existing(&args.place)?).await;
@@ -143,7 +143,7 @@ fn or_look(error: Error) -> Error {
 /// `fogbank backup`.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is a file already, [`Error::CheckFailed`] if the store does not verify.
+/// [`Error::Usage`] if there is a file already, [`Error::CloudLied`] if the store does not verify.
 pub async fn backup(args: BackupArgs) -> Result<()> {
     let place = existing(&args.place)?;
     let master = key(&place.trusted().join("key"))?;

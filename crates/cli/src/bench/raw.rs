@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use fogbank::{Error, Result};
+use fogbank::Result;
 use fogbank_env::Clock;
 use fogbank_store::{
     ArrayId, ArrayShape, Call, CellReads, ChunkName, ChunkWrite, Reply, Store, StoreError,
@@ -89,18 +89,14 @@ pub async fn seconds_per_epoch<S: Store>(
         current: BTreeMap::new(),
         superseded: BTreeMap::new(),
     };
-    replay.prepare(shape, &calls).await.map_err(absent)?;
+    replay.prepare(shape, &calls).await?;
     let started = clock.now();
     for call in &calls {
-        replay.make(call).await.map_err(absent)?;
+        replay.make(call).await?;
     }
     let seconds = (clock.now() - started) as f64 / 1e9;
-    witness.inner.drop_array(ARRAY).await.map_err(absent)?;
+    witness.inner.drop_array(ARRAY).await?;
     Ok(seconds / epochs.max(1) as f64)
-}
-
-fn absent(error: StoreError) -> Error {
-    Error::Absent(error.to_string())
 }
 
 struct Replay<'a, S> {

@@ -24,7 +24,7 @@ use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
-use crate::serve::{client_threads, log_to_standard_error};
+use crate::serve::{client_threads, log_to_standard_error, say_stopped};
 use crate::stopping::stop_signal;
 use crate::volume_server::tell_cost;
 use stack::Stack;
@@ -60,8 +60,10 @@ pub async fn run(args: MountArgs) -> Result<()> {
     stack.take_down().await;
     stop.notify_one();
     serving.await.map_err(|e| Error::Bug(e.to_string()))?;
-    let closed = volume.close().await;
-    outcome.and(closed)?;
+    // What has stopped the engine is why the tools and the kernel complain, not the other way
+    // round.
+    volume.close().await?;
+    outcome?;
     eprintln!("unmounted and closed; everything that was written is kept");
     Ok(())
 }
@@ -86,7 +88,7 @@ async fn use_until_stopped(
     // A signal meanwhile is heard afterwards: no step is left half done.
     tokio::select! {
         done = set_up => done.map_err(explain)?,
-        reason = &mut stopped => return Err(Error::Absent(format!("the engine has stopped: {reason}"))),
+        reason = &mut stopped => return Err(reason.into()),
     }
     eprintln!(
         "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
@@ -96,7 +98,7 @@ async fn use_until_stopped(
     tokio::select! {
         () = &mut signal => {}
         gone = stack.gone() => return Err(gone),
-        reason = &mut stopped => eprintln!("fogbank: the engine has stopped: {reason}"),
+        reason = &mut stopped => say_stopped("the engine has stopped", &reason.into(), true),
     }
     unmount(stack, &*volume.clock()).await
 }

@@ -174,7 +174,10 @@ async fn open_at(
                 options.place().store_url()
             )));
         }
-        (Some(bytes), None) => VolumeConfig::decode(bytes)?,
+        (Some(bytes), None) => {
+            options.check_key()?;
+            VolumeConfig::decode(bytes)?
+        }
         (None, Some(config)) => config.clone(),
         (None, None) => {
             return Err(Error::Usage(format!(

@@ -156,8 +156,9 @@ fn one_and_two_are_lost(mut servers: Servers) {
         }
     };
     assert_eq!(said, "ERR the store has stopped");
+    assert_eq!(server.wait().code(), Some(74));
     let why = server.last_words();
-    assert!(why.contains("the epochs have ended: stopped: the freshness register"), "{why}");
+    assert!(why.contains("the epochs have ended: the freshness register"), "{why}");
     assert!(why.contains("1 of 3 servers answer and 2 have to"), "{why}");
     let (list, data_folder) = (servers.list(), data.path().display());
     let recover = format!("recover --data {data_folder} --registers {}", list.display());
@@ -167,6 +168,73 @@ fn one_and_two_are_lost(mut servers: Servers) {
     let kept = counted(&server);
     assert!((last..=last + 1).contains(&kept), "{last} were acknowledged, {kept} are there");
     count(&server, kept + 1..=kept + 5);
+}
+
+/// Two of three are down for some seconds, again and again. Meanwhile nothing is answered and the
+/// cloud hears nothing; then everything goes on, in the same process.
+#[test]
+fn a_majority_that_is_away_for_a_while_is_waited_for() {
+    let (data, mut servers) = (tempfile::tempdir().expect("a folder"), Servers::start(3));
+    let mut server = servers.serve(data.path());
+    count(&server, 1..=5);
+    let mut next = 6;
+    for (round, seconds) in [(0, 4), (1, 2), (2, 6)] {
+        let down = [round, (round + 1) % 3];
+        down.iter().for_each(|number| servers.kill(*number));
+        let mut client = server.connect();
+        let asked = std::thread::spawn(move || client.line("INCR n").expect("a reply"));
+        std::thread::sleep(std::time::Duration::from_millis(500)); // what was under way has ended
+        let seen = cloud_side(data.path());
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        assert!(!asked.is_finished(), "round {round}: it was answered without a majority");
+        assert_eq!(cloud_side(data.path()), seen, "round {round}: something was written");
+        down.iter().for_each(|number| servers.revive(*number));
+        assert_eq!(asked.join().expect("an answer"), Frame::Integer(next), "round {round}");
+        count(&server, next + 1..=next + 3);
+        next += 4;
+    }
+    assert!(server.terminate().success());
+    // One that starts waits as well.
+    (0..2).for_each(|number| servers.kill(number));
+    let list = servers.list();
+    let starting = std::thread::spawn({
+        let data = data.path().to_owned();
+        move || Server::fogbank(&data, &["--registers", &list.to_string_lossy()])
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    (0..2).for_each(|number| servers.revive(number));
+    assert_eq!(counted(&starting.join().expect("it has started")), next - 1);
+}
+
+/// Names and sizes of all that the cloud holds, and when each was written.
+fn cloud_side(data: &Path) -> String {
+    let mut command = Command::new("find");
+    command.arg(data.join("cloud")).args(["-type", "f", "-printf", "%p %s %T@\n"]);
+    String::from_utf8(command.output().expect("find runs").stdout).expect("names")
+}
+
+/// With a register that both share, the one that was overtaken knows it, and is not told to start
+/// again.
+#[test]
+fn who_was_overtaken_is_told_to_stay_away() {
+    let (folder, servers) = (tempfile::tempdir().expect("a folder"), Servers::start(3));
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let mut overtaken = servers.serve(&first);
+    count(&overtaken, 1..=3);
+    fs::create_dir(&second).expect("a folder");
+    copy(&first.join("proxy"), &second.join("proxy"));
+    fs::remove_file(second.join("proxy/lock")).expect("the other's lock");
+    let url = format!("file://{}", first.join("cloud").display());
+    let list = servers.list();
+    let list = list.to_string_lossy();
+    let server = Server::fogbank(&second, &["--registers", &list, "--store", &url]);
+    assert_eq!(counted(&server), 3);
+    assert_eq!(overtaken.wait().code(), Some(78));
+    let said = overtaken.last_words();
+    assert!(said.contains("another proxy has opened this store"), "{said}");
+    assert!(said.contains("go on with the other proxy"), "{said}");
+    assert!(!said.contains("start again once") && !said.contains("does not verify"), "{said}");
+    count(&server, 4..=6);
 }
 
 /// Each is killed in between its writes, again and again, and comes back with what it answered.

@@ -152,6 +152,52 @@ fn a_volume_is_mounted_by_one_command_and_unmounted_by_a_signal() {
     assert!(told.contains("is not empty"), "{told}");
 }
 
+/// Blocks that were changed while nobody served them: before, an absent cloud (69) or a disk
+/// without a file system, with the advice to make a new one over it.
+#[test]
+fn a_volume_that_was_changed_is_an_attack_when_it_is_mounted() {
+    if !can_mount() {
+        return;
+    }
+    let volume = Volume::new("8MiB");
+    let place = volume.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let mount = || {
+        let (data, place) = (volume.data(), place.clone());
+        Command::new(env!("CARGO_BIN_EXE_fogbank"))
+            .arg("mount")
+            .args([data, place])
+            .output()
+            .unwrap()
+    };
+    let mut made = Server::try_mount(&volume.data(), &place, &["--mkfs", "ext4"]).unwrap();
+    std::fs::write(place.join("name"), vec![7; 1 << 20]).unwrap();
+    assert!(made.terminate().success());
+    let array = std::fs::read_dir(volume.data().join("cloud/arrays")).unwrap().next();
+    let array = array.unwrap().unwrap().path();
+    let cells = array.join("cells");
+    let kept = std::fs::read(&cells).unwrap();
+    std::fs::write(&cells, vec![0x5a; kept.len()]).unwrap();
+    let output = mount();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = said(&output);
+    assert!(told.contains("does not verify") && !told.contains("--mkfs"), "{told}");
+    assert!(!is_mounted(&place));
+    std::fs::write(&cells, kept).unwrap();
+    for name in ["frames", "shape"] {
+        let file = array.join(name);
+        let kept = std::fs::read(&file).unwrap();
+        std::fs::write(&file, "noise").unwrap();
+        assert_eq!(mount().status.code(), Some(1), "{name}: {}", said(&mount()));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(mount().status.code(), Some(1), "{name}");
+        std::fs::write(&file, kept).unwrap();
+    }
+    let mut mounted = Server::try_mount(&volume.data(), &place, &[]).unwrap();
+    assert_eq!(std::fs::read(place.join("name")).unwrap(), vec![7; 1 << 20]);
+    assert!(mounted.terminate().success());
+}
+
 #[test]
 fn what_is_missing_for_a_mount_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -211,9 +211,7 @@ impl From<SceneError> for Trouble {
         match &error {
             SceneError::Engine(fogbank_oram::Error::CloudLied(_))
             | SceneError::Proxy(fogbank_txn::Error::Stopped(fogbank_oram::Error::CloudLied(_)))
-            | SceneError::Vault(
-                VaultError::CloudLied(_) | VaultError::CloudEmpty | VaultError::Format { .. },
-            ) => Self::Refused,
+            | SceneError::Vault(VaultError::CloudLied(_) | VaultError::CloudEmpty) => Self::Refused,
             _ => Self::Wrong(format!("it ends with: {error}")),
         }
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::{MemoryRegister, Opening, Recovered, Register, Vault, VaultSettings};
+use fogbank_durable::{
+    Error as VaultError, MemoryRegister, Opening, Recovered, Register, Vault, VaultSettings,
+};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_seal::{KeyRing, MasterKey};
@@ -81,7 +83,7 @@ impl World {
         let mut key = [0; 32];
         self.random.stream(Purpose::MasterKey).fill_bytes(&mut key);
         // It does not go through `store`: of what it is asked there nothing stands before the register.
-        let exists = Vault::claimed_config(&*self.cloud).await?.is_some();
+        let exists = self.cloud.blob_get("commit").await.map_err(VaultError::from)?.is_some();
         let opening = Opening {
             store,
             register: self.register.clone(),

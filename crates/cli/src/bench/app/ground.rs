@@ -130,7 +130,7 @@ impl Ground {
             return Err(Error::Usage(reason));
         }
         let store = open_store(url, clock).await?;
-        let blobs = store.blob_list("").await.map_err(|e| Error::Absent(e.to_string()))?;
+        let blobs = store.blob_list("").await?;
         match blobs.is_empty() {
             true => Ok(()),
             false => {
