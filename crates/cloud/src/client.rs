@@ -96,7 +96,7 @@ impl CloudStore {
         let clock = clock.clone();
         let store = Self { address, bearer, tenant, connector, clock, connections, next, shapes };
         for index in 0..store.connections.len() {
-            store.channel(index).await?;
+            store.channel(index).await.map_err(at_opening)?;
         }
         Ok(store)
     }
@@ -238,14 +238,22 @@ fn blame(place: &str, status: &Status) -> StoreError {
     let words = status.message().chars().filter(|c| !c.is_control()).take(WORDS_MAX);
     let why = format!("{place}: {}", words.collect::<String>());
     match status.code() {
-        Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied => {
-            StoreError::Caller(why)
-        }
+        Code::InvalidArgument => StoreError::Caller(why),
+        Code::Unauthenticated | Code::PermissionDenied => StoreError::Refused(why),
         Code::Unimplemented => StoreError::Caller(format!("{why} (another version?)")),
         Code::FailedPrecondition => StoreError::Refused(why),
         Code::NotFound => StoreError::NoArray(why),
         Code::DataLoss | Code::OutOfRange => StoreError::Misbehaved(why),
         _ => StoreError::Absent(why),
+    }
+}
+
+/// The same while a store is being opened, where what is refused is the caller's to put right: a
+/// store that was open was opened by the right token.
+fn at_opening(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Refused(why) => StoreError::Caller(why),
+        other => other,
     }
 }
 
@@ -407,3 +415,18 @@ const ANSWER_SPARE_BYTES: u64 = 1 << 20;
 /// What may stand around one cell or chunk.
 const PART_HEAD_BYTES: u64 = 10;
 const WORDS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A token that is refused under a proxy was told as an internal fault, to be reported.
+    #[test]
+    fn a_token_that_is_refused_is_wrong_at_opening_and_a_refusal_later() {
+        for status in [Status::unauthenticated("token"), Status::permission_denied("token")] {
+            let later = blame("here", &status);
+            assert!(matches!(&later, StoreError::Refused(why) if why.contains("token")), "{later}");
+            assert!(matches!(at_opening(later), StoreError::Caller(_)));
+        }
+    }
+}
