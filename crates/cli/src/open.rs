@@ -401,7 +401,7 @@ impl OpenOptions {
         let key = self.place.trusted().join("key");
         if !key.exists() {
             let shown = Vault::claimed_config(store).await;
-            return Ok(shown.map_err(|e| self.place.in_the_way(e.into()))?);
+            return shown.map_err(|e| self.place.in_the_way(e.into()));
         }
         let randomness = self.randomness()?;
         let mut unused = randomness.stream(Purpose::MasterKey);

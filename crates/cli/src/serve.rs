@@ -87,7 +87,7 @@ async fn serve_until_stopped(
     let serving = clients.handle().spawn(serving);
     tokio::select! {
         () = signal => eprintln!("stopping: finishing what was begun and closing the store"),
-        reason = proxy.stopped() => say_stopped("the epochs have ended", &reason.into(), kept),
+        reason = proxy.stopped() => say_stopped("the epochs have ended", reason, kept),
     }
     let _gone = stop.send(());
     proxy.begin_to_close();
@@ -110,8 +110,9 @@ pub fn client_threads() -> Result<ClientThreads> {
 }
 
 /// Says why it ends that nobody has stopped, and what to do.
-pub fn say_stopped(what: &str, reason: &Error, kept: bool) {
-    eprintln!("fogbank: {what}: {reason}\nfogbank: {}", reason.advice(kept));
+pub fn say_stopped(what: &str, reason: impl std::fmt::Display + Into<Error>, kept: bool) {
+    eprintln!("fogbank: {what}: {reason}");
+    eprintln!("fogbank: {}", reason.into().advice(kept));
 }
 
 pub fn log_to_standard_error() {

@@ -56,7 +56,7 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let stop = async move {
         tokio::select! {
             () = signal => eprintln!("stopping: answering what was asked and closing the volume"),
-            reason = stopped => say_stopped("the engine has stopped", &reason.into(), true),
+            reason = stopped => say_stopped("the engine has stopped", reason, true),
         }
     };
     let serving = listener.serve(engine, volume.clock(), stop);

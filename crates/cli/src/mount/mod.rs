@@ -98,7 +98,7 @@ async fn use_until_stopped(
     tokio::select! {
         () = &mut signal => {}
         gone = stack.gone() => return Err(gone),
-        reason = &mut stopped => say_stopped("the engine has stopped", &reason.into(), true),
+        reason = &mut stopped => say_stopped("the engine has stopped", reason, true),
     }
     unmount(stack, &*volume.clock()).await
 }

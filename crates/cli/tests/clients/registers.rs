@@ -158,7 +158,7 @@ fn one_and_two_are_lost(mut servers: Servers) {
     assert_eq!(said, "ERR the store has stopped");
     assert_eq!(server.wait().code(), Some(74));
     let why = server.last_words();
-    assert!(why.contains("the epochs have ended: the freshness register"), "{why}");
+    assert!(why.contains("the epochs have ended: stopped: the freshness register"), "{why}");
     assert!(why.contains("1 of 3 servers answer and 2 have to"), "{why}");
     let (list, data_folder) = (servers.list(), data.path().display());
     let recover = format!("recover --data {data_folder} --registers {}", list.display());
