@@ -103,7 +103,7 @@ pub(crate) struct Unanswered {
     /// Interactive commits.
     pub committed: Vec<Answer>,
     /// What the epoch had in memory: much, so it goes where nobody waits for that.
-    pub _remains: Mvtso,
+    pub _remains: Box<Mvtso>,
 }
 
 /// A program that is not carried out, and why.
@@ -235,7 +235,7 @@ impl Core {
         self.drained = last;
         self.epoch += 1;
         self.open_epoch();
-        Unanswered { programs, committed, _remains: mvtso }
+        Unanswered { programs, committed, _remains: Box::new(mvtso) }
     }
 
     /// The epoch was to close, and an empty one has been written in its place: it goes on, with as many
