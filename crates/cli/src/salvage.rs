@@ -24,6 +24,7 @@ use fogbank::backup::{Lost, salvage, unread};
 use fogbank::{Error, OpenOptions, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_front::resp::told;
+use fogbank_oram::Unverified;
 use fogbank_seal::MasterKey;
 
 use crate::rotate::{nameless, passing_key};
@@ -95,8 +96,13 @@ async fn salvaged(
 /// # Errors
 /// [`Error::CloudLied`] if there is anything that does not verify.
 pub fn tell(lost: &Lost) -> Result<()> {
-    for place in &lost.places {
-        println!("does not verify: {place}");
+    for run in lost.places.chunk_by(follows) {
+        match run {
+            [first, .., Unverified::Cell { cell, .. }] => {
+                println!("does not verify: {first} to {cell}")
+            }
+            run => run.iter().for_each(|place| println!("does not verify: {place}")),
+        }
     }
     for key in &lost.keys {
         println!("lost: {}", told(key));
@@ -105,14 +111,25 @@ pub fn tell(lost: &Lost) -> Result<()> {
         println!("nothing is lost: all {} records verify", lost.records);
         return Ok(());
     }
+    let records = match lost.keys.len() {
+        0 => format!("none of {} records is lost", lost.records),
+        keys => format!("{keys} of {} records are lost, which are named above", lost.records),
+    };
     Err(Error::CloudLied(format!(
-        "the cloud lied: it has changed or lost what it was to keep, at {} places, and {} of {} \
-         records are lost, which are named above. What was saved is what was written, every byte \
-         of it verified. Do not trust this cloud again: take the data to another one and under a new \
-         key (a restore makes one), find out who could write there, and keep what is left of the \
-         old store until you have",
-        lost.places.len(),
-        lost.keys.len(),
-        lost.records
+        "the cloud lied: it has changed or lost what it was to keep, at {} places, and {records}. \
+         What was saved is what was written, every byte of it verified. Do not trust this cloud \
+         again: take the data to another one and under a new key (a restore makes one), find out \
+         who could write there, and keep what is left of the old store until you have",
+        lost.places.len()
     )))
+}
+
+/// Whether a place is the next cell of the same bucket.
+fn follows(one: &Unverified, next: &Unverified) -> bool {
+    match (one, next) {
+        (Unverified::Cell { chunk, cell }, Unverified::Cell { chunk: same, cell: next }) => {
+            chunk == same && cell.checked_add(1) == Some(*next)
+        }
+        _ => false,
+    }
 }
