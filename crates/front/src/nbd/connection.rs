@@ -141,24 +141,14 @@ impl Connection {
         };
         let lane = self.lane.clone();
         match command {
-            Command::Read(span) => self.start(async move { due.answer(lane.read(span).await) }),
+            Command::Read(span) => self.start(due, async move { lane.read(span).await }),
             Command::Write(span) => {
-                let mark = self.order.write();
-                self.start(async move {
-                    due.answer(lane.write(span, payload).await);
-                    drop(mark);
-                });
+                self.start(due, async move { lane.write(span, payload).await });
             }
-            Command::Zero(span) => {
-                let mark = self.order.write();
-                self.start(async move {
-                    due.answer(lane.zero(span).await);
-                    drop(mark);
-                });
-            }
+            Command::Zero(span) => self.start(due, async move { lane.zero(span).await }),
             Command::Flush => {
                 let mut before = self.order.flush();
-                self.start(async move {
+                self.tasks.spawn(async move {
                     before.passed().await;
                     due.answer(Ok(Vec::new()));
                     drop(before);
@@ -170,14 +160,25 @@ impl Connection {
         Ok(true)
     }
 
-    fn start(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
+    /// Carries out a request, whichever it is: what follows from its end is the same for all.
+    fn start(&mut self, due: Due, work: impl Future<Output = Outcome> + Send + 'static) {
+        let mark = self.order.request();
+        self.tasks.spawn(async move {
+            due.answer(work.await);
+            drop(mark);
+        });
     }
 
     /// Waits for room for `request`, and says how it is to be answered.
     async fn due(&mut self, request: &Request, command: &Command) -> io::Result<Due> {
         let held = match (command, request.payload()) {
-            (Command::Read(span), _) => self.disk.held_bytes(*span),
+            // As much in every direction: or how many requests find room would tell which they
+            // are. What is longer than any read or write can only be zeros, and holds nothing.
+            (Command::Read(span) | Command::Write(span) | Command::Zero(span), _)
+                if span.length <= self.rules.payload_bytes_max =>
+            {
+                self.disk.held_bytes(*span)
+            }
             (_, Some(span)) if span.length > self.rules.payload_bytes_max => {
                 let why = "a write is longer than the client was told";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));

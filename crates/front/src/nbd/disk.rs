@@ -74,7 +74,8 @@ impl Disk {
         span.pieces(self.block_bytes, self.piece_blocks)
     }
 
-    /// Bytes that reading `span` holds until the reply has left.
+    /// Bytes that a request for `span` holds until its reply has left: those of a read, which has
+    /// whole blocks.
     pub fn held_bytes(&self, span: Span) -> u64 {
         span.blocks(self.block_bytes).saturating_mul(self.block_bytes)
     }

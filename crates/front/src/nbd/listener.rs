@@ -12,6 +12,7 @@ use fogbank_tls::{TlsFiles, acceptor};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -81,12 +82,8 @@ impl Listener {
         clock: Arc<dyn Clock>,
         shutdown: impl Future<Output = ()>,
     ) {
-        let Settings { name, read_only, trim, limits, .. } = self.settings;
-        let disk = Arc::new(Disk::new(engine, &limits));
-        let export = disk.export(name, &limits, read_only, trim);
-        let connections_max = limits.connections_max;
-        let server = Server { disk, export, limits, tls: self.tls, clock: clock.clone() };
-        let server = Arc::new(server);
+        let connections_max = self.settings.limits.connections_max;
+        let server = Arc::new(Server::new(self.settings, self.tls, engine, clock.clone()));
         let (stop, _) = watch::channel(false);
         let serve = |accepted| converse(server.clone(), accepted);
         let turn_away = |_| async {};
@@ -110,6 +107,18 @@ async fn converse(server: Arc<Server>, accepted: Accepted) -> io::Result<()> {
 }
 
 impl Server {
+    fn new(
+        settings: Settings,
+        tls: Option<TlsAcceptor>,
+        engine: Arc<dyn ImmediateEngine>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let Settings { name, read_only, trim, limits, .. } = settings;
+        let disk = Arc::new(Disk::new(engine, &limits));
+        let export = disk.export(name, &limits, read_only, trim);
+        Self { disk, export, limits, tls, clock }
+    }
+
     async fn serve(&self, accepted: Accepted) -> io::Result<()> {
         let Accepted { stream, mut stopping, peer } = accepted;
         let terms = Terms {
@@ -140,4 +149,20 @@ pub async fn serve(
 ) -> Result<(), Error> {
     Listener::bind(settings).await?.serve(engine, clock, shutdown).await;
     Ok(())
+}
+
+/// Serves one client over a stream of its own, in clear, until it goes: where there is no network, as
+/// in virtual time.
+///
+/// # Errors
+/// Those of the stream, and of a client that does not keep to the protocol.
+pub async fn serve_stream(
+    settings: Settings,
+    engine: Arc<dyn ImmediateEngine>,
+    clock: Arc<dyn Clock>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> io::Result<()> {
+    let server = Arc::new(Server::new(settings, None, engine, clock));
+    let (_never, stopping) = watch::channel(false);
+    converse(server, Accepted { stream: Box::new(stream), peer: "a stream".into(), stopping }).await
 }

@@ -20,7 +20,9 @@
 //!   when both are so. That is all that a flush, FUA and several connections to one disk promise, so
 //!   they send nothing to the engine. A flush must cover the writes whose replies have left before;
 //!   ours also waits for those that came before it on its connection, because there are clients that
-//!   send both together and take the reply of the flush for that of all.
+//!   send both together and take the reply of the flush for that of all. It waits for reads alike.
+//! - When a request is taken, and when it and a flush behind it are answered, follows from how many
+//!   blocks are asked for and when the engine answers, never from whether they are read or written.
 //! - Memory and accesses under way are bounded for each connection by itself, so that one which does not
 //!   take its replies holds up nobody else. Nothing is allocated for bytes that have not come, beyond
 //!   one piece.
@@ -49,7 +51,7 @@ mod span;
 pub use crate::listening::{Error, Place};
 pub use fogbank_tls::TlsFiles;
 pub use limits::Limits;
-pub use listener::{Listener, Settings, serve};
+pub use listener::{Listener, Settings, serve, serve_stream};
 
 /// Takes `bytes` for what a client sends, an option and then a request, and decodes them: for fuzzing.
 ///

@@ -1,15 +1,18 @@
-//! What came before what: a flush is answered after the writes that came before it.
+//! What came before what: a flush is answered after the requests that came before it.
+//!
+//! Reads count as writes do. A flush promises nothing about them, but its answer, and whatever a
+//! client does when it has it, would otherwise come earlier after a read than after a write.
 
 use std::convert::Infallible;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The writes of one connection since its last flush.
+/// The requests of one connection since its last flush.
 pub struct Order {
     mark: Sender<Infallible>,
     passed: Receiver<Infallible>,
 }
 
-/// Held by a write until it is answered.
+/// Held by a request until it is answered.
 pub struct Mark {
     _mark: Sender<Infallible>,
 }
@@ -28,20 +31,21 @@ impl Order {
         Self { mark, passed }
     }
 
-    /// A write comes.
-    pub fn write(&self) -> Mark {
+    /// A request comes.
+    pub fn request(&self) -> Mark {
         Mark { _mark: self.mark.clone() }
     }
 
     /// A flush comes.
     pub fn flush(&mut self) -> Barrier {
         let before = std::mem::replace(self, Self::new());
-        Barrier { passed: before.passed, _mark: self.write() }
+        Barrier { passed: before.passed, _mark: self.request() }
     }
 }
 
 impl Barrier {
-    /// Completes when every write that came before has been answered. To be held until the flush is.
+    /// Completes when every request that came before has been answered. To be held until the flush
+    /// is.
     pub async fn passed(&mut self) {
         let Some(never) = self.passed.recv().await else { return };
         match never {}
@@ -62,9 +66,9 @@ mod tests {
     #[test]
     fn a_flush_waits_for_what_came_before_it_and_for_nothing_else() {
         let mut order = Order::new();
-        let first = order.write();
+        let first = order.request();
         let mut flush = order.flush();
-        let later = order.write();
+        let later = order.request();
         let mut second = order.flush();
         assert!(!is_passed(&mut flush));
         drop(first);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod canaries;
+mod directions;
 mod exact;
 mod histories;
 mod lives;

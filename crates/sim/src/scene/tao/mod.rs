@@ -184,7 +184,28 @@ impl TaoScene {
         Ok(TaoPlayed { events, answered, wrong, stopped, seen })
     }
 
-    async fn live(&self, stage: &Stage<'_>, state: &Arc<State>) -> Result<(), SceneError> {
+    /// Plays it with other clients than its own: `clients` has the engine to itself, and what its
+    /// cloud saw until the store is closed is written to `path`, where there must be no file.
+    ///
+    /// # Errors
+    /// [`SceneError`] if it cannot be set up, or the engine stops midway.
+    pub fn record_clients<F: Future<Output = ()>>(
+        &self,
+        path: impl AsRef<Path>,
+        clients: impl FnOnce(Arc<TaoEngine>, Arc<dyn Clock>) -> F,
+    ) -> Result<(), SceneError> {
+        let ground = Ground::default();
+        run(async {
+            let stage = Stage::set(self, &ground, (0, path.as_ref()))?;
+            let engine = Arc::new(self.open(&stage).await?);
+            clients(engine.clone(), stage.clock.clone()).await;
+            engine.close().await?;
+            stage.trace.finish()?;
+            Ok(())
+        })?
+    }
+
+    async fn open(&self, stage: &Stage<'_>) -> Result<TaoEngine, SceneError> {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
@@ -192,7 +213,12 @@ impl TaoScene {
         let paced: Arc<dyn Store> = Arc::new(OnGrid::new(store.clone(), points.clone()));
         let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
-        let engine = Arc::new(TaoEngine::open(self.settings.clone(), parts).await?);
+        Ok(TaoEngine::open(self.settings.clone(), parts).await?)
+    }
+
+    async fn live(&self, stage: &Stage<'_>, state: &Arc<State>) -> Result<(), SceneError> {
+        let random = &stage.random;
+        let engine = Arc::new(self.open(stage).await?);
         let mut clients = JoinSet::new();
         if let Some(leak) = self.leak {
             let (engine, clock) = (engine.clone(), stage.clock.clone());
