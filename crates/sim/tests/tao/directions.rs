@@ -31,13 +31,13 @@ const BLOCK: u32 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// When the request is answered.
-    ForTheAnswer,
+    Answer,
     /// When a flush is that was sent together with the request.
-    ForAFlush,
+    Flush,
     /// When two flushes are that were sent after a request, and that too.
-    ForFlushesAfter,
+    FlushesAfter,
     /// When twenty requests are, few of which find room at once.
-    ForRoom,
+    Room,
 }
 
 /// A client of the disk, by the oldest handshake there is.
@@ -94,16 +94,16 @@ impl Client {
             let offset = number * 77 % (DISK - 100);
             let length = [BLOCK, 1, 40][number as usize % 3];
             match waits {
-                Waits::ForTheAnswer => {
+                Waits::Answer => {
                     self.ask(direction, offset, length).await;
                     self.replies(1).await;
                 }
-                Waits::ForAFlush => {
+                Waits::Flush => {
                     self.ask(direction, offset, length).await;
                     self.ask((FLUSH, 0), 0, 0).await;
                     self.replies(2).await;
                 }
-                Waits::ForFlushesAfter => {
+                Waits::FlushesAfter => {
                     self.ask(direction, offset, length).await;
                     // Sent when the request is under way.
                     self.clock.sleep_until(self.clock.now() + 3_000_000).await;
@@ -111,7 +111,7 @@ impl Client {
                     self.ask((FLUSH, 0), 0, 0).await;
                     self.replies(3).await;
                 }
-                Waits::ForRoom => {
+                Waits::Room => {
                     for nth in 0..20 {
                         self.ask(direction, (offset + nth * 13) % (DISK - 100), 100).await;
                     }
@@ -164,7 +164,7 @@ fn without_bytes(event: Event) -> String {
 
 #[test]
 fn are_in_no_time_and_in_no_record() {
-    for waits in [Waits::ForTheAnswer, Waits::ForAFlush, Waits::ForFlushesAfter, Waits::ForRoom] {
+    for waits in [Waits::Answer, Waits::Flush, Waits::FlushesAfter, Waits::Room] {
         let expected = seen(DIRECTIONS[0], waits);
         assert!(expected.0.len() > 200 && expected.1.len() >= 40);
         for direction in DIRECTIONS {
