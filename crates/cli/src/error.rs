@@ -166,6 +166,10 @@ fn way_on(suspicion: Suspicion) -> String {
         Suspicion::Format(_) => {
             "; put back what the cloud held before, or use the newer version".into()
         }
+        Suspicion::Commit | Suspicion::CommitReplaced => "; without it no block can be found, so nothing \
+            can be salvaged: put back the blob `commit` as the cloud held it last, or restore a \
+            backup (fogbank restore)"
+            .into(),
         _ => "; put back what the cloud held before, or restore a backup".into(),
     }
 }

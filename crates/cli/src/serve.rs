@@ -183,7 +183,10 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
         true => {
             println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display())
         }
-        false => println!("  trusted side  {} (of no use once this ends)", trusted.display()),
+        false => println!(
+            "  trusted side  {} (what is new there is of no use once this ends)",
+            trusted.display()
+        ),
     }
     println!(
         "  store         {} records of {}, longer values take several",

@@ -132,6 +132,11 @@ pub(crate) fn asked(error: StoreError, suspicion: Suspicion) -> Error {
     }
 }
 
+/// The same where the commit record was asked for.
+pub(crate) fn commit_asked(error: StoreError) -> Error {
+    asked(error, Suspicion::Commit)
+}
+
 /// What was noticed about a cloud that lied, and where: told apart on the trusted side only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicion {

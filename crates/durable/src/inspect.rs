@@ -10,6 +10,7 @@ use fogbank_store::Store;
 
 use crate::commit::CommitRecord;
 use crate::commit::{COMMIT_BLOB, PublicPart, State};
+use crate::error::commit_asked;
 use crate::freshness::Known;
 use crate::opening::{look, unopened};
 use crate::{Error, Register, Result, Vault};
@@ -56,7 +57,7 @@ impl Vault {
         register: &dyn Register,
         master: &MasterKey,
     ) -> Result<Option<Vec<u8>>> {
-        let Some((bytes, _)) = store.blob_get(COMMIT_BLOB).await? else {
+        let Some((bytes, _)) = store.blob_get(COMMIT_BLOB).await.map_err(commit_asked)? else {
             let known = register.read().await?;
             let begun = known.is_some_and(|known| known.sequence > 0);
             return if begun { Err(Error::CloudEmpty) } else { Ok(None) };
@@ -74,7 +75,7 @@ impl Vault {
     /// # Errors
     /// [`Error::Absent`], [`Error::CloudLied`] or [`Error::Format`].
     pub async fn claimed_config(store: &dyn Store) -> Result<Option<Vec<u8>>> {
-        match store.blob_get(COMMIT_BLOB).await? {
+        match store.blob_get(COMMIT_BLOB).await.map_err(commit_asked)? {
             None => Ok(None),
             Some((record, _)) => Ok(Some(PublicPart::decode(&record)?.0.config)),
         }
@@ -91,7 +92,8 @@ pub async fn inspect(
 ) -> Result<Inspected> {
     let (public, record_bytes, verified) = match trusted {
         None => {
-            let (record, _) = store.blob_get(COMMIT_BLOB).await?.ok_or(Error::NoStore)?;
+            let (record, _) =
+                store.blob_get(COMMIT_BLOB).await.map_err(commit_asked)?.ok_or(Error::NoStore)?;
             (PublicPart::decode(&record)?.0, record.len() as u64, None)
         }
         Some((register, master)) => {

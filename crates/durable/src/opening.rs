@@ -23,7 +23,7 @@ use fogbank_store::{BlobTag, PutCondition, Store};
 
 use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName};
-use crate::error::Suspicion;
+use crate::error::{Suspicion, commit_asked};
 use crate::freshness::Known;
 use crate::journal::{Appended, Entry, Log, Writer};
 use crate::put::{Put, put};
@@ -372,7 +372,7 @@ pub(crate) async fn look(
     known: Option<RegisterValue>,
     accept_rollback_risk: bool,
 ) -> Result<View> {
-    let Some((bytes, tag)) = store.blob_get(COMMIT_BLOB).await? else {
+    let Some((bytes, tag)) = store.blob_get(COMMIT_BLOB).await.map_err(commit_asked)? else {
         let begun = known.is_some_and(|known| known.sequence > 0);
         return Err(if begun { Error::CloudEmpty } else { Error::NoStore });
     };

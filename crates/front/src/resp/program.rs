@@ -167,8 +167,8 @@ fn key_unchanged(db: &mut Keyspace<'_, '_>, generation: u32, key: &WatchedKey) -
 pub fn refusal(error: &Error) -> Reply {
     match error {
         Error::TooLarge { what, needed, limit } => Reply::error(format!(
-            "the command is too large for one epoch: it needs {needed} {what}, the limit is \
-             {limit}"
+            "the command is too large for one epoch: it needs at least {needed} {what}, the limit \
+             is {limit}"
         )),
         Error::ValueTooLong => {
             Reply::error("string exceeds maximum allowed size (proto-max-bulk-len)")
