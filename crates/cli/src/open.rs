@@ -393,7 +393,7 @@ impl OpenOptions {
 
     /// The configuration in the commit record, if there is one: by the key, where there is a key.
     /// Without one it is only claimed, and says no more than that there is a store.
-    async fn config_shown(
+    pub(crate) async fn config_shown(
         &self,
         store: &dyn Store,
         clock: &Arc<dyn Clock>,

@@ -94,7 +94,7 @@ async fn serve_until_stopped(
     drop(proxy);
     let patience = clock.now() + STOP_GRACE_NANOS;
     let closed = opened.close().await;
-    tokio::select! {
+    tokio::select! { biased;
         _ended = serving => {}
         () = clock.sleep_until(patience) => {
             eprintln!("clients were still taking their answers; they get no more");

@@ -123,20 +123,7 @@ impl Asked {
 
     /// As [`Asked::committed`] while the store may be served.
     async fn committed_meanwhile(&self) -> Result<Committed> {
-        let mut before = self.register().await?;
-        for _ in 0..ATTEMPTS_MAX {
-            match self.committed().await {
-                Err(error @ Error::CloudLied(_)) => {
-                    let now = self.register().await?;
-                    if now == before {
-                        return Err(error);
-                    }
-                    before = now;
-                }
-                read => return read,
-            }
-        }
-        Err(moves_on())
+        meanwhile(|| self.register(), || self.committed()).await
     }
 
     /// The engine at that commit; `blind` if its array may be gone.
@@ -183,6 +170,52 @@ impl Asked {
     }
 }
 
+/// Reads what may move while it is read: a lie is one only if the register stood still meanwhile.
+async fn meanwhile<T>(
+    register: impl AsyncFn() -> Result<Option<RegisterValue>>,
+    read: impl AsyncFn() -> Result<T>,
+) -> Result<T> {
+    let mut before = register().await?;
+    for _ in 0..ATTEMPTS_MAX {
+        match read().await {
+            Err(error @ Error::CloudLied(_)) => {
+                let now = register().await?;
+                if now == before {
+                    return Err(error);
+                }
+                before = now;
+            }
+            read => return read,
+        }
+    }
+    Err(moves_on())
+}
+
+/// The configuration as the key and the register have it: what the cloud shows counts for nothing
+/// before that, also for what is said about it.
+async fn shown_meanwhile(
+    place: &Place,
+    bare: &dyn Store,
+    clock: &Arc<dyn Clock>,
+    random: &Randomness,
+) -> Result<Vec<u8>> {
+    let options = OpenOptions::new(place.clone());
+    let key = place.trusted().join("key");
+    if !key.exists() {
+        let shown = options.config_shown(bare, clock).await?;
+        return Ok(shown.ok_or(fogbank_durable::Error::NoStore)?);
+    }
+    let mut unused = random.stream(Purpose::MasterKey);
+    let master = fogbank_seal::load_or_create(&key, &mut unused, false)
+        .map_err(|e| Error::CannotUse(e.to_string()))?;
+    let register = async || {
+        let kept = RegisterPlace::of(place)?;
+        Ok(kept.register(&master, random, clock)?.read().await?)
+    };
+    let shown = meanwhile(register, async || options.config_shown(bare, clock).await).await?;
+    Ok(shown.ok_or(fogbank_durable::Error::NoStore)?)
+}
+
 /// What a look at a store found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presence {
@@ -221,11 +254,11 @@ pub async fn presence_at(
     bare: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<Presence> {
-    let claimed = fogbank_durable::Vault::claimed_config(&*bare).await?;
-    let claimed = claimed.ok_or(fogbank_durable::Error::NoStore)?;
     let seed = fogbank_seal::system_seed()
         .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
-    let asked = Asked::of(place, bare, clock, &claimed, Randomness::from_seed(seed))?;
+    let random = Randomness::from_seed(seed);
+    let claimed = shown_meanwhile(place, &*bare, &clock, &random).await?;
+    let asked = Asked::of(place, bare, clock, &claimed, random)?;
     let first = asked.committed_meanwhile().await?;
     let mut wanted: BTreeSet<ChunkName> = asked.engine(&first, false)?.written().collect();
     let array = ArrayId(asked.config.ring_settings().array.into());

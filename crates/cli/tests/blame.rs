@@ -47,7 +47,8 @@ fn commands(data: &Path) -> Vec<String> {
         ["inspect", "recover", "verify"].map(|command| format!("{command} --data {data}"));
     let backup = format!("backup --data {data} --to {data}/backup");
     let rotate = format!("rotate-key --data {data} --to {data}/new");
-    vec![serve, volume, inspect, recover, verify, backup, rotate]
+    let presence = format!("verify --presence --data {data}");
+    vec![serve, volume, inspect, recover, verify, backup, rotate, presence]
 }
 
 fn serve(data: &Path) -> Server {
@@ -93,7 +94,7 @@ fn replace(record: &mut [u8], from: &str, to: &str) {
 type Spoil = (&'static str, fn(&Path));
 
 /// What is done to a folder, and what stays recoverable when it is undone.
-const SPOILED: [Spoil; 17] = [
+const SPOILED: [Spoil; 19] = [
     ("frames deleted", |data| std::fs::remove_file(array(data, "frames")).unwrap()),
     ("cells deleted", |data| std::fs::remove_file(array(data, "cells")).unwrap()),
     ("shape deleted", |data| std::fs::remove_file(array(data, "shape")).unwrap()),
@@ -116,6 +117,9 @@ const SPOILED: [Spoil; 17] = [
         std::fs::remove_file(data.join("cloud/blobs/commit")).unwrap();
         symlink(data.join("cloud/blobs/commit"), data.join("cloud/blobs/commit")).unwrap();
     }),
+    // Whoever opened one for reading waited for ever, with a lock held.
+    ("commit a pipe", |data| pipe(&data.join("cloud/blobs/commit"))),
+    ("cells a pipe", |data| pipe(&array(data, "cells"))),
     ("blobs a file", |data| {
         std::fs::remove_dir_all(data.join("cloud/blobs")).unwrap();
         std::fs::write(data.join("cloud/blobs"), "").unwrap();
@@ -133,6 +137,11 @@ const SPOILED: [Spoil; 17] = [
         forge(data, |record| replace(record, "\"engine\"", "\"volume\""));
     }),
 ];
+
+fn pipe(path: &Path) {
+    std::fs::remove_file(path).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
 
 fn array(data: &Path, name: &str) -> PathBuf {
     data.join("cloud/arrays/00000").join(name)

@@ -525,7 +525,7 @@ async fn a_store_that_is_served_can_be_looked_at() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let look = ["verify", "--presence", "--data", "data"];
-    let slow = ShapeArgs { interval_ms: Some(300), ..bare_shape() };
+    let slow = ShapeArgs { interval_ms: Some(1_000), ..bare_shape() };
     for (name, shape) in [("fast", bare_shape()), ("slow", slow)] {
         let options = OpenOptions::new(Place::local(&data)).shape(shape);
         let opened = options.open().await.unwrap();

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{FileLock, failed, make_folder, open_file, sync_folder};
+use super::disk::{FileLock, failed, is_file, make_folder, open_file, sync_folder};
 use crate::shape::{blob_file_name, blob_name, check_blob_name};
 use crate::{BlobTag, PutCondition, PutOutcome, Result, StoreError};
 
@@ -171,6 +171,7 @@ fn link(temporary: &Path, path: &Path) -> io::Result<bool> {
 }
 
 fn read(path: &Path) -> Result<Option<(Bytes, BlobTag)>> {
+    is_file(path)?;
     let file = match fs::read(path) {
         Ok(file) => Bytes::from(file),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

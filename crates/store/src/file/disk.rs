@@ -14,8 +14,20 @@ pub(super) fn make_folder(path: &Path) -> Result<()> {
     made.map_err(|error| failed("make the folder", path, &error))
 }
 
+/// Refuses what is no file: a pipe in the place of one would keep whoever opens it for ever.
+pub(super) fn is_file(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(what) if !what.is_file() => {
+            let path = path.display();
+            Err(StoreError::Misbehaved(format!("{path} is no file any more: it was changed")))
+        }
+        _ => Ok(()), // what cannot be looked at cannot be opened, which says why
+    }
+}
+
 /// Opens a file for reading and writing; makes it, for its owner alone, if `create`.
 pub(super) fn open_file(path: &Path, create: bool) -> Result<File> {
+    is_file(path)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).truncate(false).mode(0o600);
     options.open(path).map_err(|error| failed("open", path, &error))
@@ -141,6 +153,7 @@ const TEXT_BYTES_MAX: u64 = 4096;
 /// What a small file of the store's own holds, whatever it is; `None` if there is none.
 pub(super) fn read_small(path: &Path) -> Result<Option<Vec<u8>>> {
     use std::io::Read;
+    is_file(path)?;
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| failed("open", path, &error))?,
