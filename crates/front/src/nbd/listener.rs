@@ -151,8 +151,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves one client over a stream of its own, in clear, until it goes: where there is no network, as
-/// in virtual time.
+/// Serves one client over a stream of its own, in clear, until it goes: where there is no network,
+/// as in virtual time.
 ///
 /// # Errors
 /// Those of the stream, and of a client that does not keep to the protocol.

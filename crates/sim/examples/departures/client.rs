@@ -1,4 +1,5 @@
-//! A Redis client of the plainest kind: what is sent is made beforehand, replies are read and dropped.
+//! A Redis client of the plainest kind: what is sent is made beforehand, replies are read and
+//! dropped.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -45,7 +46,8 @@ impl Client {
 
     /// Sends, and waits for so many replies. Whether the last was an error.
     pub fn ask(&mut self, bytes: &[u8], replies: usize) -> Result<bool> {
-        // Sent beside the reading: a server that answers before it has read all must not wait for us.
+        // Sent beside the reading: a server that answers before it has read all must not wait for
+        // us.
         std::thread::scope(|scope| {
             let mut stream = self.stream.try_clone()?;
             let sent = scope.spawn(move || stream.write_all(bytes));

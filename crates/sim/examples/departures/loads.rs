@@ -211,6 +211,7 @@ fn malformed(target: &Target) -> Result<()> {
         while target.goes_on() {
             // Refused, and the connection with it.
             let _ = Client::connect(target.port)?.ask(shapes[number % 4], 1);
+            rest(Duration::from_millis(1));
         }
         Ok(())
     })

@@ -1,14 +1,20 @@
 //! How far clients displace what a proxy sends, on the machine's clock:
 //!
-//! `departures BINARY [--windows 10] [--seconds 3] [--only WORD,WORD] [--interval-ms 60] [--keep FOLDER]`
+//! `departures BINARY [--windows 10] [--seconds 3] [--only WORD,WORD] [--interval-ms 60]
+//! [--keep FOLDER] [--runs N]`
 //!
-//! 1. Two servers of the given binary run on loopback, each with a store of its own; one is recorded.
-//! 2. Windows take turns: nobody asks anything; the load goes to the recorded server; the same load goes to
-//!    the other one, so that the machine has as much to do and the recorded one nothing.
-//! 3. Afterwards the trace says by how many quanta the messages of each window were later than the cloud's
-//!    own replies made them due (`due.rs`), and the longest time in which none left.
+//! 1. Two servers of the given binary run on loopback, each with a store of its own; one is
+//!    recorded.
+//! 2. Windows take turns: nobody asks anything; the load goes to the recorded server; the same load
+//!    goes to the other one, so that the machine has as much to do and the recorded one nothing.
+//! 3. Afterwards the trace says by how many quanta the messages of each window were later than the
+//!    cloud's own replies made them due (`due.rs`), and the longest time in which none left.
 //!
-//! Servers run at raised priority where that is permitted. What the idle windows show is the machine.
+//! With `--runs N` each window is a run of its own, on a store of its own, and N of each kind are
+//! kept in FOLDER for `fogbank audit`, which is what the auditor is asked to tell apart.
+//!
+//! All of it runs at raised priority where that is permitted, the servers above the clients. What
+//! the idle windows show is the machine.
 
 mod client;
 mod due;
@@ -53,14 +59,15 @@ struct Options {
     seconds: u64,
     only: Vec<String>,
     interval_ms: u64,
+    runs: Option<u64>,
     keep: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let Some(options) = options(std::env::args().skip(1)) else {
         eprintln!(
-            "usage: departures BINARY [--windows N] [--seconds N] [--only WORD,WORD] [--interval-ms N] \
-             [--keep FOLDER]; WORD is one of"
+            "usage: departures BINARY [--windows N] [--seconds N] [--only WORD,WORD] \
+             [--interval-ms N] [--keep FOLDER] [--runs N, with a folder]; WORD is one of"
         );
         LOADS.iter().for_each(|load| eprintln!("  {:12} {}", load.word, load.name));
         return ExitCode::from(64);
@@ -78,40 +85,78 @@ fn options(mut words: impl Iterator<Item = String>) -> Option<Options> {
     let binary = words.next().filter(|word| !word.starts_with("--"))?.into();
     let only = Vec::new();
     let mut options =
-        Options { binary, windows: 10, seconds: 3, only, interval_ms: 60, keep: None };
+        Options { binary, windows: 10, seconds: 3, only, interval_ms: 60, runs: None, keep: None };
     while let Some(word) = words.next() {
         let value = words.next()?;
         match word.as_str() {
             "--windows" => options.windows = value.parse().ok().filter(|n| *n > 0)?,
             "--seconds" => options.seconds = value.parse().ok().filter(|n| *n > 0)?,
             "--interval-ms" => options.interval_ms = value.parse().ok().filter(|n| *n > 0)?,
+            "--runs" => options.runs = Some(value.parse().ok().filter(|n| *n > 0)?),
             "--only" => options.only = value.split(',').map(str::to_owned).collect(),
             "--keep" => options.keep = Some(value.into()),
             _ => return None,
         }
     }
     let known = |word: &String| LOADS.iter().any(|load| load.word == word);
-    options.only.iter().all(known).then_some(options)
+    let kept = options.runs.is_none() || options.keep.is_some();
+    (kept && options.only.iter().all(known)).then_some(options)
 }
 
 fn measure(options: &Options) -> Result<()> {
+    // Linux weighs sessions first and processes within them: without it `nice` is of no use against
+    // what other terminals do. Not everywhere, and not for everybody.
+    let _ordinary = std::fs::write("/proc/self/autogroup", "-10");
     let scratch = tempfile::tempdir()?;
     let folder = options.keep.as_deref().unwrap_or(scratch.path());
     let moment = Moment::default();
     let binary = options.binary.canonicalize()?;
     let servers = Servers { binary, interval_ms: options.interval_ms, moment };
+    if let Some(runs) = options.runs {
+        let loads = (0..LOADS.len()).filter(|n| options.wants(&LOADS[*n]));
+        let mut loads = loads.filter(|n| LOADS[*n].holds == Need::Nothing);
+        return loads.try_for_each(|load| record(options, &servers, folder, load, runs));
+    }
     println!("{HEAD}");
     for need in [Need::Nothing, Need::Names, Need::Expiring] {
-        let wanted = |load: &Load| {
-            load.holds == need
-                && (options.only.is_empty() || options.only.iter().any(|w| w == load.word))
-        };
-        let loads: Vec<usize> = (0..LOADS.len()).filter(|n| wanted(&LOADS[*n])).collect();
+        let wanted = |n: &usize| LOADS[*n].holds == need && options.wants(&LOADS[*n]);
+        let loads: Vec<usize> = (0..LOADS.len()).filter(wanted).collect();
         if !loads.is_empty() {
             let folder = folder.join(format!("{need:?}").to_lowercase());
             group(options, &servers, &folder, need, &loads)?;
         }
     }
+    Ok(())
+}
+
+impl Options {
+    fn wants(&self, load: &Load) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| word == load.word)
+    }
+}
+
+/// Runs of a load, each on stores of its own, which the auditor can follow from their beginning.
+fn record(
+    options: &Options,
+    servers: &Servers,
+    folder: &Path,
+    load: usize,
+    runs: u64,
+) -> Result<()> {
+    let mut words = String::new();
+    for number in 0..runs {
+        for phase in [Phase::Idle, Phase::Here, Phase::Elsewhere] {
+            let label = format!("{}-{phase:?}", LOADS[load].word).to_lowercase();
+            let folder = folder.join(format!("{label}-{number}"));
+            let watched =
+                servers.start(&folder.join("watched"), 7391, Need::Nothing.holds(0, 0, 0))?;
+            let other = servers.start(&folder.join("other"), 7392, Need::Nothing.holds(0, 0, 0))?;
+            window(options, servers, load, phase, (&watched, &other));
+            drop(other.stop()?);
+            let _ = write!(words, " --trace {label}={}", watched.stop()?.display());
+        }
+    }
+    println!("fogbank audit{words}");
     Ok(())
 }
 

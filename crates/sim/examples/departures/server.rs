@@ -1,4 +1,5 @@
-//! A `fogbank serve` on loopback, in a folder of its own, at raised priority where that is permitted.
+//! A `fogbank serve` on loopback, in a folder of its own, at raised priority where that is
+//! permitted.
 
 use std::fs::{self, File};
 use std::io::{Error, Result};

@@ -1,6 +1,6 @@
-//! The same accesses, asked for by a client of the disk: whether they read or write is in no time and
-//! in no record, also where the client waits for an answer, of the request or of a flush, and then
-//! goes on.
+//! The same accesses, asked for by a client of the disk: whether they read or write is in no time
+//! and in no record, also where the client waits for an answer, of the request or of a flush, and
+//! then goes on.
 
 use std::sync::Arc;
 
@@ -124,7 +124,8 @@ impl Client {
     }
 }
 
-/// What the cloud saw and when, but for the bytes of what is sealed; and when the client was answered.
+/// What the cloud saw and when, but for the bytes of what is sealed; and when the client was
+/// answered.
 fn seen(direction: (u16, u16), waits: Waits) -> (Vec<String>, Vec<Nanos>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
