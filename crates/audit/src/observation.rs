@@ -7,7 +7,7 @@ use fogbank_env::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Observation<'a> {
     /// A message of a batch left for the store. `batch` counts from 0 within the epoch; the write
-    /// batch has the number R, the commit R + 1.
+    /// batch has the number R; the commit and the deletions after it, R + 1.
     Departed {
         /// When it was sent.
         at: Nanos,

@@ -7,6 +7,10 @@
 //! where it is common nothing can be said of the rest. Neighbouring messages are late
 //! together, so samples count only as far as they are independent: by the variance of the means of
 //! blocks against that of single ones.
+//!
+//! Points that were missed are told apart from lateness: a machine that is shared misses some, in
+//! all runs alike, so what one misses more between labels than between runs of one label is no
+//! machine's.
 
 use fogbank_env::Nanos;
 
@@ -126,6 +130,21 @@ impl Departures {
         self.if_timed(check, subject, || with_missed(found(), &missed))
     }
 
+    /// How far the shares of messages that missed their point lie apart in two sets of runs, by
+    /// kind; nothing where there are no points. A kind of which there are too few, or none, has no
+    /// share.
+    pub(super) fn missed_apart(
+        first: &[&Self],
+        second: &[&Self],
+    ) -> Option<[Option<Apart>; Apart::KINDS]> {
+        let timed = first.iter().chain(second).all(|run| run.timed);
+        let series = |runs: &[&Self], kind: usize| {
+            runs.iter().flat_map(|run| run.missed[kind].kept.iter().copied()).collect::<Vec<_>>()
+        };
+        let apart = |kind| Apart::new(KINDS[kind], &series(first, kind), &series(second, kind));
+        timed.then(|| [0, 1, 2].map(apart))
+    }
+
     /// The finding; without points to leave at there is nothing to hold times against.
     fn if_timed(&self, check: &str, subject: &str, found: impl FnOnce() -> Finding) -> Finding {
         if self.timed {
@@ -143,6 +162,54 @@ impl Departures {
                     the work, which depends on what clients do"
                 .into(),
         }
+    }
+}
+
+/// The shares of messages of one kind that missed their point, of two series.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Apart {
+    kind: &'static str,
+    /// By how much they differ.
+    pub(super) share: f64,
+    /// The deviation of that, were they the same.
+    pub(super) deviation: f64,
+    pub(super) samples: u64,
+}
+
+impl Apart {
+    /// Kinds of messages.
+    pub(super) const KINDS: usize = KINDS.len();
+    /// What any machine may miss more in one run than in another.
+    pub(super) const ALLOWED_MIN: f64 = MISSED_MAX;
+
+    fn new(kind: &'static str, first: &[f64], second: &[f64]) -> Option<Self> {
+        let (a, b) =
+            (first.len() as f64 / dependence(first), second.len() as f64 / dependence(second));
+        if !(a >= INDEPENDENT_MIN && b >= INDEPENDENT_MIN) {
+            return None;
+        }
+        let mean = |series: &[f64]| series.iter().sum::<f64>() / series.len() as f64;
+        let (one, two) = (mean(first), mean(second));
+        // One more that missed and one that did not: no share is known to be nothing or all.
+        let pooled = (one * a + two * b + 1.0) / (a + b + 2.0);
+        let deviation = (pooled * (1.0 - pooled) * (1.0 / a + 1.0 / b)).sqrt();
+        let samples = (first.len() + second.len()) as u64;
+        Some(Self { kind, share: (one - two).abs(), deviation, samples })
+    }
+
+    /// How improbable so much is where no more than `allowed` lies between the two.
+    pub(super) fn beyond(&self, allowed: f64) -> f64 {
+        normal_both(((self.share - allowed) / self.deviation).max(0.0))
+    }
+
+    /// In words, `allowed` being what runs of one label differ by.
+    pub(super) fn words(&self, allowed: f64) -> String {
+        let [share, allowed] = [self.share, allowed].map(|share| 100.0 * share);
+        format!(
+            "the share of {} that missed their point differs by {share:.1} %, between runs of one \
+             label by {allowed:.1} % at most",
+            self.kind
+        )
     }
 }
 

@@ -53,9 +53,10 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// The default levels, shared by the findings of so many traces and of their comparison.
+    /// The default levels, shared by the findings of so many traces and of their comparison: of two
+    /// traces how late messages are, and how many missed their point.
     pub fn for_traces(traces: u32) -> Self {
-        let pairs = traces.saturating_mul(traces.saturating_sub(1)) / 2;
+        let pairs = traces.saturating_mul(traces.saturating_sub(1));
         let findings = traces.saturating_mul(super::Battery::FINDINGS).saturating_add(pairs);
         Self { findings: findings.saturating_add(3), ..Self::default() }
     }

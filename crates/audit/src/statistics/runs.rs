@@ -5,7 +5,7 @@
 //! very same ciphertexts. Each run leaves a digest of bounded size; samples are chosen by what is
 //! sampled, so that two runs choose alike.
 
-use super::departures::{Departures, FAILURE};
+use super::departures::{Apart, Departures, FAILURE};
 use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::{poisson_at_least, poisson_both};
 use crate::{Finding, Verdict};
@@ -146,7 +146,8 @@ impl<T: Copy> Sample<T> {
 }
 
 /// Compares every run with every other: `runs-independent-leaves`, `runs-independent-slots`,
-/// `runs-independent-ciphertexts`, and under real clocks `departures-between-runs` for each pair.
+/// `runs-independent-ciphertexts`, and under real clocks `departures-between-runs` for each pair
+/// and `departures-between-labels` for every two labels that have several runs.
 ///
 /// All runs have one configuration. Smallest leaks: the share of accesses that read the same leaf
 /// in both runs of a pair; the share of cells chosen alike in the same version of the same bucket;
@@ -164,6 +165,7 @@ pub fn runs_independent(runs: &[RunDigest], levels: &Levels) -> Vec<Finding> {
         same_ciphertexts(&subject, &pairs, levels),
     ];
     findings.extend(departures_between(runs, &pairs, levels));
+    findings.extend(missed_between(runs, &pairs, levels));
     findings
 }
 
@@ -197,6 +199,66 @@ fn departures_between(runs: &[RunDigest], pairs: &[RunPair<'_>], levels: &Levels
         }
     }
     found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// Points that were missed, by whole quanta, in all runs of one label against those of another:
+/// `departures-between-labels`. It does not count how late the machine is within a quantum, nor
+/// that it misses points, as far as it does so in some runs of a label more than in others.
+///
+/// Smallest leak: the share of messages of a kind that miss their point under one label only.
+fn missed_between(runs: &[RunDigest], pairs: &[RunPair<'_>], levels: &Levels) -> Vec<Finding> {
+    let controls = pairs.iter().filter(|(a, b)| a.label == b.label);
+    let controls: Vec<_> = controls.filter_map(|(a, b)| missed_apart(&[a], &[b])).collect();
+    let mut labels: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let of = |label: &str| runs.iter().filter(|run| run.label == label).collect::<Vec<_>>();
+    labels.retain(|label| of(label).len() > 1);
+    let (labels, numbers) = (&labels, 0..labels.len());
+    let pairs = numbers.flat_map(|b| labels[..b].iter().map(move |a| (*a, labels[b])));
+    let found = pairs.filter_map(|(first, second)| {
+        let apart = missed_apart(&of(first), &of(second))?;
+        Some(told_missed(&format!("{first} and {second}"), &apart, &controls, levels))
+    });
+    found.collect()
+}
+
+/// What runs differ by, one kind of message after the other; nothing without points to leave at.
+type MissedApart = [Option<Apart>; Apart::KINDS];
+
+fn missed_apart(first: &[&RunDigest], second: &[&RunDigest]) -> Option<MissedApart> {
+    let [first, second] = [first, second].map(|runs| {
+        let departures: Option<Vec<_>> = runs.iter().map(|run| run.departures.as_ref()).collect();
+        departures
+    });
+    Departures::missed_apart(&first?, &second?)
+}
+
+fn told_missed(
+    subject: &str,
+    apart: &MissedApart,
+    controls: &[MissedApart],
+    levels: &Levels,
+) -> Finding {
+    let mut tests = Tests::default();
+    let mut smallest = 0.0_f64;
+    for (kind, apart) in apart.iter().enumerate() {
+        let shares = controls.iter().filter_map(|control| control[kind]).map(|apart| apart.share);
+        let allowed = shares.fold(Apart::ALLOWED_MIN, f64::max);
+        let Some(apart) = apart else {
+            smallest = 1.0;
+            continue;
+        };
+        tests.add(apart.beyond(allowed), || apart.words(allowed));
+        smallest = smallest.max(allowed + levels.reach(Apart::KINDS) * apart.deviation);
+    }
+    let head = Head::new(
+        "departures-between-labels",
+        subject,
+        apart.iter().flatten().map(|a| a.samples).sum(),
+    );
+    let leak_max = Some(levels.smallest_timing_leak);
+    tests.finding(Head { leak_max, failure: FAILURE, ..head.leak(smallest) }, levels)
 }
 
 const CLOCK_DIFFERS: &str = "this machine's clock differs between runs of one label, so it says \

@@ -86,6 +86,33 @@ fn departures_that_move_under_load_are_caught() {
     assert!(unlike.iter().all(|finding| finding.words.contains("free core")), "{unlike:?}");
 }
 
+/// Runs of half a minute, of a machine that is shared: points that one label misses more often
+/// than the machine does are its own, and what the machine misses is nobody's.
+#[test]
+fn points_that_one_label_misses_are_told_from_those_of_the_machine() {
+    let run = |seed, share, label| {
+        let run = Synthetic::leaves_only(seed, Leak::MissesPoints { share });
+        audit(&run, 9_000).1.labelled(label)
+    };
+    let between = |shares: [f64; 4]| {
+        let [a, b, c, d] = shares;
+        let runs = [run(1, a, "idle"), run(2, b, "busy"), run(3, c, "idle"), run(4, d, "busy")];
+        let mut findings = runs_independent(&runs, &Levels::for_traces(4));
+        findings.retain(|finding| finding.check == "departures-between-labels");
+        findings
+    };
+    for leaks in [[0.0, 0.3, 0.0, 0.25], [0.05, 0.5, 0.07, 0.5], [0.0, 0.2, 0.0, 0.2]] {
+        let findings = between(leaks);
+        assert_eq!(failures(&findings), ["departures-between-labels"], "{findings:?}");
+        assert!(findings[0].words.contains("missed their point"), "{findings:?}");
+    }
+    for machine in [[0.0, 0.0, 0.0, 0.0], [0.2, 0.2, 0.2, 0.2], [0.0, 0.02, 0.01, 0.0]] {
+        assert_eq!(failures(&between(machine)), [""; 0]);
+    }
+    // One that misses more in some runs of a label than in others tells nothing of labels.
+    assert_eq!(failures(&between([0.0, 0.3, 0.25, 0.3])), [""; 0]);
+}
+
 #[test]
 fn one_seed_for_two_runs_is_caught() {
     let digest = |seed| audit(&Synthetic::new(seed, Leak::Nothing), 4_000).1;

@@ -63,6 +63,10 @@ pub enum Leak {
     LateUnderLoad {
         share: f64,
     },
+    /// This share of messages misses its point by three.
+    MissesPoints {
+        share: f64,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -218,10 +222,15 @@ impl<'a> Run<'a> {
         {
             late = 100_000;
         }
+        let misses = match self.of.leak {
+            Leak::MissesPoints { share } => self.shows(share),
+            _ => false,
+        };
+        let missed = if misses { 3 } else { 0 };
         observer.observe(&Observation::Departed {
             at: cause + late,
             cause,
-            missed: 0,
+            missed,
             epoch: self.epoch,
             batch,
         });

@@ -112,6 +112,22 @@ fn batches_in_flight_do_not_wait_for_each_other() {
     assert!(one > 8.0 * 0.3 && two < 0.8 * one, "{one} s and {two} s an epoch");
 }
 
+/// Whatever an epoch sends is held against when it was due, its commit and deletions too: what a
+/// client holds up shows wherever it does.
+#[test]
+fn every_message_of_an_epoch_is_a_departure() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    record(&whole(Workload::Uniform, 8), &path).unwrap();
+    let mut seen = 0;
+    let mut departures = |of: &Observation<'_>| {
+        seen += u64::from(matches!(of, Observation::Departed { .. }));
+    };
+    let summary = replay(&[&path], &mut [&mut departures]).unwrap();
+    // What is left: of two deletions that leave together the second, the opening and the closing.
+    assert!(summary.requests - seen < summary.epochs * 3 / 2, "{seen} of {summary:?}");
+}
+
 #[test]
 fn replies_that_come_late() {
     use Operation::{Barrier, BlobDelete, BlobPut, DeleteChunks, ReadCells, WriteChunks};

@@ -62,7 +62,7 @@ impl Ring {
                 self.epochs.pace.further(at)?;
                 Ok(Expected::Chunks)
             }
-            Request::DeleteChunks { chunks } => self.delete_chunks(chunks, at),
+            Request::DeleteChunks { chunks } => self.delete_chunks(chunks, at, out),
             Request::Barrier => self.barrier_vault(at, out),
             Request::BlobGet { .. }
             | Request::BlobPut { .. }
@@ -113,12 +113,13 @@ impl Ring {
     }
 
     /// The time of a deletion after a commit: two that leave at once have one.
-    fn hold_deletion(&mut self, at: Nanos) -> Step {
+    fn hold_deletion(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
         match self.collects_at {
             Some(first) => self.epochs.pace.together(at, first),
             None => {
                 self.collects_at = Some(at);
-                self.epochs.pace.further(at).map(drop)
+                let cause = self.epochs.pace.further(at)?;
+                self.epochs.departed_after_batches(at, cause, out)
             }
         }
     }
@@ -151,14 +152,19 @@ impl Ring {
         }
     }
 
-    fn delete_chunks(&mut self, chunks: &[ChunkName], at: Nanos) -> Step<Expected> {
+    fn delete_chunks(
+        &mut self,
+        chunks: &[ChunkName],
+        at: Nanos,
+        out: &mut dyn Observer,
+    ) -> Step<Expected> {
         match self.chain.as_ref().map(|chain| chain.next) {
             Some(Next::Collect) => {
                 let Some(chain) = &mut self.chain else { return Ok(Expected::Done) };
                 if !std::mem::take(&mut chain.collect.chunks) {
                     return chain.out_of_order("a second deletion of chunks");
                 }
-                self.hold_deletion(at)?;
+                self.hold_deletion(at, out)?;
                 self.epochs.collect(chunks)?;
             }
             Some(Next::SweepDelete) => self.epochs.sweep(chunks, at)?,
@@ -215,11 +221,16 @@ impl Ring {
         };
         let puts = matches!(request, Request::BlobPut { .. });
         match before {
-            Next::Collect => self.hold_deletion(at)?,
+            Next::Collect => self.hold_deletion(at, out)?,
             Next::CommitPiece(1..) | Next::ClosePiece(1..) if puts => {
-                self.epochs.lanes.piece(&self.epochs.pace, at)?;
+                let cause = self.epochs.lanes.piece(&self.epochs.pace, at)?;
+                self.epochs.departed_after_batches(at, cause, out)?;
             }
             Next::Batches if is_journal(request) => self.epochs.record(at, out)?,
+            Next::CommitPiece(0) | Next::CommitPut if puts && !looks => {
+                let cause = self.epochs.pace.further(at)?;
+                self.epochs.departed_after_batches(at, cause, out)?;
+            }
             _ if looks => self.epochs.pace.after(self.ended_at, at).map(drop)?,
             Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),
             _ => drop(self.epochs.pace.further(at)?),

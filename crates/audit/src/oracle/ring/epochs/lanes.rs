@@ -218,7 +218,7 @@ impl Lanes {
     }
 
     /// The time of a piece that is not the first.
-    pub fn piece(&mut self, pace: &Pace, at: Nanos) -> Step {
+    pub fn piece(&mut self, pace: &Pace, at: Nanos) -> Step<Cause> {
         let ended = self.pieces.sent.checked_sub(self.pieces_at_once);
         let room = ended.and_then(|nth| self.pieces.ended.get(nth).copied()).unwrap_or_default();
         let made = self.pieces.free.max(room);
@@ -229,9 +229,9 @@ impl Lanes {
                 "a piece",
             );
         }
-        pace.after(made, at)?;
+        let cause = pace.after(made, at)?;
         (self.pieces.sent, self.pieces.free) = (self.pieces.sent + 1, pace.handed_over(at));
-        Ok(())
+        Ok(cause)
     }
 
     /// The first piece has left.

@@ -210,9 +210,23 @@ impl Epochs {
     }
 
     pub(super) fn departed(&mut self, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
+        self.departed_of(self.batch, at, cause, out)
+    }
+
+    /// A message of the commit, or of the deletions after it, has left.
+    pub(in crate::oracle::ring) fn departed_after_batches(
+        &mut self,
+        at: Nanos,
+        cause: Cause,
+        out: &mut dyn Observer,
+    ) -> Step {
+        self.departed_of(self.config.read_batches + 1, at, cause, out)
+    }
+
+    fn departed_of(&mut self, batch: u32, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
         let Cause { at: cause, missed } = cause;
         self.latest_ns = self.latest_ns.max(at.saturating_sub(cause));
-        let (epoch, batch) = (self.epoch, self.batch);
+        let epoch = self.epoch;
         out.observe(&Observation::Departed { at, cause, missed, epoch, batch });
         Ok(())
     }
