@@ -27,7 +27,7 @@ const INDEPENDENT_MIN: f64 = 20.0;
 /// The share of messages that may miss their point.
 const MISSED_MAX: f64 = 0.01;
 
-/// The kinds of messages.
+/// The kinds of messages; commits with all that follows the write batch.
 const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
 
 /// What a difference in time comes to: halves of a run, and runs, have the machine in common with
@@ -91,9 +91,12 @@ impl Departures {
 
     pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, missed: u64, batch: u32) {
         let kind = batch.saturating_sub(self.read_batches.saturating_sub(1)).min(2) as usize;
+        self.missed[kind].push(f64::from(u8::from(missed > 0)));
+        if batch > self.read_batches + 1 {
+            return; // several in a row, as late as one another
+        }
         let late = at.saturating_sub(cause) as f64;
         self.late[kind].push(late);
-        self.missed[kind].push(f64::from(u8::from(missed > 0)));
         if let Some(before) = self.before[kind].replace(late) {
             self.change[kind].push(late - before);
         }

@@ -1,11 +1,11 @@
-//! When messages were due, given the cloud's own replies: the pace of decision 0009, reckoned from a
-//! trace that may begin anywhere in the life of a store.
+//! When messages were due, given the cloud's own replies: the pace of decision 0009, reckoned from
+//! a trace that may begin anywhere in the life of a store.
 //!
 //! - The record of a batch is due at its point of the grid: the first that is later than the one
 //!   taken before and not past when the last reply was handed over; the slack later.
 //! - Whatever else leaves is due at the first point of the quantum after the last reply was handed
-//!   over, or, if none came since, after the message before it. Messages that leave together are due
-//!   together.
+//!   over, or, if none came since, after the message before it. Messages that leave together are
+//!   due together.
 //!
 //! What follows from an earlier reply than the last counts as displaced by less than it was, never
 //! by more.

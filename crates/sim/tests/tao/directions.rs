@@ -29,7 +29,7 @@ const BLOCK: u32 = 16;
 
 /// How a client goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
+enum Until {
     /// When the request is answered.
     Answer,
     /// When a flush is that was sent together with the request.
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// The accesses that are compared.
-    async fn run(mut self, direction: (u16, u16), waits: Waits) -> Vec<Nanos> {
+    async fn run(mut self, direction: (u16, u16), waits: Until) -> Vec<Nanos> {
         for block in 0..100 {
             self.ask((WRITE, 0), block * u64::from(BLOCK), BLOCK).await;
             self.replies(1).await;
@@ -94,16 +94,16 @@ impl Client {
             let offset = number * 77 % (DISK - 100);
             let length = [BLOCK, 1, 40][number as usize % 3];
             match waits {
-                Waits::Answer => {
+                Until::Answer => {
                     self.ask(direction, offset, length).await;
                     self.replies(1).await;
                 }
-                Waits::Flush => {
+                Until::Flush => {
                     self.ask(direction, offset, length).await;
                     self.ask((FLUSH, 0), 0, 0).await;
                     self.replies(2).await;
                 }
-                Waits::FlushesAfter => {
+                Until::FlushesAfter => {
                     self.ask(direction, offset, length).await;
                     // Sent when the request is under way.
                     self.clock.sleep_until(self.clock.now() + 3_000_000).await;
@@ -111,7 +111,7 @@ impl Client {
                     self.ask((FLUSH, 0), 0, 0).await;
                     self.replies(3).await;
                 }
-                Waits::Room => {
+                Until::Room => {
                     for nth in 0..20 {
                         self.ask(direction, (offset + nth * 13) % (DISK - 100), 100).await;
                     }
@@ -126,7 +126,7 @@ impl Client {
 
 /// What the cloud saw and when, but for the bytes of what is sealed; and when the client was
 /// answered.
-fn seen(direction: (u16, u16), waits: Waits) -> (Vec<String>, Vec<Nanos>) {
+fn seen(direction: (u16, u16), waits: Until) -> (Vec<String>, Vec<Nanos>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     let scene = TaoScene::new(Load::Uniform, 1);
@@ -165,7 +165,7 @@ fn without_bytes(event: Event) -> String {
 
 #[test]
 fn are_in_no_time_and_in_no_record() {
-    for waits in [Waits::Answer, Waits::Flush, Waits::FlushesAfter, Waits::Room] {
+    for waits in [Until::Answer, Until::Flush, Until::FlushesAfter, Until::Room] {
         let expected = seen(DIRECTIONS[0], waits);
         assert!(expected.0.len() > 200 && expected.1.len() >= 40);
         for direction in DIRECTIONS {

@@ -213,14 +213,15 @@ impl Epochs {
         self.departed_of(self.batch, at, cause, out)
     }
 
-    /// A message of the commit, or of the deletions after it, has left.
+    /// A message of the vault has left: of the commit that makes an epoch count, or a deletion after
+    /// it.
     pub(in crate::oracle::ring) fn departed_after_batches(
         &mut self,
         at: Nanos,
         cause: Cause,
         out: &mut dyn Observer,
     ) -> Step {
-        self.departed_of(self.config.read_batches + 1, at, cause, out)
+        self.departed_of(self.config.read_batches + 2, at, cause, out)
     }
 
     fn departed_of(&mut self, batch: u32, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
