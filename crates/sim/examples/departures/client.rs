@@ -33,10 +33,15 @@ pub struct Client {
 
 impl Client {
     pub fn connect(port: u16) -> Result<Self> {
+        Self::patient(port, PATIENCE)
+    }
+
+    /// One that waits for an answer that long.
+    pub fn patient(port: u16, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         Ok(Self { replies: BufReader::with_capacity(1 << 16, stream.try_clone()?), stream })
     }
 

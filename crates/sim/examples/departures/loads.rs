@@ -209,8 +209,9 @@ fn malformed(target: &Target) -> Result<()> {
     ];
     target.at_once(4, |number| {
         while target.goes_on() {
-            // Refused, and the connection with it.
-            let _ = Client::connect(target.port)?.ask(shapes[number % 4], 1);
+            // Refused, and the connection with it; or the rest is waited for, and does not come.
+            let patience = Duration::from_millis(100);
+            let _ = Client::patient(target.port, patience)?.ask(shapes[number % 4], 1);
             rest(Duration::from_millis(1));
         }
         Ok(())
