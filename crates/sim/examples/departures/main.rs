@@ -148,9 +148,8 @@ fn record(
         for phase in [Phase::Idle, Phase::Here, Phase::Elsewhere] {
             let label = format!("{}-{phase:?}", LOADS[load].word).to_lowercase();
             let folder = folder.join(format!("{label}-{number}"));
-            let watched =
-                servers.start(&folder.join("watched"), 7391, Need::Nothing.holds(0, 0, 0))?;
-            let other = servers.start(&folder.join("other"), 7392, Need::Nothing.holds(0, 0, 0))?;
+            let watched = servers.start(&folder.join("watched"), Need::Nothing.holds(0, 0, 0))?;
+            let other = servers.start(&folder.join("other"), Need::Nothing.holds(0, 0, 0))?;
             window(options, servers, load, phase, (&watched, &other));
             drop(other.stop()?);
             let _ = write!(words, " --trace {label}={}", watched.stop()?.display());
@@ -171,8 +170,8 @@ fn group(
     let every_ms = 1_000 * 3 * (options.seconds + 1);
     let first_ms = servers.moment.wall_ms() + FILLING_MS;
     let holds = |late_ms| need.holds(first_ms + late_ms, every_ms, options.windows);
-    let watched = servers.start(&folder.join("watched"), 7391, holds(0))?;
-    let other = servers.start(&folder.join("other"), 7392, holds(every_ms / 3))?;
+    let watched = servers.start(&folder.join("watched"), holds(0))?;
+    let other = servers.start(&folder.join("other"), holds(every_ms / 3))?;
     if need == Need::Expiring {
         let ahead_ms = first_ms.saturating_sub(servers.moment.wall_ms() + 500 * options.seconds);
         rest(Duration::from_millis(ahead_ms));

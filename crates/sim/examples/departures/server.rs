@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Error, Result};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -44,8 +45,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Fills a folder and serves it.
-    pub fn start(&self, folder: &Path, port: u16, holds: Holds) -> Result<Server> {
+    /// Fills a folder and serves it, on a port that nobody has.
+    pub fn start(&self, folder: &Path, holds: Holds) -> Result<Server> {
         fs::create_dir_all(folder)?;
         if holds != Holds::Nothing {
             let dump = folder.join("dump.rdb");
@@ -54,6 +55,7 @@ impl Servers {
             check(load.arg("--from").arg(&dump).stdout(Stdio::null()).status()?.success(), "load")?;
         }
         let trace = folder.join("trace");
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let mut serve = self.fogbank("serve", folder);
         serve.args(["--listen", &format!("127.0.0.1:{port}")]).arg("--record").arg(&trace);
         serve.stdout(Stdio::null()).stderr(File::create(folder.join("log"))?);
