@@ -145,7 +145,8 @@ impl Clerk {
         }
         let clock = self.shared.clock.clone();
         let now = clock.now();
-        if self.core(|core| core.has_work()) {
+        // A worker that waits for the lock would keep the runtime's timers waiting, and the driver.
+        if compute(|| self.core(|core| core.has_work())) {
             clock.sleep_until(now + send.saturating_sub(now) / 2).await;
         }
     }
@@ -159,7 +160,7 @@ impl Clerk {
         let until = clock.now() + MOMENT_NANOS;
         for _ in 0..MOMENT_LOOKS {
             tokio::task::yield_now().await;
-            let quiet = self.core(|core| !core.mvtso.is_anybody_busy());
+            let quiet = compute(|| self.core(|core| !core.mvtso.is_anybody_busy()));
             if quiet || clock.now() >= until {
                 return;
             }

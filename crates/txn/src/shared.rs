@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Nanos, compute};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -176,10 +176,11 @@ impl Shared {
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
             self.work.notified().await;
-            if self.with(|core| core.stopped.is_some()) {
+            // Where clients have no threads of their own, waiting here must not hold up the timers.
+            if compute(|| self.with(|core| core.stopped.is_some())) {
                 return;
             }
-            while self.advance() {
+            while compute(|| self.advance()) {
                 tokio::task::yield_now().await;
             }
         }
