@@ -22,7 +22,7 @@ allow() {
     done
 }
 
-allow allocator ""
+allow process ""
 allow env ""
 allow store "env"
 allow objects "env store"
@@ -32,7 +32,7 @@ allow held ""
 allow durable "env seal store held"
 allow tls "env"
 allow pages "env"
-allow cloud "allocator env store tls pages peer held"
+allow cloud "process env store tls pages peer held"
 allow peer "env tls held"
 allow oram "env seal store durable held"
 allow txn "env seal store durable held oram"

@@ -23,7 +23,9 @@ use fogbank::args::{BenchCommand, Cli, Command, VolumeCommand};
 use self::stopping::until_stopped;
 
 fn main() -> ExitCode {
-    fogbank_allocator::share_arenas();
+    fogbank_process::share_arenas();
+    // Where it is refused, what is due may leave some milliseconds later on a busy machine.
+    let _as_before = fogbank_process::short_slices();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {

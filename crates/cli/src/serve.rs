@@ -106,7 +106,11 @@ async fn serve_until_stopped(
 /// Threads for what clients ask for, apart from those that let messages leave.
 pub fn client_threads() -> Result<ClientThreads> {
     let none = |e| Error::CannotUse(format!("the system gives no threads: {e}"));
-    ClientThreads::start().map_err(none)
+    let settle = || {
+        // Where it is refused they are as urgent as others.
+        let _as_before = fogbank_process::usual_slices();
+    };
+    ClientThreads::start(settle).map_err(none)
 }
 
 /// Says why it ends that nobody has stopped, and what to do.

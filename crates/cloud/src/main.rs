@@ -151,7 +151,7 @@ const USAGE: u8 = 64;
 const CANNOT: u8 = 73;
 
 fn main() -> ExitCode {
-    fogbank_allocator::keep_large_buffers();
+    fogbank_process::keep_large_buffers();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {

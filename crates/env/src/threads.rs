@@ -19,15 +19,16 @@ pub struct ClientThreads {
 }
 
 impl ClientThreads {
-    /// Starts them.
+    /// Starts them; each calls `settle` first.
     ///
     /// # Errors
     /// If the system has no threads to give.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(settle: fn()) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
-        builder.enable_all().thread_name("clients").on_thread_start(|| {
+        builder.enable_all().thread_name("clients").on_thread_start(move || {
             // Where it is refused they are as urgent as others.
             let _as_before = rustix::process::nice(NICE);
+            settle();
         });
         let runtime = builder.build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
@@ -61,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_are_nicer_than_what_departs() {
-        let threads = ClientThreads::start().unwrap();
+        let threads = ClientThreads::start(|| {}).unwrap();
         let clients = threads.handle().spawn(async { nice() }).await.unwrap();
         assert_eq!(clients, (nice() + NICE).min(19));
     }

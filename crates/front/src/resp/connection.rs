@@ -17,8 +17,9 @@
 use super::client::{Client, Server};
 use super::command::{Action, Command, Control, lookup, misfit, reply_of};
 use super::frame::{Decoder, ProtocolError, Request};
-use super::program::{Queued, Slot, Work, refusal};
+use super::program::{Queued, Slot, Task, Work, refusal};
 use super::reply::{Reply, Version};
+use super::untaken::{Answered, Untaken};
 use super::watcher::{tell, timed};
 use bytes::{Buf, BytesMut};
 use fogbank_txn::{Error, Session};
@@ -34,6 +35,11 @@ use tokio::sync::watch;
 
 /// Room made for input at a time.
 const READ_BYTES: usize = 32 * 1024;
+/// Bytes that are encoded before they are written, but for the end of the last reply. What a client
+/// does not take stays as it came from its program, which costs no copy.
+const AHEAD_BYTES: usize = 64 * 1024;
+/// Bytes handed to the system at a time: it does not let go of the core meanwhile.
+const WRITE_BYTES: usize = 64 * 1024;
 
 /// The state of one connection.
 pub struct Connection {
@@ -43,6 +49,8 @@ pub struct Connection {
     input: BytesMut,
     output: BytesMut,
     replies: VecDeque<Awaited>,
+    /// What the replies hold that wait to be encoded.
+    untaken: Arc<Untaken>,
     /// Bytes of the requests whose replies are awaited, and of the replies that wait behind them.
     waiting_bytes: usize,
     transaction: Option<Transaction>,
@@ -64,7 +72,7 @@ struct Awaited {
 enum Answer {
     /// Encoded already: what it takes is known, and counted.
     Ready(BytesMut),
-    Running(Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>),
+    Running(Pin<Box<dyn Future<Output = Result<Answered, Error>> + Send>>),
 }
 
 /// What has been queued since `MULTI`.
@@ -81,6 +89,7 @@ impl Connection {
     pub fn new(server: Arc<Server>, session: Session, address: String) -> Self {
         Self {
             decoder: Decoder::new(server.limits.clone()),
+            untaken: Untaken::new(server.limits.output_bytes_max),
             client: Client::new(server, address),
             session,
             input: BytesMut::new(),
@@ -134,10 +143,7 @@ impl Connection {
         let written = loop {
             let all_encoded = self.poll_replies(context);
             let written = self.poll_write(stream, context)?;
-            if self.is_output_full() {
-                return Poll::Ready(Err(io::Error::other("the client does not take its replies")));
-            }
-            if all_encoded {
+            if all_encoded || !written {
                 break written;
             }
         };
@@ -179,10 +185,6 @@ impl Connection {
         self.client.server.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn is_output_full(&self) -> bool {
-        self.output.len() > self.client.server.limits.output_bytes_max
-    }
-
     fn poll_read<S>(&mut self, stream: &mut S, context: &mut Context<'_>) -> io::Result<Poll<usize>>
     where
         S: AsyncRead + Unpin,
@@ -202,7 +204,8 @@ impl Connection {
         S: AsyncWrite + Unpin,
     {
         while !self.output.is_empty() {
-            match Pin::new(&mut *stream).poll_write(context, &self.output) {
+            let next = &self.output[..self.output.len().min(WRITE_BYTES)];
+            match Pin::new(&mut *stream).poll_write(context, next) {
                 Poll::Pending => return Ok(false),
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(written) => self.output.advance(written?),
@@ -214,16 +217,18 @@ impl Connection {
         }
     }
 
-    /// Encodes the replies that are there, in order, up to the first that is not; `false` if the
-    /// output was full before that.
+    /// Encodes the replies that are there, in order, up to the first that is not; `false` if enough
+    /// waits to be written before that.
     fn poll_replies(&mut self, context: &mut Context<'_>) -> bool {
-        while !self.is_output_full() {
+        while self.output.len() < AHEAD_BYTES {
             let Some(awaited) = self.replies.front_mut() else { return true };
             match &mut awaited.answer {
                 Answer::Ready(reply) => self.output.extend_from_slice(reply),
                 Answer::Running(running) => match running.as_mut().poll(context) {
                     Poll::Pending => return true,
-                    Poll::Ready(Ok(reply)) => reply.encode(awaited.version, &mut self.output),
+                    Poll::Ready(Ok(answered)) => {
+                        answered.reply().encode(awaited.version, &mut self.output);
+                    }
                     Poll::Ready(Err(error)) => {
                         refusal(&error).encode(awaited.version, &mut self.output);
                     }
@@ -270,8 +275,9 @@ impl Connection {
         self.replies.push_back(Awaited { version, bytes, answer: Answer::Ready(encoded) });
     }
 
-    fn submit(&mut self, work: Work, bytes: usize) {
+    fn submit(&mut self, task: Task, bytes: usize) {
         let version = self.client.listed.version;
+        let work = Work::new(task, self.client.server.bounds.clone(), self.untaken.clone());
         let answer = self.session.submit(work);
         let server = &self.client.server;
         let answer = Answer::Running(match &server.watcher {
@@ -312,8 +318,7 @@ impl Connection {
             Action::Data(code) => {
                 self.tell(command, &request);
                 let bytes = request.bytes();
-                let bounds = self.client.server.bounds.clone();
-                self.submit(Work::single(bounds, code, request), bytes);
+                self.submit(Task::Single { code, request }, bytes);
             }
             Action::Local(code) => {
                 let reply = self.local(code, &request);
@@ -405,7 +410,7 @@ impl Connection {
         let slot = Slot::default();
         self.watched.push(slot.clone());
         let bytes = request.bytes();
-        self.submit(Work::watch(self.client.server.bounds.clone(), request, slot), bytes);
+        self.submit(Task::Watch { names: request, slot }, bytes);
     }
 
     fn unwatch(&mut self) {
@@ -430,9 +435,8 @@ impl Connection {
         }
         let before = self.client.listed.version;
         let body = transaction.commands.into_iter().map(|(c, r)| self.queued(c, r)).collect();
-        let work = Work::exec(self.client.server.bounds.clone(), watched, body);
         let after = std::mem::replace(&mut self.client.listed.version, before);
-        self.submit(work, transaction.bytes);
+        self.submit(Task::Exec { watched, body }, transaction.bytes);
         self.client.listed.version = after;
     }
 

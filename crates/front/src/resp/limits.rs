@@ -25,7 +25,7 @@ pub struct Limits {
     /// writes are more; beyond it no connection takes a further command until one of its own has
     /// been answered.
     pub waiting_bytes_max: usize,
-    /// Bytes of replies that a client has not yet taken; beyond it the connection is closed.
+    /// Bytes of replies that a client has not yet taken; from there on its commands are refused.
     pub output_bytes_max: usize,
 }
 

@@ -37,6 +37,7 @@ mod program;
 mod reply;
 mod scan;
 mod told;
+mod untaken;
 mod watcher;
 
 pub use crate::listening::{Error, Place};

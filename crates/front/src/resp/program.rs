@@ -10,19 +10,25 @@ use super::frame::Request;
 use super::keyspace::{Bounds, Halt, Keyspace, Outcome};
 use super::layout::{Kind, Role, collection_group, shared_group};
 use super::reply::Reply;
+use super::untaken::{Answered, Untaken};
 use bytes::Bytes;
 use fogbank_txn::{Error, Key, KeyRange, Pause, Program, View, Watch};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One transaction of a connection.
 pub struct Work {
-    bounds: Arc<Bounds>,
     task: Task,
+    bounds: Arc<Bounds>,
+    untaken: Arc<Untaken>,
 }
 
-enum Task {
+/// What a transaction is to do.
+pub enum Task {
+    /// A command by itself.
     Single { code: Data, request: Request },
+    /// `WATCH`; what it notes goes to `slot`.
     Watch { names: Request, slot: Slot },
+    /// `EXEC` of what was queued, unless something watched has changed.
     Exec { watched: Vec<Slot>, body: Vec<Queued> },
 }
 
@@ -51,26 +57,15 @@ struct WatchedKey {
 }
 
 impl Work {
-    /// A command by itself.
-    pub fn single(bounds: Arc<Bounds>, code: Data, request: Request) -> Self {
-        Self { bounds, task: Task::Single { code, request } }
+    /// Of a connection whose replies count as `untaken`.
+    pub fn new(task: Task, bounds: Arc<Bounds>, untaken: Arc<Untaken>) -> Self {
+        Self { task, bounds, untaken }
     }
 
-    /// `WATCH`; what it notes goes to `slot`.
-    pub fn watch(bounds: Arc<Bounds>, names: Request, slot: Slot) -> Self {
-        Self { bounds, task: Task::Watch { names, slot } }
-    }
-
-    /// `EXEC` of what was queued, unless something watched has changed.
-    pub fn exec(bounds: Arc<Bounds>, watched: Vec<Slot>, body: Vec<Queued>) -> Self {
-        Self { bounds, task: Task::Exec { watched, body } }
-    }
-}
-
-impl Program for Work {
-    type Reply = Reply;
-
-    fn run(&mut self, view: &mut View<'_>) -> Result<Reply, Pause> {
+    fn reply(&self, view: &mut View<'_>) -> Result<Reply, Pause> {
+        if let Some(refusal) = self.untaken.refusal() {
+            return Ok(refusal);
+        }
         let mut db = match Keyspace::open(view, &self.bounds) {
             Ok(db) => db,
             Err(halt) => return reply_of(Err(halt)),
@@ -87,6 +82,14 @@ impl Program for Work {
                 run_body(&mut db, body)
             }
         }
+    }
+}
+
+impl Program for Work {
+    type Reply = Answered;
+
+    fn run(&mut self, view: &mut View<'_>) -> Result<Answered, Pause> {
+        self.reply(view).map(|reply| Answered::new(reply, &self.untaken))
     }
 }
 

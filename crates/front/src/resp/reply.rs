@@ -88,6 +88,23 @@ impl Reply {
         value.map_or(Reply::Null, Reply::Bulk)
     }
 
+    /// Bytes that it takes here; encoded it is no longer than that by much.
+    pub fn bytes(&self) -> usize {
+        let of_all = |items: &[Reply]| items.iter().map(Reply::bytes).sum();
+        size_of::<Reply>()
+            + match self {
+                Reply::Error(text) => text.len(),
+                Reply::Bulk(bytes) => bytes.len(),
+                Reply::Verbatim(text) => text.len(),
+                Reply::Array(items) | Reply::Set(items) => of_all(items),
+                Reply::Map(pairs) => pairs.iter().map(|(k, v)| k.bytes() + v.bytes()).sum(),
+                Reply::Scored(members) => {
+                    members.iter().map(|(m, _)| size_of::<(Bytes, f64)>() + m.len()).sum()
+                }
+                _ => 0,
+            }
+    }
+
     /// Appends the bytes of this reply.
     pub fn encode(&self, version: Version, out: &mut BytesMut) {
         let new = version == Version::Resp3;

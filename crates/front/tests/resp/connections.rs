@@ -92,6 +92,42 @@ async fn replies_that_wait_behind_an_epoch_are_counted() {
     assert!(taken.is_err(), "32 MB of replies wait for the epoch");
 }
 
+/// Replies were counted when they were encoded: one connection could fill the memory with those of an
+/// epoch, and what it did not take was copied into one buffer of 256 MB.
+#[tokio::test]
+async fn replies_that_nobody_takes_are_counted_when_they_are_made() {
+    let limits = Limits { output_bytes_max: 1 << 20, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut client = server.client().await;
+    assert_eq!(client.ask_words(&[b"SET", b"k", &[b'v'; 1000]]).await, "+OK");
+    let all: Vec<&[u8]> = [&b"MGET"[..]].into_iter().chain([&b"k"[..]; 900]).collect();
+    client.send_raw(&[encode(&all), encode(&[b"INCR", b"done"])].concat().repeat(200)).await;
+    let (mut refused, mut done) = (0, 0);
+    for _ in 0..200 {
+        refused += u32::from(client.shown().await.starts_with("-ERR replies wait to be taken"));
+        done += u32::from(!client.shown().await.starts_with("-ERR replies wait to be taken"));
+    }
+    assert!(refused > 100, "{refused} of 200 programs were refused; each has a reply of 900 KB");
+    assert_eq!(client.ask("GET done").await, format!("\"{done}\""));
+    server.stop().await;
+}
+
+/// A client that reads gets everything, however much it has asked for before.
+#[tokio::test]
+async fn replies_that_are_taken_leave_in_pieces() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    assert_eq!(client.ask_words(&[b"SET", b"k", &[b'v'; 1000]]).await, "+OK");
+    let all: Vec<&[u8]> = [&b"MGET"[..]].into_iter().chain([&b"k"[..]; 900]).collect();
+    let expected = format!("[{}]", vec![format!("\"{}\"", "v".repeat(1000)); 900].join(" "));
+    client.send_raw(&[encode(&all), encode(&[b"PING"])].concat().repeat(50)).await;
+    for _ in 0..50 {
+        assert!(client.shown().await == expected);
+        assert_eq!(client.shown().await, "+PONG");
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn a_command_too_large_for_an_epoch_says_so() {
     let server = Server::start().await;

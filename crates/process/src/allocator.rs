@@ -1,5 +1,4 @@
-//! How the processes of the binaries use the system's allocator (decision 0015). Nothing else in the
-//! project is unsafe.
+//! How the processes of the binaries use the system's allocator (decision 0015).
 //!
 //! Buffers of an epoch are allocated on one thread and freed on another. With an arena for every few
 //! threads, the system allocator keeps what was freed in the arena where it was made, and each of
