@@ -3,6 +3,7 @@
 //! They may be as many as clients have asked for, so nobody that departures wait for sends them.
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 
 use crate::core::{Refused, Unanswered};
 use crate::error::Result;
@@ -12,8 +13,8 @@ const ANSWERS_AT_ONCE: usize = 64;
 
 /// Who is to be answered.
 pub(crate) enum Answers {
-    /// Everybody whose transaction is part of an epoch.
-    Epoch(Unanswered, Result<()>),
+    /// Everybody whose transaction is part of an epoch; the end of the sender says that all are.
+    Epoch(Unanswered, Result<()>, oneshot::Sender<()>),
     /// Programs that were refused.
     Refused(Vec<Refused>),
 }
@@ -22,7 +23,7 @@ pub(crate) enum Answers {
 pub(crate) async fn leave(mut answers: UnboundedReceiver<Answers>) {
     while let Some(answers) = answers.recv().await {
         match answers {
-            Answers::Epoch(unanswered, outcome) => {
+            Answers::Epoch(unanswered, outcome, _all) => {
                 for (nth, program) in unanswered.programs.into_iter().enumerate() {
                     program.answer(outcome.clone());
                     pause_after(nth).await;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use fogbank_env::{Gauge, Nanos, compute};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 
 use crate::answers::Answers;
 use crate::core::{Core, Unanswered};
@@ -24,9 +25,10 @@ use crate::error::Error;
 use crate::handover::{Asked, Message, Written};
 use crate::shared::Shared;
 
-/// How long transactions go on between two calls where there is no grid, and how often it is looked.
-const MOMENT_NANOS: Nanos = 200_000;
-const MOMENT_LOOKS: usize = 256;
+/// Where there is no grid: how long transactions go on between two calls, and how often the clerk
+/// looks whether they all wait. Also where no time passes, as in a simulation, it ends.
+const MOMENT_NANOS: Nanos = 1_000_000;
+const MOMENT_LOOKS: usize = 4_096;
 
 /// See the module.
 pub(crate) struct Clerk {
@@ -41,6 +43,8 @@ pub(crate) struct Clerk {
     pub(crate) back_to_back: bool,
     /// The epoch that is closed and not yet durable.
     pub(crate) unanswered: Option<Unanswered>,
+    /// Ends when the epoch before it has been answered.
+    pub(crate) leaving: Option<oneshot::Receiver<()>>,
     /// We have erred: the driver is told with the next ask.
     pub(crate) fault: Option<Error>,
 }
@@ -53,12 +57,18 @@ impl Clerk {
         while let Some(message) = self.messages.recv().await {
             let clock = self.shared.clock.clone();
             match message {
-                Message::Moment(_) => self.let_go_on().await,
+                Message::Freeze(_) | Message::Close { .. } if self.back_to_back => {
+                    self.let_go_on().await;
+                }
                 Message::Close { send, .. } => self.let_programs_run(send).await,
                 _ => {}
             }
             clock.sleep_until(self.shared.busy_until()).await;
-            compute(|| self.take(message));
+            match message {
+                // Without a grid no timer waits for this worker, and a thread aside costs more.
+                Message::Freeze(_) | Message::Values(_) if self.back_to_back => self.take(message),
+                message => compute(|| self.take(message)),
+            }
         }
     }
 
@@ -72,11 +82,6 @@ impl Clerk {
                 });
             }
             Message::Close { ask, last, .. } => self.close(ask, last),
-            Message::Moment(asked) => {
-                if let Some(((), claim)) = asked.claim() {
-                    claim.fill(Ok(()));
-                }
-            }
             Message::Values(values) => {
                 let delivered = self.core(|core| core.deliver(values));
                 self.fault = self.fault.take().or(delivered.err());
@@ -88,7 +93,9 @@ impl Clerk {
                 }
                 if let Some(unanswered) = self.unanswered.take() {
                     self.programs.add(unanswered.programs.len() as u64);
-                    self.answer(Answers::Epoch(unanswered, outcome));
+                    let (all, leaving) = oneshot::channel();
+                    self.leaving = Some(leaving);
+                    self.answer(Answers::Epoch(unanswered, outcome, all));
                 }
             }
             Message::Rest(Some(error)) => {
@@ -137,12 +144,6 @@ impl Clerk {
 
     /// Lets what is ready run before the epoch closes, with half of the time that is left to spare.
     async fn let_programs_run(&mut self, send: Nanos) {
-        if self.back_to_back {
-            while self.shared.advance() {
-                tokio::task::yield_now().await;
-            }
-            return;
-        }
         let clock = self.shared.clock.clone();
         let now = clock.now();
         // A worker that waits for the lock would keep the runtime's timers waiting, and the driver.
@@ -151,8 +152,11 @@ impl Clerk {
         }
     }
 
-    /// Without a grid: what waited for the batch goes on before the next one is frozen.
+    /// Without a grid: what waited for an epoch or a batch goes on before anything else leaves.
     async fn let_go_on(&mut self) {
+        if let Some(leaving) = self.leaving.take() {
+            let _all = leaving.await;
+        }
         while self.shared.advance() {
             tokio::task::yield_now().await;
         }
@@ -160,7 +164,7 @@ impl Clerk {
         let until = clock.now() + MOMENT_NANOS;
         for _ in 0..MOMENT_LOOKS {
             tokio::task::yield_now().await;
-            let quiet = compute(|| self.core(|core| !core.mvtso.is_anybody_busy()));
+            let quiet = self.core(|core| !core.mvtso.is_anybody_busy());
             if quiet || clock.now() >= until {
                 return;
             }

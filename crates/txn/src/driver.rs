@@ -145,7 +145,7 @@ impl Driver {
         while !self.under_way.is_empty() {
             self.deliver().await?;
         }
-        let point = self.next_point().await?;
+        let point = self.next_point();
         self.deliver_until(point.freeze).await?;
         let last = self.is_last();
         let directory = self.directory.take().ok_or_else(no_directory)?;
@@ -172,7 +172,7 @@ impl Driver {
         }
         let ready = self.engine.ready_to_start().await;
         blamed(self.vault.as_ref(), ready).await?;
-        let point = self.next_point().await?;
+        let point = self.next_point();
         self.deliver_until(point.freeze).await?;
         let (batch, asked) = ask(());
         self.clerk.send(Message::Freeze(asked))?;
@@ -304,16 +304,10 @@ impl Driver {
     }
 
     /// The next point of the grid, which is still to come.
-    async fn next_point(&mut self) -> Result<Point> {
-        if self.grid.is_back_to_back() {
-            let (moment, asked) = ask(());
-            self.clerk.send(Message::Moment(asked))?;
-            moment.wait().await;
-            moment.take().await?;
-        }
+    fn next_point(&mut self) -> Point {
         let point = self.grid.point(self.clock.now());
         self.figures.points_skipped.set(self.grid.skipped());
-        Ok(point)
+        point
     }
 }
 

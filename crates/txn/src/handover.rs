@@ -37,8 +37,6 @@ pub(crate) enum Message {
         /// Whether nothing is admitted after it.
         last: bool,
     },
-    /// Without a grid: let what waited for the batch go on before the next one is frozen.
-    Moment(Asked<(), ()>),
     /// The values of the oldest batch under way.
     Values(Vec<Option<Bytes>>),
     /// The epoch closed last is durable, or never will be.

@@ -123,6 +123,7 @@ impl Proxy {
             programs: metrics.gauge(Visibility::Secret, "programs_committed"),
             back_to_back: settings.interval.is_zero(),
             unanswered: None,
+            leaving: None,
             fault: None,
         };
         let ends = (clock, shared.signals.clone(), handover);
