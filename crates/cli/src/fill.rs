@@ -23,8 +23,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_durable::{Opening, Recovered, Section};
 use fogbank_env::Purpose;
-use fogbank_oram::ring::{RingEngine, is_write_record};
-use fogbank_oram::{Address, BatchEngine, Sections};
+use fogbank_oram::{Address, RecoverableEngine, Sections, batch};
 use fogbank_store::{Paced, Store};
 use fogbank_txn::Keeping;
 
@@ -55,7 +54,7 @@ pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
 pub(crate) struct Fill<'a, 'p> {
     ground: Ground,
     keeping: Keeping,
-    engine: RingEngine,
+    engine: Box<dyn RecoverableEngine>,
     waiting: Vec<(Address, Option<Bytes>)>,
     /// Blocks that are still to come and that the store holds already.
     left_out: u64,
@@ -115,20 +114,15 @@ impl<'a, 'p> Fill<'a, 'p> {
         settings.shape.write_batch = LOAD_BATCH;
         let mut engine = engine(store, vault.keys(), settings, &randomness, &recovered).await?;
         let keeping = Keeping::new(vault);
-        for delta in &recovered.deltas {
-            engine.replay_epoch(delta)?;
-        }
-        for record in &recovered.journal {
-            engine.replay(record).await?;
-        }
+        let open = batch::recover(&mut *engine, &recovered, &|_, _| {}).await?;
         engine.set_journal(Box::new(keeping.clone()));
         let fewer = || Error::Bug("the store holds fewer blocks than were noted".into());
         let left_out = filled.blocks.checked_sub(passed).ok_or_else(fewer)?;
         let waiting = Vec::new();
         let mut fill =
             Self { ground, keeping, engine, waiting, left_out, filled, epochs, progress };
-        if !recovered.journal.is_empty() {
-            if !recovered.journal.iter().any(|record| is_write_record(record)) {
+        if let Some(open) = open {
+            if !open.written {
                 fill.engine.write_batch(Vec::new()).await?;
             }
             fill.commit().await?; // of nothing: its blocks come again

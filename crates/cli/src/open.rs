@@ -18,11 +18,12 @@ use std::sync::Arc;
 
 use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_oram::RecoverableEngine;
 use fogbank_oram::ring::{RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::{EngineConfig, TraceClock};
 use fogbank_store::{Paced, Store};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy, Uptime};
+use fogbank_txn::{Components, Keeping, Proxy, Uptime};
 use tokio::runtime::Handle;
 
 use crate::apart::check_apart;
@@ -485,13 +486,8 @@ pub(crate) async fn engine(
     settings: RingSettings,
     random: &Randomness,
     recovered: &Recovered,
-) -> Result<RingEngine> {
-    let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-    let saved: Vec<_> = saved.cloned().collect();
-    if saved.is_empty() {
-        return Ok(RingEngine::create(store, keys, settings, random).await?);
-    }
-    Ok(RingEngine::restore(store, keys, settings, random, &saved)?)
+) -> Result<Box<dyn RecoverableEngine>> {
+    Ok(Box::new(RingEngine::open(store, keys, settings, random, &recovered.full).await?))
 }
 
 /// Says how far the recovery is; nothing if there is hardly anything to do.

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use fogbank_durable::{Committed, JOURNAL_PREFIX, RegisterValue, Suspicion, missing_record};
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
-use fogbank_oram::{BatchEngine, Scanned};
+use fogbank_oram::{RecoverableEngine, Scanned};
 use fogbank_seal::MasterKey;
 use fogbank_store::{ArrayId, ChunkName, Paced, Reading, Store, StoreError};
-use fogbank_txn::{FIRST_SECTION_TAG, Moving};
+use fogbank_txn::Moving;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ const ATTEMPTS_MAX: u32 = 32;
 /// A store as it was committed last.
 pub struct Stored {
     config: StoreConfig,
-    engine: RingEngine,
+    engine: Box<dyn RecoverableEngine>,
     directory: Moving,
     _lock: Arc<FolderLock>,
 }
@@ -127,14 +127,12 @@ impl Asked {
     }
 
     /// The engine at that commit; `blind` if its array may be gone.
-    fn engine(&self, committed: &Committed, blind: bool) -> Result<RingEngine> {
+    fn engine(&self, committed: &Committed, blind: bool) -> Result<Box<dyn RecoverableEngine>> {
         let recovered = &committed.recovered;
-        let of_engine = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-        let sections: Vec<_> = of_engine.cloned().collect();
         let (store, keys) = (self.store.clone(), committed.keys.clone());
         let settings = self.config.ring_settings();
         let (mut engine, there) =
-            RingEngine::restore_blind(store, keys, settings, &self.random, &sections)?;
+            RingEngine::restore_blind(store, keys, settings, &self.random, &recovered.full)?;
         match there {
             Err(fogbank_oram::Error::CloudLied(_)) if blind => {}
             there => there?,
@@ -142,7 +140,7 @@ impl Asked {
         for delta in &recovered.deltas {
             engine.replay_epoch(delta)?;
         }
-        Ok(engine)
+        Ok(Box::new(engine))
     }
 
     /// How many journal records of the open epoch the register knows and the cloud has; `None` if
@@ -260,7 +258,8 @@ pub async fn presence_at(
     let claimed = shown_meanwhile(place, &*bare, &clock, &random).await?;
     let asked = Asked::of(place, bare, clock, &claimed, random)?;
     let first = asked.committed_meanwhile().await?;
-    let mut wanted: BTreeSet<ChunkName> = asked.engine(&first, false)?.written().collect();
+    let mut wanted: BTreeSet<ChunkName> =
+        asked.engine(&first, false)?.written().into_iter().collect();
     let array = ArrayId(asked.config.ring_settings().array.into());
     let listed = asked.store.list_chunks(array).await.map_err(blamed)?;
     let there: BTreeSet<ChunkName> = listed.into_iter().collect();
@@ -269,7 +268,7 @@ pub async fn presence_at(
     let last = asked.committed_meanwhile().await?;
     let all = wanted.len();
     if last.sequence != first.sequence {
-        let now: BTreeSet<ChunkName> = asked.engine(&last, false)?.written().collect();
+        let now: BTreeSet<ChunkName> = asked.engine(&last, false)?.written().into_iter().collect();
         wanted.retain(|name| now.contains(name));
     }
     let missing: Vec<&ChunkName> = wanted.difference(&there).collect();

@@ -7,6 +7,8 @@
 //! 2. The [`Ticket`] gives the block as it was after the access. Answers come in the order of arrival,
 //!    so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
+//! 4. [`ImmediateEngine::close`] answers what was submitted and closes the store; an engine that stops by
+//!    itself says why ([`ImmediateEngine::stopped`]).
 //!
 //! How many accesses arrive and when is public, and so is when they are answered, unless the engine hides
 //! that too; which addresses they name, and whether they read or write, is not.
@@ -18,6 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
@@ -79,6 +82,7 @@ impl Access {
 }
 
 /// See the module.
+#[async_trait]
 pub trait ImmediateEngine: Send + Sync {
     /// The public shape.
     fn shape(&self) -> ImmediateShape;
@@ -88,6 +92,16 @@ pub trait ImmediateEngine: Send + Sync {
     /// The ticket gives [`Error::Caller`] for an address or a range outside of the shape, which
     /// changes nothing; any other error has stopped the engine, and every later ticket gives it too.
     fn submit(&self, address: Address, access: Access) -> Ticket;
+
+    /// Answers everything that was submitted, writes the last checkpoint and closes the store. What is
+    /// submitted from now on, by whoever still holds the engine, is refused.
+    ///
+    /// # Errors
+    /// Whatever has stopped the engine; [`Error::Caller`] if it was closed before.
+    async fn close(&self) -> Result<()>;
+
+    /// Completes when the engine has stopped by itself, with the reason.
+    async fn stopped(&self) -> Error;
 }
 
 /// The answer to come: the block as it was after the access, `value_bytes` long. Dropping it changes

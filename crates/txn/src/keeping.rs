@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_durable::{Error, Vault};
-use fogbank_oram::ring::ReadJournal;
-use fogbank_oram::{Section, Sections};
+use fogbank_oram::{ReadJournal, Section, Sections};
 use tokio::sync::Mutex;
 
 /// A vault that several hold; clones are the same one.

@@ -17,11 +17,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_oram::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket};
 use tokio::sync::oneshot;
 
 use crate::error::Pause;
+use crate::keeping::Keeping;
 use crate::key::Key;
 use crate::program::Submission;
 use crate::proxy::{Proxy, Session};
@@ -38,6 +40,7 @@ pub struct Ticker {
     shape: ImmediateShape,
     zeros: Bytes,
     closed: AtomicBool,
+    vault: Option<Keeping>,
 }
 
 impl Ticker {
@@ -61,27 +64,19 @@ impl Ticker {
             shape,
             zeros: Bytes::from(vec![0; shape.value_bytes]),
             closed: AtomicBool::new(false),
+            vault: None,
         })
     }
 
-    /// Answers everything that was submitted. What is submitted from now on is refused; the epochs go on
-    /// until the proxy is closed.
-    ///
-    /// # Errors
-    /// Whatever has stopped the epochs.
-    pub async fn close(&self) -> Result<()> {
-        self.closed.store(true, Ordering::SeqCst);
-        // The last of the session: what was submitted before it has been answered before it.
-        let last = self.session.submit(|_: &mut View<'_>| Ok(()));
-        last.await.map_err(blame)
-    }
-
-    /// Completes when the epochs have stopped by themselves, with the reason.
-    pub async fn stopped(&self) -> Error {
-        blame(self.proxy.stopped().await)
+    /// From now on closing it closes the store, of which this is the vault. Without one the epochs go
+    /// on until the proxy is closed.
+    #[must_use]
+    pub fn with_vault(self, vault: Keeping) -> Self {
+        Self { vault: Some(vault), ..self }
     }
 }
 
+#[async_trait]
 impl ImmediateEngine for Ticker {
     fn shape(&self) -> ImmediateShape {
         self.shape
@@ -103,6 +98,19 @@ impl ImmediateEngine for Ticker {
             })),
         }
         ticket
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        // The last of the session: what was submitted before it has been answered before it.
+        self.session.submit(|_: &mut View<'_>| Ok(())).await.map_err(blame)?;
+        let Some(vault) = &self.vault else { return Ok(()) };
+        let mut closed = self.proxy.clone().close().await.map_err(blame)?;
+        Ok(vault.close(closed.save()?).await?)
+    }
+
+    async fn stopped(&self) -> Error {
+        blame(self.proxy.stopped().await)
     }
 }
 

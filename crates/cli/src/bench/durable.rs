@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fogbank_durable::{Opening, Register, Section, VaultSettings};
 use fogbank_env::Randomness;
-use fogbank_oram::BatchEngine;
 use fogbank_oram::ring::RingEngine;
+use fogbank_oram::{BatchEngine, RecoverableEngine};
 use fogbank_seal::MasterKey;
 use fogbank_store::Store;
 use fogbank_txn::{FIRST_SECTION_TAG, Keeping, checkpoint_lengths, delta_length};

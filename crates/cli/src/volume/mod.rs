@@ -17,8 +17,6 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::ImmediateEngine;
-use fogbank_oram::tao::TaoEngine;
-use fogbank_txn::Ticker;
 
 pub(crate) use config::is_of_volume;
 pub use config::{Flow, VolumeConfig, WRITE_BEHIND_MAX};
@@ -32,11 +30,12 @@ use crate::{OpenOptions, Place};
 
 /// A volume that is open.
 pub struct Volume {
-    running: Running,
+    engine: Arc<dyn ImmediateEngine>,
     config: VolumeConfig,
     clock: Arc<dyn Clock>,
     replayed: usize,
     register: String,
+    _lock: Arc<FolderLock>,
 }
 
 /// Why an engine has stopped by itself, once it has.
@@ -66,12 +65,6 @@ impl Either {
     }
 }
 
-/// What serves it.
-enum Running {
-    Tao { engine: Arc<TaoEngine>, _lock: Arc<FolderLock> },
-    Ring { ticker: Arc<Ticker>, opened: Box<Opened> },
-}
-
 impl Volume {
     /// Makes a volume at `place`, and leaves it closed.
     ///
@@ -91,24 +84,13 @@ impl Volume {
 
     /// The engine.
     pub fn engine(&self) -> Arc<dyn ImmediateEngine> {
-        match &self.running {
-            Running::Tao { engine, .. } => engine.clone(),
-            Running::Ring { ticker, .. } => ticker.clone(),
-        }
+        self.engine.clone()
     }
 
     /// Completes when the engine has stopped by itself, with the reason.
     pub fn stopped(&self) -> Stopped {
-        match &self.running {
-            Running::Tao { engine, .. } => {
-                let engine = engine.clone();
-                Box::pin(async move { engine.stopped().await })
-            }
-            Running::Ring { ticker, .. } => {
-                let ticker = ticker.clone();
-                Box::pin(async move { ticker.stopped().await })
-            }
-        }
+        let engine = self.engine();
+        Box::pin(async move { engine.stopped().await })
     }
 
     /// The public configuration.
@@ -138,13 +120,7 @@ impl Volume {
     /// # Errors
     /// Whatever has stopped the engine.
     pub async fn close(self) -> Result<()> {
-        match self.running {
-            Running::Tao { engine, .. } => Ok(engine.close().await?),
-            Running::Ring { ticker, opened } => {
-                ticker.close().await?;
-                opened.close().await
-            }
-        }
+        Ok(self.engine.close().await?)
     }
 }
 

@@ -10,8 +10,8 @@ use bytesize::ByteSize;
 use fogbank_txn::{BLOCK_KEY_BYTES, Ticker};
 use serde::{Deserialize, Serialize};
 
+use super::Volume;
 use super::config::VolumeConfig;
-use super::{Running, Volume};
 use crate::OpenOptions;
 use crate::args::{ShapeArgs, VolumeShapeArgs};
 use crate::config::StoreConfig;
@@ -88,14 +88,15 @@ pub(super) async fn open(
     let config = VolumeConfig::Ring(volume.clone());
     let clock = sides.clock.clone();
     let opened = options.open_as(sides, volume.epochs.clone(), config.encode());
-    let opened = Box::new(opened.await?);
-    let ticker = Arc::new(Ticker::new(opened.proxy(), volume.blocks)?);
+    let opened = opened.await?;
+    let ticker = Ticker::new(opened.proxy(), volume.blocks)?.with_vault(opened.keeping.clone());
     let recovered = opened.recovered();
     Ok(Volume {
+        engine: Arc::new(ticker),
         config,
         clock,
         replayed: recovered.epochs_replayed + recovered.batches_repeated,
         register: opened.register().to_owned(),
-        running: Running::Ring { ticker, opened },
+        _lock: opened._lock,
     })
 }

@@ -13,8 +13,8 @@ use fogbank_oram::tao::{Pace, Parts, Rate, TaoEngine, TaoSettings};
 use fogbank_store::{OnGrid, Points};
 use serde::{Deserialize, Serialize};
 
+use super::Volume;
 use super::config::{Flow, VolumeConfig};
-use super::{Running, Volume};
 use crate::OpenOptions;
 use crate::args::VolumeShapeArgs;
 use crate::error::{Error, Result};
@@ -169,6 +169,5 @@ pub(super) async fn open(
         },
     };
     let engine = Arc::new(TaoEngine::open(settings, parts).await?);
-    let (running, register) = (Running::Tao { engine, _lock: lock }, kept.describe());
-    Ok(Volume { running, config, clock, replayed, register })
+    Ok(Volume { engine, config, clock, replayed, register: kept.describe(), _lock: lock })
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_oram::immediate::plain::PlainEngine;
 use fogbank_oram::{
@@ -75,6 +76,7 @@ impl Held {
     }
 }
 
+#[async_trait]
 impl ImmediateEngine for Held {
     fn shape(&self) -> ImmediateShape {
         self.engine.shape()
@@ -91,6 +93,14 @@ impl ImmediateEngine for Held {
         self.most.fetch_max(waiting.len(), Ordering::SeqCst);
         ticket
     }
+
+    async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+
+    async fn stopped(&self) -> Error {
+        self.engine.stopped().await
+    }
 }
 
 /// An engine that stops after so many accesses.
@@ -105,6 +115,7 @@ impl Stopping {
     }
 }
 
+#[async_trait]
 impl ImmediateEngine for Stopping {
     fn shape(&self) -> ImmediateShape {
         self.engine.shape()
@@ -118,6 +129,14 @@ impl ImmediateEngine for Stopping {
         let (answer, ticket) = Ticket::new();
         let _ = answer.send(Err(Error::CloudLied(Unverified::Reply("a test".into()))));
         ticket
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+
+    async fn stopped(&self) -> Error {
+        self.engine.stopped().await
     }
 }
 
@@ -170,6 +189,7 @@ impl Faulty {
     }
 }
 
+#[async_trait]
 impl ImmediateEngine for Faulty {
     fn shape(&self) -> ImmediateShape {
         self.engine.shape()
@@ -188,6 +208,14 @@ impl ImmediateEngine for Faulty {
         let wrong = before.filter(|_| self.is_due());
         let _ = answer.send(Ok(wrong.unwrap_or(block)));
         late
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+
+    async fn stopped(&self) -> Error {
+        self.engine.stopped().await
     }
 }
 

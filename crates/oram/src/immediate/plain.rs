@@ -3,11 +3,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use hashbrown::HashMap;
 
 use super::{Access, ImmediateEngine, ImmediateShape, Ticket};
-use crate::{Address, Result};
+use crate::{Address, Error, Result};
 
 /// Blocks in memory. One that was never written is not there, and holds zeros.
 pub struct PlainEngine {
@@ -34,6 +35,7 @@ impl PlainEngine {
     }
 }
 
+#[async_trait]
 impl ImmediateEngine for PlainEngine {
     fn shape(&self) -> ImmediateShape {
         self.shape
@@ -45,12 +47,19 @@ impl ImmediateEngine for PlainEngine {
         let _unwanted = answer.send(self.access(address, access));
         ticket
     }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn stopped(&self) -> Error {
+        std::future::pending().await
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[tokio::test]
     async fn a_write_patches_and_misuse_changes_nothing() {

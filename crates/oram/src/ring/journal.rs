@@ -8,27 +8,15 @@
 //!
 //! Paper: Obladi section 8; the exact replay is what its security argument asks for.
 
-use async_trait::async_trait;
-
 use super::RingEngine;
 use super::bucket::mark;
 use super::plan::Request;
+use crate::batch::Replayed;
 use crate::{Error, Result};
 
 const READ_BATCH: u8 = 1;
 const WRITE_BATCH: u8 = 2;
 const REQUEST_BYTES: usize = 8;
-
-/// Takes records of what is about to be read.
-#[async_trait]
-pub trait ReadJournal: Send + Sync {
-    /// Returns once `record` is durable. Records hold block ids and leaves: they are secret and have
-    /// to be sealed. All records of a store have one length.
-    ///
-    /// # Errors
-    /// Any error stops the engine before it reads.
-    async fn append(&mut self, record: &[u8]) -> Result<()>;
-}
 
 /// The record of a read batch: kind, then (block, leaf) of every request in the order of planning.
 pub(super) fn read_record(requests: &[Request]) -> Vec<u8> {
@@ -48,26 +36,14 @@ pub(super) fn write_record(read_batch: usize) -> Vec<u8> {
     record
 }
 
-/// Whether `record` is that of a write batch.
-pub fn is_write_record(record: &[u8]) -> bool {
-    record.first() == Some(&WRITE_BATCH)
-}
-
 /// Bytes of every journal record of a store whose read batches have `read_batch` slots.
 pub fn record_bytes(read_batch: usize) -> usize {
     1 + read_batch * REQUEST_BYTES
 }
 
 impl RingEngine {
-    /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: the
-    /// restored checkpoint, the epochs committed since ([`RingEngine::replay_epoch`]), then record by
-    /// record. Blocks found get fresh leaves; a write batch
-    /// is replayed without its writes, so it has to be the last batch of its epoch. Nothing is
-    /// journalled, for it is in the journal.
-    ///
-    /// # Errors
-    /// [`Error::Caller`] if `record` is none of this store; otherwise as for a batch.
-    pub async fn replay(&mut self, record: &[u8]) -> Result<()> {
+    /// See [`crate::RecoverableEngine::replay`]. Blocks found get fresh leaves.
+    pub(super) async fn repeat_batch(&mut self, record: &[u8]) -> Result<Replayed> {
         if record.len() != record_bytes(self.settings.shape.read_batch) {
             return Err(not_a_record());
         }
@@ -79,8 +55,8 @@ impl RingEngine {
         self.check_room(requests.is_some())?;
         self.begin()?;
         let result = match requests {
-            Some(requests) => self.read_paths_of(&requests, 0, None).await.map(drop),
-            None => self.write_slots(Vec::new(), None).await,
+            Some(requests) => self.read_paths_of(&requests, 0, None).await.map(|_| Replayed::Reads),
+            None => self.write_slots(Vec::new(), None).await.map(|()| Replayed::Writes),
         };
         self.finish(result)
     }

@@ -66,7 +66,7 @@ mod tests;
 pub(crate) use bucket::mark;
 pub use delta::delta_lengths;
 pub use flight::WINDOWS;
-pub use journal::{ReadJournal, is_write_record, record_bytes};
+pub use journal::record_bytes;
 pub use plan::WINDOW_BYTES;
 pub use public::Pace;
 pub use settings::RingSettings;
@@ -87,10 +87,12 @@ use self::delta::EpochLog;
 use self::flight::{Flight, Sought};
 use self::plan::{Planner, Request};
 use self::stats::Moved;
+use crate::batch::Replayed;
 use crate::geometry::{Geometry, opening_of};
 use crate::slab::Slab;
 use crate::{
-    Address, BatchEngine, BatchShape, Error, Result, Scanned, Section, Sections, blame, torn,
+    Address, BatchEngine, BatchShape, Error, ReadJournal, RecoverableEngine, Result, Scanned,
+    Section, Sections, blame, torn,
 };
 
 /// The engine. See the module for the protocol.
@@ -181,6 +183,33 @@ impl BatchEngine for RingEngine {
     fn save(&mut self) -> Result<Sections<'_>> {
         self.fault.clone().map_or(Ok(()), Err)?;
         self.sections()
+    }
+}
+
+/// Recovery. A journal is meant for buffered epochs: without [`RingSettings::epoch_buffer`] a batch
+/// commits midway and cannot be repeated.
+#[async_trait]
+impl RecoverableEngine for RingEngine {
+    fn set_journal(&mut self, journal: Box<dyn ReadJournal>) {
+        self.journal = Some(journal);
+    }
+
+    fn replay_epoch(&mut self, delta: &[Section]) -> Result<()> {
+        self.repeat_epoch(delta)
+    }
+
+    async fn replay(&mut self, record: &[u8]) -> Result<Replayed> {
+        self.repeat_batch(record).await
+    }
+
+    async fn sweep(&mut self) -> Result<()> {
+        self.begin()?;
+        let result = self.delete_unreferenced().await;
+        self.finish(result)
+    }
+
+    fn written(&self) -> Vec<ChunkName> {
+        self.stored_chunks().collect()
     }
 }
 
@@ -376,6 +405,24 @@ impl RingEngine {
 
 /// Opening and closing.
 impl RingEngine {
+    /// The engine as the checkpoint left it of which `sections` is, among those of others; a new store
+    /// if there is none.
+    ///
+    /// # Errors
+    /// Those of [`RingEngine::create`] and [`RingEngine::restore`].
+    pub async fn open(
+        store: Arc<dyn Store>,
+        keys: Arc<KeyRing>,
+        settings: RingSettings,
+        randomness: &Randomness,
+        sections: &[Section],
+    ) -> Result<Self> {
+        match sections {
+            [] => Self::create(store, keys, settings, randomness).await,
+            saved => Self::restore(store, keys, settings, randomness, saved),
+        }
+    }
+
     /// A new, empty store: makes the array, writes nothing.
     ///
     /// # Errors
@@ -397,9 +444,8 @@ impl RingEngine {
     }
 
     /// The engine as it was when `sections` were saved, in a later opening with the keys of all
-    /// openings before. `randomness` must be fresh. Epochs committed since are repeated by
-    /// [`RingEngine::replay_epoch`] and what was read after them by [`RingEngine::replay`], before
-    /// anything else.
+    /// openings before. `randomness` must be fresh. Epochs committed since are repeated, and what was
+    /// read after them, before anything else ([`crate::batch::recover`]).
     ///
     /// # Errors
     /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
@@ -474,12 +520,6 @@ impl RingEngine {
         })
     }
 
-    /// From now on every batch is recorded in `journal` before it reads. Meant for buffered epochs:
-    /// without [`RingSettings::epoch_buffer`] a batch commits midway and cannot be repeated.
-    pub fn set_journal(&mut self, journal: Box<dyn ReadJournal>) {
-        self.journal = Some(journal);
-    }
-
     /// From now on leaks what `canary` says.
     #[cfg(feature = "canaries")]
     pub fn set_canary(&mut self, canary: crate::canary::Canary) {
@@ -489,18 +529,6 @@ impl RingEngine {
     /// The shape of the tree.
     pub fn geometry(&self) -> &Geometry {
         &self.planner.geometry
-    }
-
-    /// Deletes every chunk version of earlier openings that is not current: what a proxy that died left
-    /// behind. What a list leaves out ([`Store::list_chunks`]) the next opening deletes. To be called between epochs, after recovery. Versions of later openings are those of a
-    /// proxy that has overtaken this one, which does not know it yet.
-    ///
-    /// # Errors
-    /// As for a batch.
-    pub async fn sweep(&mut self) -> Result<()> {
-        self.begin()?;
-        let result = self.delete_unreferenced().await;
-        self.finish(result)
     }
 
     async fn delete_unreferenced(&mut self) -> Result<()> {

@@ -6,7 +6,7 @@
 //! 3. The blocks that the epoch left in the stash get their values.
 //! 4. The counters, and the list of those blocks, have to be what the delta says.
 //!
-//! It runs before anything of the open epoch is repeated ([`RingEngine::replay`]).
+//! It runs before anything of the open epoch is repeated (`journal`).
 
 use fogbank_env::compute;
 use fogbank_seal::KeyRing;
@@ -20,14 +20,8 @@ use crate::geometry::version;
 use crate::{Error, Result, Section, torn};
 
 impl RingEngine {
-    /// Brings the state from one commit to the next: `delta` is what [`crate::BatchEngine::commit`]
-    /// returned for the epoch that follows the one this engine stands at. What the epoch superseded
-    /// may or may not have been deleted: [`RingEngine::sweep`] afterwards.
-    ///
-    /// # Errors
-    /// [`Error::Caller`] if an epoch is open or the delta is of this opening; [`Error::Bug`] if it does
-    /// not follow what this engine stands at. The engine has stopped then.
-    pub fn replay_epoch(&mut self, delta: &[Section]) -> Result<()> {
+    /// See [`crate::RecoverableEngine::replay_epoch`].
+    pub(super) fn repeat_epoch(&mut self, delta: &[Section]) -> Result<()> {
         if self.batches != 0 || !self.planner.images.is_empty() || self.epoch_is_logged() {
             return Err(Error::Caller("an epoch can be replayed between epochs only".into()));
         }

@@ -54,7 +54,7 @@ impl RingEngine {
         for held in self.planner.stash.iter() {
             hand_over(into, held.block, self.slab.get(held.payload))?;
         }
-        let written: Vec<ChunkName> = self.written().collect();
+        let written: Vec<ChunkName> = self.stored_chunks().collect();
         let bytes = self.settings.window_bytes * self.settings.windows;
         let window = (bytes / self.planner.geometry.chunk_bytes()).max(1);
         let mut done = 0;
@@ -107,7 +107,7 @@ impl RingEngine {
     }
 
     /// The current version of every bucket that was ever written: public.
-    pub fn written(&self) -> impl Iterator<Item = ChunkName> + '_ {
+    pub(super) fn stored_chunks(&self) -> impl Iterator<Item = ChunkName> + '_ {
         let (array, buckets) = (self.planner.array, &self.planner.buckets);
         let names = (0..buckets.len()).map(move |chunk| ChunkName {
             array,

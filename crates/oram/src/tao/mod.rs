@@ -76,6 +76,7 @@ pub use stats::{SecretStats, Stats};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Nanos, Randomness};
 use fogbank_seal::KeyRing;
@@ -140,6 +141,7 @@ pub struct Parts<'a> {
 /// Told how far something is: so much of so much.
 pub type Progress = dyn Fn(usize, usize) + Send + Sync;
 
+#[async_trait]
 impl ImmediateEngine for TaoEngine {
     fn shape(&self) -> ImmediateShape {
         self.shared.settings.shape
@@ -161,6 +163,17 @@ impl ImmediateEngine for TaoEngine {
         };
         arrival.refuse(&refused);
         ticket
+    }
+
+    async fn close(&self) -> Result<()> {
+        drop(locked(&self.arrivals).take());
+        let departures = locked(&self.departures).take();
+        let ended = departures.ok_or_else(|| self.shared.fault())?.await;
+        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
+    }
+
+    async fn stopped(&self) -> Error {
+        self.shared.failed().await
     }
 }
 
@@ -221,29 +234,12 @@ impl TaoEngine {
         Ok(Self { shared, arrivals, departures })
     }
 
-    /// Answers everything that was submitted, writes the last checkpoint and closes the store. What is
-    /// submitted from now on, by whoever still holds the engine, is refused.
-    ///
-    /// # Errors
-    /// Whatever has stopped the engine; [`Error::Caller`] if it was closed before.
-    pub async fn close(&self) -> Result<()> {
-        drop(locked(&self.arrivals).take());
-        let departures = locked(&self.departures).take();
-        let ended = departures.ok_or_else(|| self.shared.fault())?.await;
-        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
-    }
-
     /// Hands an arrival over; gives it back if nothing departs any more.
     fn arrive(&self, arrival: Arrival) -> Option<Arrival> {
         match &*locked(&self.arrivals) {
             None => Some(arrival),
             Some(arrivals) => arrivals.send(arrival).err().map(|refused| refused.0),
         }
-    }
-
-    /// Completes when the engine has stopped by itself, with the reason.
-    pub async fn stopped(&self) -> Error {
-        self.shared.failed().await
     }
 
     /// The shape of the tree.

@@ -9,7 +9,7 @@ use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::{MemoryStore, Paced, Store};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Keeping, Proxy};
+use fogbank_txn::{Components, Keeping, Proxy};
 use rand_core::Rng;
 
 use crate::scene::{SceneError, Shape};
@@ -71,7 +71,9 @@ impl World {
         let components = Components { clock, random, metrics, clients: None };
         let (keeping, settings) = (Keeping::new(vault), self.shape.proxy_settings());
         let (vault, silent) = (keeping.clone(), |_: usize, _: usize| ());
-        let proxy = Proxy::recover(settings, engine, vault, components, &recovered, silent).await?;
+        let proxy =
+            Proxy::recover(settings, Box::new(engine), vault, components, &recovered, silent)
+                .await?;
         Ok(Running { proxy, keeping })
     }
 
@@ -112,12 +114,7 @@ impl World {
     ) -> Result<RingEngine, SceneError> {
         let settings =
             RingSettings { log_epochs: true, keep_superseded: true, ..self.shape.ring_settings() };
-        let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-        let saved: Vec<_> = saved.cloned().collect();
-        Ok(match &saved[..] {
-            [] => RingEngine::create(store, keys, settings, random).await?,
-            saved => RingEngine::restore(store, keys, settings, random, saved)?,
-        })
+        Ok(RingEngine::open(store, keys, settings, random, &recovered.full).await?)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fogbank_env::{Metrics, Randomness};
-use fogbank_txn::{Components, FIRST_SECTION_TAG, Hours, Keeping, Proxy, Uptime};
+use fogbank_txn::{Components, Hours, Keeping, Proxy, Uptime};
 
 use super::canary::Canary;
 use super::clients::Clients;
@@ -42,9 +42,7 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     let config = (vault_settings(&scene.shape), scene.shape.public(None)?.encode());
     let (vault, recovered) =
         stage.ground.open(stage.paced.clone(), config, (&first, &stage.random)).await?;
-    let full = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-    let full: Vec<_> = full.cloned().collect();
-    let engine = stage.engine(scene, vault.keys(), &full).await?;
+    let engine = stage.engine(scene, vault.keys(), &recovered.full).await?;
     let vault = Keeping::new(vault);
     let (mut clock, random) = (stage.clock.clone(), stage.random.clone());
     if scene.workload == Workload::LongPrograms {
@@ -52,8 +50,14 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     }
     let components = Components { clock, random, metrics: metrics.clone(), clients: None };
     let settings = scene.shape.proxy_settings();
-    let recovering =
-        Proxy::recover(settings, engine, vault.clone(), components, &recovered, |_, _| {});
+    let recovering = Proxy::recover(
+        settings,
+        Box::new(engine),
+        vault.clone(),
+        components,
+        &recovered,
+        |_, _| {},
+    );
     let proxy = recovering.await?;
     if scene.shape.pauses {
         proxy.run_when(Uptime::Hours(Arc::new(EveryOtherSecond)));

@@ -88,10 +88,7 @@ impl<'a> Stage<'a> {
         settings.keep_superseded |= journalled || scene.canary == Some(Canary::SupersededKept);
         settings.log_epochs = journalled;
         settings.epoch_buffer &= scene.canary != Some(Canary::WrittenThrough);
-        let mut engine = match saved {
-            [] => RingEngine::create(store, keys, settings, &random).await?,
-            saved => RingEngine::restore(store, keys, settings, &random, saved)?,
-        };
+        let mut engine = RingEngine::open(store, keys, settings, &random, saved).await?;
         if let Some(canary) = scene.canary {
             engine.set_canary(canary.in_engine());
         }

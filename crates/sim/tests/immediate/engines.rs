@@ -11,9 +11,7 @@ use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
 use fogbank_store::{MemoryStore, Points, Store};
-use fogbank_txn::{
-    BLOCK_KEY_BYTES, Components, FIRST_SECTION_TAG, Keeping, Proxy, Settings, Ticker,
-};
+use fogbank_txn::{BLOCK_KEY_BYTES, Components, Keeping, Proxy, Settings, Ticker};
 
 pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32 };
 
@@ -33,10 +31,7 @@ pub struct World {
 }
 
 /// A volume that is open.
-pub enum Running {
-    Tao(Arc<TaoEngine>),
-    Ring { ticker: Arc<Ticker>, proxy: Proxy, keeping: Keeping },
-}
+pub type Volume = Arc<dyn ImmediateEngine>;
 
 impl World {
     pub fn new(kind: Kind) -> Self {
@@ -45,7 +40,7 @@ impl World {
     }
 
     /// Opens what is there, or creates it.
-    pub async fn open(&self, store: Arc<dyn Store>) -> Result<Running, Error> {
+    pub async fn open(&self, store: Arc<dyn Store>) -> Result<Volume, Error> {
         self.openings.set(self.openings.get() + 1);
         let random = Randomness::repeatable(self.openings.get());
         match self.kind {
@@ -54,15 +49,15 @@ impl World {
         }
     }
 
-    async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Running, Error> {
+    async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
         let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
         let points = Points::new(Arc::new(SystemClock::new()), settings.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
-        Ok(Running::Tao(Arc::new(TaoEngine::open(settings, parts).await?)))
+        Ok(Arc::new(TaoEngine::open(settings, parts).await?))
     }
 
-    async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Running, Error> {
+    async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Volume, Error> {
         let shape = BatchShape {
             capacity: Ticker::capacity_for(SHAPE.capacity),
             value_bytes: SHAPE.value_bytes,
@@ -80,12 +75,7 @@ impl World {
         };
         let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
         let (keys, keeping) = (vault.keys(), Keeping::new(vault));
-        let saved = recovered.full.iter().filter(|section| section.tag < FIRST_SECTION_TAG);
-        let saved: Vec<_> = saved.cloned().collect();
-        let engine = match &saved[..] {
-            [] => RingEngine::create(store, keys, settings, &random).await?,
-            saved => RingEngine::restore(store, keys, settings, &random, saved)?,
-        };
+        let engine = RingEngine::open(store, keys, settings, &random, &recovered.full).await?;
         let settings = Settings {
             read_batches: 1,
             interval: Duration::from_millis(10),
@@ -95,11 +85,16 @@ impl World {
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let components = Components { clock, random, metrics: Metrics::default(), clients: None };
-        let recovering =
-            Proxy::recover(settings, engine, keeping.clone(), components, &recovered, |_, _| {});
+        let recovering = Proxy::recover(
+            settings,
+            Box::new(engine),
+            keeping.clone(),
+            components,
+            &recovered,
+            |_, _| {},
+        );
         let proxy = recovering.await.map_err(of_engine)?;
-        let ticker = Arc::new(Ticker::new(&proxy, SHAPE.capacity)?);
-        Ok(Running::Ring { ticker, proxy, keeping })
+        Ok(Arc::new(Ticker::new(&proxy, SHAPE.capacity)?.with_vault(keeping)))
     }
 
     async fn vault(
@@ -121,26 +116,6 @@ impl World {
             true => opening.recover().await?,
             false => (opening.create(b"config".to_vec()).await?, Recovered::default()),
         })
-    }
-}
-
-impl Running {
-    pub fn engine(&self) -> Arc<dyn ImmediateEngine> {
-        match self {
-            Self::Tao(engine) => engine.clone(),
-            Self::Ring { ticker, .. } => ticker.clone(),
-        }
-    }
-
-    pub async fn close(self) -> Result<(), Error> {
-        match self {
-            Self::Tao(engine) => engine.close().await,
-            Self::Ring { ticker, proxy, keeping } => {
-                ticker.close().await?;
-                let mut closed = proxy.close().await.map_err(of_engine)?;
-                Ok(keeping.close(closed.save()?).await?)
-            }
-        }
     }
 }
 

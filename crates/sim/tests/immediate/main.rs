@@ -24,13 +24,11 @@ const ACCESSES: usize = 96;
 /// A life that ends at its call number `dies`; whether it ended by itself.
 async fn life(world: &World, history: &mut History, dies: u64, fault: Fault) -> bool {
     let lived = async {
-        let running = world.open(Arc::new(Faulty::dying(world.cloud.clone(), dies, fault))).await?;
-        let engine = running.engine();
+        let engine = world.open(Arc::new(Faulty::dying(world.cloud.clone(), dies, fault))).await?;
         let found = read_all(&*engine).await?;
         history.check(found).unwrap_or_else(|what| panic!("{:?} {dies}: {what}", world.kind));
         history.run(&*engine, &mut Workload::new(dies), ACCESSES).await?;
-        drop(engine);
-        running.close().await
+        engine.close().await
     };
     let lived = lived.await;
     assert!(matches!(lived, Ok(()) | Err(Error::Absent(_))), "{:?} {dies}: {lived:?}", world.kind);
@@ -39,10 +37,10 @@ async fn life(world: &World, history: &mut History, dies: u64, fault: Fault) -> 
 
 /// A life that nothing cuts short, and looks at what the ones before have left.
 async fn look(world: &World, history: &mut History) {
-    let running = world.open(world.cloud.clone()).await.unwrap();
-    let found = read_all(&*running.engine()).await.unwrap();
+    let engine = world.open(world.cloud.clone()).await.unwrap();
+    let found = read_all(&*engine).await.unwrap();
     history.check(found).unwrap_or_else(|what| panic!("{:?}: {what}", world.kind));
-    running.close().await.unwrap();
+    engine.close().await.unwrap();
 }
 
 fn fault(number: u64) -> Fault {
@@ -89,11 +87,11 @@ async fn many_lives_in_a_row() {
 async fn clients_at_once_see_one_disk() {
     for kind in KINDS {
         let world = World::new(kind);
-        let running = world.open(world.cloud.clone()).await.unwrap();
+        let engine = world.open(world.cloud.clone()).await.unwrap();
         let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty())));
         let mut clients = JoinSet::new();
         for client in 0..5 {
-            let (engine, clock, blocks) = (running.engine(), clock.clone(), blocks.clone());
+            let (engine, clock, blocks) = (engine.clone(), clock.clone(), blocks.clone());
             clients.spawn(async move {
                 let mut work = Workload::new(client);
                 for _ in 0..60 {
@@ -114,8 +112,8 @@ async fn clients_at_once_see_one_disk() {
             client.unwrap_or_else(|what| panic!("{kind:?}: {what}"));
         }
         let all = std::mem::take(&mut *blocks.lock().unwrap());
-        assert_eq!(read_all(&*running.engine()).await.unwrap(), all, "{kind:?}");
-        running.close().await.unwrap();
+        assert_eq!(read_all(&*engine).await.unwrap(), all, "{kind:?}");
+        engine.close().await.unwrap();
     }
 }
 

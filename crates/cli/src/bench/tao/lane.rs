@@ -8,6 +8,7 @@ use std::time::Duration;
 use fogbank::{Result, open_store};
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Clock, Purpose, Randomness};
+use fogbank_oram::ImmediateEngine;
 use fogbank_oram::tao::{Parts, Stats, TaoEngine, TaoSettings};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Delay, Link, OnGrid, Points, Store};

@@ -10,7 +10,7 @@ use fogbank_env::{Randomness, Stream};
 use super::cloud::{Cloud, Seen};
 use super::{Journal, below, keys, saved, settings};
 use crate::ring::{RingEngine, RingSettings, delta_lengths, record_bytes};
-use crate::{Address, BatchEngine, Error, Section, Sections};
+use crate::{Address, BatchEngine, Error, RecoverableEngine, Section, Sections};
 
 const READ_BATCHES: usize = 3;
 

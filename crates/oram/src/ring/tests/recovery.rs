@@ -9,7 +9,7 @@ use fogbank_env::Randomness;
 use super::cloud::{Cloud, Seen};
 use super::{Journal, below, engine, keys, saved, settings, workload};
 use crate::ring::{RingEngine, RingSettings};
-use crate::{Address, BatchEngine, Error, Section};
+use crate::{Address, BatchEngine, Error, RecoverableEngine, Section};
 
 const CAPACITY: u32 = 150;
 

@@ -9,7 +9,7 @@ use fogbank_store::MemoryStore;
 use super::{below, keys, saved};
 use crate::geometry::BucketShape;
 use crate::ring::{RingEngine, RingSettings};
-use crate::{Address, BatchEngine, BatchShape};
+use crate::{Address, BatchEngine, BatchShape, RecoverableEngine};
 
 const CAPACITY: u32 = 1 << 20;
 

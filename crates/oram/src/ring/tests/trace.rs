@@ -11,7 +11,7 @@ use super::cloud::{Cloud, Seen};
 use super::oracle::{Free, Oracle};
 use super::{Journal, below, chi_square_sigmas, engine, leaves_of, settings, workload};
 use crate::ring::RingSettings;
-use crate::{Address, BatchEngine};
+use crate::{Address, BatchEngine, RecoverableEngine};
 
 #[derive(Debug, Clone, Copy)]
 enum Workload {

@@ -1,0 +1,107 @@
+//! A digest of the trace of every scene: a change that is to leave the traffic as it is leaves all
+//! of these lines as they are. What the head of a trace says is not part of it.
+//!
+//! `cargo run -p fogbank-sim --features canaries --example digests > before`, and the same after.
+
+use std::collections::hash_map::DefaultHasher;
+use std::error::Error;
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+
+use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_sim::scene::tao::{Load, TaoScene, canary};
+use fogbank_sim::scene::{
+    Canary, Cast, Death, Fate, Scene, SceneError, Shape, Workload, record, record_lives,
+};
+use fogbank_store::trace::TraceReader;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const SEED: u64 = 7;
+/// At which calls lives end.
+const DEATHS: [u64; 4] = [40, 90, 170, 260];
+
+fn main() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let ring = of_ring(folder.path());
+    ring.and_then(|()| of_tao(folder.path()))
+}
+
+fn of_ring(folder: &Path) -> Outcome {
+    let small = Shape::small;
+    let shapes = [
+        ("small", small()),
+        ("xor", Shape { xor: true, ..small() }),
+        ("prefetch", Shape { prefetch: true, ..small() }),
+        ("top", Shape { cache_bytes: 4 << 10, read_batches: 3, ..small() }),
+    ];
+    for workload in Workload::ALL {
+        for (shape_name, shape) in &shapes {
+            for cast in [Cast::Engine, Cast::Proxy, Cast::Journalled] {
+                let name = format!("ring {} {shape_name} {cast:?}", workload.name());
+                let scene =
+                    Scene { cast, shape: shape.clone(), epochs: 40, ..Scene::new(workload, SEED) };
+                one(&name, folder, |path| record(&scene, path))?;
+            }
+        }
+        let scene = Scene { cast: Cast::Journalled, epochs: 20, ..Scene::new(workload, SEED) };
+        lives(&format!("ring {} lives", workload.name()), folder, |lives| {
+            record_lives(&scene, lives)
+        })?;
+    }
+    for leak in Canary::ALL {
+        one(&format!("ring leak {}", leak.name()), folder, |path| record(&leak.scene(SEED), path))?;
+    }
+    Ok(())
+}
+
+fn of_tao(folder: &Path) -> Outcome {
+    for load in Load::ALL {
+        let scene = TaoScene { accesses: 200, ..TaoScene::new(load, SEED) };
+        one(&format!("tao {load:?}"), folder, |path| scene.record(path))?;
+        lives(&format!("tao {load:?} lives"), folder, |lives| scene.record_lives(lives))?;
+        let rate = Some(Rate { interval: 10_000_000, accesses: 6 });
+        let settings = TaoSettings { rate, ..scene.settings.clone() };
+        let at_a_rate = TaoScene { settings, ..scene };
+        one(&format!("tao {load:?} rate"), folder, |path| at_a_rate.record(path))?;
+    }
+    for leak in canary::ALL {
+        let scene = canary::scene(leak, SEED);
+        let honest = TaoScene { leak: None, ..scene.clone() };
+        for (what, scene) in [("leak", scene), ("honest", honest)] {
+            let name = format!("tao {what} {}", canary::name(leak));
+            one(&name, folder, |path| scene.record(path))?;
+        }
+    }
+    Ok(())
+}
+
+fn one<T>(name: &str, folder: &Path, play: impl FnOnce(&Path) -> Result<T, SceneError>) -> Outcome {
+    let path = folder.join("trace");
+    play(&path)?;
+    tell(name, &path)
+}
+
+/// Lives of one store that end at different calls in different ways, and one that ends as it should.
+fn lives<T>(
+    name: &str,
+    folder: &Path,
+    play: impl FnOnce(&[(PathBuf, Option<Death>)]) -> Result<T, SceneError>,
+) -> Outcome {
+    let ends = DEATHS.into_iter().zip(Fate::ALL).map(|(call, how)| Some(Death { call, how }));
+    let paths = (0..).map(|life| folder.join(format!("life-{life}")));
+    let lives: Vec<_> = paths.zip(ends.chain([None])).collect();
+    play(&lives)?;
+    lives.iter().enumerate().try_for_each(|(life, (path, _))| tell(&format!("{name} {life}"), path))
+}
+
+/// Prints the line and takes the trace away.
+fn tell(name: &str, path: &Path) -> Outcome {
+    let (mut hasher, mut events) = (DefaultHasher::new(), 0_u64);
+    for event in TraceReader::open(path)? {
+        hasher.write(format!("{:?}", event?).as_bytes());
+        events += 1;
+    }
+    println!("{name}: {events} events, {:016x}", hasher.finish());
+    Ok(std::fs::remove_file(path)?)
+}
