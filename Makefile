@@ -3,11 +3,14 @@
 CARGO ?= cargo
 DATA ?= fogbank-data
 
-.PHONY: run test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
+.PHONY: run build test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
 	exec ./target/release/fogbank serve --data $(DATA) $(ARGS)
+
+build: setup ## both programs: fogbank, and fogbank-lab, which measures, plans, tunes and audits for it
+	$(CARGO) build --release --locked --bin fogbank --bin fogbank-lab
 
 test: setup setup-tests check ## everything CI runs
 	$(CARGO) test --workspace --locked
@@ -21,11 +24,11 @@ test-long: test test-dynamodb ## what takes too long for every change; run befor
 # all interfaces, so it runs where there is none but loopback: in a network namespace of its own.
 test-dynamodb: setup-tests ## DynamoDB as a store, which is off by default: lints and tests
 	./scripts/setup-dynamodb.sh
-	$(CARGO) clippy -p fogbank-objects -p fogbank --features dynamodb --all-targets --locked -- -D warnings
-	$(CARGO) test -p fogbank-objects -p fogbank --features dynamodb --lib --test tables --test clients --locked --no-run
+	$(CARGO) clippy -p fogbank-objects -p fogbank-cli --features dynamodb --all-targets --locked -- -D warnings
+	$(CARGO) test -p fogbank-objects -p fogbank-cli --features dynamodb --lib --test tables --test clients --locked --no-run
 	unshare --map-root-user --net sh -c 'ip link set lo up && \
 		$(CARGO) test -p fogbank-objects --features dynamodb --lib --test tables --locked --offline && \
-		$(CARGO) test -p fogbank --features dynamodb --test clients --locked --offline -- table'
+		$(CARGO) test -p fogbank-cli --features dynamodb --test clients --locked --offline -- table'
 
 check: setup ## format, lints, crate edges
 	$(CARGO) fmt --check

@@ -2,7 +2,7 @@
 # The engine's figures on this machine, one JSON object a setting. SECONDS_EACH sets how long each runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --locked --bin fogbank
+cargo build --release --locked --bin fogbank --bin fogbank-lab
 seconds=${SECONDS_EACH:-10}
 cloud=$(mktemp -d)
 trap 'rm -rf "$cloud"' EXIT

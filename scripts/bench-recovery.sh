@@ -3,7 +3,7 @@
 # long a round runs, CAPACITIES which stores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --locked --bin fogbank
+cargo build --release --locked --bin fogbank --bin fogbank-lab
 for capacity in ${CAPACITIES:-10000 100000 1000000}; do
     # Round trip, interval, register: back to back and on the default grid.
     for setting in "0.3 0 memory" "0.3 60 memory" "10 60 memory" "10 0 memory" "0.3 60 file"; do

@@ -27,7 +27,8 @@ allow env ""
 allow store "env"
 allow objects "env store"
 allow seal "env"
-allow audit "env store"
+allow picture "env"
+allow audit "env store picture"
 allow held ""
 allow durable "env seal store held"
 allow tls "env"
@@ -38,6 +39,8 @@ allow oram "env seal store durable held"
 allow txn "env seal store durable held oram"
 allow workload "env seal store durable held oram txn"
 allow front "env seal store durable held oram txn tls"
+# What holds the key, and nothing that measures, draws, tunes or audits.
+allow cli "process env store objects seal durable held tls pages cloud peer oram txn front picture terminal"
 
 # Disks stand on an engine alone.
 disks() {
@@ -55,13 +58,22 @@ if cargo tree --locked -e normal --prefix none -p fogbank-store --format '{p}' |
     echo "crate edge: store must not reach a cipher" >&2
     failed=1
 fi
-if cargo tree --locked -e normal --prefix none -p fogbank --format '{p}' | grep -q '^fogbank-sim '; then
+if cargo tree --locked -e normal --prefix none -p fogbank-cli --format '{p}' | grep -q '^fogbank-sim '; then
     echo "crate edge: the binary must not contain the simulator" >&2
     failed=1
 fi
 # The canary: a check that cannot fail checks nothing.
 if [ "$(reaches txn | grep -c oram)" = 0 ]; then
     echo "crate edge: the check itself is blind (txn is known to reach oram)" >&2
+    failed=1
+fi
+
+# Crates of others in the program that holds the key: a new one is a decision.
+others=$(cargo tree --locked -e normal,no-proc-macro --prefix none -p fogbank-cli --format '{p}' \
+    | sed -n '/^fogbank/!s/^\([^ ]*\) .*/\1/p' | sort -u)
+if ! diff scripts/trusted-crates.txt <(echo "$others") >&2; then
+    echo "trusted crates: the program that holds the key links other crates than scripts/trusted-crates.txt" \
+         "says; leave the new one out, or put it there and say why in the commit" >&2
     failed=1
 fi
 
@@ -88,7 +100,7 @@ done
 holds() {
     grep -qaF 'fogbank: this program can leak (test)' "$1"
 }
-for binary in target/release/fogbank target/debug/fogbank; do
+for binary in target/{release,debug}/{fogbank,fogbank-lab}; do
     if [ -f "$binary" ] && holds "$binary"; then
         echo "canaries: $binary holds an engine that can leak" >&2
         failed=1

@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use fogbank_picture::{HistoryError, HistoryReader, Keys};
 use fogbank_store::trace::{
     Event, Fingerprinting, PublicConfig, TraceError, TraceReader, Truncation,
 };
 
 use crate::distinguish::{self, Extractor, Run};
 use crate::oracle::{Halt, Oracle, Refused, Summary};
-use crate::report::{Broken, HistoryError, HistoryReader, Keys, Label, Report, Seen};
+use crate::report::{Broken, Label, Report, Seen};
 use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
 use crate::{Breach, Finding, Verdict, whole};
 

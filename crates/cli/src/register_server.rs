@@ -7,8 +7,7 @@ use fogbank::{Error, Result};
 use fogbank_env::SystemClock;
 use fogbank_peer::{Bound, RegisterServer, ServerError};
 
-use crate::serve::{address, log_to_standard_error};
-use crate::stopping::stop_signal;
+use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 ///

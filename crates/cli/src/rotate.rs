@@ -25,7 +25,9 @@ use fogbank_env::{Purpose, Randomness};
 use fogbank_seal::MasterKey;
 use rand_core::Rng;
 
-use crate::upkeep::{bar, existing, flags, open, randomness, show};
+use fogbank_terminal::{bar, show};
+
+use crate::upkeep::{existing, flags, open, randomness};
 
 /// Runs the rotation.
 ///

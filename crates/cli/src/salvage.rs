@@ -28,7 +28,9 @@ use fogbank_oram::Unverified;
 use fogbank_seal::MasterKey;
 
 use crate::rotate::{nameless, passing_key};
-use crate::upkeep::{bar, existing, flags, kept, randomness, show};
+use fogbank_terminal::{bar, show};
+
+use crate::upkeep::{existing, flags, kept, randomness};
 
 /// Writes what verifies of a store to a backup; how long that is, and what is lost.
 ///

@@ -5,12 +5,10 @@
 //! number of epochs for what it has taken, and closes the store: when that begins tells nothing of
 //! clients. What was acknowledged is kept.
 
-use std::io::IsTerminal;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::looks::Looks;
-use crate::stopping::stop_signal;
 use bytesize::ByteSize;
 use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
@@ -18,6 +16,7 @@ use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{ClientThreads, Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
+use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 use tokio::sync::oneshot;
 
 /// How long clients have to take their answers once the server is told to stop, if that is longer than it
@@ -119,20 +118,6 @@ pub fn say_stopped(what: &str, reason: impl std::fmt::Display + Into<Error>, kep
     eprintln!("fogbank: {}", reason.into().advice(kept));
 }
 
-pub fn log_to_standard_error() {
-    log(tracing_subscriber::filter::LevelFilter::INFO);
-}
-
-/// Only what somebody who waits has to know.
-pub fn warn_on_standard_error() {
-    log(tracing_subscriber::filter::LevelFilter::WARN);
-}
-
-fn log(level: tracing_subscriber::filter::LevelFilter) {
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
-    log.with_ansi(std::io::stderr().is_terminal()).init();
-}
-
 fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {
@@ -143,12 +128,6 @@ fn listen_settings(args: &ServeArgs) -> Result<Settings> {
         secret_metrics: args.secret_metrics,
         reclaim_quota: None,
     })
-}
-
-pub fn address(flag: &str, listen: &str) -> Result<SocketAddr> {
-    let wrong = |why: String| Error::Usage(format!("{flag} {listen}: {why}; give HOST:PORT"));
-    let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
-    found.next().ok_or_else(|| wrong("no such host".into()))
 }
 
 fn read_password(path: &Path) -> Result<String> {

@@ -1,7 +1,6 @@
 //! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
 //! `restore`, `load`.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +21,8 @@ use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::records_of;
 use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
-use indicatif::{ProgressBar, ProgressStyle};
+use fogbank_terminal::{bar, show};
+use indicatif::ProgressBar;
 
 /// `fogbank recover`.
 ///
@@ -327,20 +327,4 @@ impl Scanned for Count {
     fn progress(&mut self, done: u32, of: u32) {
         show(&self.bar, done, of);
     }
-}
-
-/// A bar on a terminal, and nothing elsewhere.
-pub fn bar(what: impl Into<Cow<'static, str>>) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
-    let bar = ProgressBar::new(0).with_message(what);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-/// Shows how far it is.
-pub fn show(bar: &ProgressBar, done: u32, of: u32) {
-    bar.set_length(of.into());
-    bar.set_position(done.into());
 }

@@ -12,8 +12,9 @@ use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_oram::tao::Rate;
 
-use crate::serve::{client_threads, log_to_standard_error, say_stopped};
-use crate::stopping::stop_signal;
+use fogbank_terminal::{address, log_to_standard_error, stop_signal};
+
+use crate::serve::{client_threads, say_stopped};
 
 /// Makes a volume.
 ///
@@ -69,7 +70,7 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
 fn settings(args: &VolumeServeArgs) -> Result<Settings> {
     let place = match args.nbd.strip_prefix("unix:") {
         Some(path) => nbd::Place::Unix(PathBuf::from(path)),
-        None => nbd::Place::Tcp(crate::serve::address("--nbd", &args.nbd).map_err(or_a_socket)?),
+        None => nbd::Place::Tcp(address("--nbd", &args.nbd).map_err(or_a_socket)?),
     };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {

@@ -13,9 +13,9 @@ use fogbank::args::{ShapeArgs, ViewArgs};
 use fogbank::dashboard::{Live, Viewing, Views};
 use fogbank::history::HistoryLog;
 use fogbank::{Error, Key, OpenOptions, Opened, Place};
-use fogbank_audit::report::{Asked, HistoryReader};
 use fogbank_env::{Clock, Metrics, SystemClock, Visibility};
 use fogbank_front::resp::Watcher;
+use fogbank_picture::{Asked, HistoryReader};
 
 struct World {
     live: Arc<Live>,

@@ -10,12 +10,9 @@
 
 mod config;
 mod explain;
-mod heat;
-pub mod history;
 mod html;
 mod json;
 pub mod paint;
-pub mod picture;
 mod places;
 mod text;
 mod words;
@@ -24,14 +21,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use fogbank_picture::Keys;
 use fogbank_store::trace::PublicConfig;
 use serde::Serialize;
 
 use crate::{Breach, Finding, Verdict};
 
-pub use heat::{COLUMNS, HeatMap};
-pub use history::{Asked, HistoryError, HistoryLine, HistoryReader, HistoryWriter, Keys};
-pub use html::{STYLE, html};
+pub use html::html;
 pub use json::json;
 pub use places::{Seen, Sizes};
 pub use text::text;

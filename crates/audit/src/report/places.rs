@@ -5,12 +5,10 @@
 //! whatever the trace's length.
 
 use fogbank_env::Nanos;
+use fogbank_picture::{Band, HeatMap, Picture};
 use fogbank_store::trace::{EngineConfig, Event, Outcome, PublicConfig, Request};
 use fogbank_store::{ArrayId, ChunkName};
 use serde::Serialize;
-
-use super::heat::HeatMap;
-use super::picture::{Band, Picture};
 
 /// How much went by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

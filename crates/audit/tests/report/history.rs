@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use fogbank_audit::Verdict;
-use fogbank_audit::report::{
-    Asked, HistoryError, HistoryLine, HistoryReader, HistoryWriter, Keys, html, json, text,
+use fogbank_audit::report::{html, json, text};
+use fogbank_picture::{
+    Asked, HistoryError, HistoryLine, HistoryReader, HistoryWriter, Keys, Picture,
 };
 
 use crate::sample::{Workload, asked, events, report, seen, uniform};
@@ -121,12 +122,10 @@ fn a_scan_is_a_slope_and_a_favourite_a_line() {
     scan.follow(&mut seen.picture());
     assert_eq!(scan.columns(), seen.picture().columns());
     let favourite = asked(&seen, Workload::Favourite, 1).picture();
-    let row = |picture: &fogbank_audit::report::picture::Picture, row| -> u64 {
+    let row = |picture: &Picture, row| -> u64 {
         (0..picture.columns()).map(|column| picture.bands[0].map.at(column, row)).sum()
     };
-    let average = |picture: &fogbank_audit::report::picture::Picture| {
-        picture.sum() / picture.bands[0].map.rows() as u64
-    };
+    let average = |picture: &Picture| picture.sum() / picture.bands[0].map.rows() as u64;
     assert!(row(&scan, 0) < 2 * average(&scan));
     assert!((0..5).any(|r| row(&favourite, r) > 8 * average(&favourite)));
 }

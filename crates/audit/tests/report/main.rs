@@ -6,8 +6,9 @@ mod history;
 mod sample;
 
 use fogbank_audit::Verdict;
-use fogbank_audit::report::paint::{Side, paint};
+use fogbank_audit::report::paint::paint;
 use fogbank_audit::report::{Label, Report, Seen, html, json, text};
+use fogbank_picture::Side;
 use fogbank_store::trace::{ChunkCells, Event, Request, Sent};
 use fogbank_store::{ArrayId, ArrayShape, ChunkName};
 

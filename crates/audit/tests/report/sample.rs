@@ -1,9 +1,10 @@
 //! A proxy that is not there: events as a `ring` proxy would send them, and the commands behind
 //! them, from a seed.
 
-use fogbank_audit::report::{Asked, Broken, HistoryLine, Keys, Label, Report, Seen};
+use fogbank_audit::report::{Broken, Label, Report, Seen};
 use fogbank_audit::{Breach, Finding, Verdict};
 use fogbank_env::{Nanos, Purpose, Randomness, Stream};
+use fogbank_picture::{Asked, HistoryLine, Keys};
 use fogbank_store::trace::{
     ChunkCells, ChunkSeen, Condition, Done, EngineConfig, Event, Outcome, PublicConfig, Request,
     RingConfig, Sent, TraceClock,

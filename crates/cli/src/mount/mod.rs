@@ -24,8 +24,9 @@ use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use tokio::sync::Notify;
 
-use crate::serve::{client_threads, log_to_standard_error, say_stopped};
-use crate::stopping::stop_signal;
+use fogbank_terminal::{log_to_standard_error, stop_signal};
+
+use crate::serve::{client_threads, say_stopped};
 use crate::volume_server::tell_cost;
 use stack::Stack;
 

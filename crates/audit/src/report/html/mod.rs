@@ -10,6 +10,7 @@
 mod checks;
 mod pictures;
 
+use fogbank_picture::STYLE;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
 use super::{Broken, Label, Report, config, words};
@@ -193,5 +194,3 @@ const LIMITS: &[(&str, &str)] = &[
 ];
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-/// How the page looks; the live view looks the same.
-pub const STYLE: &str = include_str!("page.css");

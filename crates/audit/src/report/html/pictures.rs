@@ -2,9 +2,10 @@
 
 use maud::{Markup, PreEscaped, html as markup};
 
-use crate::report::paint::{Painted, Side, paint};
-use crate::report::picture::Picture;
-use crate::report::{Keys, Label, Report, words};
+use fogbank_picture::{Keys, Picture, Side};
+
+use crate::report::paint::{Painted, paint};
+use crate::report::{Label, Report, words};
 
 /// The section of all labels.
 pub fn section(report: &Report) -> Markup {

@@ -1,0 +1,573 @@
+//! What was typed: the command line, as clap parses it. What it means is decided in `config`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+
+mod shape;
+
+use crate::link::PaceArgs;
+use crate::load::Format;
+
+/// Storage in a cloud that cannot see what you touch.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fogbank",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
+                  130 stopped by a signal, others as in sysexits.h."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a store to Redis clients.
+    Serve(Box<ServeArgs>),
+    /// Keep freshness registers for proxies elsewhere: one of the servers of --registers.
+    RegisterServer(RegisterServerArgs),
+    /// Tell what is at a store: version, shape, size, last commit. Reads only, shows no secrets.
+    Inspect(InspectArgs),
+    /// Open a store however it was left, say what was recovered, and close it.
+    Recover(RecoverArgs),
+    /// Read a store from one end to the other and check that every byte is what was written; or,
+    /// with --presence, look at one that is being served; or, with --repair, make a new one of what
+    /// verifies.
+    Verify(VerifyArgs),
+    /// Copy everything a store holds into one sealed file.
+    Backup(BackupArgs),
+    /// Make a new store, with a key of its own, of what a backup holds.
+    ///
+    /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
+    Restore(RestoreArgs),
+    /// Make a new store of a file of keys and values, quickly. The cloud sees no more of it than of an
+    /// empty one of the same capacity that was filled.
+    ///
+    /// If it is stopped, the same command goes on where it was.
+    Load(Box<LoadArgs>),
+    /// Copy a store into a new one that has a key of its own. Stop its server before.
+    ///
+    /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
+    RotateKey(RotateKeyArgs),
+    /// Disks that nobody can read over your shoulder: any file system goes on one.
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// Serve a volume and mount the file system on it, until a signal says stop. Needs root, and nbdfuse.
+    Mount(MountArgs),
+    /// Say what a store will need and cost, before it is made.
+    #[command(disable_help_flag = true)]
+    Plan(ForwardedArgs),
+    /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
+    #[command(disable_help_flag = true)]
+    Tune(ForwardedArgs),
+    /// Measure.
+    #[command(disable_help_flag = true)]
+    Bench(ForwardedArgs),
+    /// Check recorded traces: is there anything in them that the cloud must not learn?
+    #[command(disable_help_flag = true)]
+    Audit(ForwardedArgs),
+}
+
+/// What is typed after a command that is a program of its own.
+#[derive(Debug, Clone, Args)]
+pub struct ForwardedArgs {
+    /// As they are; --help tells them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub words: Vec<OsString>,
+}
+
+/// What to do with a volume.
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Make a volume: instant, whatever its size.
+    Create(VolumeCreateArgs),
+    /// Serve a volume as a network block device (NBD), until a signal says stop.
+    Serve(VolumeServeArgs),
+}
+
+/// The shape of a new volume.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeShapeArgs {
+    /// Bytes of the volume.
+    #[arg(long, value_name = "SIZE")]
+    pub size: ByteSize,
+    /// Bytes of a block: what is read and written at once, and what a request is rounded to.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// The engine.
+    #[arg(long, value_enum, default_value = "tao")]
+    pub engine: VolumeEngine,
+    /// Memory of the proxy for the top of the tree. Every doubling saves the link one bucket a path.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub cache: ByteSize,
+    /// tao: k, paths from one write-back to the next [40].
+    #[arg(long, value_name = "K")]
+    pub write_back_every: Option<u32>,
+    /// tao: whatever leaves does so at multiples of so many microseconds, so that its moment does not tell
+    /// how long the proxy worked; 0 sends them as soon as they can (benchmarks only) [1000].
+    #[arg(long, value_name = "US")]
+    pub quantum_us: Option<u64>,
+    /// ring: milliseconds between batches. An access is answered one to two epochs later, which are
+    /// --read-batches + 1 of these; 0 as for serve (benchmarks only) [100].
+    #[arg(long, value_name = "MS")]
+    pub interval_ms: Option<u64>,
+    /// ring: read batches an epoch [1].
+    #[arg(long, value_name = "R")]
+    pub read_batches: Option<usize>,
+    /// ring: blocks that a read batch reads [32].
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// ring: blocks that an epoch writes [32].
+    #[arg(long, value_name = "N")]
+    pub write_batch: Option<usize>,
+}
+
+/// The engines that serve a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VolumeEngine {
+    /// TaoStore: every access leaves as it comes, so the cloud sees how many there are, and when.
+    Tao,
+    /// Obladi: accesses wait for the epochs, which come at one pace whether there are any or not.
+    Ring,
+}
+
+/// What a volume is made with.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeCreateArgs {
+    /// Where.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// The shape.
+    #[command(flatten)]
+    pub shape: VolumeShapeArgs,
+}
+
+/// How the messages of a served volume leave.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct FlowArgs {
+    /// Accesses a second, whatever the file system does, so that their count tells nothing either.
+    /// Without it accesses leave as they come.
+    #[arg(long, value_name = "N")]
+    pub fixed_rate: Option<u64>,
+    /// Milliseconds from one tick of the fixed rate to the next.
+    #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate")]
+    pub tick_ms: u64,
+    /// At which pace messages leave. Engine tao.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Bytes of write-backs that are under way at once [8MiB; 1MiB across a network]. Engine tao.
+    #[arg(long, value_name = "SIZE")]
+    pub write_behind: Option<ByteSize>,
+}
+
+/// How a volume is served.
+#[derive(Debug, Clone, Args)]
+pub struct VolumeServeArgs {
+    /// Where it is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Where to listen: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
+    pub nbd: String,
+    /// Take TRIM: a trimmed range reads as zeros, at the cost of writing it.
+    #[arg(long)]
+    pub trim: bool,
+    /// Refuse writes.
+    #[arg(long)]
+    pub read_only: bool,
+    /// A fixed rate.
+    #[command(flatten)]
+    pub flow: FlowArgs,
+    /// The server's certificate (PEM): clients have to speak TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+/// How a volume is mounted.
+#[derive(Debug, Clone, Args)]
+pub struct MountArgs {
+    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud side.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// An empty folder.
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mount_point: PathBuf,
+    /// The cloud side, as it was said to create the volume.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+    /// Make a file system first; refused if there is anything on the volume.
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub mkfs: Option<FileSystem>,
+    /// A fixed rate.
+    #[command(flatten)]
+    pub flow: FlowArgs,
+}
+
+/// A file system that can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileSystem {
+    /// Linux's own.
+    Ext4,
+}
+
+/// Where a store is.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Directory of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the
+    /// cloud side (in DIR/cloud).
+    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    pub data: PathBuf,
+    /// The cloud side: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
+    /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
+    /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS);
+    /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
+    /// environment go before it.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+}
+
+/// Which servers keep the freshness register.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RegistersArgs {
+    /// Servers that keep the freshness register of the store instead of DIR/proxy: a file of mode 0600
+    /// with their addresses, one a line (see fogbank register-server), 3 or another odd number.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_REGISTERS")]
+    pub registers: Option<PathBuf>,
+}
+
+/// What a register server is told.
+#[derive(Debug, Clone, Args)]
+pub struct RegisterServerArgs {
+    /// Directory of what it keeps, made if there is none: its certificate and token, and the registers.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-register-data")]
+    pub data: PathBuf,
+    /// Where proxies connect.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7379")]
+    pub listen: String,
+}
+
+/// The public shape of a store. Given at creation; later it may be left out or must be the same.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ShapeArgs {
+    /// Records of at most --value-size bytes that the store can hold (longer ones take several)
+    /// [new stores: 100000].
+    #[arg(long, value_name = "N", env = "FOGBANK_CAPACITY")]
+    pub capacity: Option<u32>,
+    /// Bytes of a record's value that one cell holds [new stores: 512 B].
+    #[arg(long, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
+    pub value_size: Option<ByteSize>,
+    /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one
+    /// [new stores: 3].
+    #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
+    pub read_batches: Option<usize>,
+    /// Read batches under way at once [new stores: 1]. More keep a slow link busy: a batch leaves while
+    /// the one before is still on its way; a chain of dependent reads is that many times shorter.
+    #[arg(long, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
+    pub in_flight: Option<usize>,
+    /// Messages of 2 MiB under way at once, of a batch or of a commit [new stores: 6]. More fill a
+    /// longer or faster link and take as much more memory.
+    #[arg(long, value_name = "N", env = "FOGBANK_WINDOWS")]
+    pub windows: Option<usize>,
+    /// Reads of a read batch [new stores: 16]. A command reads at most --read-batches times this.
+    #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
+    pub batch: Option<usize>,
+    /// Writes of an epoch [new stores: 16]. A command changes at most so many records.
+    #[arg(long, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
+    pub write_batch: Option<usize>,
+    /// Milliseconds between batches; 0 sends each as soon as the one before is done, which shows
+    /// the cloud how long the proxy's own work takes (benchmarks only) [new stores: 60].
+    #[arg(long, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
+    pub interval_ms: Option<u64>,
+    /// Memory of the proxy for the top of the tree; 0 keeps none [new stores: 64MiB].
+    #[arg(long, value_name = "SIZE", env = "FOGBANK_CACHE")]
+    pub cache: Option<ByteSize>,
+    /// Z: real blocks a bucket holds (derived from the capacity).
+    #[arg(long, value_name = "Z", env = "FOGBANK_BUCKET_REALS")]
+    pub bucket_reals: Option<u16>,
+    /// S: dummies of a bucket (derived from Z).
+    #[arg(long, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES")]
+    pub bucket_dummies: Option<u16>,
+    /// A: accesses between evictions (derived from Z).
+    #[arg(long, value_name = "A", env = "FOGBANK_EVICT_EVERY")]
+    pub evict_every: Option<u32>,
+    /// L: the level of the leaves (derived from capacity and A).
+    #[arg(long, value_name = "L", env = "FOGBANK_LEAF_LEVEL")]
+    pub leaf_level: Option<u32>,
+    /// Whether a path read is one XORed cell: auto asks for it where a link lies between.
+    #[arg(long, value_enum, env = "FOGBANK_XOR")]
+    pub xor: Option<Xor>,
+}
+
+/// When to ask the store to combine cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Xor {
+    /// Where the store offers it and a link lies between.
+    Auto,
+    /// Always; an error where the store does not offer it.
+    On,
+    /// Never.
+    Off,
+}
+
+/// How to reach the server.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Its shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Where Redis clients connect.
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "FOGBANK_LISTEN",
+        default_value = "127.0.0.1:6379"
+    )]
+    pub listen: String,
+    /// A file whose first line is the password clients must give.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_PASSWORD_FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Certificate chain (PEM) to serve TLS with; needs --tls-key.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of --tls-cert.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Connections at once.
+    #[arg(long, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000)]
+    pub max_connections: usize,
+    /// Let INFO show what the cloud must not learn (hits, deduplicated reads, stash size).
+    #[arg(long)]
+    pub secret_metrics: bool,
+    /// Write a trace of everything the cloud sees to this file, which must be new (and FILE.1,
+    /// FILE.2 and so on, which follow it).
+    #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
+    pub record: Option<PathBuf>,
+    /// Write what is asked (which key, when, whether to change it) to this new file, which only its
+    /// owner may read: for the auditor's picture. Secret.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY")]
+    pub history: Option<PathBuf>,
+    /// When epochs run.
+    #[command(flatten)]
+    pub schedule: ScheduleArgs,
+    /// What to show while it runs.
+    #[command(flatten)]
+    pub view: ViewArgs,
+}
+
+/// When epochs run.
+#[derive(Debug, Clone, Args)]
+pub struct ScheduleArgs {
+    /// When there is traffic: always; connected (while a client is, which the cloud then sees); or hours
+    /// such as "mon-fri 08:00-18:00", outside which commands are refused.
+    #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
+    pub schedule: String,
+    /// The time zone of the hours of --schedule, such as Europe/Berlin [this machine's].
+    #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
+    pub time_zone: Option<String>,
+    /// Seconds for which epochs go on when the last client has left, for --schedule connected [60].
+    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S")]
+    pub linger_s: Option<u64>,
+}
+
+/// What to look at.
+#[derive(Debug, Clone, Args)]
+pub struct InspectArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where an existing store is.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    /// Directory of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the
+    /// cloud side (in DIR/cloud).
+    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    pub data: PathBuf,
+    /// The cloud side, as it was said to serve: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX,
+    /// gs://BUCKET/PREFIX; grpc://HOST:PORT/TENANT; or dynamodb://TABLE/PREFIX (in a build with that feature).
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// Where the freshness register is, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+}
+
+/// What to recover.
+#[derive(Debug, Clone, Args)]
+pub struct RecoverArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Go on though the freshness register is lost: whatever the cloud shows is taken for the newest
+    /// state, also if it is an old copy of it. What was answered since then would be gone unnoticed,
+    /// and the cloud could link what is read again to what was read then.
+    #[arg(long)]
+    pub accept_rollback_risk: bool,
+    /// Before that, take the freshness register from DIR/proxy to the --registers, or back.
+    #[arg(long, value_enum, value_name = "WHERE", requires = "registers")]
+    pub move_register: Option<MoveRegister>,
+}
+
+/// Where to take the freshness register to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MoveRegister {
+    /// To the servers that --registers names.
+    Servers,
+    /// From them to the file DIR/proxy/register.
+    File,
+}
+
+/// What to verify.
+#[derive(Debug, Clone, Args)]
+pub struct VerifyArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Only look whether everything that has to be in the cloud is there. Takes nothing over and
+    /// changes nothing, so the store may be served meanwhile. What is in the buckets is not read.
+    #[arg(long, conflicts_with = "repair")]
+    pub presence: bool,
+    /// Carry on past what is lost: make a new store, with a key of its own, of every record that
+    /// verifies, and name those that are lost. The store itself is left as it is.
+    #[arg(long, requires = "to")]
+    pub repair: bool,
+    /// For --repair: directory of the new store's trusted side, which must have none yet, and,
+    /// unless --to-store says otherwise, of its cloud side.
+    #[arg(long, value_name = "NEWDIR", requires = "repair")]
+    pub to: Option<PathBuf>,
+    /// For --repair: the new cloud side, better another cloud: a URL as for serve, with no store in
+    /// it.
+    #[arg(long, value_name = "URL", requires = "repair")]
+    pub to_store: Option<String>,
+}
+
+/// What to back up, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct BackupArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// The file to write, which must be new. It is sealed by the store's key: keep a copy of
+    /// DIR/proxy/key apart from it.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Carry on past what does not verify: leave out the records of which something is lost, and
+    /// name them. The store is read as it was committed last, and left as it is.
+    #[arg(long)]
+    pub salvage: bool,
+}
+
+/// What to restore, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct RestoreArgs {
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// The key file of the store that was backed up (its DIR/proxy/key).
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Directory of the new store's trusted side, which must have none yet, and, unless --store says
+    /// otherwise, of its cloud side.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The new cloud side: a URL as for serve, with no store in it.
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
+    /// Where the new store's freshness register is to be, if not in DIR/proxy.
+    #[command(flatten)]
+    pub registers: RegistersArgs,
+}
+
+/// What to load, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct LoadArgs {
+    /// Where the new store is to be.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Its shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The records: comma-separated with a first line that names the columns key and value, or one JSON
+    /// object a line with the members key and value (key_base64, value_base64 for what is no text), or
+    /// what Redis writes at SAVE.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// What the file is, if its name does not end in .csv, .jsonl or .rdb.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Leave out keys of a Redis dump that cannot be stored: of other types than strings, hashes and sorted
+    /// sets, or of other databases than 0.
+    #[arg(long)]
+    pub skip_unsupported: bool,
+}
+
+/// Which store is to have a new key, and where to.
+#[derive(Debug, Clone, Args)]
+pub struct RotateKeyArgs {
+    /// Where the store is.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Directory of the new store's trusted side, which must have none yet, and, unless --to-store
+    /// says otherwise, of its cloud side.
+    #[arg(long, value_name = "NEWDIR")]
+    pub to: PathBuf,
+    /// The new cloud side: a URL as for serve, with no store in it.
+    #[arg(long, value_name = "URL")]
+    pub to_store: Option<String>,
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    #[arg(long, value_name = "N")]
+    pub capacity: Option<u32>,
+}
+
+/// What to show of a running server, and where.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ViewArgs {
+    /// Serve a page that shows, live, what is asked beside what the cloud sees. Secret: an address
+    /// of this machine only, such as 127.0.0.1:8080.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_DASHBOARD")]
+    pub dashboard: Option<String>,
+    /// Serve the public figures to Prometheus, at /metrics.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_METRICS")]
+    pub metrics: Option<String>,
+    /// Serve the secret figures to a Prometheus of the trusted side, at /metrics: an address of
+    /// this machine only.
+    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_SECRET_METRICS_ADDRESS")]
+    pub secret_metrics_address: Option<String>,
+    /// Let --dashboard and --secret-metrics-address be reached from other machines, without
+    /// password or encryption: only on a network that is trusted like the proxy.
+    #[arg(long)]
+    pub secrets_anywhere: bool,
+}

@@ -1,0 +1,283 @@
+//! What was typed, as clap parses it: the commands of the program that holds no user's key.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fogbank::link::{LinkArgs, PaceArgs};
+
+mod bench;
+mod tune;
+
+pub use bench::{Application, BenchAppArgs, BenchPaperArgs, PaperFigure, System};
+pub use fogbank::args::ShapeArgs;
+pub use tune::TuneArgs;
+
+/// Measures, plans, tunes and audits; `fogbank` starts it from beside itself.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fogbank",
+    bin_name = "fogbank",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
+                  130 stopped by a signal, others as in sysexits.h."
+)]
+pub struct Lab {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Say what a store will need and cost, before it is made.
+    #[command(after_help = PRICES_HELP)]
+    Plan(PlanArgs),
+    /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
+    ///
+    /// What is observed is secret: it is printed here and kept nowhere.
+    Tune(Box<TuneArgs>),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Check recorded traces: is there anything in them that the cloud must not learn?
+    ///
+    /// Every record is held against what the public configuration predicts; what chance decides has
+    /// to look like chance; and given two labels, with four runs or more each, a classifier is
+    /// trained to tell them apart. Exit codes: 0 nothing found, 1 a leak was found, 3 too little
+    /// data to say.
+    Audit(AuditArgs),
+}
+
+/// The format of `--prices`.
+const PRICES_HELP: &str = "\
+A file for --prices has a table for each scheme of --store that it prices; what is left out costs nothing:
+
+    [s3]
+    get_usd_per_1000 = 0.0004        # a thousand requests that read
+    get_bytes = 4096                 # longer reads count several times [one each]
+    put_usd_per_1000 = 0.005         # a thousand that write
+    put_bytes = 1024                 # longer writes count several times [one each]
+    delete_usd_per_1000 = 0.0        # a thousand deletions
+    storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
+    egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The engine alone: epochs of distinct uniform real keys, every value read checked.
+    Engine(BenchEngineArgs),
+    /// What journal, commits and checkpoints cost, and how long a recovery takes.
+    Recovery(BenchRecoveryArgs),
+    /// The figures of Obladi's paper, and figure 8 of TaoStore's, with our values beside what the papers tell: as
+    /// tables, drawings, JSON, and as a page.
+    Paper(Box<BenchPaperArgs>),
+    /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
+    /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
+    /// be swept, and the sweep drawn beside what the paper tells.
+    Tao(BenchTaoArgs),
+    /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
+    /// afterwards: where they do not hold nothing is printed.
+    App(Box<BenchAppArgs>),
+}
+
+/// What to audit.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// A run, as serve --record wrote it, and what to call its history. Several runs may bear one
+    /// label; give them in the order in which they were recorded, the labels taking turns. A run of
+    /// several processes of one store after the other: LABEL=FIRST,SECOND.
+    #[arg(long, value_name = "LABEL=FILE", required = true)]
+    pub trace: Vec<String>,
+    /// What was asked in the first run of a label (mode 0600): drawn beside what the cloud saw, read
+    /// by no check, and makes the page a secret.
+    #[arg(long, value_name = "LABEL=FILE")]
+    pub history: Vec<String>,
+    /// Write a page for people to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The advantage of a classifier that is still let pass: above 0, at most 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub bound: f64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to plan.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    /// The cloud side, for its prices: nothing is asked of it. file://DIR, s3://BUCKET/PREFIX,
+    /// az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, grpc://HOST:PORT/TENANT, dynamodb://TABLE/PREFIX or memory:
+    /// [file://fogbank-data/cloud].
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// The shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
+    /// environment go before it.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
+    /// --store, see below.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the engine benchmark runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchEngineArgs {
+    /// The engine.
+    #[arg(long, value_enum, default_value = "ring")]
+    pub engine: Engine,
+    /// The cloud side: memory:, or a URL as for serve (which must hold no store, and is left there).
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    pub store: String,
+    /// The shape. Defaults here: 100,000 records of 1 KiB, 8 read batches of 500, 500 writes,
+    /// interval 0, cache 0, Z 100.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Seconds to measure, after load and warm-up.
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// The link to the store: shaped in the proxy, while it is measured.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Journal and commit the epochs as a proxy does (with a freshness register in memory).
+    #[arg(long)]
+    pub durable: bool,
+    /// Write every bucket as soon as it is rewritten, as plain Ring ORAM does (for comparison).
+    #[arg(long, conflicts_with = "durable")]
+    pub no_epoch_buffer: bool,
+    /// Seed of keys and of the engine's randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write a trace of everything the store saw to this file, which must be new.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the benchmark of durability runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchRecoveryArgs {
+    /// The shape. Defaults as for bench engine.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The link to the store, which is in memory [a round trip of 0.3 ms].
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Where the freshness register is.
+    #[arg(long, value_enum, default_value = "memory")]
+    pub register: BenchRegister,
+    /// Seconds of a round.
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Rounds with and without, in turn.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rounds: u32,
+    /// Where the register's file is, while it runs.
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Seed of keys and of the engines' randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the benchmark of the engine tao runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchTaoArgs {
+    /// Which setting of the paper; other flags go before what it says.
+    #[arg(long, value_enum, default_value = "tao-wan")]
+    pub profile: TaoProfile,
+    /// Clients: each has one access under way. Several numbers are measured in turn [10].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    pub clients: Vec<usize>,
+    /// Bytes of all blocks; the tree in memory takes two to four times that [1GB; tao-sim: 13GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteSize>,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// Memory of the proxy for the top of the tree. Each of several is loaded anew [0; tao-cache: 0 and
+    /// 1/64, 1/32, 1/16 of the leaves].
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+    pub cache: Vec<ByteSize>,
+    /// k: paths from one write-back to the next. For each of several the store is opened anew [40;
+    /// tao-k: 10, 20, 40, 80, 160, 320].
+    #[arg(long, value_name = "K,..", value_delimiter = ',')]
+    pub write_back_every: Vec<u32>,
+    /// At which pace messages leave.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Bytes of write-backs under way at once [what the link carries in four round trips and 10 ms; 8MiB without
+    /// a limit].
+    #[arg(long, value_name = "SIZE")]
+    pub write_behind: Option<ByteSize>,
+    /// Messages leave at multiples of so many microseconds, as those of a volume do.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pub quantum_us: u64,
+    /// Seconds to measure at every point, after load and warm-up.
+    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    pub seconds: f64,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Seed of accesses and of the engine's randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Draw what is swept as SVG into this folder, the paper's figures beside ours.
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    /// One JSON object a point, on a line of standard output of its own.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Settings of TaoStore's paper. Where it is silent, k is 40, there are 10 clients and no cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TaoProfile {
+    /// Proxy and store apart: 12 ms, 11 MB/s each way, 1 GB.
+    TaoWan,
+    /// In one datacentre: 0.5 ms, 125.25 MB/s each way, 1 GB.
+    TaoDc,
+    /// Simulated: 50 ms, no limit, 13 GB.
+    TaoSim,
+    /// As tao-wan, k swept.
+    TaoK,
+    /// As tao-wan, the cache swept from none to 6.3 % of the data.
+    TaoCache,
+    /// No link: the engine alone, 1 GB.
+    None,
+}
+
+/// Where the register of the benchmark is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchRegister {
+    /// In memory: a bump costs nothing.
+    Memory,
+    /// In a file, synced at every bump.
+    File,
+}
+
+/// The engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Batch-parallel Ring ORAM in epochs (Obladi).
+    Ring,
+}

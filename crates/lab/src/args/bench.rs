@@ -1,0 +1,242 @@
+//! What is typed to measure applications.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::ShapeArgs;
+use fogbank::link::LinkArgs;
+
+/// Which application is measured, on what.
+#[derive(Debug, Clone, Args)]
+pub struct BenchAppArgs {
+    /// The application.
+    #[arg(long, value_enum, default_value = "smallbank")]
+    pub workload: Application,
+    /// An application of your own instead, in a TOML file: examples/practice.toml is one, docs/tuning.md says what
+    /// it may hold.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "scale"])]
+    pub workload_file: Option<PathBuf>,
+    /// What it runs on, one after the other: what privacy costs is the ratio of two.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SYSTEM,..",
+        value_delimiter = ',',
+        default_value = "fogbank,nopriv"
+    )]
+    pub on: Vec<System>,
+    /// Clients that wait for their answers [what suits the workload and the link; then batches are as large as they fill].
+    #[arg(long, value_name = "N", conflicts_with = "rate")]
+    pub clients: Option<usize>,
+    /// Transactions a second that arrive whether those before them are answered or not, instead of clients.
+    #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+    /// Seconds that are measured.
+    #[arg(long, value_name = "S", default_value_t = 10.0, allow_negative_numbers = true)]
+    pub seconds: f64,
+    /// Seconds before, and again after, that are not.
+    #[arg(long, value_name = "S", default_value_t = 2.0, allow_negative_numbers = true)]
+    pub ramp: f64,
+    /// Times that each system is measured; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub rounds: usize,
+    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients of FreeHealth,
+    /// records of YCSB [100000; 1; 1000; 100000].
+    #[arg(long, value_name = "N")]
+    pub scale: Option<u32>,
+    /// The cloud side of fogbank and nopriv: memory:, or a URL as for serve that holds no store.
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    pub store: String,
+    /// The shape of fogbank's epochs. Defaults follow from the application.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// The link to the store: shaped in the proxy, while it is measured.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The applications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Application {
+    /// A bank: transfers between the accounts of customers that are all alike.
+    Smallbank,
+    /// The same, nine of ten accesses to a hundred customers.
+    SmallbankHot,
+    /// A wholesale supplier: orders, payments, deliveries.
+    Tpcc,
+    /// The medical records of hospitals.
+    Freehealth,
+    /// Single records: half reads, half updates.
+    YcsbA,
+    /// Single records: reads, and an update in twenty.
+    YcsbB,
+    /// Single records: reads.
+    YcsbC,
+    /// Single records: reads of what is new, and an insert in twenty.
+    YcsbD,
+    /// Scans of up to a hundred records, and an insert in twenty.
+    YcsbE,
+    /// Single records: half reads, half reads that are followed by a write.
+    YcsbF,
+}
+
+/// What an application runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum System {
+    /// Fogbank with the engine ring: journal, commits and checkpoints included.
+    Fogbank,
+    /// The same, asked as a Redis: commands go through the front end, each round trip to it is an epoch. Not for what
+    /// scans.
+    FogbankRedis,
+    /// The same transactions without privacy: no batches, no encryption, nothing kept for a recovery.
+    Nopriv,
+    /// A redis-server that is started for this, on this machine and so without the link; it keeps nothing on disk.
+    Redis,
+    /// A PostgreSQL that is started for this, the same way; it syncs every commit.
+    Postgresql,
+}
+
+impl System {
+    /// Whether its transactions run in epochs.
+    pub fn is_fogbank(self) -> bool {
+        matches!(self, Self::Fogbank | Self::FogbankRedis)
+    }
+
+    /// Whether its store is at the far end of the link.
+    pub fn has_link(self) -> bool {
+        self.is_fogbank() || self == Self::Nopriv
+    }
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fogbank => "fogbank",
+            Self::FogbankRedis => "fogbank-redis",
+            Self::Nopriv => "nopriv",
+            Self::Redis => "redis",
+            Self::Postgresql => "postgresql",
+        }
+    }
+}
+
+/// Which figures of the papers are measured, and how.
+#[derive(Debug, Clone, Args)]
+pub struct BenchPaperArgs {
+    /// The figures.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FIGURE,..",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
+    pub figure: Vec<PaperFigure>,
+    /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said with every
+    /// figure [1 for figures 10a to 10e and 11a, 0.1 for others].
+    #[arg(long, value_name = "SHARE")]
+    pub scale: Option<f64>,
+    /// Seconds that are measured, of each point and round; one access at a time takes longer [3, figure 9: 8].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Seconds before that are not measured; applications have as many after [1, figure 9: 3].
+    #[arg(long, value_name = "S")]
+    pub ramp: Option<f64>,
+    /// Times that each point is measured: the median counts, least and greatest are told.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: usize,
+    /// Where tables, JSON and drawings are written. Files of the same names are overwritten, others left.
+    #[arg(long, value_name = "DIR", default_value = "fogbank-figures")]
+    pub out: PathBuf,
+    /// Write one page with all of it, too.
+    #[arg(long)]
+    pub html: bool,
+    /// The shape of Obladi's engine, in place of what a figure says; what a figure varies it sets itself, and the size
+    /// of applications is that of --scale.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object with all figures as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Figures of the papers; those of TaoStore have its name before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum PaperFigure {
+    /// All of them.
+    All,
+    /// Applications with and without privacy.
+    #[value(name = "9")]
+    Applications,
+    /// A parallel engine and a sequential one, by distance from the store.
+    #[value(name = "10a")]
+    Parallel,
+    /// Throughput by the size of a batch.
+    #[value(name = "10b")]
+    BatchThroughput,
+    /// Time of a batch by its size.
+    #[value(name = "10c")]
+    BatchLatency,
+    /// Buckets written once an epoch, or whenever they change.
+    #[value(name = "10d")]
+    Buffering,
+    /// Throughput and cells an access by the batches of an epoch.
+    #[value(name = "10e")]
+    EpochSize,
+    /// Throughput of applications by the batches of an epoch.
+    #[value(name = "10f")]
+    EpochLength,
+    /// Throughput by how often a full checkpoint is made.
+    #[value(name = "11a")]
+    Checkpoints,
+    /// What durability costs, and how long a recovery takes.
+    #[value(name = "11b")]
+    Recovery,
+    /// Throughput and response time by the number of clients.
+    #[value(name = "tao-8a")]
+    TaoClients,
+    /// Time to fetch a path by the size of the cache.
+    #[value(name = "tao-8b")]
+    TaoCachePath,
+    /// Response time by the size of the cache.
+    #[value(name = "tao-8c")]
+    TaoCacheResponse,
+    /// Throughput by the size of the cache.
+    #[value(name = "tao-8d")]
+    TaoCacheThroughput,
+    /// Throughput and response time by k, the paths from one write-back to the next.
+    #[value(name = "tao-k")]
+    TaoWriteBack,
+}
+
+impl PaperFigure {
+    /// Its name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Applications => "9",
+            Self::Parallel => "10a",
+            Self::BatchThroughput => "10b",
+            Self::BatchLatency => "10c",
+            Self::Buffering => "10d",
+            Self::EpochSize => "10e",
+            Self::EpochLength => "10f",
+            Self::Checkpoints => "11a",
+            Self::Recovery => "11b",
+            Self::TaoClients => "tao-8a",
+            Self::TaoCachePath => "tao-8b",
+            Self::TaoCacheResponse => "tao-8c",
+            Self::TaoCacheThroughput => "tao-8d",
+            Self::TaoWriteBack => "tao-k",
+        }
+    }
+}

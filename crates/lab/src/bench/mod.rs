@@ -1,0 +1,42 @@
+//! Measuring: what an engine does, beside the bound of the machine it runs on.
+
+mod app;
+pub mod bound;
+mod chart;
+mod counted;
+mod driver;
+mod durable;
+mod engine;
+mod groups;
+mod machine;
+mod paper;
+mod raw;
+mod recovery;
+mod spread;
+mod tao;
+
+use crate::args::{BenchCommand, Command, Lab};
+use clap::Parser;
+use fogbank::{Error, Result};
+
+#[cfg(test)]
+pub use self::{counted::Counted, driver::Driver, durable::Durable};
+pub use app::{Ground, Setting, run as run_app};
+pub use engine::run as run_engine;
+pub use paper::run as run_paper;
+pub use recovery::run as run_recovery;
+pub use tao::run as run_tao;
+
+/// What is typed after `fogbank bench`, understood: for what runs a benchmark in place of its user, so that the user
+/// could do the same.
+///
+/// # Errors
+/// [`Error::Usage`] for what is no such command.
+pub fn typed(words: &[String]) -> Result<BenchCommand> {
+    let words = ["fogbank", "bench"].into_iter().chain(words.iter().map(String::as_str));
+    match Lab::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Bench(command)) => Ok(command),
+        Ok(_) => Err(Error::Bug("bench is another command".into())),
+        Err(told) => Err(Error::Usage(told.to_string())),
+    }
+}

@@ -1,0 +1,193 @@
+//! The clients: each draws a block, reads or writes it, holds what comes back against what it has to be,
+//! and goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fogbank::{Error, Result};
+use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream};
+use fogbank_oram::tao::TaoEngine;
+use fogbank_oram::{Access, Address, ImmediateEngine};
+use fogbank_terminal::show;
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+use rand_core::Rng;
+use tokio::task::{JoinError, JoinSet};
+
+/// Accesses under way while loading.
+const LOAD_UNDER_WAY: usize = 256;
+const BLOCK_HEAD_BYTES: usize = 16;
+/// The longest answer that is told apart: an hour.
+const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
+/// From one look at the time to the next, while a bar is shown.
+const LOOK: Nanos = 200_000_000;
+
+/// What the clients share.
+pub struct Field {
+    /// Serves them.
+    pub engine: TaoEngine,
+    clock: Arc<dyn Clock>,
+    written: Arc<Written>,
+    value_bytes: usize,
+}
+
+/// By block: how often it was written, over all openings of the store. Held while an access is
+/// submitted, so that the order of these counts is the order of arrival.
+pub type Written = Mutex<Vec<u64>>;
+
+/// What one access came to.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    ended: Nanos,
+    took: Nanos,
+}
+
+/// How long answers took in a span of time.
+pub struct Answers {
+    /// By nanoseconds.
+    pub latencies: Histogram<u64>,
+    /// The span.
+    pub seconds: f64,
+}
+
+/// When a point is measured: what ends before and after is left out.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
+impl Span {
+    /// After a warm-up of a fifth, until clients no longer move together.
+    pub fn of(clock: &dyn Clock, seconds: f64) -> Self {
+        let from = clock.now() + (seconds / 5.0 * 1e9) as Nanos;
+        Self { from, to: from + (seconds * 1e9) as Nanos }
+    }
+
+    fn seconds(self) -> f64 {
+        (self.to - self.from) as f64 / 1e9
+    }
+}
+
+impl Field {
+    /// Over an engine whose blocks were written as `written` says.
+    pub fn new(engine: TaoEngine, clock: Arc<dyn Clock>, written: Arc<Written>) -> Arc<Self> {
+        let value_bytes = engine.shape().value_bytes;
+        Arc::new(Self { engine, clock, written, value_bytes })
+    }
+
+    /// Writes every block once, then as many as a quarter of them, so that the tree is in its steady
+    /// state and every bucket is stored.
+    pub async fn load(self: &Arc<Self>, stream: &mut Stream, bar: &ProgressBar) -> Result<()> {
+        let capacity = self.engine.shape().capacity;
+        let of = capacity + capacity / 4;
+        let random = (0..capacity / 4).map(|_| stream.next_u32() % capacity);
+        let mut tasks = JoinSet::new();
+        for (done, block) in (0..).zip((0..capacity).chain(random)) {
+            while tasks.len() >= LOAD_UNDER_WAY {
+                ended(tasks.join_next().await)?;
+            }
+            let field = self.clone();
+            tasks.spawn(async move { field.access(block, true).await.map(drop) });
+            show(bar, done, of);
+        }
+        while !tasks.is_empty() {
+            ended(tasks.join_next().await)?;
+        }
+        Ok(())
+    }
+
+    /// Lets clients run until the end of `span`.
+    pub fn start(self: &Arc<Self>, clients: usize, random: &Randomness) -> Running {
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        for client in 0..clients as u64 {
+            let (field, ends) = (self.clone(), ends.clone());
+            let mut stream = random.split(client).stream(Purpose::Workload);
+            tasks.spawn(async move {
+                let capacity = field.engine.shape().capacity;
+                let mut samples = Vec::new();
+                while !ends.load(Ordering::Relaxed) {
+                    let (block, writes) =
+                        (stream.next_u32() % capacity, stream.next_u32().is_multiple_of(2));
+                    samples.push(field.access(block, writes).await?);
+                }
+                Ok(samples)
+            });
+        }
+        Running { tasks, ends, clock: self.clock.clone() }
+    }
+
+    /// One access, checked.
+    async fn access(&self, block: u32, writes: bool) -> Result<Sample> {
+        let started = self.clock.now();
+        let (ticket, count) = {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = &mut written[block as usize];
+            *count += u64::from(writes);
+            let access = match writes {
+                true => Access::Write { offset: 0, bytes: self.value(block, *count).into() },
+                false => Access::Read,
+            };
+            (self.engine.submit(Address(block), access), *count)
+        };
+        let answer = ticket.await?;
+        let expected =
+            if count == 0 { vec![0; self.value_bytes] } else { self.value(block, count) };
+        if answer != expected {
+            return Err(Error::CheckFailed(format!("block {block} holds something else")));
+        }
+        let ended = self.clock.now();
+        Ok(Sample { ended, took: ended - started })
+    }
+
+    fn value(&self, block: u32, count: u64) -> Vec<u8> {
+        let mut value = vec![block as u8; self.value_bytes.max(BLOCK_HEAD_BYTES)];
+        value[..8].copy_from_slice(&u64::from(block).to_le_bytes());
+        value[8..BLOCK_HEAD_BYTES].copy_from_slice(&count.to_le_bytes());
+        value.truncate(self.value_bytes);
+        value
+    }
+}
+
+/// Clients that go on until they are told to end.
+pub struct Running {
+    tasks: JoinSet<Result<Vec<Sample>>>,
+    ends: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Running {
+    /// Waits until `until`, or until a client has failed.
+    pub async fn go_on(&mut self, until: Nanos, bar: &ProgressBar) -> Result<()> {
+        let started = self.clock.now();
+        let tenths = |nanos: Nanos| (nanos / 100_000_000) as u32;
+        while self.clock.now() < until {
+            self.clock.sleep_until(until.min(self.clock.now() + LOOK)).await;
+            show(bar, tenths(self.clock.now() - started), tenths(until - started));
+            if let Some(gone) = self.tasks.try_join_next() {
+                self.ends.store(true, Ordering::Relaxed);
+                gone.map_err(|e| Error::Bug(e.to_string()))??;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends them; what they noted in `span`.
+    pub async fn end(mut self, span: Span) -> Result<Answers> {
+        self.ends.store(true, Ordering::Relaxed);
+        let mut latencies = Histogram::new_with_max(LATENCY_NANOS_MAX, 3)
+            .map_err(|e| Error::Bug(format!("three figures within an hour: {e}")))?;
+        while let Some(ended) = self.tasks.join_next().await {
+            let samples = ended.map_err(|e| Error::Bug(e.to_string()))??;
+            for sample in samples.iter().filter(|s| (span.from..span.to).contains(&s.ended)) {
+                latencies.saturating_record(sample.took);
+            }
+        }
+        Ok(Answers { latencies, seconds: span.seconds() })
+    }
+}
+
+fn ended(ended: Option<std::result::Result<Result<()>, JoinError>>) -> Result<()> {
+    ended.map_or(Ok(()), |ended| ended.map_err(|e| Error::Bug(e.to_string()))?)
+}

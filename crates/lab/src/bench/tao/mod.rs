@@ -1,0 +1,77 @@
+//! `fogbank bench tao`: clients that each wait for their answer, in the settings of TaoStore's paper.
+//!
+//! 1. Load (`lane`): without a link between, every block is written once, then as many accesses as a
+//!    quarter of the blocks, so that the tree is in its steady state and every bucket is stored.
+//! 2. Measure (`clients`): across the link, each client draws a block, reads or writes it, holds what
+//!    comes back against what it has to be, and goes on. Journal and checkpoints are included. A
+//!    warm-up is left out, until the clients no longer move together.
+//! 3. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is; another k
+//!    closes and opens the same store; another cache is another tree and is loaded anew.
+//! 4. Draw what was swept, beside what the paper tells (`figures`, `published`).
+//!
+//! The paper's cache is the storage server's memory, which spares its disk. Ours is the proxy's, which
+//! spares the link too; at the same share of the data the two are not the same thing.
+
+mod clients;
+mod figures;
+mod lane;
+mod path_times;
+mod point;
+mod published;
+mod setting;
+
+use crate::args::BenchTaoArgs;
+use clap::ValueEnum;
+use fogbank::Result;
+
+use self::figures::Figures;
+pub use self::lane::Lane;
+use self::point::HEAD;
+pub use self::point::Point;
+pub use self::published::{Published as OfPaper, published};
+pub use self::setting::Setting;
+
+/// Runs the benchmark and prints its figures.
+///
+/// # Errors
+/// [`fogbank::Error::CheckFailed`] if a value read is not the one written.
+pub async fn run(args: BenchTaoArgs) -> Result<()> {
+    let setting = Setting::of(&args)?;
+    let figures = args.plot.as_deref().map(|folder| Figures::prepare(folder, &setting));
+    let figures = figures.transpose()?;
+    println!("{HEAD}");
+    let mut points = Vec::new();
+    for cache in &setting.caches {
+        points.extend(sweep_loaded(&args, &setting, *cache).await?);
+    }
+    for file in figures.map_or(Ok(vec![]), |figures| figures.draw(&setting, &points))? {
+        eprintln!("drawn: {}", file.display());
+    }
+    Ok(())
+}
+
+/// All points that one loaded store serves.
+async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Result<Vec<Point>> {
+    let profile = args.profile.to_possible_value();
+    let profile = profile.map(|name| name.get_name().to_owned()).unwrap_or_default();
+    let of_k = |k: &u32| setting.engine(cache, *k);
+    let all = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
+    let mut points = Vec::new();
+    let Some(first) = all.first() else { return Ok(points) };
+    eprintln!("loading {} blocks", first.shape.capacity);
+    let mut lane = Lane::load(first.clone(), args.seed).await?;
+    for settings in &all {
+        lane = lane.reopen(settings.clone()).await?;
+        for clients in &setting.clients {
+            let measured = lane.measure(*clients, setting.link, args.seconds).await?;
+            let point = Point::of(&profile, setting, (settings, *clients), &measured)?;
+            println!("{}", point.row());
+            if args.json {
+                println!("{}", point.json());
+            }
+            points.push(point);
+        }
+    }
+    lane.close().await?;
+    Ok(points)
+}

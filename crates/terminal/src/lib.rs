@@ -1,0 +1,53 @@
+//! What the programs of Fogbank have in common towards whoever types: how they begin and end, what
+//! they log, the signals that stop them, a bar that shows how far they are.
+
+#![forbid(unsafe_code)]
+
+mod log;
+mod progress;
+mod signals;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+
+use clap::Parser;
+use fogbank::{Error, Result};
+
+pub use log::{log_to_standard_error, warn_on_standard_error};
+pub use progress::{bar, show};
+pub use signals::{stop_signal, until_stopped};
+
+/// Runs what was typed, on a runtime of its own, to the end of the program.
+pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) -> F) -> ExitCode {
+    let typed = match T::try_parse() {
+        Ok(typed) => typed,
+        Err(told) => {
+            let _closed = told.print(); // whoever hung up does not want to know
+            return if told.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("fogbank: cannot start: {e}");
+            return ExitCode::from(71);
+        }
+    };
+    match runtime.block_on(async { command(typed).await }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("fogbank: {e}");
+            e.exit_code()
+        }
+    }
+}
+
+/// The address that was typed after `flag`.
+///
+/// # Errors
+/// [`Error::Usage`] if it is none.
+pub fn address(flag: &str, listen: &str) -> Result<SocketAddr> {
+    let wrong = |why: String| Error::Usage(format!("{flag} {listen}: {why}; give HOST:PORT"));
+    let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    found.next().ok_or_else(|| wrong("no such host".into()))
+}
