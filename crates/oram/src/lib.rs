@@ -20,9 +20,6 @@
 //! | [`conformance`] | the suite that every batched engine passes |
 
 pub mod batch;
-#[cfg(feature = "canaries")]
-pub mod canary;
-#[cfg(not(feature = "canaries"))]
 mod canary;
 pub mod conformance;
 pub mod geometry;

@@ -11,8 +11,8 @@ use fogbank_store::Cell;
 use rayon::prelude::*;
 
 use super::bucket::mark;
+use super::canary::Trust;
 use super::plan::Fetch;
-use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::{Error, Result, Unverified};
 

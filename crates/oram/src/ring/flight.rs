@@ -31,9 +31,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::RingEngine;
+use super::canary::Trust;
 use super::execute::{open_cells, open_paths};
 use super::plan::{Fetch, Plan, Reads};
-use crate::canary::Trust;
 use crate::geometry::BLOCK_ID_BYTES;
 use crate::slab::{Handle, Slab};
 use crate::{Error, Result, Unverified, blame, miscounted, of_task};

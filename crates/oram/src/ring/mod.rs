@@ -45,6 +45,10 @@
 //! Paper: Obladi, sections 4 (Ring ORAM), 6.3 (dummiless writes), 7 (parallel execution).
 
 mod bucket;
+#[cfg(not(feature = "canaries"))]
+mod canary;
+#[cfg(feature = "canaries")]
+pub mod canary;
 mod delta;
 mod evict;
 mod execute;
@@ -63,7 +67,6 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bucket::mark;
 pub use delta::delta_lengths;
 pub use flight::WINDOWS;
 pub use journal::record_bytes;
@@ -83,6 +86,7 @@ use fogbank_seal::KeyRing;
 use fogbank_store::{ChunkName, Store};
 use tokio::sync::oneshot;
 
+use self::bucket::mark;
 use self::delta::EpochLog;
 use self::flight::{Flight, Sought};
 use self::plan::{Planner, Request};
@@ -522,7 +526,7 @@ impl RingEngine {
 
     /// From now on leaks what `canary` says.
     #[cfg(feature = "canaries")]
-    pub fn set_canary(&mut self, canary: crate::canary::Canary) {
+    pub fn set_canary(&mut self, canary: canary::Canary) {
         self.planner.canary = canary;
     }
 

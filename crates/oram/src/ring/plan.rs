@@ -11,8 +11,8 @@ use fogbank_store::{ArrayId, CellReads, ChunkName};
 use rand_core::Rng;
 
 use super::bucket::{Buckets, Images, NO_IMAGE, mark};
+use super::canary::Canary;
 use super::settings::RingSettings;
-use crate::canary::Canary;
 use crate::geometry::{Geometry, opening_of, tick_of, version};
 use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};

@@ -51,6 +51,10 @@
 //!
 //! Paper: TaoStore, sections 5 (TaoORAM) and 6 (security: aaob).
 
+#[cfg(not(feature = "canaries"))]
+mod canary;
+#[cfg(feature = "canaries")]
+pub mod canary;
 mod departure;
 mod journal;
 mod leaving;
@@ -254,7 +258,7 @@ impl TaoEngine {
 
     /// From now on leaks what `canary` says.
     #[cfg(feature = "canaries")]
-    pub fn set_canary(&self, canary: crate::canary::TaoCanary) {
+    pub fn set_canary(&self, canary: canary::Canary) {
         self.shared.step(|state| state.canary = canary);
     }
 }

@@ -10,6 +10,7 @@ use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_store::{ArrayId, ChunkName};
 use rand_core::Rng;
 
+use super::canary::Canary;
 use super::journal::{Entry, Kind, PADDING};
 use super::path::Opened;
 use super::requests::{PathRequests, Queued, RequestMap};
@@ -18,7 +19,6 @@ use super::settings::TaoSettings;
 use super::stats::Stats;
 use super::subtree::{Kept, Subtree};
 use super::writeback::{Superseded, WriteBack};
-use crate::canary::TaoCanary;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::position::FlatPositions;
 use crate::slab::{Handle, Handles, Slab};
@@ -53,7 +53,7 @@ pub(super) struct Processor {
     /// What newer versions have taken the place of.
     pub superseded: Vec<Superseded>,
     pub stats: Stats,
-    pub canary: TaoCanary,
+    pub canary: Canary,
     leaves: Stream,
     decoys: Stream,
     zeros: Bytes,
@@ -92,7 +92,7 @@ impl Processor {
             versions: vec![0; geometry.stored_buckets() as usize],
             superseded: Vec::new(),
             stats: Stats::default(),
-            canary: TaoCanary::default(),
+            canary: Canary::default(),
             leaves: random.stream(Purpose::Leaves),
             decoys: random.stream(Purpose::Padding),
             zeros: vec![0; geometry.value_bytes].into(),

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use fogbank_oram::canary::Leak;
+use fogbank_oram::ring::canary::{Canary as RingCanary, Leak};
 use fogbank_store::{Lie, LieRule, Operation};
 
 use super::{Cast, Hold, Scene, Shape, Workload};
@@ -158,13 +158,13 @@ impl Canary {
     }
 
     /// What the engine itself leaks.
-    pub(super) fn in_engine(self) -> fogbank_oram::canary::Canary {
+    pub(super) fn in_engine(self) -> RingCanary {
         let leak = match self {
             ResidueSkipsRead => Leak::ResidueSkipsRead,
             RealsFirst => Leak::RealsFirst,
             NoRemapOnWrite => Leak::NoRemapOnWrite,
             RareNoRemap { every } => {
-                return fogbank_oram::canary::Canary::rare(Leak::NoRemapOnWrite, every);
+                return RingCanary::rare(Leak::NoRemapOnWrite, every);
             }
             OneReadMore => Leak::OneReadMore,
             OneReadLess => Leak::OneReadLess,
@@ -181,10 +181,10 @@ impl Canary {
             DuplicatesOmitted => Leak::DuplicatesOmitted,
             WrittenThrough | SupersededKept | ConstantSeed | ReplyEarly | ClockMovedByAborts
             | QueueBehindClients | CatchUp | UnpaddedStash | CiphertextKept => {
-                return fogbank_oram::canary::Canary::default();
+                return RingCanary::default();
             }
         };
-        fogbank_oram::canary::Canary::new(leak)
+        RingCanary::new(leak)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::predicted;
 use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::canary::TaoLeak;
+use fogbank_oram::tao::canary::Leak;
 use fogbank_oram::tao::{Rate, TaoSettings};
 use fogbank_sim::scene::tao::{FILE_SYSTEM_BLOCKS, Load, Schedule, TaoScene};
 
@@ -87,7 +87,7 @@ fn file_systems_at_a_fixed_rate_look_alike() {
 
 #[test]
 fn it_tells_loads_apart_that_do_not_look_alike() {
-    for leak in [TaoLeak::OwnPathTwice, TaoLeak::DecoyNotWritten] {
+    for leak in [Leak::OwnPathTwice, Leak::DecoyNotWritten] {
         let leaking = |scene| TaoScene { leak: Some(leak), ..scene };
         assert!(told(Load::OneHotBlock, Load::Uniform, leaking).0, "{leak:?}");
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fogbank_oram::canary::TaoLeak;
+use fogbank_oram::tao::canary::Leak;
 use fogbank_oram::tao::{Pace, TaoSettings};
 
 use super::{Load, TaoScene};
@@ -16,19 +16,19 @@ pub const DATA: &str = "answers";
 macro_rules! leaks {
     ($($leak:ident: $name:literal, caught by $check:expr;)*) => {
         /// All of them.
-        pub const ALL: [TaoLeak; [$($name),*].len()] = [$(TaoLeak::$leak),*];
+        pub const ALL: [Leak; [$($name),*].len()] = [$(Leak::$leak),*];
 
         /// A stable name, in kebab case.
-        pub const fn name(leak: TaoLeak) -> &'static str {
+        pub const fn name(leak: Leak) -> &'static str {
             match leak {
-                $(TaoLeak::$leak => $name,)*
+                $(Leak::$leak => $name,)*
             }
         }
 
         /// The check that is meant for it: a rule of the oracle, a statistic, or [`DATA`].
-        pub const fn caught_by(leak: TaoLeak) -> &'static str {
+        pub const fn caught_by(leak: Leak) -> &'static str {
             match leak {
-                $(TaoLeak::$leak => $check,)*
+                $(Leak::$leak => $check,)*
             }
         }
     };
@@ -52,7 +52,7 @@ leaks! {
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
 /// `None`.
-pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
+pub fn scene(leak: Leak, seed: u64) -> TaoScene {
     // Room for all that arrives: a leak that takes none is not to show by that first.
     let roomy = |scene: TaoScene| TaoScene {
         settings: TaoSettings { under_way_max: 1_000, ..scene.settings },
@@ -63,23 +63,23 @@ pub fn scene(leak: TaoLeak, seed: u64) -> TaoScene {
     let alone = || TaoScene { clients: 1, accesses: 2_000, gap: 3 * usual.gap, ..usual.clone() };
     let scene = match leak {
         // Every access reads the block's own path.
-        TaoLeak::LeafKept => alone(),
-        TaoLeak::AnswerOffGrid | TaoLeak::TakenByContent => {
+        Leak::LeafKept => alone(),
+        Leak::AnswerOffGrid | Leak::TakenByContent => {
             let quantum = Duration::from_millis(7);
             let settings = TaoSettings { quantum, ..usual.settings };
             TaoScene { settings, load: Load::Uniform, ..usual }
         }
         // Few paths at a time, so that many buckets go.
-        TaoLeak::EmptyKept => TaoScene { load: Load::Uniform, ..alone() },
+        Leak::EmptyKept => TaoScene { load: Load::Uniform, ..alone() },
         // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
-        TaoLeak::TurnSkipped | TaoLeak::WriteBackLate => {
+        Leak::TurnSkipped | Leak::WriteBackLate => {
             let pace = Pace { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
             let settings = TaoSettings { quantum, pace, window_bytes: 1 << 16, ..usual.settings };
             TaoScene { settings, ..usual }
         }
         // A cloud that takes one message at a time, slower than accesses arrive.
-        TaoLeak::RoomIgnored => {
+        Leak::RoomIgnored => {
             let scene = TaoScene::new(Load::OneHotBlock, seed);
             let settings = TaoSettings { under_way_max: 8, windows: 1, ..scene.settings };
             TaoScene { settings, ..scene }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream, SystemClock};
-use fogbank_oram::canary::{TaoCanary, TaoLeak};
+use fogbank_oram::tao::canary::{Canary, Leak};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
@@ -69,7 +69,7 @@ pub struct TaoScene {
     /// Where the proxy stops midway.
     pub death: Option<Death>,
     /// What is leaked on purpose; nothing if `None`.
-    pub leak: Option<TaoLeak>,
+    pub leak: Option<Leak>,
 }
 
 /// What a scene came to.
@@ -224,7 +224,7 @@ impl TaoScene {
             let (engine, clock) = (engine.clone(), stage.clock.clone());
             clients.spawn(async move {
                 clock.sleep_until(LEAKS_FROM).await;
-                engine.set_canary(TaoCanary::new(leak));
+                engine.set_canary(Canary::new(leak));
             });
         }
         let arrivals = Randomness::repeatable(self.arrivals);
