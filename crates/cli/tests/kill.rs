@@ -21,11 +21,10 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 use redis::{Connection, RedisResult, Value};
 use server::Server;
@@ -63,7 +62,7 @@ impl Ledger {
         transfer.set(mark(number), format!("{from} {to} {amount}"));
         let done: Option<Vec<Value>> = transfer.query(client)?;
         if done.is_some() {
-            self.acknowledged.lock().unwrap().insert(number);
+            self.acknowledged.lock().insert(number);
         }
         Ok(())
     }
@@ -80,7 +79,7 @@ impl Ledger {
     fn check(&self, server: &Server) -> Result<u64, String> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).unwrap();
         let mut client = client.get_connection().map_err(|e| e.to_string())?;
-        let acknowledged = self.acknowledged.lock().unwrap();
+        let acknowledged = self.acknowledged.lock();
         let (mut took_place, mut expected) = (0, vec![OPENING_BALANCE; ACCOUNTS as usize]);
         let numbers: Vec<u64> = (0..self.begun.load(Ordering::Relaxed)).collect();
         for some in numbers.chunks(MARKS) {
@@ -222,7 +221,7 @@ fn nothing_acknowledged_is_lost_however_often_the_process_is_killed() {
         }
     }
     let took_place = victim.end().unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-    let acknowledged = victim.ledger.acknowledged.lock().unwrap().len() as u64;
+    let acknowledged = victim.ledger.acknowledged.lock().len() as u64;
     println!("{kills} kills, {acknowledged} transfers acknowledged, {took_place} took place");
     assert!(took_place >= acknowledged && (acknowledged > 0 || clients == 0));
 }
@@ -236,10 +235,10 @@ fn what_never_was_is_missed() {
     let server = victim.start();
     victim.ledger.check(&server).unwrap();
     let never = victim.ledger.begun.fetch_add(1, Ordering::Relaxed);
-    victim.ledger.acknowledged.lock().unwrap().insert(never);
+    victim.ledger.acknowledged.lock().insert(never);
     let said = victim.ledger.check(&server).unwrap_err();
     assert_eq!(said, format!("transfer {never} was acknowledged and is lost"));
-    victim.ledger.acknowledged.lock().unwrap().remove(&never);
+    victim.ledger.acknowledged.lock().remove(&never);
     let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).unwrap();
     let mut client = client.get_connection().unwrap();
     redis::cmd("SET").arg(mark(never)).arg("0 1 5").exec(&mut client).unwrap();

@@ -5,13 +5,14 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use fogbank::args::ShapeArgs;
 use fogbank::load::{Loaded, Record, Source};
 use fogbank::{OpenOptions, Place, Result};
+use fogbank_env::Mutex;
 use fogbank_front::resp::{Filled, place_of_string, records_of};
 use fogbank_store::{Fault, FaultRule, Faulty, MemoryStore, Operation};
 
@@ -111,7 +112,7 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
         let commits = Arc::new(Mutex::new(0));
         let counted = commits.clone();
         cloud.on_call(move |call, _| {
-            *counted.lock().unwrap() += u32::from(call.operation() == Operation::WriteChunks);
+            *counted.lock() += u32::from(call.operation() == Operation::WriteChunks);
             None
         });
         commits
@@ -127,7 +128,7 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
     let written = commits(&cloud);
     assert!(load(&data, &cloud, &source).await.unwrap().went_on);
     // The epoch that was open is ended without its writes, and the last one is done.
-    assert_eq!(*written.lock().unwrap(), 2);
+    assert_eq!(*written.lock(), 2);
     holds(&data, &cloud, 400).await;
 }
 
@@ -180,11 +181,11 @@ async fn the_cloud_sees_the_same_of_an_empty_file_as_of_a_full_one() {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let noted = calls.clone();
         cloud.on_call(move |call, _| {
-            noted.lock().unwrap().push(call.operation());
+            noted.lock().push(call.operation());
             None
         });
         load(&folder.path().join(count.to_string()), &cloud, &source).await.unwrap();
-        seen.push(calls.lock().unwrap().clone());
+        seen.push(calls.lock().clone());
     }
     assert!(seen[0].len() > 20);
     assert_eq!(seen[0], seen[1], "the same calls in the same order");

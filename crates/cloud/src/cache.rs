@@ -10,9 +10,9 @@
 //! - No more than the given bytes are kept.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_store::{
     ArrayId, ArrayShape, Call, Cell, CellReads, ChunkName, Reply, Result, Store, store_by_calls,
 };
@@ -92,28 +92,28 @@ impl<S: Store> TopCache<S> {
             Call::ReadCells(reads) => self.read(reads).await.map(Reply::Cells),
             Call::CreateArray(array, shape) => {
                 self.inner.create_array(array, shape).await?;
-                let mut kept = self.kept();
+                let mut kept = self.kept.lock();
                 kept.arrays.insert(array, shape);
                 kept.reckon(self.bytes_max);
                 Ok(Reply::Done)
             }
             Call::DropArray(array) => {
-                self.kept().forget_array(array);
+                self.kept.lock().forget_array(array);
                 self.inner.drop_array(array).await?;
-                let mut kept = self.kept();
+                let mut kept = self.kept.lock();
                 kept.forget_array(array); // what a write beside this one brought
                 kept.reckon(self.bytes_max);
                 Ok(Reply::Done)
             }
             Call::WriteChunks(writes) => {
                 self.inner.write_chunks(writes.clone()).await?;
-                let mut kept = self.kept();
+                let mut kept = self.kept.lock();
                 writes.iter().for_each(|write| kept.keep(write.chunk, &write.data, self.bytes_max));
                 Ok(Reply::Done)
             }
             Call::DeleteChunks(chunks) => {
                 let forget = || {
-                    let mut kept = self.kept();
+                    let mut kept = self.kept.lock();
                     chunks.iter().for_each(|name| kept.forget(name));
                 };
                 forget();
@@ -130,7 +130,7 @@ impl<S: Store> TopCache<S> {
         let mut found: Vec<Option<Cell>> = Vec::with_capacity(reads.cell_count());
         let mut beyond = CellReads::default();
         {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             for read in reads.iter() {
                 let strictly = read.cells.windows(2).all(|pair| pair[0] < pair[1]);
                 let cells: Option<Vec<Cell>> =
@@ -151,10 +151,6 @@ impl<S: Store> TopCache<S> {
         .into_iter();
         Ok(found.into_iter().filter_map(|cell| cell.or_else(|| others.next())).collect())
     }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 store_by_calls!(TopCache);
@@ -170,7 +166,7 @@ mod tests {
         for bytes in [0, 1_000, 1 << 20, 1 << 30] {
             let store = TopCache::new(MemoryStore::new(), Vec::new(), bytes);
             conformance::run(&store).await;
-            assert!(store.kept().bytes <= bytes);
+            assert!(store.kept.lock().bytes <= bytes);
         }
     }
 

@@ -15,14 +15,14 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Nanos, by};
+use fogbank_env::{Clock, Nanos, RwLock, by};
 use fogbank_store::shape::no_array;
 use fogbank_store::{
     ArrayId, ArrayShape, BlobTag, Call, Cell, CellReads, ChunkName, ChunkWrite, PutCondition,
@@ -215,7 +215,7 @@ impl CloudStore {
     }
 
     fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
-        let shapes = self.shapes.read().unwrap_or_else(PoisonError::into_inner);
+        let shapes = self.shapes.read();
         shapes.get(&array).copied().ok_or_else(|| no_array(array))
     }
 
@@ -314,18 +314,18 @@ impl tower_service::Service<Request<Body>> for Channel {
 impl Store for CloudStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
         self.call(Call::CreateArray(array, shape)).await?.done().await?;
-        self.shapes.write().unwrap_or_else(PoisonError::into_inner).insert(array, shape);
+        self.shapes.write().insert(array, shape);
         Ok(())
     }
 
     fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
         shape.check()?;
-        self.shapes.write().unwrap_or_else(PoisonError::into_inner).insert(array, shape);
+        self.shapes.write().insert(array, shape);
         Ok(())
     }
 
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
-        self.shapes.write().unwrap_or_else(PoisonError::into_inner).remove(&array);
+        self.shapes.write().remove(&array);
         self.call(Call::DropArray(array)).await?.done().await
     }
 

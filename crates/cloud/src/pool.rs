@@ -11,10 +11,10 @@
 //! - What is held by all together never exceeds the pool.
 //! - What was taken comes back when its [`Room`] ends, wherever that is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use fogbank_env::{Clock, Nanos, by};
+use fogbank_env::{Clock, Mutex, Nanos, by};
 use tokio::sync::Notify;
 
 /// So many of something, for all tenants.
@@ -58,7 +58,7 @@ impl Pool {
 
     /// What is held by all now.
     pub fn held(&self) -> u64 {
-        self.most - *self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.most - *self.free.lock()
     }
 }
 
@@ -70,7 +70,7 @@ impl Account {
 
     /// So much of it, if it is there and may be this tenant's.
     pub fn try_take(self: &Arc<Self>, wanted: u64) -> Option<Room> {
-        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.pool.free.lock();
         let left = free.checked_sub(wanted)?;
         let held = self.held.load(Ordering::Relaxed).checked_add(wanted)?;
         let guaranteed = self.pool.most / 4 / GUARANTEED_TENANTS;
@@ -111,7 +111,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let pool = &self.account.pool;
         {
-            let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = pool.free.lock();
             *free += self.taken;
             self.account.held.fetch_sub(self.taken, Ordering::Relaxed);
         }

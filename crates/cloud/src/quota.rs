@@ -8,8 +8,8 @@
 //! Invariant: counting anew takes the count for itself, so no write that is under way is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
+use fogbank_env::Mutex;
 use fogbank_store::{
     ArrayId, ArrayShape, Call, ChunkName, ChunkWrite, PutCondition, PutOutcome, Reply, Result,
     Store, StoreError, store_by_calls,
@@ -112,28 +112,28 @@ impl<S: Store> Quota<S> {
 
     /// The shape of an array, if there is one.
     pub fn shape(&self, array: ArrayId) -> Option<ArrayShape> {
-        self.used().arrays.get(&array).map(|kept| kept.shape)
+        self.used.lock().arrays.get(&array).map(|kept| kept.shape)
     }
 
     /// Memory for the names of an array's versions, at most.
     pub fn listing_bytes(&self, array: ArrayId) -> usize {
-        self.used().listing_bytes(array)
+        self.used.lock().listing_bytes(array)
     }
 
     /// Memory for a blob, at most.
     pub fn blob_bytes(&self, name: &str) -> usize {
-        self.used().blobs.get(name).map_or(0, |bytes| *bytes as usize)
+        self.used.lock().blobs.get(name).map_or(0, |bytes| *bytes as usize)
     }
 
     /// Memory for the names of all blobs.
     pub fn blob_listing_bytes(&self) -> usize {
-        let used = self.used();
+        let used = self.used.lock();
         used.blobs.len() * LISTED_BYTES + 2 * used.names_bytes
     }
 
     /// Memory for counting anew, if a write comes so near the quota that it has to be done.
     pub fn counting_bytes(&self, written: u64) -> usize {
-        let used = self.used();
+        let used = self.used.lock();
         if used.bytes().saturating_add(written) <= self.allowed.bytes {
             return 0;
         }
@@ -142,7 +142,7 @@ impl<S: Store> Quota<S> {
 
     /// Bytes counted, from above.
     pub fn used_bytes(&self) -> u64 {
-        self.used().bytes()
+        self.used.lock().bytes()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
@@ -151,14 +151,14 @@ impl<S: Store> Quota<S> {
             Call::DropArray(array) => {
                 let _alone = self.counting.write().await;
                 self.inner.drop_array(array).await?;
-                self.used().arrays.remove(&array);
+                self.used.lock().arrays.remove(&array);
                 Ok(Reply::Done)
             }
             Call::WriteChunks(writes) => self.write(writes).await,
             Call::DeleteChunks(chunks) => {
                 let _shared = self.counting.read().await;
                 self.inner.delete_chunks(chunks).await?;
-                let mut used = self.used();
+                let mut used = self.used.lock();
                 for name in chunks {
                     if let Some(kept) = used.arrays.get_mut(&name.array) {
                         kept.fewer = true;
@@ -170,7 +170,7 @@ impl<S: Store> Quota<S> {
             Call::BlobDelete(names) => {
                 let _alone = self.counting.write().await;
                 self.inner.blob_delete(names).await?;
-                let mut used = self.used();
+                let mut used = self.used.lock();
                 for name in names {
                     used.forget_blob(name);
                 }
@@ -188,13 +188,13 @@ impl<S: Store> Quota<S> {
                 shape.chunk_bytes()
             )));
         }
-        let there = self.used().arrays.contains_key(&array);
-        if !there && self.used().arrays.len() >= self.allowed.arrays {
+        let there = self.used.lock().arrays.contains_key(&array);
+        if !there && self.used.lock().arrays.len() >= self.allowed.arrays {
             return Err(used_up(format!("{} arrays", self.allowed.arrays)));
         }
         self.inner.create_array(array, shape).await?;
         let kept = Kept { shape, versions_max: 0, fewer: false };
-        self.used().arrays.entry(array).or_insert(kept);
+        self.used.lock().arrays.entry(array).or_insert(kept);
         Ok(Reply::Done)
     }
 
@@ -227,7 +227,7 @@ impl<S: Store> Quota<S> {
 
     /// Counts these versions if there is room for them.
     fn reserve(&self, versions: &BTreeMap<ArrayId, u64>) -> bool {
-        let mut used = self.used();
+        let mut used = self.used.lock();
         if !fits(&used, &self.allowed, versions, 0) {
             return false;
         }
@@ -249,7 +249,7 @@ impl<S: Store> Quota<S> {
         }
         let bytes = blob_bytes(name, data.len());
         let _alone = self.counting.write().await;
-        let before = self.used().blobs.get(name).copied().unwrap_or(0);
+        let before = self.used.lock().blobs.get(name).copied().unwrap_or(0);
         if !self.has_room(bytes.saturating_sub(before)) {
             self.count_anew().await?;
         }
@@ -258,24 +258,24 @@ impl<S: Store> Quota<S> {
         }
         let outcome = self.inner.blob_put(name, data, condition).await?;
         if matches!(outcome, PutOutcome::Done(_)) {
-            self.used().keep_blob(name, bytes);
+            self.used.lock().keep_blob(name, bytes);
         }
         Ok(Reply::Put(outcome))
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        fits(&self.used(), &self.allowed, &BTreeMap::new(), bytes)
+        fits(&self.used.lock(), &self.allowed, &BTreeMap::new(), bytes)
     }
 
     /// Counts what there may be fewer of. The caller has the count for itself.
     async fn count_anew(&self) -> Result<()> {
         let uncertain: Vec<ArrayId> = {
-            let used = self.used();
+            let used = self.used.lock();
             used.arrays.iter().filter(|(_, kept)| kept.fewer).map(|(array, _)| *array).collect()
         };
         for array in uncertain {
             let versions = self.inner.list_chunks(array).await?.len() as u64;
-            if let Some(kept) = self.used().arrays.get_mut(&array) {
+            if let Some(kept) = self.used.lock().arrays.get_mut(&array) {
                 (kept.versions_max, kept.fewer) = (versions, false);
             }
         }
@@ -284,10 +284,6 @@ impl<S: Store> Quota<S> {
 
     fn no_room(&self) -> StoreError {
         used_up(format!("{} bytes, of which {} are taken", self.allowed.bytes, self.used_bytes()))
-    }
-
-    fn used(&self) -> std::sync::MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,12 +19,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, by};
+use fogbank_env::{Clock, FolderLock, Metrics, Mutex, Nanos, Purpose, Randomness, by};
 use fogbank_peer::{Desks, PeerAddress, write_address};
 use fogbank_store::PlaceHashing;
 use fogbank_tls::{Pin, TlsFiles};
@@ -355,7 +355,7 @@ impl Serving {
                 over = &mut connection => return over.map_err(io::Error::other),
                 () = visit.stalled.notified() => return Err(ErrorKind::TimedOut.into()),
                 () = &mut token_by, if !known => {
-                    known = visit.stranger.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+                    known = visit.stranger.lock().is_none();
                     if !known {
                         self.figures.turned_away.add(1);
                         return Err(ErrorKind::TimedOut.into());
@@ -436,7 +436,7 @@ impl Serving {
             _place: place,
             _rooms: rooms,
         });
-        drop(visit.stranger.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(visit.stranger.lock().take());
         Ok(tenant)
     }
 }

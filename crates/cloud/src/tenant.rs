@@ -17,9 +17,9 @@ use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::{Clock, Nanos, compute, write_secret};
+use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
 use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
@@ -199,7 +199,7 @@ impl Tenants {
     }
 
     fn find(&self, name: &str) -> io::Result<Option<Arc<Known>>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(found) = known.get(name) {
             return Ok(Some(found.clone()));
         }
@@ -247,7 +247,7 @@ impl Tenant {
     /// Waits until the rate allows one more call.
     pub async fn turn(&self, clock: &dyn Clock) {
         let at = {
-            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next_call.lock();
             let at = (*next).max(clock.now());
             *next = at + SECOND_NANOS / self.share.calls_per_s.max(1);
             at.saturating_sub(BURST_NANOS)

@@ -191,7 +191,6 @@ fn of_task(ended: std::result::Result<Sent, tokio::task::JoinError>) -> Result<S
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
@@ -200,6 +199,8 @@ mod tests {
         Call, Delay, Fault, Faulty, Link, MemoryStore, Paced, Reply, Retry, RetrySchedule,
         StoreError, store_by_calls,
     };
+
+    use fogbank_env::Mutex;
 
     use super::*;
     use crate::Suspicion;
@@ -217,7 +218,7 @@ mod tests {
         let left = Arc::new(Mutex::new(Vec::new()));
         let (note, at, fails) = (left.clone(), clock.clone(), fails.to_vec());
         far.on_call(move |_, number| {
-            note.lock().unwrap().push(at.now() / 1_000_000);
+            note.lock().push(at.now() / 1_000_000);
             fails.contains(&number).then_some(Fault::Before)
         });
         let schedule = RetrySchedule { waits: vec![Duration::from_millis(9)] };
@@ -230,7 +231,7 @@ mod tests {
             writer.append(&[1; 10]).await.unwrap();
         }
         assert_eq!(writer.finish().await.unwrap().pieces, 7);
-        std::mem::take(&mut left.lock().unwrap())
+        std::mem::take(&mut left.lock())
     }
 
     fn keys() -> KeyRing {
@@ -311,7 +312,7 @@ mod tests {
             let left = Arc::new(Mutex::new(Vec::new()));
             let (note, at) = (left.clone(), clock.clone());
             far.on_call(move |_, _| {
-                note.lock().unwrap().push(at.now() / 1_000_000);
+                note.lock().push(at.now() / 1_000_000);
                 None
             });
             let store = Arc::new(Paced::new(far, clock.clone(), Duration::from_millis(8)));
@@ -327,7 +328,7 @@ mod tests {
             assert!(matches!(written, Err(Error::Refused(_))), "{work_ms}: {written:?}");
             writer.stop().await;
             clock.sleep_until(clock.now() + 100_000_000).await;
-            assert_eq!(*left.lock().unwrap(), departures, "{work_ms}");
+            assert_eq!(*left.lock(), departures, "{work_ms}");
         }
     }
 

@@ -16,11 +16,11 @@
 //! as with peers that are only down.
 
 use std::cmp::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Nanos, Stream};
+use fogbank_env::{Clock, Mutex, Nanos, Stream};
 use fogbank_seal::{MasterKey, RegisterKey};
 use fogbank_store::RetrySchedule;
 use rand_core::Rng;
@@ -113,10 +113,6 @@ impl QuorumRegister {
 
     fn fault(&self, reason: impl ToString) -> Error {
         Error::Register { place: self.place(), reason: reason.to_string() }
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks every peer, in tasks of their own: who is late goes on when the others have decided.
@@ -261,16 +257,16 @@ impl Register for QuorumRegister {
 
     async fn take(&self) -> Result<Option<RegisterValue>> {
         let round = self.view(Ballot::default()).await?.highest.round + 1;
-        let ballot = Ballot { round, nonce: self.state().nonces.next_u64() };
+        let ballot = Ballot { round, nonce: self.state.lock().nonces.next_u64() };
         let value = self.view(ballot).await?.newest.1;
         let stamp = Stamp { ballot, number: 1 };
         self.put(stamp, value).await?;
-        self.state().written = Some((stamp, value));
+        self.state.lock().written = Some((stamp, value));
         Ok(value)
     }
 
     async fn write(&self, from: Option<RegisterValue>, to: RegisterValue) -> Result<()> {
-        let written = self.state().written;
+        let written = self.state.lock().written;
         let Some((Stamp { ballot, number }, held)) = written else {
             return Err(Error::Bug("a register that was not taken".into()));
         };
@@ -282,7 +278,7 @@ impl Register for QuorumRegister {
         }
         let stamp = Stamp { ballot, number: number + 1 };
         // Noted first: if this fails midway, nothing else may ever be written under this stamp.
-        self.state().written = Some((stamp, Some(to)));
+        self.state.lock().written = Some((stamp, Some(to)));
         self.put(stamp, Some(to)).await
     }
 

@@ -7,9 +7,8 @@
 //! Invariant: it is changed from the value that the writer last saw or wrote, or not at all. So a
 //! proxy that another has overtaken is refused, whatever the cloud tells it.
 
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
+use fogbank_env::Mutex;
 use fogbank_seal::{Digest, StoreId};
 
 use crate::section::{SectionReader, SectionWriter};
@@ -94,11 +93,11 @@ pub struct MemoryRegister(Mutex<Option<RegisterValue>>);
 #[async_trait]
 impl Register for MemoryRegister {
     async fn read(&self) -> Result<Option<RegisterValue>> {
-        Ok(*self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(*self.0.lock())
     }
 
     async fn write(&self, from: Option<RegisterValue>, to: RegisterValue) -> Result<()> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         if *held != from && *held != Some(to) {
             return Err(Error::Fenced);
         }

@@ -3,10 +3,10 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use async_trait::async_trait;
-use fogbank_env::compute;
+use fogbank_env::{Mutex, compute};
 
 use crate::SlotFile;
 use crate::{Error, Register, RegisterValue, Result};
@@ -39,7 +39,7 @@ impl FileRegister {
 
     /// What the file holds now; opens it at the first use. `None` inside if there is no file.
     fn load(&self) -> Result<MutexGuard<'_, Option<SlotFile>>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if open.is_none() {
             *open = SlotFile::open(&self.path, MAGIC).map_err(|e| match e.kind() {
                 ErrorKind::InvalidData => self.damaged(e),

@@ -36,7 +36,7 @@ async fn goes_on(world: &World, promised: &mut Promised) {
         }
     }
     assert_eq!(kinds(&names), ["checkpoint", "commit"], "{names:?}");
-    assert!((all - names.len()) as u64 <= *world.openings.lock().unwrap(), "one an opening");
+    assert!((all - names.len()) as u64 <= *world.openings.lock(), "one an opening");
 }
 
 const TAKEOVER: u8 = 2;
@@ -91,7 +91,7 @@ async fn every_kind_of_blob_has_one_length() {
     for dies in (1..80).step_by(3) {
         let (world, mut promised, _) = after_death(dies, Fault::After).await;
         goes_on(&world, &mut promised).await;
-        let lengths = world.lengths.lock().unwrap();
+        let lengths = world.lengths.lock();
         for (kind, lengths) in lengths.iter() {
             let public: Vec<usize> =
                 (1..20).map(|opening| commit_bytes(CONFIG.len(), opening) as usize).collect();

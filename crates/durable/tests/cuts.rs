@@ -141,7 +141,7 @@ async fn deaths_of_the_recovering_proxy_change_nothing() {
 #[tokio::test]
 async fn a_records_length_says_how_many_parts_it_has() {
     let (world, _, _) = after_death(u64::MAX, Fault::After, 2).await;
-    let lengths = world.lengths.lock().unwrap()["journal"].clone();
+    let lengths = world.lengths.lock()["journal"].clone();
     let parts = |parts| journal_bytes(parts * SETTINGS.record_bytes) as usize;
     assert_eq!(Vec::from_iter(lengths), [1, 2, 3].map(parts));
     let (mut vault, _) = world.open(world.healthy()).await.unwrap();

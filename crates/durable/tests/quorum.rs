@@ -4,7 +4,7 @@
 
 mod world;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fogbank_durable::{
     Ballot, Error, Held, PeerDown, QuorumRegister, Register, RegisterPeer, RegisterValue, Stamp,
 };
-use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_seal::{RegisterKey, StoreId};
 use fogbank_store::{MemoryStore, PutCondition, RetrySchedule, Store};
 use world::{Promised, World, master};
@@ -36,8 +36,8 @@ struct Peer {
 
 impl Peer {
     fn answer(&self, act: impl FnOnce(&mut Held) -> Held) -> Result<Held, PeerDown> {
-        let mut held = self.held.lock().unwrap();
-        match self.mood.lock().unwrap().clone() {
+        let mut held = self.held.lock();
+        match self.mood.lock().clone() {
             Mood::Honest => Ok(act(&mut held)),
             Mood::Down => Err(PeerDown("down".into())),
             Mood::Late => Ok(held.clone()),
@@ -78,11 +78,11 @@ impl Peers {
     }
 
     fn set(&self, peer: usize, mood: Mood) {
-        *self.0[peer].mood.lock().unwrap() = mood;
+        *self.0[peer].mood.lock() = mood;
     }
 
     fn held(&self, peer: usize) -> Held {
-        self.0[peer].held.lock().unwrap().clone()
+        self.0[peer].held.lock().clone()
     }
 }
 
@@ -176,8 +176,7 @@ async fn a_fork_is_seen() {
         let register = peers.register(1);
         register.take().await.unwrap();
         register.write(None, value(number as u64 + 1)).await.unwrap();
-        while peers.0.iter().any(|peer| peer.held.lock().unwrap().value.len() == RegisterKey::BYTES)
-        {
+        while peers.0.iter().any(|peer| peer.held.lock().value.len() == RegisterKey::BYTES) {
             tokio::task::yield_now().await;
         }
     }

@@ -6,14 +6,14 @@
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::{
     Error, MemoryRegister, Opening, Recovered, Register, RegisterValue, Result, Section, Suspicion,
     Vault,
 };
-use fogbank_env::Randomness;
+use fogbank_env::{Mutex, Randomness};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Call, Fault, FaultRule, Faulty, MemoryStore, Operation, PutCondition, Store};
 use world::{CONFIG, Promised, SETTINGS, World, master};
@@ -52,7 +52,7 @@ impl Moment {
         if let Some(value) = self.register {
             world.register.write(None, value).await.unwrap();
         }
-        *world.openings.lock().unwrap() = 1_000;
+        *world.openings.lock() = 1_000;
         world
     }
 
@@ -62,7 +62,7 @@ impl Moment {
         let store = Faulty::new(world.cloud.clone());
         let last = asked.clone();
         store.on_call(move |call, _| {
-            *last.lock().unwrap() = match call {
+            *last.lock() = match call {
                 Call::BlobGet(name) => (*name).to_owned(),
                 other => format!("{:?}", other.operation()),
             };
@@ -74,7 +74,7 @@ impl Moment {
         let opening =
             Opening { store, register, master, random: &random, settings, accept_rollback_risk };
         let opened = opening.recover().await;
-        let last_asked = asked.lock().unwrap().clone();
+        let last_asked = asked.lock().clone();
         Found { opened, last_asked }
     }
 
@@ -125,20 +125,20 @@ async fn moments() -> (Vec<Moment>, Promised) {
             for batch in 0..3 {
                 promised.append(&mut vault, vec![epoch as u8, batch]).await.unwrap();
                 let moment = Moment::of(&world).await;
-                moments.lock().unwrap().push(moment);
+                moments.lock().push(moment);
             }
             promised.commit(&mut vault, epoch).await.unwrap();
             let moment = Moment::of(&world).await;
-            moments.lock().unwrap().push(moment);
+            moments.lock().push(moment);
             vault.collect().await.unwrap();
         }
         for batch in 0..3 {
             promised.append(&mut vault, vec![99, batch]).await.unwrap();
             let moment = Moment::of(&world).await;
-            moments.lock().unwrap().push(moment);
+            moments.lock().push(moment);
         }
     }
-    let moments = moments.lock().unwrap().clone();
+    let moments = moments.lock().clone();
     let last = moments.last().unwrap();
     let kinds: BTreeSet<&str> =
         last.blobs.keys().map(|name| name.split('/').next().unwrap()).collect();
@@ -292,7 +292,7 @@ async fn a_reordered_journal_and_records_of_other_histories_are_caught() {
     assert!(matches!(lied.open().await.suspicion(), Some(Suspicion::JournalCut(_))));
     // Another store under the same key.
     let (other, mut promised) = (World::default(), Promised::default());
-    *other.openings.lock().unwrap() = 77;
+    *other.openings.lock() = 77;
     let mut vault = promised.open(&other, other.healthy()).await.unwrap();
     vault.append(b"of another store").await.unwrap();
     let other = Moment::of(&other).await;

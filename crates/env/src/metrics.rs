@@ -5,8 +5,10 @@
 //! unprivileged reply or a public export.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Mutex;
 
 /// Who may see a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,13 +52,13 @@ pub struct Metrics(Arc<Mutex<BTreeMap<(Visibility, &'static str), Gauge>>>);
 impl Metrics {
     /// The figure called `name`, made on first use. The visibility is part of its identity.
     pub fn gauge(&self, visibility: Visibility, name: &'static str) -> Gauge {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.entry((visibility, name)).or_default().clone()
     }
 
     /// All figures of one visibility, by name.
     pub fn snapshot(&self, visibility: Visibility) -> Vec<(&'static str, u64)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         all.iter().filter(|((v, _), _)| *v == visibility).map(|((_, n), g)| (*n, g.get())).collect()
     }
 }

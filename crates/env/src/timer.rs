@@ -6,9 +6,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -54,7 +55,7 @@ impl Timer {
         }
         let (sender, receiver) = oneshot::channel();
         let is_first = {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock();
             queue.arrived += 1;
             let number = queue.arrived;
             queue.wakers.insert(number, sender);
@@ -70,7 +71,7 @@ impl Timer {
 
     #[allow(clippy::disallowed_methods)] // it is the clock that waits
     fn run(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         loop {
             let now = Instant::now();
             let due = queue.take_due(now);
@@ -80,7 +81,7 @@ impl Timer {
                     // Whoever waited may have gone.
                     let _ = waker.send(());
                 }
-                queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                queue = self.queue.lock();
                 continue;
             }
             queue = match queue.waiting.peek() {

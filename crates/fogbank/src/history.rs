@@ -4,13 +4,13 @@
 //! room is left out and counted: the picture can bear that, a client need not wait for it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 use fogbank_front::resp::Watcher;
 use fogbank_picture::{Asked, HistoryLine, HistoryWriter, key_number};
 
@@ -47,7 +47,7 @@ impl HistoryLog {
     /// # Errors
     /// [`Error::CannotUse`] if the disk refused a part: the history is then incomplete.
     pub fn finish(&self) -> Result<()> {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         let Some(thread) = thread else { return Ok(()) };
         let _failed_before = self.lines.send(None);
         let written = thread.join().map_err(|_| Error::Bug("the history's thread died".into()))?;

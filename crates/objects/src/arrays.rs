@@ -13,10 +13,9 @@
 //! it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much memory a reply takes.
 //! The objects are there for `create`, which sees whether the place is taken.
 
-use std::sync::{PoisonError, RwLock};
-
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::RwLock;
 use fogbank_store::shape::no_array;
 use fogbank_store::{ArrayId, ArrayShape, PlaceMap, PutOutcome, Result, StoreError};
 
@@ -84,12 +83,12 @@ impl Arrays {
     }
 
     fn know(&self, array: ArrayId, shape: ArrayShape) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(array.0, shape);
+        self.known.write().insert(array.0, shape);
     }
 
     /// The shape of `array`.
     pub(crate) fn shape(&self, array: ArrayId) -> Result<ArrayShape> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.get(&array.0).copied().ok_or_else(|| no_array(array))
     }
 
@@ -108,7 +107,7 @@ impl Arrays {
     }
 
     pub(crate) fn forget(&self, array: ArrayId) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&array.0);
+        self.known.write().remove(&array.0);
     }
 }
 

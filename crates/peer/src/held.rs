@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
+use fogbank_env::Mutex;
 use fogbank_held::{Ballot, Held, SlotFile, Stamp};
 
 use crate::wire::{Name, read_held, write_held};
@@ -72,7 +73,7 @@ impl HeldFiles {
         act: impl FnOnce(&mut Held) -> Held,
     ) -> io::Result<Held> {
         let Some(store) = self.store(name, make)? else { return Ok(Held::default()) };
-        let mut file = store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = store.lock();
         // Taken out, and put back once it is known what the disk has.
         let mut open = match file.take() {
             Some(open) => open,
@@ -92,7 +93,7 @@ impl HeldFiles {
 
     /// The file of a store; `None` if there is none and it is not to be made.
     fn store(&self, name: &Name, make: bool) -> io::Result<Option<Arc<Mutex<Option<SlotFile>>>>> {
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.stores.lock();
         if let Some(store) = stores.open.get(name) {
             return Ok(Some(store.clone()));
         }

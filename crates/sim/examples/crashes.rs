@@ -7,10 +7,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos, SystemClock};
+use fogbank_env::{Clock, Mutex, Nanos, SystemClock};
 use fogbank_sim::lives::{Count, Story};
 
 /// Between two lines that say how far it is.
@@ -77,7 +76,7 @@ impl Playing {
             if let Err(line) = &ended {
                 println!("{line}");
             }
-            let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut so_far = self.so_far.lock();
             so_far.0 += 1;
             match ended {
                 Ok(count) => so_far.2 += count,
@@ -107,11 +106,11 @@ impl Playing {
     }
 
     fn failed(&self) -> u64 {
-        self.so_far.lock().unwrap_or_else(PoisonError::into_inner).1
+        self.so_far.lock().1
     }
 
     fn status(&self) -> String {
-        let (stories, failed, count) = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stories, failed, count) = *self.so_far.lock();
         let Count { crashes, repeated, acknowledged, fenced, caught, unread } = count;
         format!(
             "{stories} stories, {failed} failed: {crashes} crashes ({repeated} within an epoch of \

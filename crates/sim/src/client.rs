@@ -1,9 +1,9 @@
 //! One client: programs and interactive transactions, one after another or several at once, with
 //! pauses for thought; sometimes it goes away without waiting for the answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Mutex};
 use fogbank_txn::{Error, Proxy, Session, Transaction};
 
 use crate::driver::Cheat;
@@ -111,14 +111,14 @@ impl Client {
         let last: Arc<Mutex<Option<Attempt>>> = Arc::default();
         let result = self.proxy.transact(|transaction: Transaction| {
             let script = self.script(&plan, think);
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = last.lock();
             if let Some(lost) = last.replace(script.attempt.clone()) {
                 lost.end(self.recorder.now(), Outcome::Aborted);
             }
             async move { script.run(&transaction).await }
         });
         let result = result.await;
-        let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let last = last.lock().take();
         if let Some(attempt) = last {
             attempt.end(self.recorder.now(), outcome(&result));
         }

@@ -2,11 +2,11 @@
 //! broken on purpose.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 use fogbank_oram::{Address, BatchEngine, BatchShape, Error, Result, Section, Sections};
 use hashbrown::{HashMap, HashSet};
 
@@ -78,7 +78,7 @@ impl MemoryEngine {
     }
 
     fn count(&self, add: impl FnOnce(&mut Calls)) {
-        add(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.calls.lock());
     }
 
     /// Whether to lie this time, given how rarely to.

@@ -6,9 +6,9 @@
 //!
 //! What the cloud sees: nothing; what is told follows from its own failures and goes to the operator.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 
 /// Between two lines.
 const QUIET_NANOS: Nanos = 10_000_000_000;
@@ -35,7 +35,7 @@ impl Absences {
 
     /// A try of `what` has failed for `reason`, and another follows.
     pub fn failed(&self, what: &str, reason: &str) {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).note(self.clock.now());
+        let told = self.told.lock().note(self.clock.now());
         match told {
             None => {}
             Some(0) => tracing::warn!("the cloud does not answer, trying again: {what}: {reason}"),

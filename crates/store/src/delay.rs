@@ -7,10 +7,10 @@
 //!
 //! Which call is slow depends on its size, on the clock and on the randomness passed in: all public.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos, Stream};
+use fogbank_env::{Clock, Mutex, Nanos, Stream};
 use rand_core::Rng;
 
 use crate::store_by_calls;
@@ -77,7 +77,7 @@ impl<S: Store> Delay<S> {
 
     /// Moves the store to the far end of another link, for calls from now on.
     pub fn set_link(&self, link: Link) {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).link = link;
+        self.lanes.lock().link = link;
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
@@ -91,7 +91,7 @@ impl<S: Store> Delay<S> {
 
     /// When a request sent now has been served, and how long the way back will be.
     fn depart(&self, call: &Call<'_>) -> (Nanos, Nanos) {
-        let lanes = &mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = &mut *self.lanes.lock();
         let link = lanes.link;
         let (now, bytes) = (self.clock.now(), call.bytes_up());
         let sent = occupy(&mut lanes.up_free_at, now, bytes, link.up_bytes_per_s);
@@ -109,7 +109,7 @@ impl<S: Store> Delay<S> {
 
     /// When a reply that the store sends now has left its link.
     fn arrive(&self, bytes: u64) -> Nanos {
-        let lanes = &mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = &mut *self.lanes.lock();
         let rate = lanes.link.down_bytes_per_s;
         occupy(&mut lanes.down_free_at, self.clock.now(), bytes, rate)
     }

@@ -3,10 +3,10 @@
 //! "After" is the failure that matters most: the store has done it and the caller does not know.
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use crate::store_by_calls;
 use crate::{Call, ChunkWrite, Operation, Reply, Result, Store, StoreError};
+use fogbank_env::Mutex;
 
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,28 +89,28 @@ impl<S: Store> Faulty<S> {
 
     /// Adds a rule, which counts from the next call on.
     pub fn add(&self, rule: FaultRule) {
-        self.state().rules.push((rule, 0));
+        self.state.lock().rules.push((rule, 0));
     }
 
     /// Asks `hook` about each call that no rule fails.
     pub fn on_call(&self, hook: impl FnMut(&Call<'_>, u64) -> Option<Fault> + Send + 'static) {
-        self.state().hook = Some(Box::new(hook));
+        self.state.lock().hook = Some(Box::new(hook));
     }
 
     /// Forgets all rules and the hook; a store that was down is up again.
     pub fn heal(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         *state = State { calls: state.calls, faults: state.faults, ..State::default() };
     }
 
     /// Calls so far, failed ones included.
     pub fn calls(&self) -> u64 {
-        self.state().calls
+        self.state.lock().calls
     }
 
     /// Calls that failed by rule.
     pub fn faults(&self) -> u64 {
-        self.state().faults
+        self.state.lock().faults
     }
 
     /// The store inside, for a look past the failures.
@@ -119,7 +119,7 @@ impl<S: Store> Faulty<S> {
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        let fault = self.state().fault(&call);
+        let fault = self.state.lock().fault(&call);
         let failed = || Err(StoreError::Absent("a fault was injected".into()));
         match fault {
             None => call.perform(&self.inner).await,
@@ -136,10 +136,6 @@ impl<S: Store> Faulty<S> {
             }
             Some(Fault::Hang) => std::future::pending().await,
         }
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

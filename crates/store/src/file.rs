@@ -30,12 +30,12 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::compute;
+use fogbank_env::{RwLock, compute};
 
 use self::array::{ArrayFile, Trouble};
 use self::blobs::Blobs;
@@ -215,7 +215,7 @@ impl FileStore {
 
     /// The array, if there is one.
     fn find_array(&self, id: ArrayId) -> Result<Option<Arc<ArrayFile>>> {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
         if let Some(array) = arrays.get(&id) {
             return Ok(Some(array.clone()));
         }
@@ -239,12 +239,12 @@ impl FileStore {
             };
         }
         let array = Arc::new(ArrayFile::open(id, &folder, self.hashing)?);
-        let mut arrays = self.arrays.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arrays = self.arrays.write();
         Ok(Some(arrays.entry(id).or_insert(array).clone()))
     }
 
     fn forget(&self, array: &Arc<ArrayFile>) {
-        let mut arrays = self.arrays.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arrays = self.arrays.write();
         if arrays.get(&array.id).is_some_and(|known| Arc::ptr_eq(known, array)) {
             arrays.remove(&array.id);
         }
@@ -253,7 +253,7 @@ impl FileStore {
     fn create(&self, id: ArrayId, shape: ArrayShape) -> Result<()> {
         shape.check()?;
         let _lock = self.lock.lock()?;
-        self.arrays.write().unwrap_or_else(PoisonError::into_inner).remove(&id); // may be stale
+        self.arrays.write().remove(&id); // may be stale
         if let Some(array) = self.open_array(id)? {
             match array.own() {
                 Ok(_) if array.shape == shape => return Ok(()),
@@ -280,7 +280,7 @@ impl FileStore {
     fn drop_named(&self, id: ArrayId) -> Result<()> {
         let _lock = self.lock.lock()?;
         // A handle that was open before an array of the same number came is of no use here.
-        self.arrays.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.arrays.write().remove(&id);
         let Some(array) = self.open_array(id)? else { return Ok(()) };
         self.forget(&array);
         match array.own() {
@@ -335,7 +335,7 @@ impl FileStore {
     }
 
     fn make_durable(&self) -> Result<()> {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
         let mut dirty: Vec<_> =
             arrays.values().filter(|array| array.dirty.load(Ordering::Acquire)).cloned().collect();
         drop(arrays);

@@ -9,11 +9,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::RwLock;
 use hashbrown::hash_map::Entry;
 
 use crate::shape::{as_expected, check_blob_name, check_groups, no_array, rewritten};
@@ -59,30 +60,27 @@ impl MemoryStore {
 
     /// Bytes of all chunk versions and blobs that are there.
     pub fn stored_bytes(&self) -> u64 {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
-        let blobs = self.blobs.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
+        let blobs = self.blobs.read();
         let blobs: usize = blobs.values().map(|blob| blob.data.len()).sum();
         let chunks: usize = arrays
             .values()
             .flat_map(|array| array.shards.iter().map(move |shard| (array, shard)))
-            .map(|(array, shard)| {
-                shard.read().unwrap_or_else(PoisonError::into_inner).len()
-                    * array.shape.chunk_bytes()
-            })
+            .map(|(array, shard)| shard.read().len() * array.shape.chunk_bytes())
             .sum();
         (blobs + chunks) as u64
     }
 
     /// The arrays that are there, by number, with their shapes.
     pub fn arrays(&self) -> Vec<(ArrayId, ArrayShape)> {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
         let mut found: Vec<_> = arrays.values().map(|array| (array.id, array.shape)).collect();
         found.sort_unstable_by_key(|(id, _)| *id);
         found
     }
 
     fn array(&self, id: ArrayId) -> Result<Arc<Array>> {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
         arrays.get(&id).cloned().ok_or_else(|| no_array(id))
     }
 }
@@ -108,13 +106,13 @@ impl Array {
     }
 
     fn find(&self, name: ChunkName) -> Option<Bytes> {
-        let shard = self.shard(name.chunk).read().unwrap_or_else(PoisonError::into_inner);
+        let shard = self.shard(name.chunk).read();
         shard.get(&(name.chunk, name.version)).cloned()
     }
 
     fn insert(&self, write: &ChunkWrite) -> Result<()> {
         let name = write.chunk;
-        let mut shard = self.shard(name.chunk).write().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.shard(name.chunk).write();
         match shard.entry((name.chunk, name.version)) {
             Entry::Occupied(there) if *there.get() == write.data => Ok(()),
             Entry::Occupied(_) => Err(rewritten(name)),
@@ -136,7 +134,7 @@ fn owned(data: &Bytes) -> Bytes {
 impl Store for MemoryStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
         shape.check()?;
-        let mut arrays = self.arrays.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arrays = self.arrays.write();
         match arrays.entry(array) {
             Entry::Occupied(there) if there.get().shape == shape => Ok(()),
             Entry::Occupied(there) => Err(StoreError::Caller(format!(
@@ -154,12 +152,12 @@ impl Store for MemoryStore {
     }
 
     fn expect_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
-        let arrays = self.arrays.read().unwrap_or_else(PoisonError::into_inner);
+        let arrays = self.arrays.read();
         as_expected(array, shape, arrays.get(&array).map(|array| array.shape))
     }
 
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
-        self.arrays.write().unwrap_or_else(PoisonError::into_inner).remove(&array);
+        self.arrays.write().remove(&array);
         Ok(())
     }
 
@@ -211,8 +209,7 @@ impl Store for MemoryStore {
     async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()> {
         for name in chunks {
             if let Ok(array) = self.array(name.array) {
-                let mut shard =
-                    array.shard(name.chunk).write().unwrap_or_else(PoisonError::into_inner);
+                let mut shard = array.shard(name.chunk).write();
                 shard.remove(&(name.chunk, name.version));
             }
         }
@@ -223,7 +220,7 @@ impl Store for MemoryStore {
         let found = self.array(array)?;
         let mut names = Vec::new();
         for shard in &found.shards {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let shard = shard.read();
             names.extend(shard.keys().map(|&(chunk, version)| ChunkName { array, chunk, version }));
         }
         names.sort_unstable(); // the same run lists in the same order, however it was written
@@ -231,7 +228,7 @@ impl Store for MemoryStore {
     }
 
     async fn blob_get(&self, name: &str) -> Result<Option<(Bytes, BlobTag)>> {
-        let blobs = self.blobs.read().unwrap_or_else(PoisonError::into_inner);
+        let blobs = self.blobs.read();
         Ok(blobs.get(name).map(|blob| (blob.data.clone(), tag(blob.tag))))
     }
 
@@ -242,7 +239,7 @@ impl Store for MemoryStore {
         condition: PutCondition,
     ) -> Result<PutOutcome> {
         check_blob_name(name)?;
-        let mut blobs = self.blobs.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blobs = self.blobs.write();
         let there = blobs.get(name);
         let holds = match condition {
             PutCondition::Always => true,
@@ -258,7 +255,7 @@ impl Store for MemoryStore {
     }
 
     async fn blob_delete(&self, names: &[&str]) -> Result<()> {
-        let mut blobs = self.blobs.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blobs = self.blobs.write();
         for name in names {
             blobs.remove(*name);
         }
@@ -266,7 +263,7 @@ impl Store for MemoryStore {
     }
 
     async fn blob_list(&self, prefix: &str) -> Result<Vec<String>> {
-        let blobs = self.blobs.read().unwrap_or_else(PoisonError::into_inner);
+        let blobs = self.blobs.read();
         let from = blobs.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         Ok(from.map(|(name, _)| name.clone()).take_while(|name| name.starts_with(prefix)).collect())
     }

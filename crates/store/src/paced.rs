@@ -118,11 +118,11 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let link = Link { round_trip: Duration::from_millis(3), ..Link::instant() };
         let stream = fogbank_env::Randomness::repeatable(1).stream(fogbank_env::Purpose::Workload);
-        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::new(fogbank_env::Mutex::new(Vec::new()));
         let (watch, at) = (seen.clone(), clock.clone());
         let far = crate::Faulty::new(Delay::new(MemoryStore::new(), clock.clone(), link, stream));
         far.on_call(move |_, _| {
-            watch.lock().unwrap().push(at.now() / 1_000);
+            watch.lock().push(at.now() / 1_000);
             None
         });
         let store = Paced::new(far, clock.clone(), quantum);
@@ -130,7 +130,7 @@ mod tests {
             clock.sleep_until(clock.now() + work * 1_000).await;
             store.barrier().await.unwrap();
         }
-        std::mem::take(&mut seen.lock().unwrap())
+        std::mem::take(&mut seen.lock())
     }
 
     #[tokio::test(start_paused = true)]
@@ -149,17 +149,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reply_beside_another_does_not_shorten_its_room() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::new(fogbank_env::Mutex::new(Vec::new()));
         let (watch, at) = (seen.clone(), clock.clone());
         let far = crate::Faulty::new(Late { inner: MemoryStore::new(), clock: clock.clone() });
         far.on_call(move |_, _| {
-            watch.lock().unwrap().push(at.now() / 1_000_000);
+            watch.lock().push(at.now() / 1_000_000);
             None
         });
         let store = Arc::new(Paced::new(far, clock.clone(), QUANTUM));
         for work_ms in [0, 1, 2, 3] {
             clock.sleep_until(clock.now().next_multiple_of(80_000_000)).await;
-            seen.lock().unwrap().clear();
+            seen.lock().clear();
             let start = clock.now() / 1_000_000;
             let other = store.clone();
             let other = tokio::spawn(async move { other.blob_get("slow").await });
@@ -168,7 +168,7 @@ mod tests {
             clock.sleep_until(clock.now() + work_ms * 1_000_000).await;
             store.barrier().await.unwrap();
             other.await.unwrap().unwrap();
-            let left: Vec<u64> = seen.lock().unwrap().iter().map(|at| at - start).collect();
+            let left: Vec<u64> = seen.lock().iter().map(|at| at - start).collect();
             assert_eq!(left, [0, 0, 8], "{work_ms}");
         }
     }

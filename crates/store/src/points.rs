@@ -6,10 +6,10 @@
 //! many wait for one point, one timer runs for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 use tokio::sync::Notify;
 
 use crate::paced::{AIMS_MAX, handed_over_at};
@@ -97,7 +97,7 @@ impl Points {
             return;
         }
         let come = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             let point_comes = waiting.entry(point).or_insert_with(|| self.begin(point));
             point_comes.clone().notified_owned()
         };
@@ -110,7 +110,7 @@ impl Points {
         let (clock, waiting) = (self.clock.clone(), self.waiting.clone());
         tokio::spawn(async move {
             clock.come_near(point).await;
-            let come = waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&point);
+            let come = waiting.lock().remove(&point);
             come.iter().for_each(|come| come.notify_waiters());
         });
         Arc::default()
@@ -175,7 +175,7 @@ mod tests {
             let (first, ..) = tokio::join!(wait(), wait(), wait());
             assert_eq!((first / 1_000_000, ms(&*clock)), (at_ms, at_ms));
         }
-        assert!(points.waiting.lock().unwrap().is_empty());
+        assert!(points.waiting.lock().is_empty());
         Points::new(clock.clone(), Duration::ZERO).departure().await;
         assert_eq!(ms(&*clock), 40);
     }
@@ -190,7 +190,7 @@ mod tests {
         let (note, at) = (left.clone(), clock.clone());
         let far = crate::Faulty::new(Delay::new(MemoryStore::new(), clock.clone(), link, stream));
         far.on_call(move |_, _| {
-            note.lock().unwrap().push(ms(&*at));
+            note.lock().push(ms(&*at));
             None
         });
         let store = OnGrid::new(far, Points::new(clock.clone(), QUANTUM));
@@ -204,7 +204,7 @@ mod tests {
         });
         let [a, b, c, d, e] = calls;
         let came = tokio::join!(a, b, c, d, e);
-        assert_eq!(*left.lock().unwrap(), [8, 8, 8, 8, 16]);
+        assert_eq!(*left.lock(), [8, 8, 8, 8, 16]);
         assert_eq!(came, (12, 12, 12, 12, 20));
     }
 

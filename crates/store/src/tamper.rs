@@ -4,9 +4,9 @@
 //! cannot be told of a reply (no older version, nothing to swap) leaves it alone and stays armed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 
 use crate::store_by_calls;
 use crate::{ArrayId, Call, Cell, ChunkName, Operation, Reply, Result, Store};
@@ -62,28 +62,24 @@ impl<S: Store> Tampering<S> {
 
     /// Adds a rule, which counts from the next call on.
     pub fn add(&self, rule: LieRule) {
-        self.state().rules.push((rule, 0));
+        self.state.lock().rules.push((rule, 0));
     }
 
     /// Forgets all rules, not what was stored.
     pub fn be_honest(&self) {
-        self.state().rules.clear();
+        self.state.lock().rules.clear();
     }
 
     /// How many replies were falsified.
     pub fn lies_told(&self) -> u64 {
-        self.state().told
+        self.state.lock().told
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        self.state().remember(&call);
+        self.state.lock().remember(&call);
         let mut reply = call.clone().perform(&self.inner).await?;
-        self.state().falsify(&call, &mut reply);
+        self.state.lock().falsify(&call, &mut reply);
         Ok(reply)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

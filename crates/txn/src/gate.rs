@@ -7,7 +7,9 @@
 //! A plain lock goes to whoever is awake when it is released: a thread that gives it up and takes it
 //! again, as the sweeper does, would keep the clerk out for as long as there is work.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use fogbank_env::Mutex;
 
 /// See the module.
 pub(crate) struct Gate<T> {
@@ -31,21 +33,16 @@ impl<T> Gate<T> {
 
     /// Waits behind the clerk and the clients that have come before.
     pub(crate) fn client(&self) -> ClientGuard<'_, T> {
-        let turn = lock(&self.clients);
-        let _next = lock(&self.next);
-        ClientGuard { core: lock(&self.held), _turn: turn }
+        let turn = self.clients.lock();
+        let _next = self.next.lock();
+        ClientGuard { core: self.held.lock(), _turn: turn }
     }
 
     /// Waits for the holder and the next, at most.
     pub(crate) fn clerk(&self) -> MutexGuard<'_, T> {
-        let _next = lock(&self.next);
-        lock(&self.held)
+        let _next = self.next.lock();
+        self.held.lock()
     }
-}
-
-/// What a panic left behind is used: programs that panic are caught before they come here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -71,9 +68,9 @@ mod tests {
             for _ in 0..200 {
                 *gate.client().core = 0;
                 let guard = {
-                    let _next = lock(&gate.next); // as `clerk` does, to know when it stands next
+                    let _next = gate.next.lock(); // as `clerk` does, to know when it stands next
                     asked.store(true, Ordering::Release);
-                    lock(&gate.held)
+                    gate.held.lock()
                 };
                 assert!(*guard <= 1, "{} clients went first", *guard);
                 asked.store(false, Ordering::Release);

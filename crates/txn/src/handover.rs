@@ -13,10 +13,10 @@
 //!
 //! What the cloud sees: nothing. A batch of padding looks like any other.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::Nanos;
+use fogbank_env::{Mutex, Nanos};
 use fogbank_oram::Address;
 use tokio::sync::{Notify, mpsc};
 
@@ -80,12 +80,8 @@ enum State<G, T> {
 }
 
 impl<G, T> Inner<G, T> {
-    fn state(&self) -> MutexGuard<'_, State<G, T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn fill(&self, result: Result<T>) {
-        *self.state() = State::Filled(result);
+        *self.state.lock() = State::Filled(result);
         self.filled.notify_one();
     }
 }
@@ -112,7 +108,7 @@ impl<G, T> Ask<G, T> {
         let mut taken: fn(T) -> Taken<G, T> = Taken::Filled;
         loop {
             {
-                let mut state = self.0.state();
+                let mut state = self.0.state.lock();
                 match std::mem::replace(&mut *state, State::Over) {
                     State::Open(given) => return Ok(Taken::Withdrawn(given)),
                     State::Filled(result) => return result.map(taken),
@@ -127,7 +123,7 @@ impl<G, T> Ask<G, T> {
 
     /// Waits until it is filled, however long that takes: where there is no grid to keep.
     pub(crate) async fn wait(&self) {
-        while matches!(&*self.0.state(), State::Open(_) | State::Claimed) {
+        while matches!(&*self.0.state.lock(), State::Open(_) | State::Claimed) {
             self.0.filled.notified().await;
         }
     }
@@ -136,7 +132,7 @@ impl<G, T> Ask<G, T> {
 impl<G, T> Asked<G, T> {
     /// Begins; `None` if it has been withdrawn.
     pub(crate) fn claim(self) -> Option<(G, Claim<G, T>)> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         match std::mem::replace(&mut *state, State::Claimed) {
             State::Open(given) => Some((given, Claim(self.0.clone()))),
             other => {
@@ -149,7 +145,7 @@ impl<G, T> Asked<G, T> {
 
 impl<G, T> Drop for Asked<G, T> {
     fn drop(&mut self) {
-        if matches!(&*self.0.state(), State::Open(_)) {
+        if matches!(&*self.0.state.lock(), State::Open(_)) {
             self.0.fill(Err(Error::fault("the clerk has ended")));
         }
     }
@@ -164,7 +160,7 @@ impl<G, T> Claim<G, T> {
 
 impl<G, T> Drop for Claim<G, T> {
     fn drop(&mut self) {
-        if matches!(&*self.0.state(), State::Claimed) {
+        if matches!(&*self.0.state.lock(), State::Claimed) {
             self.0.fill(Err(Error::fault("the clerk left an ask unfilled")));
         }
     }

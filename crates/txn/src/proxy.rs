@@ -1,9 +1,9 @@
 //! The handles: the proxy, and a session of programs.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::Visibility;
+use fogbank_env::{Mutex, Visibility};
 use fogbank_oram::{BatchEngine, Section, Sections};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::unbounded_channel;
@@ -195,7 +195,7 @@ impl Proxy {
     /// The same, then runs an epoch of dummies only, and hands back what a checkpoint needs.
     pub async fn close(self) -> Result<Closed> {
         self.begin_to_close();
-        let running = self.life.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.life.running.lock().take();
         let Running { driver, clerk, answers } = running.ok_or(Error::Closed)?;
         let ended = driver.await;
         let _told = (clerk.await, answers.await); // what the driver has said has reached everybody

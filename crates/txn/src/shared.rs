@@ -2,10 +2,10 @@
 //! an await, the beat that wakes whoever waits, and the sweeper. The driver has no part in it: all that
 //! it shares with clients are [`Signals`] and the handover.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use fogbank_env::{Clock, Nanos, compute};
+use fogbank_env::{Clock, Mutex, Nanos, compute};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -58,12 +58,12 @@ impl Signals {
 
     /// When epochs run.
     pub(crate) fn uptime(&self) -> Uptime {
-        self.uptime.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.uptime.lock().clone()
     }
 
     /// Epochs run when `uptime` says so.
     pub(crate) fn run_when(&self, uptime: Uptime) {
-        *self.uptime.lock().unwrap_or_else(PoisonError::into_inner) = uptime;
+        *self.uptime.lock() = uptime;
     }
 }
 

@@ -5,10 +5,11 @@
 //! [`Error::is_retryable`] has aborted the transaction; begin another, or let
 //! [`crate::Proxy::transact`] do it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use tokio::sync::oneshot;
 
 use crate::core::Core;
@@ -140,7 +141,7 @@ impl Transaction {
 
     /// A point to come back to with [`Transaction::rollback_to`].
     pub fn savepoint(&self) -> Result<Savepoint> {
-        let place = self.0.place();
+        let place = self.0.place.lock();
         let writes = match &*place {
             Some(place) => self.0.shared.with(|core| core.savepoint(place))?,
             None => 0,
@@ -150,7 +151,7 @@ impl Transaction {
 
     /// Takes back the writes made since `savepoint`. What was read stays read.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
-        match &*self.0.place() {
+        match &*self.0.place.lock() {
             Some(place) => self.0.shared.with(|core| core.roll_back(place, savepoint.writes)),
             None => Ok(()),
         }
@@ -158,7 +159,7 @@ impl Transaction {
 
     /// Whether it can no longer commit: an early sign, at no cost.
     pub fn is_doomed(&self) -> bool {
-        let place = self.0.place();
+        let place = self.0.place.lock();
         place.as_ref().is_some_and(|place| {
             let active = self.0.shared.with(|core| core.check_active(place));
             !matches!(active, Ok(()) | Err(Error::Ended)) || self.has_given_up()
@@ -167,19 +168,19 @@ impl Transaction {
 
     /// Batches it has waited for so far.
     pub fn rounds(&self) -> u32 {
-        self.0.place().as_ref().map_or(0, |place| place.rounds)
+        self.0.place.lock().as_ref().map_or(0, |place| place.rounds)
     }
 
     /// Its place in the serial order, once it has begun: epoch and timestamp, which is final when its
     /// commit was asked for. For checkers of histories.
     pub fn stamp(&self) -> Option<(u64, u64)> {
-        self.0.place().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
+        self.0.place.lock().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
     }
 
     /// Asks for the commit and waits until the epoch is over and durable. After that it has ended, unless it
     /// had not begun.
     pub async fn commit(&self) -> Result<()> {
-        if self.0.place().is_none() {
+        if self.0.place.lock().is_none() {
             return if self.has_given_up() { Err(Error::Ended) } else { Ok(()) };
         }
         let (sender, outcome) = oneshot::channel();
@@ -200,7 +201,7 @@ impl Transaction {
     /// Aborts.
     pub fn abort(&self) {
         self.0.given_up.store(true, Ordering::Relaxed);
-        if let Some(place) = &*self.0.place() {
+        if let Some(place) = &*self.0.place.lock() {
             self.0.shared.with(|core| core.abort(place));
         }
     }
@@ -208,14 +209,14 @@ impl Transaction {
     /// Where it has lost, as long as its epoch lasts.
     pub(crate) fn lost(&self) -> Option<Rivals> {
         let lost = |place: &Place| self.0.shared.with(|core| core.lost(place));
-        self.0.place().as_ref().and_then(lost)
+        self.0.place.lock().as_ref().and_then(lost)
     }
 
     /// Takes back all that it has written, and if it has read anything waits until that is durable, as a commit
     /// does.
     pub(crate) async fn end_in_error(&self) -> Result<()> {
         let (sender, outcome) = oneshot::channel();
-        let reads = match &*self.0.place() {
+        let reads = match &*self.0.place.lock() {
             Some(place) => self.0.shared.with(|core| core.end_in_error(place, sender))?,
             None => false,
         };
@@ -234,7 +235,7 @@ impl Transaction {
 
     /// When its first attempt began, in the order of all.
     pub(crate) fn age(&self) -> Option<u64> {
-        self.0.place().as_ref().map(|place| place.age).or(self.0.age)
+        self.0.place.lock().as_ref().map(|place| place.age).or(self.0.age)
     }
 
     /// Tries a step at every beat until it is done, beginning first if need be.
@@ -255,10 +256,6 @@ impl Transaction {
 }
 
 impl Handle {
-    fn place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn try_step<T>(
         &self,
         has_waited: bool,
@@ -267,7 +264,7 @@ impl Handle {
         if self.given_up.load(Ordering::Relaxed) || self.asked.load(Ordering::Relaxed) {
             return Err(Error::Ended);
         }
-        let mut bound = self.place();
+        let mut bound = self.place.lock();
         self.shared.with(|core| {
             if bound.is_none() {
                 match core.begin(self.age)? {
@@ -286,7 +283,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place.get_mut();
         if let Some(place) = place.take() {
             self.shared.with(|core| {
                 core.abort(&place);

@@ -9,8 +9,9 @@
 //! references when it has doubled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use fogbank_env::Mutex;
 use hashbrown::HashMap;
 
 use crate::key::{Key, KeyRange};
@@ -54,11 +55,11 @@ impl Watch {
 
     /// What is watched.
     pub(crate) fn watched(&self) -> Vec<Watched> {
-        self.0.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.watched.lock().clone()
     }
 
     fn push(&self, watched: Watched) {
-        self.0.watched.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
+        self.0.watched.lock().push(watched);
     }
 }
 

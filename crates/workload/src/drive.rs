@@ -9,10 +9,10 @@
 //! 3. All transactions that have committed, also those of the ramps, are entered in the ledger, against which
 //!    the workload is checked.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos, Purpose, Randomness};
+use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness};
 use hdrhistogram::Histogram;
 use rand::RngExt;
 use tokio::sync::Semaphore;
@@ -158,7 +158,7 @@ pub async fn run(
         joined(ended)?;
     }
     let seconds = (ground.to - ground.from) as f64 / 1e9;
-    let notes = &mut *ground.notes();
+    let notes = &mut *ground.notes.lock();
     let Notes { kinds, ledger, given_up } = std::mem::replace(notes, Notes::of(&*ground.workload));
     Ok(Measured { kinds, seconds, ledger, given_up })
 }
@@ -190,22 +190,18 @@ impl Notes {
 }
 
 impl Ground {
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Performs one transaction that arrived at `arrived`.
     async fn perform(&self, procedure: &dyn crate::Procedure, arrived: Nanos) -> Result<()> {
         let performed = match self.database.perform(procedure).await {
             Ok(performed) => performed,
             Err(Error::Lost) => {
-                self.notes().given_up += 1;
+                self.notes.lock().given_up += 1;
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let now = self.clock.now();
-        let notes = &mut *self.notes();
+        let notes = &mut *self.notes.lock();
         notes.ledger.enter(procedure.kind(), performed.effect);
         let Some(tally) = notes.kinds.get_mut(procedure.kind()) else { return Ok(()) };
         let span = self.from..self.to;

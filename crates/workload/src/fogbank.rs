@@ -2,10 +2,10 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_txn::{Key, KeyRange, Proxy, Transaction};
 
 use crate::database::{Database, Effect, Error, Performed, Procedure, Result, Statements};
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
                 Ok(effect) => Ok(effect),
                 Err(Error::Transaction(error)) => Err(error),
                 Err(other) => {
-                    *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(other);
+                    *self.said.lock() = Some(other);
                     // Not one to be tried again, unless the transaction was doomed anyway.
                     Err(fogbank_txn::Error::Ended)
                 }
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
 
     /// What has become of it.
     pub(crate) fn end(&self, done: fogbank_txn::Result<Effect>) -> Result<Performed> {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let said = self.said.lock().take();
         match done {
             Ok(effect) => Ok(Performed { effect, attempts: self.attempts.load(Ordering::Relaxed) }),
             Err(fogbank_txn::Error::Ended) => Err(said.unwrap_or(Error::Lost)),

@@ -1,10 +1,11 @@
 //! A database whose transactions are observed: what each fetched and wrote, as if nothing had been in memory
 //! ([`Footprint`]). Runs that lost count for nothing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_txn::{Footprint, Key, Observer, Trail};
 
 use crate::database::{Database, Effect, Performed, Procedure, Result, Statements};
@@ -27,7 +28,7 @@ impl Database for Observed {
     async fn perform(&self, procedure: &dyn Procedure) -> Result<Performed> {
         let watched = Watched { procedure, last: Mutex::default() };
         let performed = self.database.perform(&watched).await?;
-        self.observer.ended(&locked(&watched.last));
+        self.observer.ended(&watched.last.lock());
         Ok(performed)
     }
 
@@ -55,8 +56,8 @@ impl Procedure for Watched<'_> {
     async fn run(&self, on: &dyn Statements) -> Result<Effect> {
         let noting = Noting { on, trail: Mutex::default() };
         let effect = self.procedure.run(&noting).await?;
-        let trail = noting.trail.into_inner().unwrap_or_else(PoisonError::into_inner);
-        *locked(&self.last) = trail.end();
+        let trail = noting.trail.into_inner();
+        *self.last.lock() = trail.end();
         Ok(effect)
     }
 }
@@ -70,7 +71,7 @@ struct Noting<'a> {
 impl Noting<'_> {
     /// These records came of one round, apart from those that were known.
     fn came<'k>(&self, records: impl Iterator<Item = (&'k Key, &'k Bytes)>) {
-        let mut trail = locked(&self.trail);
+        let mut trail = self.trail.lock();
         records.for_each(|(key, value)| trail.ask(key.clone(), value.len() as u32));
         trail.fetch();
     }
@@ -85,12 +86,12 @@ impl Statements for Noting<'_> {
     }
 
     async fn put(&self, key: &Key, value: Bytes) -> Result<()> {
-        locked(&self.trail).write(key.clone(), Some(value.len() as u32));
+        self.trail.lock().write(key.clone(), Some(value.len() as u32));
         self.on.put(key, value).await
     }
 
     async fn delete(&self, key: &Key) -> Result<()> {
-        locked(&self.trail).write(key.clone(), None);
+        self.trail.lock().write(key.clone(), None);
         self.on.delete(key).await
     }
 
@@ -109,10 +110,6 @@ impl Statements for Noting<'_> {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use fogbank_env::{Purpose, Randomness};
@@ -127,7 +124,7 @@ mod tests {
 
     impl Observer for Seen {
         fn ended(&self, footprint: &Footprint) {
-            locked(&self.0).push(footprint.clone());
+            self.0.lock().push(footprint.clone());
         }
     }
 
@@ -143,7 +140,7 @@ mod tests {
             database.perform(&*procedure).await.unwrap();
             kinds.push(procedure.kind());
         }
-        let seen = locked(&seen.0).clone();
+        let seen = seen.0.lock().clone();
         assert_eq!(seen.len(), 100);
         let of = |kind: usize| &seen[kinds.iter().position(|k| *k == kind).unwrap()];
         assert_eq!((&of(0).rounds[..], of(0).written), (&[1, 2][..], 0), "balance");

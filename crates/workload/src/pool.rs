@@ -1,7 +1,7 @@
 //! Connections that are shared, each by one transaction at a time.
 
+use fogbank_env::Mutex as Brief;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex as Brief, PoisonError};
 
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
@@ -43,7 +43,7 @@ impl<C> Pool<C> {
             return Err(none());
         }
         let room = self.room.acquire().await.map_err(|_| none())?;
-        let index = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let index = self.idle.lock().pop();
         let index = index.ok_or_else(none)?;
         let place = Place { index, idle: &self.idle, _room: room };
         let connection = self.connections.get(index).ok_or_else(none)?.lock().await;
@@ -53,7 +53,7 @@ impl<C> Pool<C> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
+        self.idle.lock().push(self.index);
     }
 }
 

@@ -2,11 +2,10 @@
 //! writes, so that a check is seen to fail.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Mutex, Purpose, Randomness};
 use fogbank_txn::Key;
 
 use crate::database::{Database, Effect, Performed, Procedure, Result, Statements};
@@ -31,13 +30,13 @@ impl Serial {
         for (key, value) in workload.records() {
             assert!(records.insert(key, value).is_none(), "a key comes twice");
         }
-        *serial.records.lock().unwrap_or_else(PoisonError::into_inner) = records;
+        *serial.records.lock() = records;
         serial
     }
 
     /// Changes what is kept behind everybody's back.
     pub fn alter(&self, change: impl FnOnce(&mut BTreeMap<Key, Bytes>)) {
-        change(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.records.lock());
     }
 
     /// Performs `count` transactions of a workload; what they came to.
@@ -56,23 +55,23 @@ impl Serial {
 #[async_trait]
 impl Statements for Open<'_> {
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>> {
-        let (writes, records) = (self.writes.lock().unwrap(), self.on.records.lock().unwrap());
+        let (writes, records) = (self.writes.lock(), self.on.records.lock());
         let read = |key| writes.get(key).cloned().unwrap_or_else(|| records.get(key).cloned());
         Ok(keys.iter().map(read).collect())
     }
 
     async fn put(&self, key: &Key, value: Bytes) -> Result<()> {
-        self.writes.lock().unwrap().insert(key.clone(), Some(value));
+        self.writes.lock().insert(key.clone(), Some(value));
         Ok(())
     }
 
     async fn delete(&self, key: &Key) -> Result<()> {
-        self.writes.lock().unwrap().insert(key.clone(), None);
+        self.writes.lock().insert(key.clone(), None);
         Ok(())
     }
 
     async fn scan(&self, from: &Key, limit: usize) -> Result<Vec<(Key, Bytes)>> {
-        let (writes, records) = (self.writes.lock().unwrap(), self.on.records.lock().unwrap());
+        let (writes, records) = (self.writes.lock(), self.on.records.lock());
         let mut all = records.clone();
         for (key, value) in writes.iter() {
             match value {
@@ -92,10 +91,10 @@ impl Database for Serial {
         let _turn = self.turn.lock().await;
         let open = Open { on: self, writes: Mutex::default() };
         let effect = procedure.run(&open).await?;
-        let writes = open.writes.into_inner().unwrap();
+        let writes = open.writes.into_inner();
         assert!(effect.done || writes.is_empty(), "one that declines has written nothing");
         assert!(effect != Effect { done: false, ..effect } || effect.sum == 0);
-        let mut records = self.records.lock().unwrap();
+        let mut records = self.records.lock();
         for (key, value) in writes {
             match value {
                 Some(value) => records.insert(key, value),
@@ -106,7 +105,7 @@ impl Database for Serial {
     }
 
     async fn snapshot(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>> {
-        let records = self.records.lock().unwrap();
+        let records = self.records.lock();
         Ok(keys.iter().map(|key| records.get(key).cloned()).collect())
     }
 

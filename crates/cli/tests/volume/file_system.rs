@@ -11,10 +11,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -38,7 +37,7 @@ fn write_on(folder: &Path, synced: &Mutex<Vec<String>>, mut random: Stream) {
         let mut content = vec![0; 1 + (random.next_u64() % 40_000) as usize];
         random.fill_bytes(&mut content);
         let Ok(name) = write(&content) else { return };
-        synced.lock().unwrap().push(name);
+        synced.lock().push(name);
     }
 }
 
@@ -83,7 +82,7 @@ fn every_synced_file_outlives_a_pulled_plug() {
         disk.unmount();
         run("/usr/sbin/fsck.ext4", &["-f", "-n", &disk.device]);
         let folder = disk.mount();
-        for name in synced.into_inner().unwrap() {
+        for name in synced.into_inner() {
             check(folder, &name).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
             std::fs::remove_file(folder.join(&name)).unwrap();
             checked += 1;

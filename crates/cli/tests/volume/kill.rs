@@ -9,10 +9,9 @@
 //! `FOGBANK_KILLS` says how many (3), `FOGBANK_KILL_SEED` draws the moments.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
@@ -64,19 +63,19 @@ impl Ledger {
                 let Ok(slot) = client.reply() else { return };
                 let (first, blocks, write) = spans[slot as usize];
                 self.note(first, blocks, |told| *told = Told { kept: write, asked: Vec::new() });
-                *self.acknowledged.lock().unwrap() += 1;
+                *self.acknowledged.lock() += 1;
             }
         }
     }
 
     fn note(&self, first: u64, blocks: u64, change: impl Fn(&mut Told)) {
-        let mut known = self.blocks.lock().unwrap();
+        let mut known = self.blocks.lock();
         (first..first + blocks).for_each(|block| change(known.entry(block).or_default()));
     }
 
     /// Holds the volume against what writers were told.
     fn check(&self, client: &mut Client) -> Result<(), String> {
-        let mut known = self.blocks.lock().unwrap();
+        let mut known = self.blocks.lock();
         for first in (0..BLOCKS).step_by(64) {
             let content = client.read(first, 64).map_err(|e| e.to_string())?;
             for (block, content) in (first..).zip(content.chunks(BLOCK)) {
@@ -133,7 +132,7 @@ fn kill_again_and_again(volume: &Volume, kills: u64) {
     let mut server = volume.serve();
     ledger.check(&mut Client::connect(&volume.socket()).unwrap()).unwrap();
     assert!(server.terminate().success());
-    let acknowledged = *ledger.acknowledged.lock().unwrap();
+    let acknowledged = *ledger.acknowledged.lock();
     println!("{kills} kills, {acknowledged} writes acknowledged");
     assert!(acknowledged > 0);
 }

@@ -5,11 +5,12 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fogbank_cloud::Credentials;
+use fogbank_env::Mutex;
 use fogbank_tls::Pin;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -129,7 +130,7 @@ impl Relay {
 
     /// From now on, about every call of this operation.
     pub fn lie(&self, operation: u8, lie: Lie) {
-        *self.state.lie.lock().unwrap() = Some((operation, lie));
+        *self.state.lie.lock() = Some((operation, lie));
         self.state.told.store(0, Ordering::SeqCst);
         self.state.after.store(0, Ordering::SeqCst);
         self.state.changes.store(0, Ordering::SeqCst);
@@ -189,7 +190,7 @@ impl State {
         let status = collected.trailers().and_then(|t| t.get("grpc-status").cloned()).or(early);
         let good = status.as_ref().is_some_and(|status| status == "0");
         let payload = payloads(&collected.to_bytes());
-        let lie = *self.lie.lock().unwrap();
+        let lie = *self.lie.lock();
         let told = lie.filter(|(about, _)| good && *about == operation).map(|(_, lie)| lie);
         let (say, said) = mpsc::channel(2);
         let mut response = Response::new(StreamBody::new(ReceiverStream::new(said)));

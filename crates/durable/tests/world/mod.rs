@@ -3,12 +3,12 @@
 #![allow(dead_code)] // each test uses its part
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fogbank_durable::{
     MemoryRegister, Opening, Piecing, Recovered, Register, Result, Section, Vault, VaultSettings,
 };
-use fogbank_env::Randomness;
+use fogbank_env::{Mutex, Randomness};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
 
@@ -54,7 +54,7 @@ impl World {
         faulty.on_call(move |call, number| {
             if let Call::BlobPut(name, data, _) = call {
                 let kind = name.split('/').next().unwrap().to_owned();
-                lengths.lock().unwrap().entry(kind).or_default().insert(data.len());
+                lengths.lock().entry(kind).or_default().insert(data.len());
             }
             fault.ends_a_life(dies, number)
         });
@@ -67,7 +67,7 @@ impl World {
     }
 
     fn random(&self) -> Randomness {
-        let mut openings = self.openings.lock().unwrap();
+        let mut openings = self.openings.lock();
         *openings += 1;
         Randomness::repeatable(*openings)
     }

@@ -15,9 +15,9 @@ mod snapshot;
 mod watched;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::{Metrics, Nanos, Visibility};
+use fogbank_env::{Metrics, Mutex, Nanos, Visibility};
 use fogbank_pages::{Pages, Site, Sites, figures};
 
 use crate::args::ViewArgs;
@@ -119,7 +119,7 @@ fn dashboard(live: Arc<Live>, metrics: Metrics) -> Pages {
     let last: Mutex<Option<(Nanos, Vec<u8>)>> = Mutex::default();
     let look = move || {
         let now = live.clock.now();
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = last.lock();
         match &*last {
             Some((at, text)) if now < at + LOOK_NANOS_MIN => text.clone(),
             _ => {

@@ -8,12 +8,13 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::ValueEnum;
+use fogbank_env::Mutex;
 use fogbank_front::resp::Content;
 use fogbank_seal::Digesting;
 use serde::{Deserialize, Serialize};
@@ -121,7 +122,7 @@ impl Source {
                 skipped = dump::each(file, self.skip_unsupported, |why| self.refused(why), take)?;
             }
         }
-        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = read.lock();
         let sha256 = std::mem::take(&mut read.1).finish();
         let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Reading { fingerprint: Fingerprint { bytes: read.0, sha256 }, skipped })
@@ -232,7 +233,7 @@ struct Digested {
 impl Read for Digested {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let bytes = self.file.read(into)?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         read.0 += bytes as u64;
         read.1.update(&into[..bytes]);
         Ok(bytes)

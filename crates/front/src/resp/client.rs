@@ -4,11 +4,11 @@ use super::keyspace::Bounds;
 use super::limits::Limits;
 use super::reply::Version;
 use super::watcher::Watcher;
-use fogbank_env::{Clock, Metrics};
+use fogbank_env::{Clock, Metrics, Mutex};
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all clients of one front end share.
 pub struct Server {
@@ -89,11 +89,11 @@ impl Server {
 
     /// The clients, by number.
     pub fn clients(&self) -> BTreeMap<u64, Listed> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.clients.lock().clone()
     }
 
     fn list(&self, id: u64, listed: Option<Listed>) {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         match listed {
             Some(listed) => clients.insert(id, listed),
             None => clients.remove(&id),

@@ -11,10 +11,10 @@ use super::keyspace::{Bounds, Keyspace, Outcome};
 use super::layout::{Group, Kind, Role, dead_generations, shared_group};
 use super::reply::Reply;
 use bytes::Bytes;
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Mutex};
 use fogbank_txn::{Key, KeyRange, Pause, Program, Proxy, Stat, View};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Deadlines and incarnations looked at per record that may be deleted.
@@ -69,13 +69,13 @@ impl Program for Round {
             Ok(db) => db,
             Err(halt) => return reply_of(Err(halt)),
         };
-        let walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        let walks = self.walks.lock();
         let from =
             Walks { deadlines: walks.deadlines.clone(), incarnations: walks.incarnations.clone() };
         drop(walks);
         match round(db, self.quota, from) {
             Ok(after) => {
-                *self.walks.lock().unwrap_or_else(PoisonError::into_inner) = after;
+                *self.walks.lock() = after;
                 Ok(Reply::OK)
             }
             Err(halt) => reply_of(Err(halt)),

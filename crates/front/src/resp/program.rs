@@ -12,8 +12,9 @@ use super::layout::{Kind, Role, collection_group, shared_group};
 use super::reply::Reply;
 use super::untaken::{Answered, Untaken};
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_txn::{Error, Key, KeyRange, Pause, Program, View, Watch};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// One transaction of a connection.
 pub struct Work {
@@ -136,14 +137,14 @@ fn watch(db: &mut Keyspace<'_, '_>, names: &Request, slot: &Slot) -> Outcome {
         }
     }
     let watched = Watched { generation, watch, keys };
-    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
+    *slot.lock() = Some(watched);
     Ok(Reply::OK)
 }
 
 /// Whether everything watched is as it was. A `WATCH` that failed noted nothing: then it is not.
 fn unchanged(db: &mut Keyspace<'_, '_>, watched: &[Slot]) -> Result<bool, Halt> {
     for slot in watched {
-        let slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slot.lock();
         let Some(watched) = slot.as_ref() else { return Ok(false) };
         if db.generation == watched.generation && db.view.changed(&watched.watch) {
             return Ok(false);

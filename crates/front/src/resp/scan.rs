@@ -9,12 +9,12 @@
 use super::keyspace::{HAS_DEADLINE, Keyspace, Outcome};
 use super::layout::{Group, Kind, Role, generation_prefix, shared_group, split_suffix};
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_txn::{Key, KeyRange};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
-use std::sync::{Mutex, PoisonError};
 
 /// Positions remembered, of all clients together.
 const POSITIONS_MAX: usize = 100_000;
@@ -38,7 +38,7 @@ impl Cursors {
     /// The cursor of a position: the same for the same position, so that a program that is run
     /// twice answers the same.
     pub fn number(&self, position: &[u8]) -> u64 {
-        let mut positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut positions = self.0.lock();
         let mut number = hash(position);
         loop {
             match positions.by_number.get(&number) {
@@ -59,7 +59,7 @@ impl Cursors {
 
     /// The position of a cursor, if it is remembered.
     pub fn position(&self, number: u64) -> Option<Bytes> {
-        let positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let positions = self.0.lock();
         positions.by_number.get(&number).cloned()
     }
 }

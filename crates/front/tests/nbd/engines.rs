@@ -1,11 +1,11 @@
 //! Engines to test with: one that waits to be let go, one that stops, and some that are wrong.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_oram::immediate::plain::PlainEngine;
 use fogbank_oram::{
     Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, Unverified,
@@ -41,7 +41,7 @@ impl Held {
     /// Lets the oldest `count` go, in their order.
     pub async fn release(&self, count: usize) {
         for _ in 0..count {
-            let next = self.waiting.lock().expect("no panic").pop_front();
+            let next = self.waiting.lock().pop_front();
             let Some(Waiting { address, access, answer }) = next else { return };
             let _ = answer.send(self.engine.submit(address, access).await);
         }
@@ -55,12 +55,12 @@ impl Held {
 
     /// Addresses of what waits, in the order of arrival.
     pub fn waiting(&self) -> Vec<u32> {
-        self.waiting.lock().expect("no panic").iter().map(|one| one.address.0).collect()
+        self.waiting.lock().iter().map(|one| one.address.0).collect()
     }
 
     /// Waits until so many wait.
     pub async fn until_waiting(&self, count: usize) {
-        while self.waiting.lock().expect("no panic").len() != count {
+        while self.waiting.lock().len() != count {
             tokio::task::yield_now().await;
         }
     }
@@ -88,7 +88,7 @@ impl ImmediateEngine for Held {
             return self.engine.submit(address, access);
         }
         let (answer, ticket) = Ticket::new();
-        let mut waiting = self.waiting.lock().expect("no panic");
+        let mut waiting = self.waiting.lock();
         waiting.push_back(Waiting { address, access, answer });
         self.most.fetch_max(waiting.len(), Ordering::SeqCst);
         ticket
@@ -204,7 +204,7 @@ impl ImmediateEngine for Faulty {
         // It was answered before this came.
         let (answer, late) = Ticket::new();
         let block = now(ticket);
-        let before = self.last.lock().expect("no panic").replace(block.clone());
+        let before = self.last.lock().replace(block.clone());
         let wrong = before.filter(|_| self.is_due());
         let _ = answer.send(Ok(wrong.unwrap_or(block)));
         late

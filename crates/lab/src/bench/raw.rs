@@ -5,11 +5,11 @@
 //! them again on an array of their own, with chunk versions of its own and bytes of no meaning.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank::Result;
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Mutex};
 use fogbank_store::{
     ArrayId, ArrayShape, Call, CellReads, ChunkName, ChunkWrite, Reply, Store, StoreError,
     store_by_calls,
@@ -39,15 +39,15 @@ impl<S: Store> Witness<S> {
 
     /// Keeps calls from now on.
     pub fn watch(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        *self.kept.lock() = Some(Vec::new());
     }
 
     fn take(&self) -> Vec<Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        self.kept.lock().take().unwrap_or_default()
     }
 
     async fn call(&self, call: Call<'_>) -> std::result::Result<Reply, StoreError> {
-        if let Some(kept) = &mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(kept) = &mut *self.kept.lock() {
             kept.extend(Kept::of(&call));
         }
         call.perform(&self.inner).await

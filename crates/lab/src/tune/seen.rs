@@ -2,9 +2,9 @@
 //! number. Secret, as footprints are.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 use fogbank_txn::{Footprint, Observer};
 
 /// Values are counted by multiples of this; a block of a store has more bytes and is one, too.
@@ -169,13 +169,13 @@ impl Watching {
 
     /// What was seen so far.
     pub fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 }
 
 impl Observer for Watching {
     fn ended(&self, footprint: &Footprint) {
         let now = self.clock.now();
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).add_at(footprint, now);
+        self.seen.lock().add_at(footprint, now);
     }
 }

@@ -1,8 +1,9 @@
 //! Something on the way to a server that loses, refuses and forges what a rule says, and keeps what it was
 //! sent.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use fogbank_env::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -47,8 +48,8 @@ impl Between {
 
     /// From now on this says what becomes of a request, by its head.
     pub fn rule(&self, rule: impl FnMut(&str) -> Fate + Send + 'static) {
-        *self.rule.lock().unwrap() = Box::new(rule);
-        self.seen.lock().unwrap().clear();
+        *self.rule.lock() = Box::new(rule);
+        self.seen.lock().clear();
     }
 
     #[allow(dead_code)] // each program of tests uses its part
@@ -66,7 +67,7 @@ impl Between {
 
     /// The requests since the rule was set whose first line begins with `start`, byte by byte.
     pub fn seen(&self, start: &str) -> Vec<Vec<u8>> {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         seen.iter().filter(|request| request.starts_with(start.as_bytes())).cloned().collect()
     }
 }
@@ -89,8 +90,8 @@ async fn one(
     let Some(request) = receive(&mut client).await else { return };
     let head = request.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
     let head = String::from_utf8_lossy(&request[..head]).into_owned();
-    seen.lock().unwrap().push(request.clone());
-    let fate = rule.lock().unwrap()(&head);
+    seen.lock().push(request.clone());
+    let fate = rule.lock()(&head);
     match fate {
         Fate::Pass => drop(client.write_all(&forward(&request, server).await).await),
         Fate::LoseAnswer => drop(forward(&request, server).await),

@@ -1,10 +1,9 @@
 //! An engine that hides nothing: a map of blocks, and every access answered before `submit` returns.
 //! What stands on engines is tested on it, and engines are tested beside it.
 
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use hashbrown::HashMap;
 
 use super::{Access, ImmediateEngine, ImmediateShape, Ticket};
@@ -26,7 +25,7 @@ impl PlainEngine {
 
     fn access(&self, address: Address, access: Access) -> Result<Bytes> {
         self.shape.check(address, &access)?;
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.lock();
         let after = access.applied_to(blocks.get(&address).unwrap_or(&self.zeros));
         if matches!(access, Access::Write { .. }) {
             blocks.insert(address, after.clone());

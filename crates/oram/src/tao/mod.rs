@@ -78,11 +78,11 @@ pub use settings::{Pace, Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_durable::{Recovered, Vault};
-use fogbank_env::{Nanos, Randomness};
+use fogbank_env::{Mutex, Nanos, Randomness};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
@@ -170,8 +170,8 @@ impl ImmediateEngine for TaoEngine {
     }
 
     async fn close(&self) -> Result<()> {
-        drop(locked(&self.arrivals).take());
-        let departures = locked(&self.departures).take();
+        drop(self.arrivals.lock().take());
+        let departures = self.departures.lock().take();
         let ended = departures.ok_or_else(|| self.shared.fault())?.await;
         ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
     }
@@ -240,7 +240,7 @@ impl TaoEngine {
 
     /// Hands an arrival over; gives it back if nothing departs any more.
     fn arrive(&self, arrival: Arrival) -> Option<Arrival> {
-        match &*locked(&self.arrivals) {
+        match &*self.arrivals.lock() {
             None => Some(arrival),
             Some(arrivals) => arrivals.send(arrival).err().map(|refused| refused.0),
         }
@@ -266,14 +266,10 @@ impl TaoEngine {
 /// An engine that is dropped sends nothing more: as if its process had died.
 impl Drop for TaoEngine {
     fn drop(&mut self) {
-        if let Some(departures) = &*locked(&self.departures) {
+        if let Some(departures) = &*self.departures.lock() {
             departures.abort();
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for TaoEngine {
@@ -292,7 +288,7 @@ impl Shared {
 
     /// The same where nothing changes that anybody waits for.
     fn look<T>(&self, look: impl FnOnce(&mut Processor) -> T) -> T {
-        look(&mut locked(&self.state))
+        look(&mut self.state.lock())
     }
 
     /// Waits until `reached`.

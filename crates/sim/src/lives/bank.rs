@@ -1,9 +1,9 @@
 //! Transfers between accounts, each with a receipt, and what has to be true of them after any stop.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use fogbank_txn::{Error, Key, Proxy, Transaction};
 use rand_core::Rng;
 
@@ -25,14 +25,14 @@ struct Told {
 impl Ledger {
     /// The number of a transfer that is about to be tried.
     pub fn begin(&self) -> u64 {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         told.begun += 1;
         told.begun
     }
 
     /// It was said to be done.
     pub fn acknowledge(&self, number: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).acknowledged.push(number);
+        self.0.lock().acknowledged.push(number);
     }
 
     /// Clients that transfer until the proxy stops, without end; each draws from its own stream.
@@ -47,7 +47,7 @@ impl Ledger {
 
     /// How many were acknowledged.
     pub fn acknowledged(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).acknowledged.len()
+        self.0.lock().acknowledged.len()
     }
 
     /// Transfers until the proxy stops.
@@ -71,7 +71,7 @@ impl Ledger {
     /// What is not as it has to be, in words.
     pub async fn check(&self, proxy: &Proxy) -> Result<(), String> {
         let (begun, acknowledged) = {
-            let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let told = self.0.lock();
             (told.begun, told.acknowledged.clone())
         };
         let mut expected = vec![OPENING_BALANCE; ACCOUNTS as usize];

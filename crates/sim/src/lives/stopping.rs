@@ -1,8 +1,8 @@
 //! A store whose proxy dies at one of its calls, and what the cloud saw until then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use fogbank_env::Mutex;
 use fogbank_store::{
     Call, ChunkName, PutOutcome, Reply, Result, Store, StoreError, store_by_calls,
 };
@@ -123,7 +123,7 @@ impl<S: Store> Watched<S> {
     }
 
     pub fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
@@ -141,7 +141,7 @@ impl<S: Store> Watched<S> {
 
     fn note_reads(&self, call: &Call<'_>) {
         let (Call::ReadCells(reads) | Call::ReadXor(reads, _)) = call else { return };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         for read in reads.iter() {
             let cells = read.cells.iter().map(|cell| (read.chunk, *cell));
             let cells: Vec<CellName> = cells.collect();
@@ -154,7 +154,7 @@ impl<S: Store> Watched<S> {
     }
 
     fn note_put(&self, name: &str) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if name == "commit" {
             seen.commit_puts += 1;
             if seen.commit_puts > 1 {

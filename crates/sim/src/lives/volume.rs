@@ -6,10 +6,11 @@
 //! checkpoints, deltas, journals, takeover records and buckets of every opening to take versions from.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::{MemoryRegister, Register, RegisterValue};
+use fogbank_env::Mutex;
 use fogbank_oram::BatchShape;
 use fogbank_store::{
     ArrayId, ArrayShape, Call, ChunkName, ChunkWrite, PutCondition, Reply, Result, Store,
@@ -199,24 +200,20 @@ struct Kept {
 }
 
 impl<S: Store> Archive<S> {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self) -> Kept {
-        std::mem::take(&mut self.kept())
+        std::mem::take(&mut self.kept.lock())
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         match &call {
-            Call::CreateArray(array, shape) => self.kept().array = Some((*array, *shape)),
+            Call::CreateArray(array, shape) => self.kept.lock().array = Some((*array, *shape)),
             Call::BlobPut(name, data, _) => {
                 let object = Object::Blob((*name).to_owned());
-                self.kept().ever.entry(object).or_default().push(data.clone());
+                self.kept.lock().ever.entry(object).or_default().push(data.clone());
             }
             Call::WriteChunks(writes) => {
                 for write in writes {
-                    let mut kept = self.kept();
+                    let mut kept = self.kept.lock();
                     let versions = kept.ever.entry(Object::Chunk(write.chunk)).or_default();
                     versions.push(Bytes::copy_from_slice(&write.data));
                 }

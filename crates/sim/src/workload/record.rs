@@ -2,9 +2,9 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 
 use crate::history::{History, Op, Outcome, Transaction, Value};
 
@@ -135,5 +135,5 @@ impl Attempt {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

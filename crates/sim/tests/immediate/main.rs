@@ -6,9 +6,9 @@
 mod engines;
 mod history;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use fogbank_env::{Clock, SystemClock};
+use fogbank_env::{Clock, Mutex, SystemClock};
 use fogbank_oram::Error;
 use fogbank_oram::immediate::plain::PlainEngine;
 use fogbank_store::{Fault, Faulty};
@@ -99,7 +99,7 @@ async fn clients_at_once_see_one_disk() {
                     let mut tickets = Vec::new();
                     for _ in 0..1 + work.below(5) {
                         let (address, access) = work.next();
-                        let expected = apply(&mut blocks.lock().unwrap(), address, &access);
+                        let expected = apply(&mut blocks.lock(), address, &access);
                         tickets.push((engine.submit(address, access), expected));
                     }
                     for (ticket, expected) in tickets {
@@ -111,7 +111,7 @@ async fn clients_at_once_see_one_disk() {
         while let Some(client) = clients.join_next().await {
             client.unwrap_or_else(|what| panic!("{kind:?}: {what}"));
         }
-        let all = std::mem::take(&mut *blocks.lock().unwrap());
+        let all = std::mem::take(&mut *blocks.lock());
         assert_eq!(read_all(&*engine).await.unwrap(), all, "{kind:?}");
         engine.close().await.unwrap();
     }

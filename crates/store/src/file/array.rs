@@ -19,8 +19,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use super::disk::{failed, open_made, write_new_file};
 use super::frames::{HEADER_BYTES, Header};
@@ -28,6 +28,7 @@ use super::index::{Index, Place};
 use super::owned::{Owned, Owner};
 use super::shape_file::{read_shape, write_shape};
 use crate::{ArrayId, ArrayShape, ChunkName, PlaceHashing, Result, StoreError};
+use fogbank_env::{Mutex, RwLock};
 
 /// Why an operation on an array did not happen.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl ArrayFile {
 
     /// Takes the array for this handle and thread, rereading it if another handle had it.
     pub(super) fn own(&self) -> std::result::Result<Owned<'_>, Trouble> {
-        let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = self.owner.lock();
         self.frames.lock().map_err(|error| failed("lock", &self.frames_path(), &error))?;
         let mut owned = Owned::new(self, owner);
         let header = self.header()?.ok_or_else(|| {
@@ -143,7 +144,7 @@ impl ArrayFile {
 
     /// Where the chunk versions are.
     pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+        self.index.read()
     }
 
     /// Every chunk version, in order of its name.

@@ -2,9 +2,10 @@
 //!
 //! A fresh allocation of this size costs more in page faults than reading into it does.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 
 /// Buffers at rest; clones share them.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +14,7 @@ pub(super) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
 impl Buffers {
     /// A buffer of at least `bytes`, with whatever is in it.
     pub(super) fn take(&self, bytes: usize) -> Buffer {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.0.lock().pop();
         let mut memory = kept.unwrap_or_default();
         if memory.len() < bytes {
             memory.resize(bytes, 0);
@@ -48,7 +49,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut kept = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.home.0.lock();
         if kept.len() < BUFFERS_KEPT_MAX && self.memory.len() <= BUFFER_KEPT_BYTES_MAX {
             kept.push(std::mem::take(&mut self.memory));
         }

@@ -4,9 +4,10 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use crate::{Result, StoreError};
+use fogbank_env::Mutex;
 
 /// Makes a folder for its owner alone, and those above it; fine if it is there.
 pub(super) fn make_folder(path: &Path) -> Result<()> {
@@ -84,7 +85,7 @@ impl FileLock {
     }
 
     pub(super) fn lock(&self) -> Result<FileLockGuard<'_>> {
-        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.0.lock();
         file.lock().map_err(|error| StoreError::Absent(format!("cannot lock: {error}")))?;
         Ok(FileLockGuard(file))
     }

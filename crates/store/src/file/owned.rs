@@ -3,8 +3,8 @@
 //! The invariants are those of [`super::array`]; the order of the steps here is what keeps them.
 
 use std::os::unix::fs::FileExt;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
@@ -70,7 +70,7 @@ impl Owned<'_> {
             })
             .collect();
         self.write_records(&mut records)?;
-        let mut index = self.array.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.array.index.write();
         placed.into_iter().for_each(|place| index.insert(place));
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Owned<'_> {
         self.array.dirty.store(true, Ordering::Release);
         self.write_records(&mut records)?;
         self.owner.freed.extend(records.iter().map(|&(frame, _)| frame));
-        let mut index = self.array.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.array.index.write();
         names.iter().for_each(|name| index.remove(name.chunk, name.version));
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Owned<'_> {
         let epoch = next_epoch(header.epoch)?;
         *self.owner = Owner { free: scan.free, freed: Vec::new(), end: scan.end, epoch };
         array.dirty.store(scan.unproven, Ordering::Release);
-        *array.index.write().unwrap_or_else(PoisonError::into_inner) = scan.index;
+        *array.index.write() = scan.index;
         let turn = header.turn + 1;
         array.write_header(Header { turn, ..header })?;
         array.turn.store(turn, Ordering::Release);

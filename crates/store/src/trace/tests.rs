@@ -651,16 +651,16 @@ async fn a_request_is_in_the_file_before_it_is_forwarded() {
     for (flush_requests, expected) in [(true, 2), (false, 0)] {
         let path = folder.path().join(flush_requests.to_string());
         let trace = begun(&path, TraceOptions { flush_requests, ..TraceOptions::default() });
-        let (seen, file) = (Arc::new(std::sync::Mutex::new(0)), path.clone());
+        let (seen, file) = (Arc::new(fogbank_env::Mutex::new(0)), path.clone());
         let (watch, store) = (seen.clone(), crate::Faulty::new(MemoryStore::new()));
         store.on_call(move |_, _| {
             let events = TraceReader::open(&file).unwrap().map_while(Result::ok);
-            *watch.lock().unwrap() = events.filter(|event| matches!(event, Event::Sent(_))).count();
+            *watch.lock() = events.filter(|event| matches!(event, Event::Sent(_))).count();
             None
         });
         let store = Recorded::new(store, trace.clone());
         store.barrier().await.unwrap();
         store.barrier().await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), expected, "{flush_requests}");
+        assert_eq!(*seen.lock(), expected, "{flush_requests}");
     }
 }

@@ -20,10 +20,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, MutexGuard, RwLockReadGuard};
 use std::thread::JoinHandle;
 
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Mutex, RwLock};
 
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
@@ -195,7 +195,7 @@ impl TraceWriter {
     /// Tells the shape of an array of a cloud that was made before the trace began, so that what is
     /// written to it is fingerprinted cell by cell.
     pub fn knows_array(&self, cloud: u8, array: ArrayId, cell_bytes: usize) {
-        let mut shapes = self.0.shapes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.0.shapes.write();
         shapes.insert((cloud, array), cell_bytes);
     }
 
@@ -299,7 +299,7 @@ impl TraceWriter {
     fn append(&self, kind: u8, put: impl FnOnce(&mut Vec<u8>, &mut OpenBlock)) -> Result<u64> {
         self.check()?;
         let shared = &*self.0;
-        let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = shared.open.lock();
         if open.ended {
             return Err(StoreError::Caller("the trace was ended".into()));
         }
@@ -321,7 +321,7 @@ impl TraceWriter {
     /// Hands the open block to the thread and opens the next.
     fn close_block(&self, open: &mut MutexGuard<'_, OpenBlock>) -> Result<()> {
         let counts = &self.0.counts;
-        let mut next = counts.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut next = counts.spare.lock().pop();
         let next = next.get_or_insert_with(Vec::new);
         next.clear();
         next.resize(BLOCK_HEAD_BYTES, 0);
@@ -348,7 +348,7 @@ impl TraceWriter {
 
     fn wait_for_thread(&self, to_end: bool) -> Result<()> {
         let (done, wait) = sync_channel(1);
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.open.lock();
         if open.events > 0 {
             self.close_block(&mut open)?;
         }
@@ -366,24 +366,24 @@ impl TraceWriter {
         if !self.0.counts.failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let failure = self.0.counts.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = self.0.counts.failure.lock();
         let failure = failure.as_deref().unwrap_or("unknown");
         Err(StoreError::Caller(format!("the trace cannot be written: {failure}")))
     }
 
     fn shapes(&self, cloud: u8) -> Shapes<'_> {
-        let all = self.0.shapes.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.shapes.read();
         Shapes { cloud, kind: self.0.options.fingerprints, all }
     }
 
     fn scratch(&self) -> Vec<u8> {
-        let kept = self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.0.scratch.lock().pop();
         kept.unwrap_or_default()
     }
 
     fn give_back(&self, mut scratch: Vec<u8>) {
         scratch.clear();
-        let mut kept = self.0.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.scratch.lock();
         if kept.len() < SCRATCH_KEPT_MAX {
             kept.push(scratch);
         }
@@ -430,7 +430,7 @@ impl Cells for Shapes<'_> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.get_mut();
         if let Some(thread) = open.thread.take()
             && !open.ended
         {
@@ -465,8 +465,7 @@ impl Files {
                 Message::Block(mut bytes, head) => {
                     head.seal(&mut bytes);
                     let written = self.write(&bytes, head);
-                    let mut spare =
-                        self.counts.spare.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut spare = self.counts.spare.lock();
                     if spare.len() < BLOCKS_WAITING_MAX {
                         spare.push(bytes);
                     }
@@ -532,7 +531,7 @@ impl Files {
 
     fn note(&self, result: io::Result<()>) {
         if let Err(error) = result {
-            let mut failure = self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failure = self.counts.failure.lock();
             failure.get_or_insert_with(|| error.to_string());
             self.counts.failed.store(true, Ordering::Release);
         }

@@ -22,10 +22,11 @@ mod ground;
 mod table;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_store::Store;
 use tokio::sync::oneshot;
 
@@ -252,7 +253,7 @@ impl Drop for Handle {
 
 impl Shared {
     fn with<T>(&self, action: impl FnOnce(&mut Table) -> T) -> T {
-        action(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
+        action(&mut self.table.lock())
     }
 
     /// Does something that may settle transactions, and sends what these have written.

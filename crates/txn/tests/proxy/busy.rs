@@ -22,7 +22,7 @@ async fn shape_under<F: Future<Output = ()>>(
     clock.sleep_until(1_000 * MS).await;
     let missed = metrics.gauge(Visibility::Secret, "asks_missed").get();
     drop(proxy);
-    let calls = record.lock().unwrap();
+    let calls = record.lock();
     let first = calls.calls.iter().filter(|(at, _)| *at < 1_000 * MS);
     let full = |call: &Call| match call {
         Call::Read(addresses) => addresses.len(),
@@ -71,12 +71,12 @@ async fn a_program_that_does_not_end_delays_no_epoch() {
     world.fill(&keys(3), b"1").await;
     let (begin, begun) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
-    let ended = std::sync::Mutex::new(ended);
+    let ended = fogbank_env::Mutex::new(ended);
     let session = world.proxy.session();
     let endless = tokio::task::spawn_blocking(move || {
         let answer = session.submit(move |view: &mut View<'_>| {
             let _first = begin.send(());
-            let _ended = ended.lock().unwrap().recv();
+            let _ended = ended.lock().recv();
             view.put(&key(0), bytes("9"), 0)
         });
         (session, answer)
@@ -143,7 +143,7 @@ async fn closing_takes_as_many_epochs_whoever_waits() {
         let begun = clock.now();
         world.proxy.close().await.unwrap();
         let took = Duration::from_nanos(clock.now() - begun);
-        epochs.push((took, record.lock().unwrap().calls.len()));
+        epochs.push((took, record.lock().calls.len()));
         let mut done = 0;
         for answer in answers {
             match answer.await {

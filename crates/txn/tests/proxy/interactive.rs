@@ -335,7 +335,7 @@ async fn an_error_is_an_answer_as_any_other() {
 async fn an_error_does_not_lose_to_those_who_have_read_what_it_wrote() {
     let world = Setup::default().start().await;
     world.fill(&keys(1), b"there").await;
-    let (runs, younger) = (AtomicU32::new(0), std::sync::Mutex::new(None));
+    let (runs, younger) = (AtomicU32::new(0), fogbank_env::Mutex::new(None));
     let body = |txn: Transaction| {
         let (runs, younger, proxy) = (&runs, &younger, &world.proxy);
         async move {
@@ -344,13 +344,13 @@ async fn an_error_does_not_lose_to_those_who_have_read_what_it_wrote() {
             txn.put(&key(1), bytes("wrong"), 0).await?;
             let reader = proxy.begin();
             assert_eq!(reader.get(&key(1)).await?.unwrap().value, "wrong");
-            *younger.lock().unwrap() = Some(reader);
+            *younger.lock() = Some(reader);
             Err::<(), _>(Error::ValueTooLong)
         }
     };
     assert_eq!(world.proxy.transact(body).await, Err(Error::ValueTooLong));
     assert_eq!(runs.into_inner(), 1);
-    let reader = younger.into_inner().unwrap().unwrap();
+    let reader = younger.into_inner().unwrap();
     assert!(reader.is_doomed());
     assert_eq!(world.get(&key(1)).await, None);
 }

@@ -1,7 +1,8 @@
 //! What an observer is told of programs: what they would fetch with nothing in memory.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use fogbank_env::Mutex;
 use fogbank_txn::{Footprint, Observer, View};
 
 use crate::support::{Setup, bytes, increment, key, keys};
@@ -11,7 +12,7 @@ struct Seen(Mutex<Vec<Footprint>>);
 
 impl Observer for Seen {
     fn ended(&self, footprint: &Footprint) {
-        self.0.lock().unwrap().push(footprint.clone());
+        self.0.lock().push(footprint.clone());
     }
 }
 
@@ -38,19 +39,19 @@ async fn rounds_are_counted_as_if_nothing_were_in_memory() {
         let put = session.submit(move |v: &mut View<'_>| v.put(&key(next - 1), value.clone(), 0));
         put.await.unwrap();
     }
-    seen.0.lock().unwrap().clear();
+    seen.0.lock().clear();
     // Twice at once: the second finds in memory what the first has brought.
     let two = [world.proxy.session(), world.proxy.session()].map(|s| (s.submit(follow(3)), s));
     for (answer, _session) in two {
         answer.await.unwrap();
     }
     let chain = Footprint { rounds: vec![1, 1, 1], written: 1, value_bytes: vec![1, 1, 1, 4] };
-    assert_eq!(*seen.0.lock().unwrap(), [chain.clone(), chain]);
-    seen.0.lock().unwrap().clear();
+    assert_eq!(*seen.0.lock(), [chain.clone(), chain]);
+    seen.0.lock().clear();
     session.submit(|v: &mut View<'_>| v.get_many(&keys(9))).await.unwrap();
     session.submit(increment(key(1))).await.unwrap();
     session.submit(|v: &mut View<'_>| v.get(&key(50))).await.unwrap();
-    let told = seen.0.lock().unwrap().clone();
+    let told = seen.0.lock().clone();
     assert_eq!((&told[0].rounds[..], told[0].written), (&[8][..], 0), "the ninth is not there");
     assert_eq!((&told[1].rounds[..], told[1].written), (&[1][..], 1));
     assert!(told[2].is_empty() && told.len() == 3, "{told:?}");
@@ -75,7 +76,7 @@ async fn a_program_is_told_of_once_when_it_has_ended() {
     for answer in answers {
         answer.await.unwrap();
     }
-    let told = seen.0.lock().unwrap().clone();
+    let told = seen.0.lock().clone();
     assert_eq!(told.len(), 6);
     assert!(told.iter().all(|f| f.rounds.is_empty() && f.written == 2), "{told:?}");
 }

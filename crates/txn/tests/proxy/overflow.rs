@@ -16,21 +16,21 @@ async fn filled(setup: Setup, records: u32, value: &'static [u8]) -> World {
 async fn reads_beyond_the_batches_move_to_later_epochs_first_come_first_served() {
     let world = filled(Setup::default(), 100, b"1").await;
     let sessions: Vec<_> = (0..100).map(|_| world.proxy.session()).collect();
-    let done = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let done = std::sync::Arc::new(fogbank_env::Mutex::new(Vec::new()));
     let tasks: Vec<_> = (0..100)
         .map(|n| {
             let answer = sessions[n].submit(increment(key(n as u32)));
             let (done, proxy) = (done.clone(), world.proxy.clone());
             tokio::spawn(async move {
                 answer.await.unwrap();
-                done.lock().unwrap().push((proxy.epoch(), n));
+                done.lock().push((proxy.epoch(), n));
             })
         })
         .collect();
     for task in tasks {
         task.await.unwrap();
     }
-    let done = done.lock().unwrap().clone();
+    let done = done.lock().clone();
     // 16 write slots an epoch: in the order of arrival, 16 by 16.
     for pair in done.windows(17) {
         assert!(pair[0].0 < pair[16].0);

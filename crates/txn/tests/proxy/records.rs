@@ -74,7 +74,7 @@ async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
         assert!(world.get(&key(n)).await.is_some());
     }
     let emptied = {
-        let record = world.record.lock().unwrap();
+        let record = world.record.lock();
         let empties = |c: &crate::support::Call| match c {
             crate::support::Call::Write(w) => w.iter().filter(|(_, full)| !full).count(),
             _ => 0,

@@ -1,12 +1,12 @@
 //! A cloud that answers a moment before a point of the grid: the point that is taken next must not tell
 //! how long the proxy worked on what came. Time moves by the work alone.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Nanos, SystemClock};
+use fogbank_env::{Clock, Mutex, Nanos, SystemClock};
 use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section, Sections};
 use fogbank_store::{Faulty, MemoryStore, Paced, Store};
 
@@ -57,7 +57,7 @@ async fn departures(quantum: Duration, before_ms: u64, work_ms: u64) -> Vec<u64>
     let far = Faulty::new(Answering { clock: clock.clone(), before_ms, inner: MemoryStore::new() });
     let (watch, at) = (seen.clone(), clock.clone());
     far.on_call(move |_, _| {
-        watch.lock().unwrap().push(at.now() / 1_000_000);
+        watch.lock().push(at.now() / 1_000_000);
         None
     });
     let shape = BatchShape { capacity: 256, value_bytes: 16, read_batch: 8, write_batch: 16 };
@@ -71,7 +71,7 @@ async fn departures(quantum: Duration, before_ms: u64, work_ms: u64) -> Vec<u64>
     let setup = Setup { settings, ..setup };
     let world = setup.start_over(Box::new(engine), Shared::default(), clock, None).await.unwrap();
     world.sleep_ms(3_000).await;
-    seen.lock().unwrap().clone()
+    seen.lock().clone()
 }
 
 /// Answers a little before the next point of the grid.

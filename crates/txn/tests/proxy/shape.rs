@@ -18,7 +18,7 @@ async fn shape_under<F: Future<Output = ()>>(work: impl FnOnce(World) -> F) -> V
     work(world).await;
     clock.sleep_until(1_200 * MS).await;
     drop(proxy);
-    let calls = record.lock().unwrap();
+    let calls = record.lock();
     calls
         .calls
         .iter()
@@ -91,7 +91,7 @@ async fn the_calls_and_their_times_do_not_depend_on_the_load() {
 #[tokio::test(start_paused = true)]
 async fn a_late_engine_makes_points_be_skipped_and_never_caught_up() {
     let world = Setup::default().start().await;
-    world.record.lock().unwrap().delays.extend([
+    world.record.lock().delays.extend([
         (1, Duration::from_millis(25)),
         (3, Duration::from_millis(10)),
         (9, Duration::from_millis(3)),
@@ -105,7 +105,7 @@ async fn a_late_engine_makes_points_be_skipped_and_never_caught_up() {
 #[tokio::test(start_paused = true)]
 async fn the_write_phase_that_takes_long_delays_the_next_epoch_to_a_point() {
     let world = Setup::default().start().await;
-    world.record.lock().unwrap().delays.insert(4, Duration::from_millis(50));
+    world.record.lock().delays.insert(4, Duration::from_millis(50));
     world.sleep_ms(200).await;
     let at: Vec<u64> = world.shape().iter().map(|(at, _)| at / MS).take(7).collect();
     assert_eq!(at, [11, 21, 31, 41, 41, 101, 111]);
@@ -117,7 +117,7 @@ async fn a_panic_of_the_engine_stops_everything() {
     let world = Setup::default().start().await;
     world.fill(&keys(3), b"1").await;
     let next = world.shape().len();
-    world.record.lock().unwrap().panic_at = Some(next + 2);
+    world.record.lock().panic_at = Some(next + 2);
     let session = world.proxy.session();
     let answer = session.submit(increment(key(0))).await;
     assert!(matches!(answer, Err(Error::Stopped(_))), "{answer:?}");
@@ -129,7 +129,7 @@ async fn a_panic_of_the_engine_stops_everything() {
 async fn an_engine_that_fails_stops_everything() {
     for fail_at in 0..5 {
         let world = Setup::default().start().await;
-        world.record.lock().unwrap().fail_at = Some(5 + fail_at);
+        world.record.lock().fail_at = Some(5 + fail_at);
         world.fill(&keys(3), b"1").await;
         let session = world.proxy.session();
         let txn = world.proxy.begin();
@@ -168,7 +168,7 @@ async fn closing_finishes_the_epoch_and_adds_one_of_dummies() {
         closed += usize::from(answer.await == Err(Error::Closed));
     }
     assert!(closed > 0);
-    let calls = &record.lock().unwrap().calls;
+    let calls = &record.lock().calls;
     let kinds: String = calls.iter().map(|(_, c)| c.kind()).collect();
     assert_eq!(kinds, "rrrwc".repeat(kinds.len() / 5));
     assert!(kinds.len() / 5 <= commits + 3);
@@ -188,7 +188,7 @@ async fn dropping_the_handle_ends_the_epochs() {
     let session = world.proxy.session();
     drop(world);
     clock.sleep_until(500 * MS).await;
-    assert_eq!(record.lock().unwrap().calls.len(), 10);
+    assert_eq!(record.lock().calls.len(), 10);
     let answer = session.submit(|v: &mut View<'_>| v.get(&key(0)));
     assert_eq!(answer.await, Err(Error::Closed));
 }

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Metrics, Nanos, Randomness, SystemClock};
+use fogbank_env::{Clock, Metrics, Mutex, Nanos, Randomness, SystemClock};
 use fogbank_oram::{Address, BatchEngine, BatchShape, Error, Result, Section, Sections};
 use fogbank_txn::{Components, Key, Proxy, Settings, View};
 
@@ -55,7 +55,7 @@ pub struct MapEngine {
 impl MapEngine {
     async fn note(&self, call: Call) -> Result<()> {
         let (delay, fail, panic) = {
-            let mut record = self.record.lock().unwrap();
+            let mut record = self.record.lock();
             let index = record.calls.len();
             record.calls.push((self.clock.now(), call));
             let delay = record.delays.get(&index).copied();
@@ -253,17 +253,17 @@ impl World {
     }
 
     pub fn count(&self, kind: char) -> usize {
-        self.record.lock().unwrap().calls.iter().filter(|(_, c)| c.kind() == kind).count()
+        self.record.lock().calls.iter().filter(|(_, c)| c.kind() == kind).count()
     }
 
     /// Calls and times, without what was in them.
     pub fn shape(&self) -> Vec<(Nanos, char)> {
-        self.record.lock().unwrap().calls.iter().map(|(at, c)| (*at, c.kind())).collect()
+        self.record.lock().calls.iter().map(|(at, c)| (*at, c.kind())).collect()
     }
 
     /// Addresses read so far, by batch.
     pub fn reads(&self) -> Vec<Vec<u32>> {
-        let record = self.record.lock().unwrap();
+        let record = self.record.lock();
         let reads = record.calls.iter().filter_map(|(_, call)| match call {
             Call::Read(addresses) => Some(addresses.clone()),
             _ => None,

@@ -161,11 +161,10 @@ async fn a_block_is_read_once_an_epoch_and_only_if_it_must_be() {
     assert_eq!(after[1], vec![7; 16]);
     assert_eq!(&after[4][..6], b"\x01\x01x\x01y\x01");
     assert_eq!(world.reads().iter().map(Vec::len).sum::<usize>() - before, 1);
-    let written =
-        world.record.lock().unwrap().calls.iter().rev().find_map(|(_, call)| match call {
-            Call::Write(blocks) if !blocks.is_empty() => Some(blocks.len()),
-            _ => None,
-        });
+    let written = world.record.lock().calls.iter().rev().find_map(|(_, call)| match call {
+        Call::Write(blocks) if !blocks.is_empty() => Some(blocks.len()),
+        _ => None,
+    });
     assert_eq!(written, Some(2));
 }
 
@@ -194,7 +193,7 @@ async fn closing_answers_what_was_submitted_and_takes_nothing_more() {
 async fn a_failure_tells_all_who_wait() {
     for fail_at in 0..11 {
         let (world, ticker) = world().await;
-        world.record.lock().unwrap().fail_at = Some(fail_at);
+        world.record.lock().fail_at = Some(fail_at);
         let tickets: Vec<Ticket> =
             (0..BLOCKS).map(|n| ticker.submit(Address(n), write(1, b"lost"))).collect();
         let mut failed = false;
@@ -232,7 +231,7 @@ async fn misuse_is_refused_at_once() {
 async fn epochs_leave_no_room_unused_while_somebody_waits() {
     let (world, ticker) = world().await;
     for access in [write(0, &[1; 16]), write(1, b"part"), Access::Read] {
-        world.record.lock().unwrap().calls.clear();
+        world.record.lock().calls.clear();
         let tickets: Vec<Ticket> =
             (0..BLOCKS).map(|n| ticker.submit(Address(n), access.clone())).collect();
         for ticket in tickets {
@@ -243,7 +242,7 @@ async fn epochs_leave_no_room_unused_while_somebody_waits() {
             let partly = used.iter().filter(|size| **size < most).count();
             assert!(partly <= 2, "{access:?}: {used:?}");
         };
-        let calls = world.record.lock().unwrap().calls.clone();
+        let calls = world.record.lock().calls.clone();
         let writes = calls.iter().filter_map(|(_, call)| match call {
             Call::Write(blocks) => Some(blocks.len()),
             _ => None,

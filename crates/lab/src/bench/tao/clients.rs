@@ -1,11 +1,11 @@
 //! The clients: each draws a block, reads or writes it, holds what comes back against what it has to be,
 //! and goes on.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use fogbank::{Error, Result};
-use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream};
+use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream};
 use fogbank_oram::tao::TaoEngine;
 use fogbank_oram::{Access, Address, ImmediateEngine};
 use fogbank_terminal::show;
@@ -122,7 +122,7 @@ impl Field {
     async fn access(&self, block: u32, writes: bool) -> Result<Sample> {
         let started = self.clock.now();
         let (ticket, count) = {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.written.lock();
             let count = &mut written[block as usize];
             *count += u64::from(writes);
             let access = match writes {

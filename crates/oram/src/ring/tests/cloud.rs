@@ -1,10 +1,10 @@
 //! A cloud in memory that records what it sees and lies when told to.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_store::*;
 
 /// What the cloud saw.
@@ -51,22 +51,22 @@ impl Cloud {
     }
 
     pub fn take_seen(&self) -> Vec<Seen> {
-        std::mem::take(&mut self.state.lock().unwrap().seen)
+        std::mem::take(&mut self.state.lock().seen)
     }
 
     pub fn lie(&self, lie: Lie) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.lie = Some(lie);
         state.sent = 0;
     }
 
     /// From now on lists have so many names, the newest of every chunk first.
     pub fn list_at_most(&self, names: usize) {
-        self.state.lock().unwrap().listed_max = Some(names);
+        self.state.lock().listed_max = Some(names);
     }
 
     pub fn chunks(&self) -> Vec<ChunkName> {
-        self.state.lock().unwrap().chunks.keys().copied().collect()
+        self.state.lock().chunks.keys().copied().collect()
     }
 }
 
@@ -142,12 +142,12 @@ fn listed(reads: &CellReads) -> Vec<(ChunkName, Vec<u16>)> {
 #[async_trait]
 impl Store for Cloud {
     async fn create_array(&self, _: ArrayId, shape: ArrayShape) -> Result<()> {
-        self.state.lock().unwrap().shape = Some(shape);
+        self.state.lock().shape = Some(shape);
         Ok(())
     }
 
     fn expect_array(&self, _: ArrayId, shape: ArrayShape) -> Result<()> {
-        assert_eq!(self.state.lock().unwrap().shape, Some(shape));
+        assert_eq!(self.state.lock().shape, Some(shape));
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl Store for Cloud {
     }
 
     async fn read_cells(&self, reads: &CellReads) -> Result<Vec<Cell>> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let listed = listed(reads);
         let each = listed.iter().flat_map(|(name, cells)| cells.iter().map(|c| (*name, *c)));
         let reply = each.map(|(name, cell)| state.cell(name, cell)).collect();
@@ -165,12 +165,12 @@ impl Store for Cloud {
     }
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
-        let state = self.state.lock().unwrap();
+        let state = self.state.lock();
         Ok(chunks.iter().map(|name| state.chunks.get(name).cloned()).collect())
     }
 
     async fn write_chunks(&self, writes: Vec<ChunkWrite>) -> Result<()> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let shape = state.shape.unwrap();
         for write in &writes {
             assert!(write.chunk.chunk < shape.chunks);
@@ -182,7 +182,7 @@ impl Store for Cloud {
     }
 
     async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         chunks.iter().for_each(|name| drop(state.chunks.remove(name)));
         state.seen.push(Seen::Delete(chunks.to_vec()));
         Ok(())
@@ -190,7 +190,7 @@ impl Store for Cloud {
 
     async fn list_chunks(&self, _: ArrayId) -> Result<Vec<ChunkName>> {
         let mut names = self.chunks();
-        if let Some(most) = self.state.lock().unwrap().listed_max {
+        if let Some(most) = self.state.lock().listed_max {
             let newest: BTreeMap<u32, u64> = names.iter().map(|n| (n.chunk, n.version)).collect();
             names.sort_by_key(|name| newest[&name.chunk] != name.version);
             names.truncate(most);
@@ -215,7 +215,7 @@ impl Store for Cloud {
     }
 
     async fn barrier(&self) -> Result<()> {
-        self.state.lock().unwrap().seen.push(Seen::Barrier);
+        self.state.lock().seen.push(Seen::Barrier);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Store for Cloud {
 #[async_trait]
 impl XorCells for Cloud {
     async fn read_xor(&self, reads: &CellReads, groups: &[u32]) -> Result<Vec<Cell>> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let listed = listed(reads);
         let starts = std::iter::once(0).chain(groups.iter().copied());
         let reply = starts

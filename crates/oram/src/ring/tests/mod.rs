@@ -11,10 +11,10 @@ mod replay_time;
 mod scan;
 mod trace;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use rand_core::Rng;
 
@@ -62,14 +62,14 @@ struct Journal(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Journal {
     fn take(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.0.lock())
     }
 }
 
 #[async_trait]
 impl ReadJournal for Journal {
     async fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.0.lock().unwrap().push(record.to_vec());
+        self.0.lock().push(record.to_vec());
         Ok(())
     }
 }

@@ -6,11 +6,11 @@ mod deletions;
 mod rules;
 mod scheduler;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
-use fogbank_env::{Purpose, Randomness, Stream, SystemClock};
+use fogbank_env::{Mutex, Purpose, Randomness, Stream, SystemClock};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Fault, Faulty, MemoryStore, OnGrid, Points, Store};
 use rand_core::Rng;
@@ -37,7 +37,7 @@ pub struct World {
 impl World {
     pub async fn open(&self, store: Arc<dyn Store>, settings: TaoSettings) -> Result<TaoEngine> {
         let random = {
-            let mut openings = self.openings.lock().unwrap();
+            let mut openings = self.openings.lock();
             *openings += 1;
             Randomness::repeatable(*openings)
         };

@@ -50,7 +50,7 @@ async fn every_request_reads_one_path_in_the_order_of_arrival() {
         assert_eq!(paths.len(), 20, "same block: {same}");
         assert!(paths.iter().all(|path| path.len() == levels));
         // The record that names them is put before, and as long as they are many.
-        let events = store.events.lock().unwrap().clone();
+        let events = store.events.lock().clone();
         let first = events.iter().position(|event| matches!(event, Event::Path(_))).unwrap();
         let mut puts = events[..first].iter().rev().filter_map(|event| match event {
             Event::Put(name, bytes) if name.starts_with("journal/") => Some(*bytes),
@@ -149,7 +149,7 @@ async fn paths_are_written_back_in_the_order_in_which_they_came() {
     }
     let paths = store.paths();
     let mut written: Vec<BTreeSet<(u64, u32)>> = Vec::new();
-    for event in store.events.lock().unwrap().iter() {
+    for event in store.events.lock().iter() {
         let Event::Written(names) = event else { continue };
         let names = names.iter().map(|name| (name.version, name.chunk));
         match written.last_mut() {
@@ -202,13 +202,13 @@ async fn nothing_leaves_after_a_lie() {
         }
     }
     assert!(matches!(lied, Some(crate::Error::CloudLied(_))), "{lied:?}");
-    let sent = store.events.lock().unwrap().len();
+    let sent = store.events.lock().len();
     for block in 0..10 {
         let refused = engine.submit(Address(block), write(0, b"x")).await;
         assert!(matches!(refused, Err(crate::Error::CloudLied(_))));
     }
     settle().await;
-    assert_eq!(store.events.lock().unwrap().len(), sent);
+    assert_eq!(store.events.lock().len(), sent);
 }
 
 /// The same while departures wait for a checkpoint that the cloud withholds: who waits is told at once, and
@@ -229,7 +229,7 @@ async fn a_lie_during_a_checkpoint_ends_everything_too() {
         settle().await;
         let writes =
             |event: &Event| matches!(event, Event::Put(name, _) if name.starts_with("check"));
-        if store.paths().len() < tickets.len() && store.events.lock().unwrap().iter().any(writes) {
+        if store.paths().len() < tickets.len() && store.events.lock().iter().any(writes) {
             break;
         }
         store.release(last);
@@ -245,10 +245,10 @@ async fn a_lie_during_a_checkpoint_ends_everything_too() {
     for ticket in [waits, engine.submit(Address(1), Access::Read)] {
         assert!(matches!(told(ticket), Some(Err(crate::Error::CloudLied(_)))));
     }
-    let sent = store.events.lock().unwrap().len();
+    let sent = store.events.lock().len();
     store.hold_puts(None);
     settle().await;
-    assert_eq!(store.events.lock().unwrap().len(), sent);
+    assert_eq!(store.events.lock().len(), sent);
 }
 
 /// Of a path that is here only the lowest bucket is asked for, and all of it again when it has been written back;
@@ -301,7 +301,7 @@ async fn at_a_fixed_rate_the_cloud_counts_no_requests() {
             let clock = SystemClock::new();
             clock.sleep_until(clock.now() + 1_000_000).await;
         }
-        let events = store.events.lock().unwrap().clone();
+        let events = store.events.lock().clone();
         let shape = events.iter().filter_map(|event| match event {
             // How many buckets it names follows from leaves.
             Event::Path(_) => Some(0),
@@ -400,7 +400,7 @@ async fn a_tick_that_was_missed_is_skipped() {
         clock.sleep_until(clock.now() + wait).await;
         let is_record =
             |event: &&Event| matches!(event, Event::Put(name, _) if name.starts_with("journal/"));
-        store.events.lock().unwrap().iter().filter(is_record).count()
+        store.events.lock().iter().filter(is_record).count()
     };
     // What leaves at a tick is decided 2 ms before it.
     for (held_until, missed) in [(7 * ms, 0), (9 * ms, 1)] {

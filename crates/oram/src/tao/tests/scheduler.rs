@@ -1,13 +1,13 @@
 //! A cloud that notes what it sees and answers when and in which order it pleases.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
+use fogbank_env::{Clock, Mutex, Purpose, Randomness, Stream, SystemClock};
 use fogbank_store::{
     ArrayId, ArrayShape, BlobTag, Cell, CellReads, ChunkName, ChunkWrite, MemoryStore,
     PutCondition, PutOutcome, Result, Store,
@@ -82,13 +82,13 @@ impl Scheduler {
 
     /// Lets the reply to the n-th path go.
     pub fn release(&self, path: usize) {
-        self.released.lock().unwrap().insert(path, true);
+        self.released.lock().insert(path, true);
         self.changed.notify_waiters();
     }
 
     /// From now on puts of blobs whose names begin so wait; none do if `None`.
     pub fn hold_puts(&self, prefix: Option<&'static str>) {
-        *self.held_puts.lock().unwrap() = prefix;
+        *self.held_puts.lock() = prefix;
         self.changed.notify_waiters();
     }
 
@@ -99,7 +99,7 @@ impl Scheduler {
 
     /// The paths asked for so far.
     pub fn paths(&self) -> Vec<Vec<ChunkName>> {
-        let events = self.events.lock().unwrap();
+        let events = self.events.lock();
         let paths = events.iter().filter_map(|event| match event {
             Event::Path(names) => Some(names.clone()),
             _ => None,
@@ -108,11 +108,11 @@ impl Scheduler {
     }
 
     fn note(&self, event: Event) {
-        self.events.lock().unwrap().push(event);
+        self.events.lock().push(event);
     }
 
     async fn hold(&self, path: Option<usize>) {
-        let wait = match &mut *self.holding.lock().unwrap() {
+        let wait = match &mut *self.holding.lock() {
             Holding::Random { most, stream } => Some(*most * (stream.next_u32() % 1000) / 1000),
             Holding::Scripted => None,
         };
@@ -122,7 +122,7 @@ impl Scheduler {
             }
             (None, None) => {}
             (None, Some(path)) => {
-                self.until(|| self.released.lock().unwrap().contains_key(&path)).await;
+                self.until(|| self.released.lock().contains_key(&path)).await;
             }
         }
     }
@@ -160,7 +160,7 @@ impl Store for Scheduler {
 
     async fn read_chunks(&self, chunks: &[ChunkName]) -> Result<Vec<Option<Bytes>>> {
         let path = {
-            let mut paths = self.paths.lock().unwrap();
+            let mut paths = self.paths.lock();
             *paths += 1;
             *paths - 1
         };
@@ -203,7 +203,7 @@ impl Store for Scheduler {
         condition: PutCondition,
     ) -> Result<PutOutcome> {
         self.note(Event::Put(name.to_owned(), data.len()));
-        let is_held = || self.held_puts.lock().unwrap().is_some_and(|held| name.starts_with(held));
+        let is_held = || self.held_puts.lock().is_some_and(|held| name.starts_with(held));
         self.until(|| !is_held()).await;
         self.hold(None).await;
         self.inner.blob_put(name, data, condition).await

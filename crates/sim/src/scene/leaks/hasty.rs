@@ -5,11 +5,11 @@
 //! memory, while the request itself is still under way.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fogbank_env::{Clock, Nanos};
+use fogbank_env::{Clock, Mutex, Nanos};
 use fogbank_store::{Call, Cell, CellReads, ChunkName, Reply, Result, Store, store_by_calls};
 
 /// Answers reads after `patience` at the latest.
@@ -41,7 +41,9 @@ impl<S: Store> Hasty<S> {
         match call {
             Call::ReadCells(reads) => self.read(reads.clone()).await,
             Call::WriteChunks(writes) => {
-                self.chunks().extend(writes.iter().map(|write| (write.chunk, write.data.clone())));
+                self.chunks
+                    .lock()
+                    .extend(writes.iter().map(|write| (write.chunk, write.data.clone())));
                 Call::WriteChunks(writes).perform(&self.inner).await
             }
             other => other.perform(&self.inner).await,
@@ -59,7 +61,7 @@ impl<S: Store> Hasty<S> {
     }
 
     fn known(&self, reads: &CellReads) -> Reply {
-        let chunks = self.chunks();
+        let chunks = self.chunks.lock();
         let cell = |name, cell: &u16| {
             let start = usize::from(*cell) * self.cell_bytes;
             let chunk = chunks.get(&name)?;
@@ -70,10 +72,6 @@ impl<S: Store> Hasty<S> {
             cells
         });
         Reply::Cells(each.map(|cell| cell.unwrap_or(Cell::NotWritten)).collect())
-    }
-
-    fn chunks(&self) -> std::sync::MutexGuard<'_, BTreeMap<ChunkName, Bytes>> {
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

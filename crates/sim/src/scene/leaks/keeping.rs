@@ -4,9 +4,9 @@
 //! The engine itself gets back what it wrote, so that it goes on.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_store::{
     Call, Cell, CellReads, ChunkName, ChunkWrite, Reply, Result, Store, store_by_calls,
 };
@@ -46,7 +46,7 @@ impl<S: Store> Keeping<S> {
     }
 
     fn keep(&self, write: &ChunkWrite) -> ChunkWrite {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.chunks.insert(write.chunk, write.data.clone());
         let own = write.data.slice(..self.cell_bytes);
         let first = known.first.entry(write.chunk.chunk).or_insert(own);
@@ -55,7 +55,7 @@ impl<S: Store> Keeping<S> {
     }
 
     fn written(&self, reads: &CellReads) -> Vec<Cell> {
-        let known = self.known();
+        let known = self.known.lock();
         let cell = |chunk: &Bytes, cell: u16| {
             let start = usize::from(cell) * self.cell_bytes;
             Cell::Bytes(chunk.slice(start..start + self.cell_bytes))
@@ -67,10 +67,6 @@ impl<S: Store> Keeping<S> {
             cells.extend(read.cells.iter().map(of));
         }
         cells
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,11 +13,11 @@ mod load;
 mod scheduler;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos, Purpose, Randomness, Stream, SystemClock};
+use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream, SystemClock};
 use fogbank_oram::tao::canary::{Canary, Leak};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
@@ -180,7 +180,7 @@ impl TaoScene {
         state.known.fetch_and(stopped.is_none(), Ordering::Relaxed);
         let (answered, wrong) = (&state.answered, &state.wrong);
         let [answered, wrong] = [answered, wrong].map(|count| count.swap(0, Ordering::Relaxed));
-        let seen = std::mem::take(&mut *locked(&state.seen));
+        let seen = std::mem::take(&mut *state.seen.lock());
         Ok(TaoPlayed { events, answered, wrong, stopped, seen })
     }
 
@@ -318,7 +318,7 @@ impl State {
 
     /// An access is submitted; what it has to show, if that is known.
     fn submit(&self, address: Address, access: &Access) -> Option<Vec<u8>> {
-        let block = &mut locked(&self.model)[address.0 as usize];
+        let block = &mut self.model.lock()[address.0 as usize];
         if let Access::Write { offset, bytes } = access {
             block[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
         }
@@ -360,7 +360,7 @@ impl Client {
                 state.answered.fetch_add(1, Ordering::Relaxed);
                 state.wrong.fetch_add(u64::from(wrong), Ordering::Relaxed);
                 let (times, block) = ((asked, clock.now()), answer.to_vec());
-                locked(&state.seen).push(Observed { address, wrote, times, block });
+                state.seen.lock().push(Observed { address, wrote, times, block });
             });
         }
         while answers.join_next().await.is_some() {}
@@ -369,7 +369,3 @@ impl Client {
 
 /// Requests and answers have one length.
 const REQUEST_BYTES: u64 = 64;
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

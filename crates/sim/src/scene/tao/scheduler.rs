@@ -1,10 +1,10 @@
 //! An adversary who schedules every message: a call may land late, and its reply be held back, so that
 //! replies, and what is written, come in any order.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::{Clock, Nanos, Stream};
+use fogbank_env::{Clock, Mutex, Nanos, Stream};
 use fogbank_store::{Call, Reply, Result, Store, store_by_calls};
 
 use crate::scene::workload::below;
@@ -41,7 +41,7 @@ impl<S: Store> Scheduling<S> {
 
     fn held(&self) -> [Nanos; 2] {
         let Schedule { every, most } = self.schedule;
-        let stream = &mut *self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = &mut *self.stream.lock();
         if every == 0 || below(stream, every) != 0 {
             return [0; 2];
         }
