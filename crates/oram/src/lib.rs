@@ -14,6 +14,8 @@
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
 //! | `unverified` | where on the cloud something did not verify |
+//! | `checkpoint` | what the checkpoints of all engines begin with |
+//! | `sweep` | what a stop has left behind in the cloud |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
 //! | [`batch`] | the shape of engines that serve epochs of batches, and their recovery |
 //! | [`immediate`] | the shape of engines that serve every access as it comes, and a plain one for tests |
@@ -21,6 +23,7 @@
 
 pub mod batch;
 mod canary;
+mod checkpoint;
 pub mod conformance;
 pub mod geometry;
 pub mod immediate;
@@ -28,6 +31,7 @@ mod position;
 pub mod ring;
 mod slab;
 mod stash;
+mod sweep;
 pub mod tao;
 pub mod tree;
 mod unverified;
@@ -119,16 +123,6 @@ pub(crate) fn blame_making(error: StoreError) -> Error {
         StoreError::Caller(reason) => StoreError::Misbehaved(reason),
         other => other,
     })
-}
-
-/// A section of just its length.
-pub(crate) fn exact(tag: u16, data: Vec<u8>) -> Section {
-    Section { tag, padded_len: data.len(), data }
-}
-
-/// A checkpoint verified, but its parts contradict each other.
-pub(crate) fn torn() -> Error {
-    Error::Bug("the checkpoint does not hold together".into())
 }
 
 /// What a task has returned. One that panics takes its owner with it.

@@ -5,7 +5,8 @@
 
 use fogbank_durable::SectionReader;
 
-use crate::{Result, torn};
+use crate::Result;
+use crate::checkpoint::inconsistent;
 
 /// Where a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +82,10 @@ impl FlatPositions {
         for entry in &mut self.entries {
             entry.leaf = match bytes.u32()? {
                 leaf if leaf < leaves || leaf == ABSENT => leaf,
-                _ => return Err(torn()),
+                _ => return Err(inconsistent()),
             };
         }
-        if bytes.is_empty() { Ok(()) } else { Err(torn()) }
+        if bytes.is_empty() { Ok(()) } else { Err(inconsistent()) }
     }
 
     /// Forgets `block`: its address holds nothing now.

@@ -39,10 +39,11 @@ use fogbank_durable::{SectionReader, SectionWriter, take};
 use super::bucket::mark;
 use super::plan::{Planner, Request};
 use super::{RingEngine, RingSettings};
+use crate::checkpoint::{inconsistent, unpadded};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::position::Location;
 use crate::stash::Held;
-use crate::{Error, Result, Section, exact, torn};
+use crate::{Error, Result, Section};
 
 const END: u16 = 6;
 const ACCESSES: u16 = 7;
@@ -192,7 +193,7 @@ impl RingEngine {
         let (opening, _) = self.keys.current();
         let log = encode(&batches);
         Ok(vec![
-            exact(END, self.end(opening).encode()),
+            unpadded(END, self.end(opening).encode()),
             padded(ACCESSES, log_bytes(&self.settings), log)?,
             self.save_entered(&batches)?,
         ])
@@ -308,9 +309,10 @@ fn decode_batch(geometry: &Geometry, data: &mut SectionReader<'_>) -> Result<Bat
     let (kind, slots) = (data.u8()?, data.u32()?);
     let block = |block: u32| {
         let known = block < geometry.capacity || block == mark::DUMMY;
-        if known { Ok(block) } else { Err(torn()) }
+        if known { Ok(block) } else { Err(inconsistent()) }
     };
-    let leaf = |leaf: u32| if leaf < geometry.tree.leaves() { Ok(leaf) } else { Err(torn()) };
+    let leaf =
+        |leaf: u32| if leaf < geometry.tree.leaves() { Ok(leaf) } else { Err(inconsistent()) };
     let fresh = |fresh: u32| (fresh != NO_LEAF).then(|| leaf(fresh)).transpose();
     match kind {
         READ_BATCH => {
@@ -327,6 +329,6 @@ fn decode_batch(geometry: &Geometry, data: &mut SectionReader<'_>) -> Result<Bat
             });
             Ok(Batch::Writes(slots.collect::<Result<_>>()?))
         }
-        _ => Err(torn()),
+        _ => Err(inconsistent()),
     }
 }

@@ -92,11 +92,12 @@ use self::flight::{Flight, Sought};
 use self::plan::{Planner, Request};
 use self::stats::Moved;
 use crate::batch::Replayed;
-use crate::geometry::{Geometry, opening_of};
+use crate::checkpoint::inconsistent;
+use crate::geometry::Geometry;
 use crate::slab::Slab;
 use crate::{
     Address, BatchEngine, BatchShape, Error, ReadJournal, RecoverableEngine, Result, Scanned,
-    Section, Sections, blame, torn,
+    Section, Sections, blame, sweep,
 };
 
 /// The engine. See the module for the protocol.
@@ -463,7 +464,7 @@ impl RingEngine {
         sections: &[Section],
     ) -> Result<Self> {
         if sections.is_empty() {
-            return Err(torn());
+            return Err(inconsistent());
         }
         let (engine, there) = Self::restore_blind(store, keys, settings, randomness, sections)?;
         there.map(|()| engine)
@@ -541,9 +542,8 @@ impl RingEngine {
             name.chunk < buckets.len() && buckets.head(name.chunk).version == name.version
         };
         let (opening, _) = self.keys.current();
-        let mut stored = self.store.list_chunks(self.planner.array).await.map_err(blame)?;
-        stored.retain(|name| !current(name) && opening_of(name) < opening);
-        stored.sort_unstable();
+        let stored = self.store.list_chunks(self.planner.array).await.map_err(blame)?;
+        let stored = sweep::left_behind(stored, opening, current);
         self.planner.superseded.clear();
         if stored.is_empty() {
             return Ok(());

@@ -16,8 +16,9 @@ use super::RingEngine;
 use super::bucket::mark;
 use super::delta::{Batch, Delta, End, ReadSlot, WriteSlot, entered};
 use super::plan::{Planner, Request};
+use crate::checkpoint::inconsistent;
 use crate::geometry::version;
-use crate::{Error, Result, Section, torn};
+use crate::{Error, Result, Section};
 
 impl RingEngine {
     /// See [`crate::RecoverableEngine::replay_epoch`].
@@ -54,7 +55,7 @@ impl RingEngine {
         self.settle_again(delta.end)?;
         self.fill_entered(delta)?;
         if self.end(delta.end.opening) != delta.end || self.planner.displaced != 0 {
-            return Err(torn());
+            return Err(inconsistent());
         }
         Ok(())
     }
@@ -66,7 +67,7 @@ impl RingEngine {
             let request = Request { block: slot.block, leaf: slot.leaf, reply: u32::MAX };
             let found = self.planner.access(&request).is_some();
             if found != slot.fresh.is_some() {
-                return Err(torn());
+                return Err(inconsistent());
             }
         }
         self.prefetch_if_last();
@@ -77,7 +78,7 @@ impl RingEngine {
         for slot in slots {
             match (slot.block, slot.fresh) {
                 (mark::DUMMY, None) => {}
-                (mark::DUMMY, Some(_)) => return Err(torn()),
+                (mark::DUMMY, Some(_)) => return Err(inconsistent()),
                 (block, None) => self.planner.forget(block),
                 (block, fresh) => {
                     let payload = self.planner.handles.claim();
@@ -106,7 +107,7 @@ impl RingEngine {
     fn fill_entered(&mut self, delta: &Delta<'_>) -> Result<()> {
         let held = entered(&self.planner, &delta.batches);
         if !held.iter().map(|held| held.block).eq(delta.entered.iter().map(|(block, _)| *block)) {
-            return Err(torn());
+            return Err(inconsistent());
         }
         for (held, (block, value)) in held.iter().zip(&delta.entered) {
             self.slab.fill(held.payload, *block, value);

@@ -4,8 +4,7 @@
 //!
 //! | tag | section | bytes |
 //! |---|---|---|
-//! | 1 | shape: format, capacity, value bytes, Z, S, A, t, array; then opening, tick, evictions, round | fixed |
-//! | 2 | leaf of every address, or all ones | 4 N |
+//! | 1, 2 | as for every engine (`checkpoint`), with Z, S, A, t, array; then tick, evictions, round | |
 //! | 3 | every bucket: version, reads, blocks it was written with | 12 a bucket |
 //! | 4 | every bucket: block ids or marks, unused ones zero | 4 Z a bucket |
 //! | 256.. | stash, in pieces of up to 1 MiB: (block id, value), ids all ones where there is none | (4 + value bytes) * bound, over all |
@@ -23,19 +22,17 @@ use rayon::prelude::*;
 use super::RingEngine;
 use super::bucket::{Bucket, NO_IMAGE, mark};
 use super::plan::Planner;
+use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::geometry::{Geometry, opening_of, tick_of};
 use crate::position::Location;
 use crate::slab::Slab;
 use crate::stash::{Held, load_stash, save_stash, stash_lengths};
-use crate::{Error, Result, Section, Sections, exact, torn};
+use crate::{Error, Result, Section, Sections};
 
-const SHAPE: u16 = 1;
-const LEAVES: u16 = 2;
 const BUCKETS: u16 = 3;
 const REALS: u16 = 4;
 
-/// Bytes of a leaf, of a bucket's head and of a block's mark in a checkpoint.
-const LEAF_BYTES: usize = 4;
+/// Bytes of a bucket's head and of a block's mark in a checkpoint.
 const BUCKET_BYTES: usize = 8 + 2 + 2;
 const REAL_BYTES: usize = 4;
 
@@ -64,17 +61,17 @@ impl RingEngine {
             evictions: planner.evictions,
             round: planner.round,
         };
-        let shape = save_shape(&planner.geometry, self.settings.array, counters);
-        let shape = std::iter::once(Ok(exact(SHAPE, shape)));
+        let head = save_shape(&planner.geometry, self.settings.array, counters);
+        let head = std::iter::once(Ok(unpadded(SHAPE, head)));
         let flat = [LEAVES, BUCKETS, REALS].into_iter().map(move |tag| {
             Ok(match tag {
-                LEAVES => exact(LEAVES, planner.positions.save_leaves()),
-                BUCKETS => exact(BUCKETS, save_buckets(planner)),
-                _ => exact(REALS, save_reals(planner)),
+                LEAVES => unpadded(LEAVES, planner.positions.save_leaves()),
+                BUCKETS => unpadded(BUCKETS, save_buckets(planner)),
+                _ => unpadded(REALS, save_reals(planner)),
             })
         });
         let pieces = save_stash(&planner.geometry, &planner.stash, slab);
-        Ok(Box::new(shape.chain(flat).chain(pieces)))
+        Ok(Box::new(head.chain(flat).chain(pieces)))
     }
 }
 
@@ -99,10 +96,7 @@ pub(super) fn restore(
     array: u8,
     sections: &[Section],
 ) -> Result<Counters> {
-    let counters = load_shape(&planner.geometry, array, take(sections, SHAPE)?)?;
-    if counters.opening >= keys.current().0 {
-        return Err(Error::Caller("a checkpoint is continued in a later opening only".into()));
-    }
+    let counters = load_shape(&planner.geometry, array, sections, keys.current().0)?;
     planner.evictions = counters.evictions;
     planner.round = counters.round;
     let leaves = planner.geometry.tree.leaves();
@@ -127,28 +121,24 @@ fn save_shape(geometry: &Geometry, array: u8, counters: Counters) -> Vec<u8> {
 }
 
 fn shape_head(geometry: &Geometry, array: u8) -> SectionWriter {
-    let mut data = SectionWriter::default();
-    data.u32(FORMAT).u32(geometry.capacity).u64(geometry.value_bytes as u64);
+    let mut data = shape(FORMAT, geometry);
     let bucket = geometry.bucket;
     data.u16(bucket.reals).u16(bucket.dummies).u16(bucket.evict_every);
     data.u8(geometry.cached_levels).u8(array);
     data
 }
 
-fn load_shape(geometry: &Geometry, array: u8, data: &[u8]) -> Result<Counters> {
-    let head = shape_head(geometry, array);
-    let Some(rest) = data.strip_prefix(&head.0[..]) else {
-        return Err(Error::Caller("the checkpoint is of a store of another shape".into()));
-    };
-    let mut rest = SectionReader(rest);
-    let counters = Counters {
-        opening: rest.u32()?,
-        tick: rest.u64()?,
-        evictions: rest.u64()?,
-        round: rest.u32()?,
-    };
+fn load_shape(
+    geometry: &Geometry,
+    array: u8,
+    sections: &[Section],
+    current: u32,
+) -> Result<Counters> {
+    let (opening, mut rest) = behind_shape(sections, &shape_head(geometry, array), current)?;
+    let counters =
+        Counters { opening, tick: rest.u64()?, evictions: rest.u64()?, round: rest.u32()? };
     let sound = counters.round < u32::from(geometry.bucket.evict_every);
-    if sound { Ok(counters) } else { Err(torn()) }
+    if sound { Ok(counters) } else { Err(inconsistent()) }
 }
 
 fn save_buckets(planner: &Planner) -> Vec<u8> {
@@ -178,7 +168,7 @@ fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()>
     for chunk in 0..planner.buckets.len() {
         let (version, reads, held) = (heads.u64()?, heads.u16()?, heads.u16()?);
         if reads > bucket.dummies || held > bucket.reals {
-            return Err(torn());
+            return Err(inconsistent());
         }
         let mut taken = 0;
         for index in 0..bucket.reals {
@@ -188,7 +178,7 @@ fn load_buckets(planner: &mut Planner, heads: &[u8], reals: &[u8]) -> Result<()>
                 load_real(planner, chunk, index, real)?;
             }
         }
-        let next_dummy = (held + reads).checked_sub(taken).ok_or_else(torn)?;
+        let next_dummy = (held + reads).checked_sub(taken).ok_or_else(inconsistent)?;
         *planner.buckets.head_mut(chunk) =
             Bucket { version, image: NO_IMAGE, reads, held, next_dummy };
     }
@@ -200,7 +190,7 @@ fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result
         let level = planner.geometry.level_of(chunk);
         let leaf = mapped_leaf(planner, real)?;
         if planner.geometry.chunk(level, leaf) != chunk {
-            return Err(torn());
+            return Err(inconsistent());
         }
         planner.positions.set_location(real, Location::Bucket { level, index });
     }
@@ -210,7 +200,7 @@ fn load_real(planner: &mut Planner, chunk: u32, index: u16, real: u32) -> Result
 
 fn mapped_leaf(planner: &Planner, block: u32) -> Result<u32> {
     let known = block < planner.geometry.capacity;
-    known.then(|| planner.positions.leaf(block)).flatten().ok_or_else(torn)
+    known.then(|| planner.positions.leaf(block)).flatten().ok_or_else(inconsistent)
 }
 
 /// Draws the order of every written bucket again, each with the keys of its opening.
@@ -227,5 +217,5 @@ fn restore_orders(planner: &mut Planner, keys: &KeyRing) -> Result<()> {
             None => head.version == 0,
         }
     });
-    if all_known { Ok(()) } else { Err(torn()) }
+    if all_known { Ok(()) } else { Err(inconsistent()) }
 }

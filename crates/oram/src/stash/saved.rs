@@ -7,9 +7,10 @@
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
 use super::{Held, Stash};
+use crate::checkpoint::unpadded;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::slab::Slab;
-use crate::{Result, Section, exact};
+use crate::{Result, Section};
 
 /// The first piece.
 const STASH: u16 = 0x100;
@@ -104,5 +105,5 @@ fn save_stash_piece<'a>(
     if piece.is_last && held.next().is_some() {
         return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
     }
-    Ok(exact(piece.tag, data.0))
+    Ok(unpadded(piece.tag, data.0))
 }

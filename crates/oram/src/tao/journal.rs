@@ -12,8 +12,9 @@
 use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter};
 
+use crate::checkpoint::inconsistent;
 use crate::geometry::Geometry;
-use crate::{Access, Result, torn};
+use crate::{Access, Result};
 
 /// What stands for a block where there is none.
 pub(super) const PADDING: u32 = u32::MAX;
@@ -70,7 +71,7 @@ pub(super) fn encode<'a>(entries: impl Iterator<Item = &'a Entry>, value_bytes: 
 pub(super) fn decode(record: &[u8], geometry: &Geometry) -> Result<Vec<Entry>> {
     let parts = record.chunks_exact(entry_bytes(geometry.value_bytes));
     if parts.len() == 0 || !parts.remainder().is_empty() {
-        return Err(torn());
+        return Err(inconsistent());
     }
     parts.map(|part| decode_part(part, geometry)).collect()
 }
@@ -81,7 +82,7 @@ fn decode_part(part: &[u8], geometry: &Geometry) -> Result<Entry> {
         1 => Kind::Own,
         2 => Kind::Decoy,
         3 => Kind::Padding,
-        _ => return Err(torn()),
+        _ => return Err(inconsistent()),
     };
     let writes = r.u8()? == WRITE;
     let (block, leaf, offset) = (r.u32()?, r.u32()?, r.u32()?);
@@ -93,7 +94,7 @@ fn decode_part(part: &[u8], geometry: &Geometry) -> Result<Entry> {
     let known = block < geometry.capacity || kind == Kind::Padding;
     let within = offset as usize + bytes.len() <= geometry.value_bytes;
     let sound = known && within && leaf < geometry.tree.leaves();
-    if sound { Ok(Entry { kind, block, leaf, access }) } else { Err(torn()) }
+    if sound { Ok(Entry { kind, block, leaf, access }) } else { Err(inconsistent()) }
 }
 
 #[cfg(test)]

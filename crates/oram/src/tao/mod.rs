@@ -92,8 +92,10 @@ use self::departure::{Arrival, Departures};
 use self::processor::{PathRequest, Processor};
 use self::returns::Returned;
 use self::writeback::WriteBack;
-use crate::geometry::{Geometry, opening_of};
-use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame};
+use crate::geometry::Geometry;
+use crate::{
+    Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame, sweep,
+};
 
 /// The engine. See the module for the protocol.
 pub struct TaoEngine {
@@ -393,18 +395,15 @@ impl Shared {
 
     /// Deletes every chunk version of earlier openings that is not current: what a stop left behind.
     async fn sweep(&self) -> Result<()> {
-        let opening = self.keys.current().0;
-        let mut stored = self.store.list_chunks(self.array).await.map_err(blame)?;
-        self.look(|state| {
-            let current = |name: &ChunkName| {
-                state.versions.get(name.chunk as usize).is_some_and(|known| *known == name.version)
-            };
-            stored.retain(|name| !current(name) && opening_of(name) < opening);
+        let (opening, stored) = (self.keys.current().0, self.store.list_chunks(self.array).await);
+        let stored = stored.map_err(blame)?;
+        let stored = self.look(|Processor { versions, .. }| {
+            let known = |name: &ChunkName| versions.get(name.chunk as usize) == Some(&name.version);
+            sweep::left_behind(stored, opening, known)
         });
         if stored.is_empty() {
             return Ok(());
         }
-        stored.sort_unstable();
         self.delete(|_| stored).await
     }
 }

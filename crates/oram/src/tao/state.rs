@@ -8,23 +8,20 @@
 //!
 //! | tag | section | bytes |
 //! |---|---|---|
-//! | 1 | shape: format, capacity, value bytes, Z, t, array; then opening that saved | fixed |
-//! | 2 | leaf of every address, or all ones | 4 N |
+//! | 1, 2 | as for every engine (`checkpoint`), with Z, t, array | |
 //! | 3 | every stored bucket: its version | 8 a bucket |
 //! | 256.. | stash and cached top, as for every engine (`stash/saved`) | (4 + value bytes) * bound, over all |
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
 use super::processor::Processor;
+use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::geometry::{Geometry, opening_of, version};
 use crate::stash::{Held, load_stash, save_stash, stash_lengths};
-use crate::{Error, Result, Section, exact, torn};
+use crate::{Error, Result, Section};
 
-const SHAPE: u16 = 1;
-const LEAVES: u16 = 2;
 const VERSIONS: u16 = 3;
 
-const LEAF_BYTES: usize = 4;
 const VERSION_BYTES: usize = 8;
 const FORMAT: u32 = 1;
 
@@ -43,12 +40,12 @@ pub(super) fn save(state: &Processor, opening: u32) -> Result<Vec<Section>> {
     if state.paths.len() > 0 || !state.write_queue.is_empty() {
         return Err(Error::Bug("a checkpoint while paths are under way".into()));
     }
-    let mut shape = shape_head(&state.geometry, state.array.0 as u8);
-    shape.u32(opening);
+    let mut head = shape_head(&state.geometry, state.array.0 as u8);
+    head.u32(opening);
     let mut sections = vec![
-        exact(SHAPE, shape.0),
-        exact(LEAVES, state.positions.save_leaves()),
-        exact(VERSIONS, save_versions(state, opening)),
+        unpadded(SHAPE, head.0),
+        unpadded(LEAVES, state.positions.save_leaves()),
+        unpadded(VERSIONS, save_versions(state, opening)),
     ];
     for piece in save_stash(&state.geometry, &state.stash, &state.slab) {
         sections.push(piece?);
@@ -59,25 +56,19 @@ pub(super) fn save(state: &Processor, opening: u32) -> Result<Vec<Section>> {
 /// Puts the state of `sections` into an empty `state`.
 pub(super) fn restore(state: &mut Processor, current: u32, sections: &[Section]) -> Result<()> {
     let geometry = state.geometry;
-    let head = shape_head(&geometry, state.array.0 as u8);
-    let Some(opening) = take(sections, SHAPE)?.strip_prefix(&head.0[..]) else {
-        return Err(Error::Caller("the checkpoint is of a store of another shape".into()));
-    };
-    if SectionReader(opening).u32()? >= current {
-        return Err(Error::Caller("a checkpoint is continued in a later opening only".into()));
-    }
+    behind_shape(sections, &shape_head(&geometry, state.array.0 as u8), current)?;
     state.positions.load_leaves(take(sections, LEAVES)?, geometry.tree.leaves())?;
     let mut versions = SectionReader(take(sections, VERSIONS)?);
     for (chunk, version) in (0..).zip(&mut state.versions) {
         *version = versions.u64()?;
         let name = fogbank_store::ChunkName { array: state.array, chunk, version: *version };
         if opening_of(&name) >= current {
-            return Err(torn());
+            return Err(inconsistent());
         }
     }
     load_stash(&geometry, sections, |block, value| {
         let known = block < geometry.capacity;
-        let leaf = known.then(|| state.positions.leaf(block)).flatten().ok_or_else(torn)?;
+        let leaf = known.then(|| state.positions.leaf(block)).flatten().ok_or_else(inconsistent)?;
         let payload = state.handles.claim();
         state.slab.fill(payload, block, value);
         state.stash.push(Held { block, leaf, payload });
@@ -95,8 +86,7 @@ fn save_versions(state: &Processor, opening: u32) -> Vec<u8> {
 }
 
 fn shape_head(geometry: &Geometry, array: u8) -> SectionWriter {
-    let mut head = SectionWriter::default();
-    head.u32(FORMAT).u32(geometry.capacity).u64(geometry.value_bytes as u64);
+    let mut head = shape(FORMAT, geometry);
     head.u16(geometry.bucket.reals).u8(geometry.cached_levels).u8(array);
     head
 }
