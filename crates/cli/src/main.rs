@@ -2,8 +2,8 @@
 
 mod forward;
 mod inspect;
-mod looks;
 mod mount;
+mod observers;
 mod register_server;
 mod rotate;
 mod salvage;

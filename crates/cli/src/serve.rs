@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::looks::Looks;
+use crate::observers::Observers;
 use bytesize::ByteSize;
-use fogbank::apart::check_apart;
 use fogbank::args::ServeArgs;
+use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{ClientThreads, Metrics, Nanos};
@@ -39,7 +39,7 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let listener = bound.map_err(|e| Error::Bug(e.to_string()))?.map_err(explain)?;
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
-    let looks = Looks::start(&args, &metrics)?;
+    let looks = Observers::start(&args, &metrics)?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())
@@ -155,7 +155,7 @@ fn explain(error: resp::Error) -> Error {
 }
 
 /// Says where everything is, what traffic it makes and what to type next.
-fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, looks: &Looks) {
+fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, looks: &Observers) {
     let config = opened.config();
     let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
     println!("fogbank {}", env!("CARGO_PKG_VERSION"));

@@ -7,14 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank::apart::check_apart;
 use fogbank::args::{
     BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, ShapeArgs, StoreArgs, VerifyArgs,
 };
 use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
-use fogbank::volume::Either;
+use fogbank::side_check::check_apart;
+use fogbank::volume::OpenedStore;
 use fogbank::{Error, OpenOptions, Opened, Place, Result, presence};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
@@ -37,7 +37,7 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         place.registers = place.registers.filter(|_| to_servers);
     }
     let options = OpenOptions::new(place.clone()).existing();
-    let (opened, accepted) = match Either::open(options.clone()).await {
+    let (opened, accepted) = match OpenedStore::open(options.clone()).await {
         Err(refused) if args.accept_rollback_risk && refused.is_mended_by_acceptance() => {
             eprintln!("{refused}");
             (open_what_the_cloud_shows(options, &place).await?, true)
@@ -45,7 +45,7 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         opened => (opened?, false),
     };
     match opened {
-        Either::Store(opened) => {
+        OpenedStore::Store(opened) => {
             let was = opened.recovered();
             println!(
                 "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
@@ -54,7 +54,7 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
             );
             opened.close().await?;
         }
-        Either::Volume(volume) => {
+        OpenedStore::Volume(volume) => {
             println!("recovered the volume: {} records of its journal replayed", volume.replayed());
             volume.close().await?;
         }
@@ -69,7 +69,7 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
 
 /// Opens a store whatever the register says. A register that is there is moved out of the way, and back
 /// if that was of no use.
-async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<Either> {
+async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<OpenedStore> {
     let register = place.trusted().join("register");
     let moved = |from: &Path, to: &Path| {
         std::fs::rename(from, to)
@@ -82,7 +82,7 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
         eprintln!("the register is {} now", aside.display());
     }
     eprintln!("going on with what the cloud shows, as you said: it may be an old state");
-    let opened = Either::open(options.accept_rollback_risk(true)).await;
+    let opened = OpenedStore::open(options.accept_rollback_risk(true)).await;
     if let (Some(aside), Err(_), false) = (&aside, &opened, register.exists()) {
         moved(aside, &register)?;
     }

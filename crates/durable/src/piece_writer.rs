@@ -196,8 +196,8 @@ mod tests {
     use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
     use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
     use fogbank_store::{
-        Call, Delay, Fault, Faulty, Link, MemoryStore, Paced, Reply, Retry, RetrySchedule,
-        StoreError, store_by_calls,
+        Call, Delay, Fault, Faulty, Link, MemoryStore, OrderedGridStore, Reply, Retry,
+        RetrySchedule, StoreError, store_by_calls,
     };
 
     use fogbank_env::Mutex;
@@ -223,7 +223,8 @@ mod tests {
         });
         let schedule = RetrySchedule { waits: vec![Duration::from_millis(9)] };
         let far = Retry::new(far, clock.clone(), schedule);
-        let store = Arc::new(Paced::new(far, clock.clone(), Duration::from_millis(quantum_ms)));
+        let store =
+            Arc::new(OrderedGridStore::new(far, clock.clone(), Duration::from_millis(quantum_ms)));
         let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
         let mut writer = PieceWriter::new(store, keys.current().1, name, PIECES);
         for work in work_ms {
@@ -315,7 +316,8 @@ mod tests {
                 note.lock().push(at.now() / 1_000_000);
                 None
             });
-            let store = Arc::new(Paced::new(far, clock.clone(), Duration::from_millis(8)));
+            let store =
+                Arc::new(OrderedGridStore::new(far, clock.clone(), Duration::from_millis(8)));
             let (keys, name) = (keys(), ContainerName::none(Kind::Delta));
             let mut writer = PieceWriter::new(store, keys.current().1, name, PIECES);
             clock.sleep_until(1_000_000).await;

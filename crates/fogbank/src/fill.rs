@@ -24,12 +24,12 @@ use bytes::Bytes;
 use fogbank_durable::{Opening, Recovered, Section};
 use fogbank_env::Purpose;
 use fogbank_oram::{Address, RecoverableEngine, Sections, batch};
-use fogbank_store::{Paced, Store};
-use fogbank_txn::Keeping;
+use fogbank_store::{OrderedGridStore, Store};
+use fogbank_txn::SharedVault;
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::open::{Ground, OpenOptions, engine};
+use crate::open::{FillTarget, OpenOptions, engine};
 use crate::registers::RegisterPlace;
 
 /// Write slots of an epoch while a store is filled.
@@ -52,8 +52,8 @@ pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
 
 /// A store that is being filled.
 pub(crate) struct Fill<'a, 'p> {
-    ground: Ground,
-    keeping: Keeping,
+    ground: FillTarget,
+    keeping: SharedVault,
     engine: Box<dyn RecoverableEngine>,
     waiting: Vec<(Address, Option<Bytes>)>,
     /// Blocks that are still to come and that the store holds already.
@@ -78,7 +78,7 @@ impl<'a, 'p> Fill<'a, 'p> {
         passed: u64,
         progress: &'a mut Progress<'p>,
     ) -> Result<Self> {
-        let ground = options.ground_for_filling(note, goes_on).await?;
+        let ground = options.fill_target(note, goes_on).await?;
         if ground.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
             return Err(Error::Usage(
                 "the store was begun with another shape; say the same one again, or remove both sides of it"
@@ -86,7 +86,7 @@ impl<'a, 'p> Fill<'a, 'p> {
             ));
         }
         let quantum = config.departure_quantum();
-        let paced = Paced::new(ground.store.clone(), ground.clock.clone(), quantum);
+        let paced = OrderedGridStore::new(ground.store.clone(), ground.clock.clone(), quantum);
         let store: Arc<dyn Store> = Arc::new(paced);
         let randomness = options.randomness()?;
         let mut stream = randomness.stream(Purpose::MasterKey);
@@ -113,7 +113,7 @@ impl<'a, 'p> Fill<'a, 'p> {
         let mut settings = config.ring_settings();
         settings.shape.write_batch = LOAD_BATCH;
         let mut engine = engine(store, vault.keys(), settings, &randomness, &recovered).await?;
-        let keeping = Keeping::new(vault);
+        let keeping = SharedVault::new(vault);
         let open = batch::recover(&mut *engine, &recovered, &|_, _| {}).await?;
         engine.set_journal(Box::new(keeping.clone()));
         let fewer = || Error::Bug("the store holds fewer blocks than were noted".into());

@@ -22,7 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod apart;
 pub mod args;
 pub mod backup;
 pub mod config;
@@ -40,6 +39,7 @@ mod public;
 pub mod recording;
 pub mod registers;
 mod schedule;
+pub mod side_check;
 mod stored;
 pub mod traffic;
 pub mod volume;

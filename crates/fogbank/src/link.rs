@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use fogbank_oram::tao::Pace;
+use fogbank_oram::tao::LinkRate;
 use fogbank_store::Link;
 
 use crate::error::{Error, Result};
@@ -103,8 +103,8 @@ impl PaceArgs {
     ///
     /// # Errors
     /// [`Error::Usage`] for figures that are no rates.
-    pub fn pace(&self) -> Result<Pace> {
-        Ok(Pace {
+    pub fn pace(&self) -> Result<LinkRate> {
+        Ok(LinkRate {
             up_bytes_per_s: rate("--send-mb-s", self.send_mb_s)?,
             down_bytes_per_s: rate("--receive-mb-s", self.receive_mb_s)?,
         })

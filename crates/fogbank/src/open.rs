@@ -11,7 +11,7 @@
 //!    replayed, the open one is repeated and ended, and new ones start.
 //!
 //! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
-//! that is sent leaves at points of a grid (`fogbank_store::Paced`).
+//! that is sent leaves at points of a grid (`fogbank_store::OrderedGridStore`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,11 +22,10 @@ use fogbank_oram::RecoverableEngine;
 use fogbank_oram::ring::{RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::trace::{EngineConfig, TraceClock};
-use fogbank_store::{Paced, Store};
-use fogbank_txn::{Components, Keeping, Proxy, Uptime};
+use fogbank_store::{OrderedGridStore, Store};
+use fogbank_txn::{Components, Proxy, SharedVault, Uptime};
 use tokio::runtime::Handle;
 
-use crate::apart::check_apart;
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
@@ -36,6 +35,7 @@ use crate::opened::{Opened, Recovery};
 use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
+use crate::side_check::check_apart;
 
 /// How to open a store.
 #[derive(Clone)]
@@ -208,14 +208,15 @@ impl OpenOptions {
         }
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
-        let store = Arc::new(Paced::new(store, clock.clone(), config.departure_quantum()));
+        let store =
+            Arc::new(OrderedGridStore::new(store, clock.clone(), config.departure_quantum()));
         let randomness = self.randomness()?;
         let kept = RegisterPlace::of(&self.place)?;
         let told = (record, config.vault_settings()?);
         let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
         let vault = self.vault(store.clone(), claimed.as_deref(), told, side);
         let (vault, recovered) = vault.await?;
-        let (keys, keeping) = (vault.keys(), Keeping::new(vault));
+        let (keys, keeping) = (vault.keys(), SharedVault::new(vault));
         let settings = config.ring_settings();
         let engine = engine(store, keys, settings, &randomness, &recovered).await?;
         let components = Components {
@@ -259,7 +260,7 @@ impl OpenOptions {
 
     /// Where a new store is to be filled; a marker, which holds the `note`, says that it is not whole yet.
     /// If the filling `goes_on`, the marker is there.
-    pub(crate) async fn ground_for_filling(&self, note: &[u8], goes_on: bool) -> Result<Ground> {
+    pub(crate) async fn fill_target(&self, note: &[u8], goes_on: bool) -> Result<FillTarget> {
         let trusted = self.place.trusted();
         let marker = trusted.join(MARKER);
         if goes_on {
@@ -288,7 +289,7 @@ impl OpenOptions {
                     trusted.display()
                 )));
             }
-            return Ok(Ground { store, clock, trusted, claimed, _lock: lock });
+            return Ok(FillTarget { store, clock, trusted, claimed, _lock: lock });
         }
         if claimed.is_some() {
             return Err(Error::Usage(format!(
@@ -297,7 +298,7 @@ impl OpenOptions {
         }
         fogbank_env::write_secret(&marker, note)
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))?;
-        Ok(Ground { store, clock, trusted, claimed, _lock: lock })
+        Ok(FillTarget { store, clock, trusted, claimed, _lock: lock })
     }
 
     /// Takes the lock of the trusted side. Whoever dropped a store without closing it still ends an
@@ -453,7 +454,7 @@ pub(crate) struct Side<'a> {
 }
 
 /// Both sides of a store that is being filled.
-pub(crate) struct Ground {
+pub(crate) struct FillTarget {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub trusted: PathBuf,
@@ -462,7 +463,7 @@ pub(crate) struct Ground {
     _lock: Arc<FolderLock>,
 }
 
-impl Ground {
+impl FillTarget {
     /// Notes something beside the marker.
     pub fn note(&self, name: &str, data: &[u8]) -> Result<()> {
         let file = self.trusted.join(name);

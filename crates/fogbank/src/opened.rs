@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, FolderLock, Metrics};
 use fogbank_oram::{Scanned, Section};
-use fogbank_txn::{Closed, Keeping, Proxy};
+use fogbank_txn::{Closed, Proxy, SharedVault};
 
 use crate::config::StoreConfig;
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub struct Recovery {
 pub struct Opened {
     pub(crate) kept: bool,
     pub(crate) proxy: Proxy,
-    pub(crate) keeping: Keeping,
+    pub(crate) keeping: SharedVault,
     pub(crate) config: StoreConfig,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
@@ -93,7 +93,7 @@ impl Opened {
 /// A store whose epochs have ended and that is not closed yet.
 pub struct Resting {
     closed: Closed,
-    keeping: Keeping,
+    keeping: SharedVault,
     config: StoreConfig,
     recording: Option<Recording>,
     _lock: Arc<FolderLock>,

@@ -2,7 +2,7 @@
 //! checkpoints, and what the head of a trace says of it all.
 
 use fogbank_durable::{Pieces, Piecing, VaultSettings, full_every};
-use fogbank_oram::ring::{Pace, record_bytes};
+use fogbank_oram::ring::{EpochTiming, record_bytes};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 
 use crate::config::StoreConfig;
@@ -15,7 +15,7 @@ impl StoreConfig {
     /// [`crate::error::Error::Usage`] if the shape is out of the engine's limits.
     pub fn public(&self, clock: TraceClock) -> Result<PublicConfig> {
         let proxy = self.proxy_settings();
-        let pace = Pace {
+        let pace = EpochTiming {
             interval: proxy.interval,
             slack: proxy.slack,
             quantum: self.departure_quantum(),

@@ -18,7 +18,7 @@ use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{RecoverableEngine, Scanned};
 use fogbank_seal::MasterKey;
-use fogbank_store::{ArrayId, ChunkName, Paced, Reading, Store, StoreError};
+use fogbank_store::{ArrayId, ChunkName, OrderedGridStore, Reading, Store, StoreError};
 use fogbank_txn::Moving;
 
 use crate::config::StoreConfig;
@@ -95,7 +95,8 @@ impl Asked {
         random: Randomness,
     ) -> Result<Self> {
         let config = StoreConfig::decode(claimed)?;
-        let paced = Paced::new(Reading::new(bare), clock.clone(), config.departure_quantum());
+        let paced =
+            OrderedGridStore::new(Reading::new(bare), clock.clone(), config.departure_quantum());
         let mut unused = random.stream(Purpose::MasterKey);
         let master = fogbank_seal::load_or_create(&place.trusted().join("key"), &mut unused, false)
             .map_err(|e| Error::CannotUse(e.to_string()))?;

@@ -14,21 +14,22 @@
 //!
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
-//! [`Faulty`], [`Limit`], [`Paced`], [`Retry`], and under the feature `testing` the store that lies.
+//! [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature `testing` the store that lies.
 
 mod absence;
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod delay;
+mod departure_grid;
 mod fault;
 mod file;
 mod forward;
 mod hash;
 mod limit;
+mod link_pacer;
 mod memory;
-mod paced;
-mod points;
+mod ordered_grid_store;
 mod reading;
 mod record;
 mod retry;
@@ -36,27 +37,26 @@ pub mod shape;
 #[cfg(any(test, feature = "testing"))]
 mod tamper;
 pub mod trace;
-mod turns;
 pub mod url;
 mod xor;
 
 pub use absence::Absences;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};
+pub use departure_grid::{DepartureGrid, GridStore};
 pub use fault::{Fault, FaultRule, Faulty};
 pub use file::{FileOptions, FileStore};
 pub use hash::{PlaceHasher, PlaceHashing, PlaceMap};
 pub use limit::Limit;
+pub use link_pacer::LinkPacer;
 pub use memory::MemoryStore;
-pub use paced::Paced;
-pub use points::{OnGrid, Points};
+pub use ordered_grid_store::OrderedGridStore;
 pub use reading::Reading;
 pub use record::Recorded;
 pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use tamper::{Lie, LieRule, Tampering};
-pub use turns::Turns;
 pub use xor::{read_xor_or_fold, xor_into};
 
 use async_trait::async_trait;

@@ -53,7 +53,7 @@ impl Clerk {
     /// Takes messages until the driver has gone.
     pub(crate) async fn run(mut self) {
         // Should this task panic, those who wait are told all the same.
-        let _told = Told(self.shared.clone());
+        let _told = StopOnPanic(self.shared.clone());
         while let Some(message) = self.messages.recv().await {
             let clock = self.shared.clock.clone();
             match message {
@@ -173,9 +173,9 @@ impl Clerk {
 }
 
 /// Stops the proxy when it goes, unless it has stopped.
-struct Told(Arc<Shared>);
+struct StopOnPanic(Arc<Shared>);
 
-impl Drop for Told {
+impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.with(|core| core.stop(Error::fault("the clerk has panicked")));

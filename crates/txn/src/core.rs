@@ -36,7 +36,7 @@ use crate::handover::Written;
 use crate::key::Key;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
-use crate::quota::{Need, Quota, held_back};
+use crate::quota::{Demand, Quota, held_back};
 use crate::record::{Record, Stat};
 use crate::row::{Load, Row};
 use crate::schedule::{Schedule, Stage};
@@ -328,10 +328,10 @@ impl Core {
     }
 
     /// What the writes of an epoch may take at most.
-    fn space(&self) -> Need {
+    fn space(&self) -> Demand {
         let capacity = self.shape.capacity as usize;
         let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
-        Need {
+        Demand {
             slots: self.shape.write_batch,
             blocks: self.addresses.free_count(),
             keys: capacity.saturating_sub(self.directory.len()),

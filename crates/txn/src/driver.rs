@@ -34,9 +34,9 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::grid::{Grid, Point};
 use crate::handover::{Ask, Handover, Message, Taken, Written, ask};
-use crate::keeping::Keeping;
 use crate::settings::Settings;
 use crate::shared::Signals;
+use crate::shared_vault::SharedVault;
 
 /// Drives the epochs of one proxy.
 pub(crate) struct Driver {
@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     pub(crate) signals: Arc<Signals>,
     pub(crate) clerk: Handover,
     engine: Box<dyn BatchEngine>,
-    vault: Option<Keeping>,
+    vault: Option<SharedVault>,
     pub(crate) grid: Grid,
     /// When a client was last seen.
     pub(crate) last_present: Option<Nanos>,
@@ -61,9 +61,9 @@ pub(crate) struct Driver {
 }
 
 /// Stops the proxy when it goes, unless it has stopped.
-struct Told(Handover);
+struct StopOnPanic(Handover);
 
-impl Drop for Told {
+impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _gone = self.0.send(Message::Stop(Error::fault("the driver has panicked")));
@@ -85,7 +85,7 @@ impl Driver {
     pub(crate) fn new(
         (clock, signals, clerk): (Arc<dyn Clock>, Arc<Signals>, Handover),
         engine: Box<dyn BatchEngine>,
-        vault: Option<Keeping>,
+        vault: Option<SharedVault>,
         directory: Arc<Directory>,
         settings: &Settings,
         metrics: &Metrics,
@@ -121,7 +121,7 @@ impl Driver {
     /// Runs epochs until closed; hands the engine back, between two epochs.
     pub(crate) async fn run(mut self) -> Result<Box<dyn BatchEngine>> {
         // Should this task panic, those who wait are told all the same.
-        let _told = Told(self.clerk.clone());
+        let _told = StopOnPanic(self.clerk.clone());
         let ended = self.epochs_until_closed().await;
         if let Err(error) = &ended {
             self.clerk.send(Message::Stop(error.clone()))?;
@@ -316,7 +316,7 @@ fn no_directory() -> Error {
 }
 
 /// What the engine says, an error blamed on whom it is to be blamed on.
-async fn blamed<T>(vault: Option<&Keeping>, result: fogbank_oram::Result<T>) -> Result<T> {
+async fn blamed<T>(vault: Option<&SharedVault>, result: fogbank_oram::Result<T>) -> Result<T> {
     match (result, vault) {
         (Err(error), Some(vault)) => Err(vault.blame(error).await.into()),
         (result, _) => Ok(result?),

@@ -60,7 +60,7 @@ mod tests {
             let clients = || {
                 while !over.load(Ordering::Acquire) {
                     let mut guard = gate.client();
-                    // Turns taken since the clerk has asked.
+                    // RetryLocks taken since the clerk has asked.
                     *guard.core += u64::from(asked.load(Ordering::Acquire));
                 }
             };

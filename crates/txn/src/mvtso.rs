@@ -25,11 +25,11 @@ use tokio::sync::oneshot;
 use crate::delta::slots_of_key;
 use crate::error::{Error, Result};
 use crate::predicate::Predicates;
-use crate::quota::{Claim, Need, Quota, Verdict};
+use crate::quota::{Claim, Demand, Quota, Verdict};
 use crate::record::Stat;
+use crate::retry_locks::ConflictKey;
 use crate::row::{Load, ProgramId, Row};
 use crate::rows::{RowId, Rows};
-use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts, Version};
 
 /// Where the outcome of a commit goes.
@@ -75,7 +75,7 @@ pub(crate) struct Txn {
     /// Who has read from it while it may still abort.
     pub dependants: SmallVec<[Ts; 4]>,
     /// Where it has lost, or what it had read from.
-    pub lost: Option<Rivals>,
+    pub lost: Option<ConflictKey>,
     answer: Option<Answer>,
 }
 
@@ -277,7 +277,7 @@ impl Mvtso {
     }
 
     fn loses_at(&mut self, ts: Ts, id: RowId) -> Error {
-        let rivals = Rivals::of(&self.rows.get(id).key);
+        let rivals = ConflictKey::of(&self.rows.get(id).key);
         if let Some(txn) = self.txns.get_mut(&ts) {
             txn.lost = Some(rivals);
         }
@@ -296,7 +296,7 @@ impl Mvtso {
             txn.stays(); // what it read after a write was not noted
         }
         self.abandoned.extend(std::mem::take(&mut txn.awaits));
-        let rivals = rows.first().map(|id| Rivals::of(&self.rows.get(*id).key));
+        let rivals = rows.first().map(|id| ConflictKey::of(&self.rows.get(*id).key));
         for reader in dependants {
             if let Some(reader) = self.txns.get_mut(&reader) {
                 reader.lost = reader.lost.or(rivals);
@@ -440,7 +440,7 @@ impl Mvtso {
     }
 
     /// What one change to a row costs.
-    pub(crate) fn need(&self, row: &Row, change: &Change) -> Need {
+    pub(crate) fn need(&self, row: &Row, change: &Change) -> Demand {
         need(row, change, self.block_bytes)
     }
 
@@ -487,7 +487,7 @@ impl Mvtso {
             let need = self.need(row, &write.change);
             let more = row.reserved.max(need) - row.reserved;
             claim.more += more;
-            claim.making_room += if write.makes_room { more } else { Need::default() };
+            claim.making_room += if write.makes_room { more } else { Demand::default() };
             alone += need.slots;
         }
         match self.quota.judge(claim) {
@@ -517,7 +517,7 @@ impl Mvtso {
         let undone = writers.flat_map(|txn| &txn.undo);
         let kept = undone.filter(|(of, _)| *of == id).filter_map(|(_, change)| change.as_ref());
         let all = row.changes().chain(kept);
-        let still = all.fold(Need::default(), |n, c| n.max(self.need(row, c)));
+        let still = all.fold(Demand::default(), |n, c| n.max(self.need(row, c)));
         self.quota.release(row.reserved - still);
         self.rows.get_mut(id).reserved = still;
     }
@@ -548,13 +548,13 @@ fn stat_after(row: &Row, position: usize, change: &Change) -> Option<Stat> {
 }
 
 /// What a change costs over the committed record.
-fn need(row: &Row, change: &Change, block_bytes: usize) -> Need {
+fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
     let chunks = match change.body {
         Body::Value(_) | Body::Sum(_) => (change.len as usize).div_ceil(block_bytes.max(1)),
         Body::Kept | Body::Gone => 0,
     };
     let inserts = row.base.is_none() && change.body != Body::Gone;
-    Need {
+    Demand {
         slots: chunks.max(slots_of_key(row.key.encoded_len())),
         blocks: chunks.saturating_sub(row.base_blocks()),
         keys: usize::from(inserts),

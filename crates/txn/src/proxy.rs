@@ -18,10 +18,10 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::footprint::Observer;
 use crate::handover::Handover;
-use crate::keeping::Keeping;
 use crate::program::{Program, Submission, submission};
 use crate::settings::{Components, Limits, Settings};
 use crate::shared::{Presence, Shared};
+use crate::shared_vault::SharedVault;
 use crate::transaction::Transaction;
 use crate::uptime::Uptime;
 
@@ -100,7 +100,7 @@ impl Proxy {
     pub(crate) fn begin_epochs(
         settings: Settings,
         engine: Box<dyn BatchEngine>,
-        vault: Option<Keeping>,
+        vault: Option<SharedVault>,
         components: Components,
         directory: Directory,
     ) -> Self {

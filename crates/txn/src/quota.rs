@@ -17,7 +17,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// What a write costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Need {
+pub(crate) struct Demand {
     /// Slots of the write batch and of the directory's delta.
     pub slots: usize,
     /// Free addresses.
@@ -28,7 +28,7 @@ pub(crate) struct Need {
     pub key_bytes: usize,
 }
 
-impl Need {
+impl Demand {
     /// The most of both, in each part.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Need {
     }
 }
 
-impl Add for Need {
+impl Add for Demand {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Add for Need {
     }
 }
 
-impl Sub for Need {
+impl Sub for Demand {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self {
@@ -72,22 +72,22 @@ impl Sub for Need {
     }
 }
 
-impl AddAssign for Need {
+impl AddAssign for Demand {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl SubAssign for Need {
+impl SubAssign for Demand {
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
 }
 
 /// What is held back, in a store of `capacity`, for records that make room. They have no value.
-pub(crate) fn held_back(capacity: usize, key_budget_bytes: usize) -> Need {
+pub(crate) fn held_back(capacity: usize, key_budget_bytes: usize) -> Demand {
     let keys = (capacity / HELD_BACK_SHARE).min(HELD_BACK_MAX);
-    Need { keys, key_bytes: keys.saturating_mul(key_budget_bytes), ..Need::default() }
+    Demand { keys, key_bytes: keys.saturating_mul(key_budget_bytes), ..Demand::default() }
 }
 
 /// The capacity of a store that can be filled with `records` of one block each.
@@ -104,9 +104,9 @@ const HELD_BACK_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Claim {
     /// All of it.
-    pub more: Need,
+    pub more: Demand,
     /// What of it is for records that make room.
-    pub making_room: Need,
+    pub making_room: Demand,
     /// Whether it is the eldest program, which may use what is held for it.
     pub eldest: bool,
 }
@@ -125,9 +125,9 @@ pub(crate) enum Verdict {
 /// The account of one epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
-    limit: Need,
-    held_back: Need,
-    used: Need,
+    limit: Demand,
+    held_back: Demand,
+    used: Demand,
     held_for_eldest: usize,
     /// Addresses that become free in a later epoch.
     blocks_pending: usize,
@@ -135,8 +135,8 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// The account of an epoch that opens with `limit`, of which all that make no room leave `held_back`.
-    pub(crate) fn new(limit: Need, held_back: Need, blocks_pending: usize) -> Self {
-        let (used, held_for_eldest) = (Need::default(), 0);
+    pub(crate) fn new(limit: Demand, held_back: Demand, blocks_pending: usize) -> Self {
+        let (used, held_for_eldest) = (Demand::default(), 0);
         Self { limit, held_back, used, held_for_eldest, blocks_pending }
     }
 
@@ -146,32 +146,32 @@ impl Quota {
         let total = self.used + claim.more;
         if !self.has_space(&claim, self.limit) {
             // Addresses on their way back make it a matter of time.
-            let later = Need { blocks: self.limit.blocks + self.blocks_pending, ..self.limit };
+            let later = Demand { blocks: self.limit.blocks + self.blocks_pending, ..self.limit };
             let later = self.has_space(&claim, later);
             return if later { Verdict::NotNow } else { Verdict::NoSpace };
         }
         if total.slots + held > self.limit.slots { Verdict::NotNow } else { Verdict::Fits }
     }
 
-    fn has_space(&self, claim: &Claim, limit: Need) -> bool {
+    fn has_space(&self, claim: &Claim, limit: Demand) -> bool {
         let others = claim.more - claim.making_room;
-        let within = |need: Need, limit| !need.grows() || (self.used + need).within(&limit);
+        let within = |need: Demand, limit| !need.grows() || (self.used + need).within(&limit);
         within(claim.more, limit) && within(others, limit - self.held_back)
     }
 
     /// Addresses have become free.
-    pub(crate) fn set_space(&mut self, limit: Need, blocks_pending: usize) {
+    pub(crate) fn set_space(&mut self, limit: Demand, blocks_pending: usize) {
         self.limit = limit;
         self.blocks_pending = blocks_pending;
     }
 
     /// Reserves.
-    pub(crate) fn take(&mut self, need: Need) {
+    pub(crate) fn take(&mut self, need: Demand) {
         self.used += need;
     }
 
     /// Releases.
-    pub(crate) fn release(&mut self, need: Need) {
+    pub(crate) fn release(&mut self, need: Demand) {
         self.used -= need;
     }
 

@@ -18,9 +18,9 @@ use crate::checkpoint;
 use crate::delta::{self, Delta};
 use crate::directory::Directory;
 use crate::error::Result;
-use crate::keeping::Keeping;
 use crate::proxy::Proxy;
 use crate::settings::{Components, Settings};
+use crate::shared_vault::SharedVault;
 
 impl Proxy {
     /// Goes on where the proxy before stopped, however it did. `engine` is as the sections of
@@ -33,7 +33,7 @@ impl Proxy {
     pub async fn recover(
         settings: Settings,
         mut engine: Box<dyn RecoverableEngine>,
-        vault: Keeping,
+        vault: SharedVault,
         components: Components,
         recovered: &Recovered,
         progress: impl Fn(usize, usize) + Send + Sync,
@@ -67,7 +67,7 @@ pub(crate) fn restore_directory(shape: &BatchShape, recovered: &Recovered) -> Re
 async fn complete(
     open: OpenEpoch,
     engine: &mut dyn RecoverableEngine,
-    vault: &Keeping,
+    vault: &SharedVault,
     directory: &Directory,
     settings: &Settings,
 ) -> fogbank_oram::Result<()> {

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::directory::Blocks;
 use crate::error::Error;
 use crate::key::Key;
-use crate::quota::Need;
+use crate::quota::Demand;
 use crate::record::{Record, Stat};
 use crate::version::{Body, COUNTER_BYTES, Change, Ts, Version};
 
@@ -76,7 +76,7 @@ pub(crate) struct Row {
     /// The programs among them.
     pub waiting: SmallVec<[ProgramId; 2]>,
     /// What its versions reserve of the epoch's quota.
-    pub reserved: Need,
+    pub reserved: Demand,
     /// Whether the index of rows with writes has it.
     pub indexed: bool,
     /// Whether the list of rows that have had a version has it.
@@ -103,7 +103,7 @@ impl Row {
             load,
             interest: 0,
             waiting: SmallVec::new(),
-            reserved: Need::default(),
+            reserved: Demand::default(),
             indexed: false,
             changed: false,
             written_by_run: (0, 0),

@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 
 use crate::core::{Core, Refused};
 use crate::gate::Gate;
-use crate::turns::Turns;
+use crate::retry_locks::RetryLocks;
 use crate::uptime::Uptime;
 
 /// Programs run under one hold of the lock ...
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     /// order of waiting, so that one seed is one run.
     beat: Notify,
     /// Of those that have lost often.
-    pub turns: Turns,
+    pub turns: RetryLocks,
     core: Gate<Core>,
     work: Notify,
     /// When the work done so far ends, where the clock says what work costs.
@@ -83,7 +83,7 @@ impl Shared {
             clock,
             signals: Arc::default(),
             beat: Notify::new(),
-            turns: Turns::default(),
+            turns: RetryLocks::default(),
             core: Gate::new(core),
             work: Notify::new(),
             busy_until: AtomicU64::new(0),

@@ -16,11 +16,11 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::mvtso::{Answer, State};
 use crate::predicate::Sight;
+use crate::reads::ReadOutcome;
 use crate::record::{Record, Stat};
+use crate::retry_locks::ConflictKey;
 use crate::row::{Found, Load};
 use crate::rows::RowId;
-use crate::sights::Seen;
-use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts};
 
 /// What a step comes to.
@@ -90,8 +90,10 @@ impl Core {
         self.check_active(place)?;
         let ids: Vec<RowId> = keys.iter().map(|key| self.touch(key)).collect();
         match self.mvtso.see_records(place.ts, &ids)? {
-            Seen::All(records) => Ok(Step::Done(records)),
-            Seen::Missing(missing) => self.wait_for_rows(place, missing).map(|()| Step::Wait),
+            ReadOutcome::All(records) => Ok(Step::Done(records)),
+            ReadOutcome::Missing(missing) => {
+                self.wait_for_rows(place, missing).map(|()| Step::Wait)
+            }
         }
     }
 
@@ -280,7 +282,7 @@ impl Core {
     }
 
     /// Where a transaction has lost, if it has in this epoch.
-    pub(crate) fn lost(&self, place: &Place) -> Option<Rivals> {
+    pub(crate) fn lost(&self, place: &Place) -> Option<ConflictKey> {
         let txn = self.mvtso.txn(place.ts).filter(|_| place.epoch == self.epoch);
         txn.and_then(|txn| txn.lost)
     }

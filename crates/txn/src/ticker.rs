@@ -23,11 +23,11 @@ use fogbank_oram::{Access, Address, Error, ImmediateEngine, ImmediateShape, Resu
 use tokio::sync::oneshot;
 
 use crate::error::Pause;
-use crate::keeping::Keeping;
 use crate::key::Key;
 use crate::program::Submission;
 use crate::proxy::{Proxy, Session};
 use crate::quota;
+use crate::shared_vault::SharedVault;
 use crate::view::View;
 
 /// Bytes of a block's key: the key budget that a store of nothing but blocks needs.
@@ -40,7 +40,7 @@ pub struct Ticker {
     shape: ImmediateShape,
     zeros: Bytes,
     closed: AtomicBool,
-    vault: Option<Keeping>,
+    vault: Option<SharedVault>,
 }
 
 impl Ticker {
@@ -71,7 +71,7 @@ impl Ticker {
     /// From now on closing it closes the store, of which this is the vault. Without one the epochs go
     /// on until the proxy is closed.
     #[must_use]
-    pub fn with_vault(self, vault: Keeping) -> Self {
+    pub fn with_vault(self, vault: SharedVault) -> Self {
         Self { vault: Some(vault), ..self }
     }
 }

@@ -16,9 +16,9 @@ use crate::core::Core;
 use crate::error::{Error, Result, unanswered};
 use crate::key::{Key, KeyRange};
 use crate::record::{Record, Stat};
+use crate::retry_locks::ConflictKey;
 use crate::shared::Shared;
 use crate::statement::{Place, Step};
-use crate::turns::Rivals;
 use crate::version::Change;
 
 /// An interactive transaction. Clones are handles to the same one; when the last is dropped before
@@ -207,7 +207,7 @@ impl Transaction {
     }
 
     /// Where it has lost, as long as its epoch lasts.
-    pub(crate) fn lost(&self) -> Option<Rivals> {
+    pub(crate) fn lost(&self) -> Option<ConflictKey> {
         let lost = |place: &Place| self.0.shared.with(|core| core.lost(place));
         self.0.place.lock().as_ref().and_then(lost)
     }

@@ -8,7 +8,7 @@
 //! together, so samples count only as far as they are independent: by the variance of the means of
 //! blocks against that of single ones.
 //!
-//! Points that were missed are told apart from lateness: a machine that is shared misses some, in
+//! DepartureGrid that were missed are told apart from lateness: a machine that is shared misses some, in
 //! all runs alike, so what one misses more between labels than between runs of one label is no
 //! machine's.
 

@@ -15,7 +15,7 @@ use fogbank_store::trace::{
     EngineConfig, Event, PublicConfig, RingConfig, TraceClock, TraceOptions, TraceReader,
     TraceWriter,
 };
-use fogbank_store::{MemoryStore, Paced, Recorded, Store};
+use fogbank_store::{MemoryStore, OrderedGridStore, Recorded, Store};
 use rand_core::Rng;
 
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +145,7 @@ pub async fn recorded_on_beat(
     let far = fogbank_store::Delay::new(MemoryStore::new(), clock.clone(), link, jitter);
     let recorded = Recorded::new(far, trace.clone());
     let quantum = std::time::Duration::from_millis(beat.2);
-    let store: Arc<dyn Store> = Arc::new(Paced::new(recorded, clock.clone(), quantum));
+    let store: Arc<dyn Store> = Arc::new(OrderedGridStore::new(recorded, clock.clone(), quantum));
     let engine = RingEngine::create(store, keys(), settings.clone(), &random).await.unwrap();
     let proxy_settings = fogbank_txn::Settings {
         read_batches: settings.read_batches,

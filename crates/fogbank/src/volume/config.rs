@@ -1,6 +1,6 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
-use fogbank_oram::tao::{Pace, Rate};
+use fogbank_oram::tao::{LinkRate, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::ring::RingVolume;
@@ -137,7 +137,7 @@ pub struct Flow {
     /// A fixed rate, if there is one.
     pub rate: Option<Rate>,
     /// What the link carries.
-    pub pace: Pace,
+    pub pace: LinkRate,
     /// Bytes of write-backs under way at once.
     pub write_behind: Option<u64>,
 }

@@ -42,14 +42,14 @@ pub struct Volume {
 pub type Stopped = Pin<Box<dyn Future<Output = fogbank_oram::Error> + Send>>;
 
 /// What is at a place: a store of keys and values, or a volume.
-pub enum Either {
+pub enum OpenedStore {
     /// Keys and values.
     Store(Box<Opened>),
     /// A disk.
     Volume(Volume),
 }
 
-impl Either {
+impl OpenedStore {
     /// Opens what is there, however it was left.
     ///
     /// # Errors

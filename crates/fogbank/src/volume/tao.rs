@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Pace, Parts, Rate, TaoEngine, TaoSettings};
-use fogbank_store::{OnGrid, Points};
+use fogbank_oram::tao::{LinkRate, Parts, Rate, TaoEngine, TaoSettings};
+use fogbank_store::{DepartureGrid, GridStore};
 use serde::{Deserialize, Serialize};
 
 use super::Volume;
@@ -80,7 +80,7 @@ impl TaoVolume {
 fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
     let quantum = settings.quantum.as_nanos() as u64;
     let most = settings.group_max().min(settings.under_way_max);
-    if settings.pace != Pace::default() && quantum == 0 {
+    if settings.pace != LinkRate::default() && quantum == 0 {
         return Err(Error::Usage(
             "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
              with --quantum-us 0: leave them out"
@@ -109,7 +109,7 @@ fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
 fn fits_the_pace(settings: &TaoSettings, rate: Rate) -> Result<()> {
     let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
     let traffic = settings.traffic()?;
-    let Pace { up_bytes_per_s, down_bytes_per_s } = settings.pace;
+    let LinkRate { up_bytes_per_s, down_bytes_per_s } = settings.pace;
     for (flag, carries, each) in [
         ("--send-mb-s", up_bytes_per_s, traffic.up_bytes),
         ("--receive-mb-s", down_bytes_per_s, traffic.down_bytes),
@@ -152,8 +152,8 @@ pub(super) async fn open(
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
     let told = (config.encode(), settings.vault());
-    let points = Points::new(clock.clone(), settings.quantum);
-    let paced = Arc::new(OnGrid::new(bare.clone(), points.clone()));
+    let points = DepartureGrid::new(clock.clone(), settings.quantum);
+    let paced = Arc::new(GridStore::new(bare.clone(), points.clone()));
     let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();
     let parts = Parts {

@@ -29,7 +29,7 @@ pub struct Axis<'a> {
     pub curves: Vec<Curve>,
 }
 
-/// Points by rising x.
+/// DepartureGrid by rising x.
 #[derive(Clone)]
 pub struct Curve {
     /// What it is.

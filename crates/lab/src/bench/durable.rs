@@ -9,7 +9,7 @@ use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{BatchEngine, RecoverableEngine};
 use fogbank_seal::MasterKey;
 use fogbank_store::Store;
-use fogbank_txn::{FIRST_SECTION_TAG, Keeping, checkpoint_lengths, delta_length};
+use fogbank_txn::{FIRST_SECTION_TAG, SharedVault, checkpoint_lengths, delta_length};
 
 use fogbank::config::StoreConfig;
 use fogbank::{Error, Result};
@@ -19,7 +19,7 @@ const DIRECTORY_DELTA: u16 = 0xC000;
 
 /// A vault beside an engine that has no directory.
 pub struct Durable {
-    keeping: Keeping,
+    keeping: SharedVault,
     config: StoreConfig,
 }
 
@@ -58,7 +58,7 @@ impl Durable {
         };
         let vault = opening.create(config.encode()).await?;
         let engine = RingEngine::create(store, vault.keys(), config.ring_settings(), random).await;
-        let (mut engine, keeping) = (engine?, Keeping::new(vault));
+        let (mut engine, keeping) = (engine?, SharedVault::new(vault));
         engine.set_journal(Box::new(keeping.clone()));
         Ok((Self { keeping, config: config.clone() }, engine))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fogbank_durable::MemoryRegister;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
-use fogbank_oram::ring::{Pace, RingEngine, RingSettings};
+use fogbank_oram::ring::{EpochTiming, RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
 use fogbank_store::{Delay, Link, Store};
@@ -22,9 +22,9 @@ use super::driver::{Driver, LOAD_BATCH, Measured, default_shape};
 use super::durable::Durable;
 use super::{bound, raw};
 use crate::args::{BenchEngineArgs, Engine};
-use fogbank::apart::check_apart;
 use fogbank::config::StoreConfig;
 use fogbank::recording::Recording;
+use fogbank::side_check::check_apart;
 use fogbank::{Error, Result, across_a_link, open_store};
 
 /// Runs the benchmark and prints its figures.
@@ -98,7 +98,7 @@ fn head(
         return config.public(TraceClock::Real);
     }
     let (interval, slack, quantum) = Default::default();
-    let pace = Pace { interval, slack, quantum, in_flight: config.in_flight, pauses: false };
+    let pace = EpochTiming { interval, slack, quantum, in_flight: config.in_flight, pauses: false };
     let ring = settings.public(pace, None)?;
     Ok(PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) })
 }

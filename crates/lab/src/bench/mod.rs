@@ -21,7 +21,7 @@ use fogbank::{Error, Result};
 
 #[cfg(test)]
 pub use self::{counted::Counted, driver::Driver, durable::Durable};
-pub use app::{Ground, Setting, run as run_app};
+pub use app::{Setting, SystemUnderTest, run as run_app};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;

@@ -2,7 +2,7 @@
 //! of the application that will use it.
 //!
 //! 1. *Observe*: a workload that the program has, or that a file describes, runs on the baseline over a store in
-//!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]). Either way what
+//!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]). OpenedStore way what
 //!    counts of a transaction is its footprint as if nothing had been in memory ([`seen`]): rounds of reads that
 //!    depend on one another, records read and written, bytes of values, and when it ended.
 //! 2. *Propose*: what epochs have to hold ([`need`]), and how often they can come ([`proposal`]).
@@ -34,7 +34,7 @@ use self::need::Arrivals;
 use self::proposal::Proposal;
 use self::report::Report;
 use self::seen::Watching;
-use crate::bench::{Ground, Setting, run_app, typed};
+use crate::bench::{Setting, SystemUnderTest, run_app, typed};
 
 pub use self::need::Need;
 pub use self::seen::Seen;
@@ -98,7 +98,7 @@ async fn observe(
     let setting = Setting::of(&bench_args(args, None)?)?;
     let random = Randomness::repeatable(setting.seed);
     eprintln!("observing {}", setting.workload.name());
-    let ground = Ground::load(System::Nopriv, &setting, clock, &random).await?;
+    let ground = SystemUnderTest::load(System::Nopriv, &setting, clock, &random).await?;
     let database = Arc::new(Observed::new(ground.database.clone(), watching.clone()));
     let load = (setting.load, setting.span);
     let random = random.split(1);

@@ -132,7 +132,7 @@ impl Buckets {
 
 /// A block in an image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct BucketBlock {
     pub block: u32,
     pub payload: Handle,
 }
@@ -141,7 +141,7 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Images {
     of: Vec<(u32, u16)>, // chunk, blocks
-    kept: Vec<Kept>,
+    kept: Vec<BucketBlock>,
     reals_each: usize,
 }
 
@@ -157,7 +157,7 @@ impl Images {
     /// A new, empty image of `chunk`.
     pub fn open(&mut self, chunk: u32) -> u32 {
         self.of.push((chunk, 0));
-        let nothing = Kept { block: mark::DUMMY, payload: Handle::NONE };
+        let nothing = BucketBlock { block: mark::DUMMY, payload: Handle::NONE };
         self.kept.resize(self.of.len() * self.reals_each, nothing);
         self.of.len() as u32 - 1
     }
@@ -166,13 +166,13 @@ impl Images {
         self.of[image as usize].0
     }
 
-    pub fn kept(&self, image: u32) -> &[Kept] {
+    pub fn kept(&self, image: u32) -> &[BucketBlock] {
         let blocks = self.of[image as usize].1;
         &self.kept[image as usize * self.reals_each..][..blocks.into()]
     }
 
     /// Adds a block if there is room; returns its index.
-    pub fn push(&mut self, image: u32, kept: Kept) -> Option<u16> {
+    pub fn push(&mut self, image: u32, kept: BucketBlock) -> Option<u16> {
         let blocks = &mut self.of[image as usize].1;
         let index = *blocks;
         if usize::from(index) == self.reals_each {
@@ -184,7 +184,7 @@ impl Images {
     }
 
     /// Takes out the block at `index`; also returns the block that now has that index, if any.
-    pub fn remove(&mut self, image: u32, index: u16) -> (Kept, Option<u32>) {
+    pub fn remove(&mut self, image: u32, index: u16) -> (BucketBlock, Option<u32>) {
         let blocks = &mut self.of[image as usize].1;
         *blocks -= 1;
         let last = usize::from(*blocks);
@@ -194,7 +194,7 @@ impl Images {
     }
 
     /// Empties an image, handing its blocks to `each`.
-    pub fn drain(&mut self, image: u32, mut each: impl FnMut(Kept)) {
+    pub fn drain(&mut self, image: u32, mut each: impl FnMut(BucketBlock)) {
         self.kept(image).iter().for_each(|kept| each(*kept));
         self.of[image as usize].1 = 0;
     }

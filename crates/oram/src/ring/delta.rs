@@ -42,7 +42,7 @@ use super::{RingEngine, RingSettings};
 use crate::checkpoint::{inconsistent, unpadded};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::position::Location;
-use crate::stash::Held;
+use crate::stash::StashedBlock;
 use crate::{Error, Result, Section};
 
 const END: u16 = 6;
@@ -221,7 +221,7 @@ impl RingEngine {
 }
 
 /// The blocks that `batches` accessed and that are in the stash now, by rising id.
-pub(super) fn entered(planner: &Planner, batches: &[Batch]) -> Vec<Held> {
+pub(super) fn entered(planner: &Planner, batches: &[Batch]) -> Vec<StashedBlock> {
     let mut blocks: Vec<u32> = Vec::new();
     for batch in batches {
         match batch {

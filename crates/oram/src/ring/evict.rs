@@ -20,11 +20,11 @@
 
 use fogbank_store::ChunkName;
 
-use super::bucket::{Kept, NO_IMAGE, mark};
+use super::bucket::{BucketBlock, NO_IMAGE, mark};
 use super::plan::{Fetch, Planner};
 use crate::position::Location;
 use crate::slab::Handle;
-use crate::stash::{Held, Queue};
+use crate::stash::{Queue, StashedBlock};
 
 impl Planner {
     /// Pulls the blocks of the next path into the stash, then places what it can.
@@ -81,7 +81,7 @@ impl Planner {
         let (positions, stash) = (&mut self.positions, &mut self.stash);
         self.images.drain(image, |kept| {
             let Some(leaf) = positions.leaf(kept.block) else { return };
-            let index = stash.push(Held { block: kept.block, leaf, payload: kept.payload });
+            let index = stash.push(StashedBlock { block: kept.block, leaf, payload: kept.payload });
             positions.set_location(kept.block, Location::Stash { index });
         });
     }
@@ -95,7 +95,7 @@ impl Planner {
         let mut payloads = std::mem::take(&mut self.scratch.payloads);
         payloads.clear();
         payloads.extend(unread.iter().map(|(_, block)| self.pull_block(*block)));
-        if !self.dry {
+        if !self.replaying {
             let window = self.plan.window(self.window_cells);
             self.canary.push(&mut window.message, name, &unread);
             let fetches = unread.iter().zip(&payloads);
@@ -114,7 +114,7 @@ impl Planner {
         }
         let Some(leaf) = self.positions.leaf(block) else { return Handle::NONE };
         let payload = self.handles.claim();
-        self.hold(Held { block, leaf, payload });
+        self.hold(StashedBlock { block, leaf, payload });
         payload
     }
 
@@ -146,8 +146,10 @@ impl Planner {
 
     /// Places what may go to the bucket at `level`, while it has room.
     fn place_from(&mut self, queue: &mut Queue, image: u32, level: u8) {
-        while let Some(Held { block, payload, .. }) = queue.head(level) {
-            let Some(index) = self.images.push(image, Kept { block, payload }) else { break };
+        while let Some(StashedBlock { block, payload, .. }) = queue.head(level) {
+            let Some(index) = self.images.push(image, BucketBlock { block, payload }) else {
+                break;
+            };
             self.positions.set_location(block, Location::Bucket { level, index });
             queue.advance();
         }

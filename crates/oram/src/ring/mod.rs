@@ -71,7 +71,7 @@ pub use delta::delta_lengths;
 pub use flight::WINDOWS;
 pub use journal::record_bytes;
 pub use plan::WINDOW_BYTES;
-pub use public::Pace;
+pub use public::EpochTiming;
 pub use settings::RingSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{ReadBy, SecretStats, Stats};

@@ -16,7 +16,7 @@ use super::settings::RingSettings;
 use crate::geometry::{Geometry, opening_of, tick_of, version};
 use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
-use crate::stash::{Held, Queue, Stash};
+use crate::stash::{Queue, Stash, StashedBlock};
 
 /// Cells that are asked for, or sealed and written, in one call. Several calls are under way at once:
 /// together they keep a link or a disk busy, and are little beside what the proxy holds anyway.
@@ -180,9 +180,9 @@ pub(super) struct Planner {
     /// Blocks that an eviction pulled and found no place for: none, see `evict`.
     pub(super) displaced: u64,
     /// Whether accesses are replayed: what they read is not asked for again.
-    pub(super) dry: bool,
+    pub(super) replaying: bool,
     /// The fresh leaf of the next block that gets one, if a log says which; drawn if not.
-    pub(super) given: Option<u32>,
+    pub(super) forced_leaf: Option<u32>,
     full: Vec<(u8, u32)>, // level and leaf of buckets with S reads
     pub(super) window_cells: usize,
     pub(super) canary: Canary,
@@ -197,7 +197,7 @@ pub(super) struct Planner {
 pub(super) struct Scratch {
     pub unread: Vec<(u16, u32)>,
     pub payloads: Vec<Handle>,
-    pub bin: Vec<Held>,
+    pub bin: Vec<StashedBlock>,
     pub queues: [Queue; 2],
 }
 
@@ -224,8 +224,8 @@ impl Planner {
             #[cfg(test)]
             all_alike: false,
             displaced: 0,
-            dry: false,
-            given: None,
+            replaying: false,
+            forced_leaf: None,
             full: Vec::new(),
             window_cells: (settings.window_bytes / geometry.cell_bytes()).max(1),
             canary: Canary::default(),
@@ -275,7 +275,7 @@ impl Planner {
         self.forget(block);
         let fresh = self.fresh_leaf();
         let leaf = self.canary.note_write(block, self.evictions).unwrap_or(fresh);
-        self.hold(Held { block, leaf, payload });
+        self.hold(StashedBlock { block, leaf, payload });
     }
 
     /// Empties an address: an old copy becomes stale.
@@ -325,12 +325,12 @@ impl Planner {
         let payload = payload?;
         self.canary.note_read(request.block, request.leaf, self.evictions);
         let leaf = self.fresh_leaf();
-        self.hold(Held { block: request.block, leaf, payload });
+        self.hold(StashedBlock { block: request.block, leaf, payload });
         Some(payload)
     }
 
     fn fresh_leaf(&mut self) -> u32 {
-        let given = self.given.take();
+        let given = self.forced_leaf.take();
         given.unwrap_or_else(|| uniform_leaf(&mut self.leaves, &self.geometry, &mut self.canary))
     }
 
@@ -355,7 +355,7 @@ impl Planner {
             self.full.push((level, request.leaf));
         }
         let name = ChunkName { array: self.array, chunk, version: head.version };
-        if self.dry {
+        if self.replaying {
             return self.take_unasked(chunk, index);
         }
         let reads = match self.xor {
@@ -443,14 +443,14 @@ impl Planner {
     }
 
     /// Takes a block into the stash.
-    pub(super) fn hold(&mut self, held: Held) {
+    pub(super) fn hold(&mut self, held: StashedBlock) {
         let index = self.stash.push(held);
         self.positions.set_leaf(held.block, held.leaf);
         self.positions.set_location(held.block, Location::Stash { index });
     }
 
     /// Takes a block out of the stash.
-    pub(super) fn unhold(&mut self, leaf: u32, index: u32) -> Held {
+    pub(super) fn unhold(&mut self, leaf: u32, index: u32) -> StashedBlock {
         let (held, moved) = self.stash.remove(leaf, index);
         if let Some(moved) = moved {
             self.positions.set_location(moved, Location::Stash { index });

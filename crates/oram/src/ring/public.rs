@@ -10,7 +10,7 @@ use crate::Result;
 
 /// The public times by which an engine is called and its messages leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct EpochTiming {
     /// Distance of the points of the grid; 0 is back to back.
     pub interval: Duration,
     /// How long after its point a batch is sent.
@@ -28,7 +28,7 @@ impl RingSettings {
     ///
     /// # Errors
     /// Those of [`RingSettings::geometry`].
-    pub fn public(&self, pace: Pace, vault: Option<VaultConfig>) -> Result<RingConfig> {
+    pub fn public(&self, pace: EpochTiming, vault: Option<VaultConfig>) -> Result<RingConfig> {
         let (geometry, shape) = (self.geometry()?, &self.shape);
         let window = |bytes: usize| (self.window_bytes / bytes).max(1) as u32;
         Ok(RingConfig {

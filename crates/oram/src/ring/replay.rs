@@ -41,7 +41,7 @@ impl RingEngine {
 
     fn replay_decoded(&mut self, delta: &Delta<'_>) -> Result<()> {
         let tally = self.planner.tally;
-        self.planner.dry = true;
+        self.planner.replaying = true;
         for batch in &delta.batches {
             match batch {
                 Batch::Reads(slots) => self.replay_reads(slots)?,
@@ -49,7 +49,7 @@ impl RingEngine {
             }
             self.planner.release_retired();
         }
-        self.planner.dry = false;
+        self.planner.replaying = false;
         self.planner.tally = tally; // nothing of it was seen in this opening
         self.batches = 0;
         self.settle_again(delta.end)?;
@@ -63,7 +63,7 @@ impl RingEngine {
     fn replay_reads(&mut self, slots: &[ReadSlot]) -> Result<()> {
         self.batches += 1;
         for slot in slots {
-            self.planner.given = slot.fresh;
+            self.planner.forced_leaf = slot.fresh;
             let request = Request { block: slot.block, leaf: slot.leaf, reply: u32::MAX };
             let found = self.planner.access(&request).is_some();
             if found != slot.fresh.is_some() {
@@ -82,7 +82,7 @@ impl RingEngine {
                 (block, None) => self.planner.forget(block),
                 (block, fresh) => {
                     let payload = self.planner.handles.claim();
-                    self.planner.given = fresh;
+                    self.planner.forced_leaf = fresh;
                     self.planner.put(block, payload);
                 }
             }

@@ -4,7 +4,7 @@
 //! access that made the S-th read, so no bucket version is ever read more than S times and Z unread
 //! slots are always left for the rewrite.
 
-use super::bucket::Kept;
+use super::bucket::BucketBlock;
 use super::plan::Planner;
 use crate::position::Location;
 
@@ -34,7 +34,7 @@ impl Planner {
             if tree.index(level, held.leaf) != tree.index(level, leaf) {
                 continue;
             }
-            let kept = Kept { block: held.block, payload: held.payload };
+            let kept = BucketBlock { block: held.block, payload: held.payload };
             let Some(index) = self.images.push(image, kept) else { break };
             self.unhold(leaf, at as u32);
             self.positions.set_location(held.block, Location::Bucket { level, index });

@@ -26,7 +26,7 @@ use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, s
 use crate::geometry::{Geometry, opening_of, tick_of};
 use crate::position::Location;
 use crate::slab::Slab;
-use crate::stash::{Held, load_stash, save_stash, stash_lengths};
+use crate::stash::{StashedBlock, load_stash, save_stash, stash_lengths};
 use crate::{Error, Result, Section, Sections};
 
 const BUCKETS: u16 = 3;
@@ -107,7 +107,7 @@ pub(super) fn restore(
         let leaf = mapped_leaf(planner, block)?;
         let payload = planner.handles.claim();
         slab.fill(payload, block, value);
-        planner.hold(Held { block, leaf, payload });
+        planner.hold(StashedBlock { block, leaf, payload });
         Ok(())
     })?;
     restore_orders(planner, keys)?;

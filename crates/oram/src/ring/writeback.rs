@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::RingEngine;
-use super::bucket::{Bucket, Images, Kept, NO_IMAGE};
+use super::bucket::{Bucket, BucketBlock, Images, NO_IMAGE};
 use super::plan::Planner;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
@@ -119,7 +119,7 @@ impl Sealing<'_> {
     fn seal(&self, image: u32, chunk: u32, order: &mut [u16]) -> Bytes {
         self.keys.permutation().order(self.array, chunk, self.order_tick, order);
         let kept = self.images.kept(image);
-        let mut by_slot: Vec<Option<&Kept>> = vec![None; order.len()];
+        let mut by_slot: Vec<Option<&BucketBlock>> = vec![None; order.len()];
         for (kept, slot) in kept.iter().zip(&*order) {
             by_slot[usize::from(*slot)] = Some(kept);
         }

@@ -17,7 +17,7 @@ use crate::slab::Handle;
 
 /// A block in the stash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct StashedBlock {
     /// The block's id.
     pub block: u32,
     /// The leaf it is mapped to.
@@ -29,7 +29,7 @@ pub struct Held {
 /// The stash in bins.
 #[derive(Debug, Clone)]
 pub struct Stash {
-    bins: Vec<Vec<Held>>,
+    bins: Vec<Vec<StashedBlock>>,
     leaf_shift: u32,
     len: usize,
     len_max: usize,
@@ -63,7 +63,7 @@ impl Stash {
     }
 
     /// Adds a block and returns its index within its bin.
-    pub fn push(&mut self, held: Held) -> u32 {
+    pub fn push(&mut self, held: StashedBlock) -> u32 {
         let bin = self.bin(held.leaf);
         self.bins[bin].push(held);
         self.len += 1;
@@ -72,7 +72,7 @@ impl Stash {
 
     /// Takes out the block at `index` of the bin of `leaf`; also returns the block that now has
     /// that index, if any.
-    pub fn remove(&mut self, leaf: u32, index: u32) -> (Held, Option<u32>) {
+    pub fn remove(&mut self, leaf: u32, index: u32) -> (StashedBlock, Option<u32>) {
         let bin = self.bin(leaf);
         let bin = &mut self.bins[bin];
         let held = bin.swap_remove(index as usize);
@@ -81,19 +81,19 @@ impl Stash {
     }
 
     /// Moves all blocks of the bin of `leaf` to `into`, which must be empty.
-    pub fn drain_bin(&mut self, leaf: u32, into: &mut Vec<Held>) {
+    pub fn drain_bin(&mut self, leaf: u32, into: &mut Vec<StashedBlock>) {
         let bin = self.bin(leaf);
         self.len -= self.bins[bin].len();
         into.append(&mut self.bins[bin]);
     }
 
     /// The blocks of the bin of `leaf`, in the order of their indices.
-    pub fn bin_of(&self, leaf: u32) -> &[Held] {
+    pub fn bin_of(&self, leaf: u32) -> &[StashedBlock] {
         &self.bins[self.bin(leaf)]
     }
 
     /// All blocks.
-    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+    pub fn iter(&self) -> impl Iterator<Item = &StashedBlock> {
         self.bins.iter().flatten()
     }
 
@@ -106,8 +106,8 @@ impl Stash {
 mod tests {
     use super::*;
 
-    fn held(block: u32, leaf: u32) -> Held {
-        Held { block, leaf, payload: Handle(block) }
+    fn held(block: u32, leaf: u32) -> StashedBlock {
+        StashedBlock { block, leaf, payload: Handle(block) }
     }
 
     #[test]

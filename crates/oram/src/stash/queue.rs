@@ -1,7 +1,7 @@
 //! The order in which blocks are placed on a path: those that may go deepest first, which is what
 //! every bound on the stash assumes.
 
-use super::Held;
+use super::StashedBlock;
 use crate::tree::Tree;
 
 /// More than a tree can have levels.
@@ -10,15 +10,15 @@ const LEVELS_MAX: usize = 32;
 /// Blocks in the order in which an eviction places them: those that may go deepest first.
 #[derive(Debug, Default)]
 pub struct Queue {
-    blocks: Vec<Held>,
+    blocks: Vec<StashedBlock>,
     able: [usize; LEVELS_MAX], // by level: how many may go there or deeper
     next: usize,
 }
 
 impl Queue {
     /// Queues `blocks` for the path to `leaf`.
-    pub fn fill(&mut self, tree: Tree, leaf: u32, blocks: &[Held]) {
-        let depth = |held: &Held| usize::from(tree.meeting_level(leaf, held.leaf));
+    pub fn fill(&mut self, tree: Tree, leaf: u32, blocks: &[StashedBlock]) {
+        let depth = |held: &StashedBlock| usize::from(tree.meeting_level(leaf, held.leaf));
         self.next = 0;
         self.able = [0; LEVELS_MAX];
         blocks.iter().for_each(|held| self.able[depth(held)] += 1);
@@ -36,7 +36,7 @@ impl Queue {
     }
 
     /// The next block, if it may go to `level`.
-    pub fn head(&self, level: u8) -> Option<Held> {
+    pub fn head(&self, level: u8) -> Option<StashedBlock> {
         (self.next < self.able[usize::from(level)]).then(|| self.blocks[self.next])
     }
 
@@ -46,7 +46,7 @@ impl Queue {
     }
 
     /// What has not been placed.
-    pub fn rest(&self) -> &[Held] {
+    pub fn rest(&self) -> &[StashedBlock] {
         &self.blocks[self.next..]
     }
 }

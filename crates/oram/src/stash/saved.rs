@@ -6,7 +6,7 @@
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
-use super::{Held, Stash};
+use super::{Stash, StashedBlock};
 use crate::checkpoint::unpadded;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::slab::Slab;
@@ -86,7 +86,7 @@ fn stash_pieces(geometry: &Geometry) -> impl Iterator<Item = StashPiece> + use<>
 
 fn save_stash_piece<'a>(
     geometry: &Geometry,
-    held: &mut impl Iterator<Item = &'a Held>,
+    held: &mut impl Iterator<Item = &'a StashedBlock>,
     slab: &Slab,
     piece: StashPiece,
 ) -> fogbank_durable::Result<Section> {

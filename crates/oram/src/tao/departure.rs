@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Section, Vault};
 use fogbank_env::Nanos;
-use fogbank_store::{Points, Store};
+use fogbank_store::{DepartureGrid, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ use super::journal::{self, PADDING};
 use super::processor::{PathRequest, Processor};
 use super::sequencer::Reply;
 use super::settings::Rate;
-use super::{Ending, Shared, guarded, state};
+use super::{FailOnDrop, Shared, guarded, state};
 use crate::{Access, Address, Error, Result, blame, of_task};
 
 /// An access that somebody has submitted.
@@ -79,7 +79,7 @@ pub(super) struct Departures {
 
 /// The points at which records leave at a fixed rate.
 struct Grid {
-    points: Points,
+    points: DepartureGrid,
     rate: Rate,
     next: Nanos,
 }
@@ -154,7 +154,7 @@ impl Departures {
     /// one; and all who wait are told.
     pub async fn run(self) -> Result<()> {
         // Also when the engine is dropped, and this with it.
-        let mut ending = Ending { shared: self.shared.clone(), is_midway: || true };
+        let mut ending = FailOnDrop { shared: self.shared.clone(), is_midway: || true };
         let ended = guarded(self.shared.clone(), self.serve_and_close()).await;
         ending.is_midway = || false;
         ended

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fogbank_store::{ChunkName, Store, Turns};
+use fogbank_store::{ChunkName, LinkPacer, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -27,7 +27,7 @@ pub(super) async fn leave_all(
     shared: Arc<Shared>,
     mut departing: mpsc::UnboundedReceiver<PathRequest>,
 ) -> Result<()> {
-    let mut turns = Turns::new(shared.points.quantum(), shared.settings.pace.down_bytes_per_s);
+    let mut turns = LinkPacer::new(shared.points.quantum(), shared.settings.pace.down_bytes_per_s);
     let mut waiting = VecDeque::new();
     let mut reads = JoinSet::new();
     loop {

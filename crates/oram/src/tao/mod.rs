@@ -74,7 +74,7 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{Pace, Rate, TaoSettings, Traffic};
+pub use settings::{LinkRate, Rate, TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
@@ -84,7 +84,7 @@ use async_trait::async_trait;
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Mutex, Nanos, Randomness};
 use fogbank_seal::KeyRing;
-use fogbank_store::{ArrayId, ChunkName, OnGrid, Points, Store};
+use fogbank_store::{ArrayId, ChunkName, DepartureGrid, GridStore, Store};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -110,12 +110,12 @@ pub(crate) struct Shared {
     /// The cloud side, where nothing waits for a point.
     bare: Arc<dyn Store>,
     /// The cloud side.
-    store: OnGrid<Arc<dyn Store>>,
+    store: GridStore<Arc<dyn Store>>,
     keys: Arc<KeyRing>,
     settings: TaoSettings,
     geometry: Geometry,
     array: ArrayId,
-    points: Points,
+    points: DepartureGrid,
     /// Written while paths that came back are being taken, read by those who decide what leaves.
     taking: RwLock<()>,
     state: Mutex<Processor>,
@@ -139,7 +139,7 @@ pub struct Parts<'a> {
     /// Where leaves come from.
     pub random: &'a Randomness,
     /// Time, in quanta of [`TaoSettings::quantum`].
-    pub points: Points,
+    pub points: DepartureGrid,
     /// Told of paths read again: so many of so many.
     pub progress: &'a Progress,
 }
@@ -202,7 +202,7 @@ impl TaoEngine {
         let (sealed, windows) = mpsc::unbounded_channel();
         let (departing, durable) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            store: OnGrid::new(store.clone(), points.clone()),
+            store: GridStore::new(store.clone(), points.clone()),
             taking: RwLock::default(),
             bare: store,
             keys,
@@ -410,18 +410,18 @@ impl Shared {
 
 /// Runs a task of an engine: if it fails or panics the engine has stopped.
 async fn guarded(shared: Arc<Shared>, task: impl Future<Output = Result<()>>) -> Result<()> {
-    let ending = Ending { shared, is_midway: std::thread::panicking };
+    let ending = FailOnDrop { shared, is_midway: std::thread::panicking };
     let ended = task.await;
     ended.inspect_err(|error| ending.shared.fail(error)) // at once: nothing more is to leave
 }
 
 /// Tells whoever waits when a task ends as it should not.
-struct Ending {
+struct FailOnDrop {
     shared: Arc<Shared>,
     is_midway: fn() -> bool,
 }
 
-impl Drop for Ending {
+impl Drop for FailOnDrop {
     fn drop(&mut self) {
         if (self.is_midway)() {
             self.shared.fail(&Error::Bug("the engine ended midway".into()));

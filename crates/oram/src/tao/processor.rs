@@ -17,12 +17,12 @@ use super::requests::{PathRequests, Queued, RequestMap};
 use super::sequencer::{Number, Reply, Sequencer};
 use super::settings::TaoSettings;
 use super::stats::Stats;
-use super::subtree::{Kept, Subtree};
+use super::subtree::{BucketBlock, Subtree};
 use super::writeback::{Superseded, WriteBack};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
 use crate::position::FlatPositions;
 use crate::slab::{Handle, Handles, Slab};
-use crate::stash::{Held, Queue, Stash};
+use crate::stash::{Queue, Stash, StashedBlock};
 use crate::{Access, Error, Result};
 
 /// See the module.
@@ -58,7 +58,7 @@ pub(super) struct Processor {
     decoys: Stream,
     zeros: Bytes,
     queue: Queue,
-    bin: Vec<Held>,
+    bin: Vec<StashedBlock>,
 }
 
 /// A path that is about to be read, or is being read.
@@ -211,7 +211,7 @@ impl Processor {
             let kept = blocks.into_iter().map(|(block, plaintext)| {
                 let payload = self.handles.claim();
                 self.slab.put(payload, plaintext);
-                Kept { block, payload }
+                BucketBlock { block, payload }
             });
             self.subtree.insert(name.chunk, kept.collect());
         }
@@ -263,7 +263,7 @@ impl Processor {
         match payload {
             Some(payload) => {
                 self.positions.set_leaf(block, fresh);
-                self.stash.push(Held { block, leaf: fresh, payload });
+                self.stash.push(StashedBlock { block, leaf: fresh, payload });
             }
             None => self.positions.clear(block),
         }
@@ -278,9 +278,9 @@ impl Processor {
         self.stash.drain_bin(leaf, &mut bin);
         for chunk in self.geometry.chunks_to(leaf) {
             let node = self.subtree.get_mut(chunk).ok_or_else(not_here)?;
-            for Kept { block, payload } in node.blocks.drain(..) {
+            for BucketBlock { block, payload } in node.blocks.drain(..) {
                 let leaf = self.positions.leaf(block).ok_or_else(not_here)?;
-                bin.push(Held { block, leaf, payload });
+                bin.push(StashedBlock { block, leaf, payload });
             }
         }
         queue.fill(self.geometry.tree, leaf, &bin);
@@ -289,9 +289,9 @@ impl Processor {
             let chunk = self.geometry.chunk(level, leaf);
             let node = self.subtree.get_mut(chunk).ok_or_else(not_here)?;
             while node.blocks.len() < room
-                && let Some(Held { block, payload, .. }) = queue.head(level)
+                && let Some(StashedBlock { block, payload, .. }) = queue.head(level)
             {
-                node.blocks.push(Kept { block, payload });
+                node.blocks.push(BucketBlock { block, payload });
                 queue.advance();
             }
             node.flushed = self.flushes;

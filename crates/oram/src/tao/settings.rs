@@ -42,7 +42,7 @@ pub struct Rate {
 /// What the link carries each way, in bytes a second: write-backs leave, and paths are asked for, no faster,
 /// so that small messages do not wait in the link behind them. `None` where the link never fills.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct LinkRate {
     /// Towards the cloud.
     pub up_bytes_per_s: Option<u64>,
     /// From the cloud.
@@ -70,12 +70,12 @@ pub struct TaoSettings {
     pub windows: usize,
     /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the proxy
     /// worked; zero lets everything leave as soon as it can. The vault has to be opened on a store that
-    /// keeps to the same points ([`fogbank_store::OnGrid`]).
+    /// keeps to the same points ([`fogbank_store::GridStore`]).
     pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
     /// What the link carries. Needs a quantum.
-    pub pace: Pace,
+    pub pace: LinkRate,
 }
 
 /// Bytes that an access moves, averaged.
@@ -101,7 +101,7 @@ impl TaoSettings {
             windows: WINDOWS,
             quantum: Duration::ZERO,
             rate: None,
-            pace: Pace::default(),
+            pace: LinkRate::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl TaoSettings {
                 "k and paths under way are at least one; a fixed rate has 1 to {most} accesses at every point"
             )));
         }
-        let Pace { up_bytes_per_s, down_bytes_per_s } = self.pace;
+        let LinkRate { up_bytes_per_s, down_bytes_per_s } = self.pace;
         let rates = [up_bytes_per_s, down_bytes_per_s];
         if rates.contains(&Some(0)) || (quantum == 0 && rates.iter().any(Option::is_some)) {
             let words = "a pace is at least a byte a second and needs a quantum";
@@ -222,7 +222,7 @@ mod tests {
     fn a_pace_needs_a_quantum_and_a_rate() {
         let shape = ImmediateShape { capacity: 16, value_bytes: 16 };
         let of = |down_bytes_per_s, quantum_ms| {
-            let pace = Pace { down_bytes_per_s, ..Pace::default() };
+            let pace = LinkRate { down_bytes_per_s, ..LinkRate::default() };
             let quantum = Duration::from_millis(quantum_ms);
             TaoSettings { pace, quantum, ..TaoSettings::new(shape) }.geometry().is_ok()
         };

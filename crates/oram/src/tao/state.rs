@@ -17,7 +17,7 @@ use fogbank_durable::{SectionReader, SectionWriter, take};
 use super::processor::Processor;
 use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::geometry::{Geometry, opening_of, version};
-use crate::stash::{Held, load_stash, save_stash, stash_lengths};
+use crate::stash::{StashedBlock, load_stash, save_stash, stash_lengths};
 use crate::{Error, Result, Section};
 
 const VERSIONS: u16 = 3;
@@ -71,7 +71,7 @@ pub(super) fn restore(state: &mut Processor, current: u32, sections: &[Section])
         let leaf = known.then(|| state.positions.leaf(block)).flatten().ok_or_else(inconsistent)?;
         let payload = state.handles.claim();
         state.slab.fill(payload, block, value);
-        state.stash.push(Held { block, leaf, payload });
+        state.stash.push(StashedBlock { block, leaf, payload });
         Ok(())
     })
 }

@@ -16,7 +16,7 @@ use crate::slab::Handle;
 
 /// A block in a bucket here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct BucketBlock {
     /// Its id.
     pub block: u32,
     /// Its payload.
@@ -27,7 +27,7 @@ pub(super) struct Kept {
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// At most Z.
-    pub blocks: Vec<Kept>,
+    pub blocks: Vec<BucketBlock>,
     /// The number of the last flush along it.
     pub flushed: u64,
     /// The newest version of it that has been sent; 0 if none was since it came here.
@@ -52,7 +52,7 @@ impl Subtree {
     }
 
     /// A bucket has come.
-    pub fn insert(&mut self, chunk: u32, blocks: Vec<Kept>) {
+    pub fn insert(&mut self, chunk: u32, blocks: Vec<BucketBlock>) {
         self.nodes.insert(chunk, Node { blocks, ..Node::default() });
     }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fogbank_env::{Nanos, compute};
-use fogbank_store::{ChunkName, ChunkWrite, Store, Turns};
+use fogbank_store::{ChunkName, ChunkWrite, LinkPacer, Store};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rayon::prelude::*;
 use tokio::sync::mpsc;
@@ -153,7 +153,7 @@ pub(super) async fn send_all(
     let most = shared.settings.windows.max(1);
     let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let mut sending: Vec<Sending> = Vec::new();
-    let mut turns = Turns::new(shared.points.quantum(), shared.settings.pace.up_bytes_per_s);
+    let mut turns = LinkPacer::new(shared.points.quantum(), shared.settings.pace.up_bytes_per_s);
     loop {
         let may_leave = !queue.is_empty() && under_way.len() < most;
         let ended = tokio::select! { biased;
@@ -190,7 +190,7 @@ pub(super) async fn send_all(
 }
 
 /// Waits for the point at which the next message of a write-back leaves.
-async fn turn(shared: &Shared, turns: &Turns) -> Nanos {
+async fn turn(shared: &Shared, turns: &LinkPacer) -> Nanos {
     shared.points.approach(turns.soonest()).await;
     if shared.look(|state| state.canary.is_late()) {
         shared.points.departure().await;

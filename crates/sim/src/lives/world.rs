@@ -8,8 +8,8 @@ use fogbank_durable::{
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_seal::{KeyRing, MasterKey};
-use fogbank_store::{MemoryStore, Paced, Store};
-use fogbank_txn::{Components, Keeping, Proxy};
+use fogbank_store::{MemoryStore, OrderedGridStore, Store};
+use fogbank_txn::{Components, Proxy, SharedVault};
 use rand_core::Rng;
 
 use crate::scene::{SceneError, Shape};
@@ -28,7 +28,7 @@ pub(super) struct World {
 /// A proxy whose epochs run.
 pub(super) struct Running {
     pub proxy: Proxy,
-    keeping: Keeping,
+    keeping: SharedVault,
 }
 
 impl World {
@@ -63,13 +63,13 @@ impl World {
     /// Opens the store as seen through `store`, making it if there is none.
     pub async fn open(&self, store: Arc<dyn Store>, opening: u64) -> Result<Running, SceneError> {
         let random = self.random(opening);
-        let paced = Paced::new(store, self.clock.clone(), self.shape.quantum());
+        let paced = OrderedGridStore::new(store, self.clock.clone(), self.shape.quantum());
         let store: Arc<dyn Store> = Arc::new(paced);
         let (vault, recovered) = self.vault(store.clone(), &random).await?;
         let engine = self.engine(store, vault.keys(), &random, &recovered).await?;
         let (clock, metrics) = (self.clock.clone(), Metrics::default());
         let components = Components { clock, random, metrics, clients: None };
-        let (keeping, settings) = (Keeping::new(vault), self.shape.proxy_settings());
+        let (keeping, settings) = (SharedVault::new(vault), self.shape.proxy_settings());
         let (vault, silent) = (keeping.clone(), |_: usize, _: usize| ());
         let proxy =
             Proxy::recover(settings, Box::new(engine), vault, components, &recovered, silent)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fogbank_env::{Metrics, Randomness};
-use fogbank_txn::{Components, Hours, Keeping, Proxy, Uptime};
+use fogbank_txn::{Components, Hours, Proxy, SharedVault, Uptime};
 
 use super::canary::Canary;
 use super::clients::Clients;
@@ -43,7 +43,7 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     let (vault, recovered) =
         stage.ground.open(stage.paced.clone(), config, (&first, &stage.random)).await?;
     let engine = stage.engine(scene, vault.keys(), &recovered.full).await?;
-    let vault = Keeping::new(vault);
+    let vault = SharedVault::new(vault);
     let (mut clock, random) = (stage.clock.clone(), stage.random.clone());
     if scene.workload == Workload::LongPrograms {
         clock = Working::new(clock);

@@ -40,7 +40,7 @@ pub use shape::Shape;
 pub use workload::{Intensity, Workload};
 
 use self::stage::Stage;
-use self::vault::Ground;
+use self::vault::TestStore;
 
 /// What is put together, and what runs over it.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +153,7 @@ pub enum SceneError {
 /// # Errors
 /// [`SceneError`] if it cannot be set up. A proxy that stops midway is no error: [`Played::stopped`].
 pub fn record(scene: &Scene, path: impl AsRef<Path>) -> Result<Played, SceneError> {
-    record_on(scene, &Ground::default(), (0, path.as_ref()))
+    record_on(scene, &TestStore::default(), (0, path.as_ref()))
 }
 
 /// Plays a [`Cast::Journalled`] scene once for every path and death, each time opening the store as
@@ -165,7 +165,7 @@ pub fn record_lives<P: AsRef<Path>>(
     scene: &Scene,
     lives: &[(P, Option<Death>)],
 ) -> Result<Vec<Played>, SceneError> {
-    let ground = Ground::default();
+    let ground = TestStore::default();
     let lives = (0..).zip(lives);
     let played = lives.map(|(opening, (path, death))| {
         let scene = Scene { death: *death, ..scene.clone() };
@@ -174,7 +174,11 @@ pub fn record_lives<P: AsRef<Path>>(
     played.collect()
 }
 
-fn record_on(scene: &Scene, ground: &Ground, opening: (u64, &Path)) -> Result<Played, SceneError> {
+fn record_on(
+    scene: &Scene,
+    ground: &TestStore,
+    opening: (u64, &Path),
+) -> Result<Played, SceneError> {
     let vault = match scene.cast {
         Cast::Journalled => Some(vault::vault_sizes(&scene.shape)?),
         Cast::Engine | Cast::Proxy => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fogbank_durable::Piecing;
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::BucketShape;
-use fogbank_oram::ring::{Pace, RingSettings, WINDOW_BYTES, WINDOWS};
+use fogbank_oram::ring::{EpochTiming, RingSettings, WINDOW_BYTES, WINDOWS};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, VaultConfig};
 use fogbank_txn::Settings;
 
@@ -119,7 +119,7 @@ impl Shape {
         settings.keep_superseded = vault.is_some();
         let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
         let (interval, in_flight, pauses) = (self.interval, self.in_flight, self.pauses);
-        let pace = Pace { interval, slack, quantum, in_flight, pauses };
+        let pace = EpochTiming { interval, slack, quantum, in_flight, pauses };
         let ring = settings.public(pace, vault)?;
         Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
     }

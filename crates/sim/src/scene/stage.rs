@@ -8,7 +8,7 @@ use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
 use fogbank_seal::KeyRing;
 use fogbank_store::trace::{TraceOptions, TraceWriter, VaultConfig};
-use fogbank_store::{Delay, Paced, Recorded, Store};
+use fogbank_store::{Delay, OrderedGridStore, Recorded, Store};
 use tokio::sync::Notify;
 
 use super::canary::Canary;
@@ -16,7 +16,7 @@ use super::death::Dying;
 use super::hold::Holding;
 use super::leaks::{Hasty, Keeping};
 use super::liar::Liar;
-use super::vault::Ground;
+use super::vault::TestStore;
 use super::{Cast, Scene, SceneError};
 
 /// What users' clocks show when a scene begins.
@@ -33,14 +33,14 @@ pub(super) struct Stage<'a> {
     /// Told when the proxy has died.
     pub dead: Arc<Notify>,
     trace: TraceWriter,
-    pub ground: &'a Ground,
+    pub ground: &'a TestStore,
 }
 
 impl<'a> Stage<'a> {
     /// Sets the stage; the trace begins.
     pub fn set(
         scene: &Scene,
-        ground: &'a Ground,
+        ground: &'a TestStore,
         vault: Option<VaultConfig>,
         (opening, path): (u64, &Path),
     ) -> Result<Self, SceneError> {
@@ -59,7 +59,7 @@ impl<'a> Stage<'a> {
             rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
         };
         let calls = Dying::unsent(store.clone(), scene.death, dead.clone());
-        let paced = Paced::new(calls, clock.clone(), scene.shape.quantum());
+        let paced = OrderedGridStore::new(calls, clock.clone(), scene.shape.quantum());
         let paced: Arc<dyn Store> = match scene.canary {
             Some(Canary::ReplyEarly) => {
                 let usual = scene.shape.quantum() + 2 * scene.link.round_trip;

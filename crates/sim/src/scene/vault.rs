@@ -13,7 +13,7 @@ use super::{SceneError, Shape};
 
 /// What outlasts a run: the cloud, and the trusted side's register.
 #[derive(Default)]
-pub(super) struct Ground {
+pub(super) struct TestStore {
     pub store: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Ground {
 /// From one full checkpoint to the next.
 const FULL_EVERY: u64 = 4;
 
-impl Ground {
+impl TestStore {
     /// Opens the store, whatever became of it; creates it with `config` if there is none.
     /// `first` is the randomness of the first opening, `random` that of this one.
     pub async fn open(

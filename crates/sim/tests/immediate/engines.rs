@@ -10,8 +10,8 @@ use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
-use fogbank_store::{MemoryStore, Points, Store};
-use fogbank_txn::{BLOCK_KEY_BYTES, Components, Keeping, Proxy, Settings, Ticker};
+use fogbank_store::{DepartureGrid, MemoryStore, Store};
+use fogbank_txn::{BLOCK_KEY_BYTES, Components, Proxy, Settings, SharedVault, Ticker};
 
 pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32 };
 
@@ -52,7 +52,7 @@ impl World {
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
         let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
-        let points = Points::new(Arc::new(SystemClock::new()), settings.quantum);
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(Arc::new(TaoEngine::open(settings, parts).await?))
     }
@@ -74,7 +74,7 @@ impl World {
             pieces: Piecing::usual(1),
         };
         let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
-        let (keys, keeping) = (vault.keys(), Keeping::new(vault));
+        let (keys, keeping) = (vault.keys(), SharedVault::new(vault));
         let engine = RingEngine::open(store, keys, settings, &random, &recovered.full).await?;
         let settings = Settings {
             read_batches: 1,

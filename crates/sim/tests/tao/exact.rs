@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fogbank_oram::tao::{Pace, Rate, TaoSettings};
+use fogbank_oram::tao::{LinkRate, Rate, TaoSettings};
 use fogbank_sim::scene::tao::{Load, Schedule, TaoScene};
 use fogbank_store::Link;
 
@@ -103,7 +103,7 @@ fn a_pace() {
         (5, Some(200_000), Some(300_000), Some(Rate { interval: 20_000_000, accesses: 4 })),
     ] {
         for (seed, round_trip) in [(20, 8), (21, 14), (22, 14)] {
-            let pace = Pace { up_bytes_per_s: up, down_bytes_per_s: down };
+            let pace = LinkRate { up_bytes_per_s: up, down_bytes_per_s: down };
             let quantum = ms(quantum_ms);
             let settings = TaoSettings { quantum, pace, rate, ..scene(seed).settings };
             let link = Link { round_trip: ms(round_trip), ..scene(seed).link };
@@ -116,7 +116,7 @@ fn a_pace() {
 /// A message of a write-back that takes longer than a round trip: nobody can tell in time if it was the last.
 #[test]
 fn a_pace_too_slow_to_be_followed_is_no_breach() {
-    let pace = Pace { up_bytes_per_s: Some(10_000), down_bytes_per_s: None };
+    let pace = LinkRate { up_bytes_per_s: Some(10_000), down_bytes_per_s: None };
     let scene = TaoScene { accesses: 60, ..TaoScene::new(Load::Mixed, 23) };
     let quantum = Duration::from_millis(2);
     let settings = TaoSettings { quantum, pace, ..scene.settings.clone() };

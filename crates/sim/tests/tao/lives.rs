@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fogbank_audit::oracle::{Summary, replay};
-use fogbank_oram::tao::{Pace, TaoSettings};
+use fogbank_oram::tao::{LinkRate, TaoSettings};
 use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
 use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Link, Operation};
@@ -65,7 +65,8 @@ fn die(numbers: Range<u64>) -> u32 {
             }
             2 => TaoSettings { quantum: Duration::from_millis(7), ..base.settings.clone() },
             3 => {
-                let pace = Pace { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(400_000) };
+                let pace =
+                    LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(400_000) };
                 let quantum = Duration::from_millis(4);
                 TaoSettings { quantum, pace, ..base.settings.clone() }
             }

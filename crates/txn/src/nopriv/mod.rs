@@ -34,7 +34,7 @@ use self::ground::Ground;
 use self::table::{Ask, Job, Table};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
-use crate::turns::{Rivals, Turns};
+use crate::retry_locks::{ConflictKey, RetryLocks};
 use crate::version::{Change, Ts};
 
 /// Attempts that need no turn; later ones of those that keep losing take turns ([`crate::turns`]).
@@ -48,7 +48,7 @@ struct Shared {
     store: Arc<dyn Store>,
     table: Mutex<Table>,
     /// Of those that have lost often.
-    turns: Turns,
+    turns: RetryLocks,
     attempts_max: u32,
 }
 
@@ -76,7 +76,7 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        let turns = Turns::default();
+        let turns = RetryLocks::default();
         Ok(Self(Arc::new(Shared { store, table, turns, attempts_max })))
     }
 
@@ -234,7 +234,7 @@ impl PlainTransaction {
     }
 
     /// Where it has lost, unless that was after it had asked for its commit.
-    fn lost(&self) -> Option<Rivals> {
+    fn lost(&self) -> Option<ConflictKey> {
         self.0.shared.with(|table| table.lost(self.0.ts()))
     }
 }

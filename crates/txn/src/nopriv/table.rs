@@ -19,12 +19,12 @@ use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::mvtso::{Answer, Mvtso};
-use crate::quota::{Need, Quota};
+use crate::quota::{Demand, Quota};
+use crate::reads::ReadOutcome;
 use crate::record::Stat;
+use crate::retry_locks::ConflictKey;
 use crate::row::{Found, Load};
 use crate::rows::RowId;
-use crate::sights::Seen;
-use crate::turns::Rivals;
 use crate::version::{Body, Change, Ts};
 
 /// Versions of a row above which the old ones among them are made one.
@@ -127,9 +127,9 @@ impl Table {
     /// Without records.
     pub(super) fn new(ground: Ground) -> Self {
         let most = usize::MAX / 4;
-        let space = Need { slots: most, blocks: most, keys: most, key_bytes: most };
+        let space = Demand { slots: most, blocks: most, keys: most, key_bytes: most };
         Self {
-            mvtso: Mvtso::new(Quota::new(space, Need::default(), 0), usize::MAX),
+            mvtso: Mvtso::new(Quota::new(space, Demand::default(), 0), usize::MAX),
             directory: Directory::default(),
             ground,
             held: HashMap::new(),
@@ -166,12 +166,12 @@ impl Table {
         self.check(ts)?;
         let ids: SmallVec<[RowId; 16]> = keys.iter().map(|key| self.touch(ts, key)).collect();
         let missing = match self.mvtso.see_records(ts, &ids)? {
-            Seen::All(records) => {
+            ReadOutcome::All(records) => {
                 self.note_writers(ts, &ids);
                 let value = |record: Option<crate::Record>| record.map(|record| record.value);
                 return Ok(Ask::Here(records.into_iter().map(value).collect()));
             }
-            Seen::Missing(missing) => missing,
+            ReadOutcome::Missing(missing) => missing,
         };
         let others = missing.iter().filter_map(|id| self.fetching.get(id).cloned()).collect();
         let fetch = self.fetch(ts, missing);
@@ -236,7 +236,7 @@ impl Table {
     }
 
     /// Where a transaction has lost.
-    pub(super) fn lost(&self, ts: Ts) -> Option<Rivals> {
+    pub(super) fn lost(&self, ts: Ts) -> Option<ConflictKey> {
         self.mvtso.txn(ts).and_then(|txn| txn.lost)
     }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos, SystemClock};
 use fogbank_oram::{Address, BatchEngine, BatchShape, Result, Section, Sections};
-use fogbank_store::{Faulty, MemoryStore, Paced, Store};
+use fogbank_store::{Faulty, MemoryStore, OrderedGridStore, Store};
 
 use crate::support::{Setup, Shared};
 
@@ -61,7 +61,7 @@ async fn departures(quantum: Duration, before_ms: u64, work_ms: u64) -> Vec<u64>
         None
     });
     let shape = BatchShape { capacity: 256, value_bytes: 16, read_batch: 8, write_batch: 16 };
-    let store = Arc::new(Paced::new(far, clock.clone(), quantum));
+    let store = Arc::new(OrderedGridStore::new(far, clock.clone(), quantum));
     let work_ns = work_ms * 1_000_000;
     let engine = Working { shape, store, clock: clock.clone(), work_ns };
     let settings = fogbank_txn::Settings {

@@ -40,14 +40,14 @@
 //! they are drawn from may be that of a moment later: larger by leaves below the reshuffled bucket.
 //! [`Summary::guessed_paths`] counts the paths that this can have touched.
 
-mod again;
+mod after_failure;
 mod bare;
 mod buckets;
 mod config;
+mod crash_replay;
 mod epochs;
 mod pace;
 mod reads;
-mod silence;
 mod vault;
 mod xor;
 
@@ -57,11 +57,11 @@ use fogbank_store::trace::{
     ChunkCells, Condition, Done, Event, Request, RingConfig, Sent, TraceClock,
 };
 
+use self::after_failure::Silence;
 use self::buckets::Shape;
 use self::config::check;
 use self::epochs::{Epochs, Lane};
 use self::pace::Pace;
-use self::silence::Silence;
 use super::chain::Chain;
 use super::fault::{self, Refused, Step, Stop, Summary, fault};
 use super::{LIE, MIDST, Machine, blob, chain, joint, replies};

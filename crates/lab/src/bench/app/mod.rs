@@ -11,8 +11,8 @@
 //! processors from whatever else was measured.
 
 mod endpoint;
-mod ground;
 mod setting;
+mod system_under_test;
 mod table;
 
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use fogbank_env::{Clock, Randomness, SystemClock};
 use fogbank_workload::drive::{self, Measured};
 use fogbank_workload::{Ledger, Workload};
 
-pub use self::ground::Ground;
 pub use self::setting::{FAR, Kept, Setting, usual_clients};
+pub use self::system_under_test::SystemUnderTest;
 pub use self::table::Row;
 use super::counted::Traffic;
 
@@ -65,13 +65,13 @@ fn nothing(system: System) -> Error {
 pub async fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random = Randomness::repeatable(setting.seed);
-    Ground::can_be_had(setting, &clock).await?;
+    SystemUnderTest::can_be_had(setting, &clock).await?;
     let mut rows = Vec::new();
     for (number, system) in setting.systems.iter().enumerate() {
         let part = random.split(number as u64);
         // What the run on another system has inserted is not in this one.
         let workload = setting.workload.fresh();
-        let ground = Ground::load(*system, setting, &clock, &part).await?;
+        let ground = SystemUnderTest::load(*system, setting, &clock, &part).await?;
         let ledger = Ledger::new(workload.kinds().len());
         let mut lane = Lane {
             ground,
@@ -101,7 +101,7 @@ fn blamed(system: System, error: fogbank_workload::Error) -> Error {
 
 /// A loaded system and what it has come to.
 struct Lane {
-    ground: Ground,
+    ground: SystemUnderTest,
     workload: Arc<dyn Workload>,
     ledger: Ledger,
     rounds: Vec<Measured>,

@@ -11,7 +11,7 @@ use fogbank_env::{Clock, Mutex, Purpose, Randomness};
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::tao::{Parts, Stats, TaoEngine, TaoSettings};
 use fogbank_seal::MasterKey;
-use fogbank_store::{Delay, Link, OnGrid, Points, Store};
+use fogbank_store::{Delay, DepartureGrid, GridStore, Link, Store};
 
 use super::clients::{Answers, Field, Span, Written};
 use super::path_times::PathTimes;
@@ -69,7 +69,7 @@ impl Lane {
         let mut ground = Ground::new(settings.shape.capacity, seed).await?;
         let random = ground.random();
         let key = key();
-        let points = Points::new(ground.clock.clone(), settings.quantum);
+        let points = DepartureGrid::new(ground.clock.clone(), settings.quantum);
         let opening = ground.opening(&settings, &points, (&key, &random));
         let vault = opening.create(b"bench".to_vec()).await?;
         let opened = (vault, Recovered::default());
@@ -88,7 +88,7 @@ impl Lane {
         }
         self.field.engine.close().await?;
         let (key, random) = (key(), self.ground.random());
-        let points = Points::new(self.ground.clock.clone(), settings.quantum);
+        let points = DepartureGrid::new(self.ground.clock.clone(), settings.quantum);
         let opened = self.ground.opening(&settings, &points, (&key, &random)).recover().await?;
         let engine = self.ground.engine(&settings, points, opened, &random).await?;
         self.field = Field::new(engine, self.ground.clock.clone(), self.ground.written.clone());
@@ -144,11 +144,11 @@ impl Ground {
     fn opening<'a>(
         &self,
         settings: &TaoSettings,
-        points: &Points,
+        points: &DepartureGrid,
         (master, random): (&'a MasterKey, &'a Randomness),
     ) -> Opening<'a> {
         Opening {
-            store: Arc::new(OnGrid::new(self.store.clone(), points.clone())),
+            store: Arc::new(GridStore::new(self.store.clone(), points.clone())),
             register: self.register.clone(),
             master,
             random,
@@ -160,7 +160,7 @@ impl Ground {
     async fn engine(
         &self,
         settings: &TaoSettings,
-        points: Points,
+        points: DepartureGrid,
         (vault, recovered): (Vault, Recovered),
         random: &Randomness,
     ) -> Result<TaoEngine> {

@@ -8,7 +8,7 @@ use fogbank::link::LinkArgs;
 use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{Pace, TaoSettings};
+use fogbank_oram::tao::{LinkRate, TaoSettings};
 use fogbank_store::Link;
 
 use crate::bench::machine::memory_available;
@@ -29,7 +29,7 @@ pub struct Setting {
     /// Memory for the top of the tree, in bytes.
     pub caches: Vec<u64>,
     shape: ImmediateShape,
-    pace: Pace,
+    pace: LinkRate,
     write_behind: usize,
     quantum: Duration,
 }
@@ -81,7 +81,7 @@ impl Setting {
             return Err(usage("--write-behind: 1 B to 256 MiB"));
         }
         let pace = args.pace.pace()?;
-        if args.quantum_us == 0 && pace != Pace::default() {
+        if args.quantum_us == 0 && pace != LinkRate::default() {
             return Err(usage(
                 "--send-mb-s and --receive-mb-s need points: leave --quantum-us 0 out",
             ));
@@ -210,10 +210,10 @@ fn link_of(profile: TaoProfile) -> LinkArgs {
 
 /// What was asked for; else a little less than the link carries, for what is not paced has to pass, too. Where
 /// nothing waits for points there is none.
-fn pace_on(link: &Link, asked: Pace, quantum_us: u64) -> Pace {
+fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
     let most =
         |bytes: Option<u64>| bytes.filter(|_| quantum_us > 0).map(|bytes| (bytes / 20 * 19).max(1));
-    Pace {
+    LinkRate {
         up_bytes_per_s: asked.up_bytes_per_s.or(most(link.up_bytes_per_s)),
         down_bytes_per_s: asked.down_bytes_per_s.or(most(link.down_bytes_per_s)),
     }

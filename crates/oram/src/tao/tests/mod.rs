@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Mutex, Purpose, Randomness, Stream, SystemClock};
 use fogbank_seal::MasterKey;
-use fogbank_store::{Fault, Faulty, MemoryStore, OnGrid, Points, Store};
+use fogbank_store::{DepartureGrid, Fault, Faulty, GridStore, MemoryStore, Store};
 use rand_core::Rng;
 
 use super::{Parts, TaoEngine, TaoSettings};
@@ -41,8 +41,8 @@ impl World {
             *openings += 1;
             Randomness::repeatable(*openings)
         };
-        let points = Points::new(Arc::new(SystemClock::new()), settings.quantum);
-        let paced: Arc<dyn Store> = Arc::new(OnGrid::new(store.clone(), points.clone()));
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
+        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = self.vault(&paced, &random, &settings).await?;
         let parts =
             Parts { store, vault, recovered, random: &random, points, progress: &|_, _| {} };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fogbank_oram::tao::canary::Leak;
-use fogbank_oram::tao::{Pace, TaoSettings};
+use fogbank_oram::tao::{LinkRate, TaoSettings};
 
 use super::{Load, TaoScene};
 
@@ -73,7 +73,7 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
         Leak::EmptyKept => TaoScene { load: Load::Uniform, ..alone() },
         // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
         Leak::TurnSkipped | Leak::WriteBackLate => {
-            let pace = Pace { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
+            let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
             let settings = TaoSettings { quantum, pace, window_bytes: 1 << 16, ..usual.settings };
             TaoScene { settings, ..usual }

@@ -22,7 +22,7 @@ use fogbank_oram::tao::canary::{Canary, Leak};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
-use fogbank_store::{Delay, LieRule, Link, OnGrid, Points, Recorded, Store};
+use fogbank_store::{Delay, DepartureGrid, GridStore, LieRule, Link, Recorded, Store};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -33,7 +33,7 @@ pub use self::scheduler::Schedule;
 use self::scheduler::Scheduling;
 use super::death::{Death, Dying};
 use super::liar::Liar;
-use super::vault::Ground;
+use super::vault::TestStore;
 use super::{SceneError, run};
 
 /// What stands in the commit record for the user's configuration.
@@ -142,7 +142,7 @@ impl TaoScene {
     /// # Errors
     /// [`SceneError`] if it cannot be set up. An engine that stops midway is no error.
     pub fn record(&self, path: impl AsRef<Path>) -> Result<TaoPlayed, SceneError> {
-        self.record_on(&Ground::default(), &State::new(self), (0, path.as_ref()))
+        self.record_on(&TestStore::default(), &State::new(self), (0, path.as_ref()))
     }
 
     /// Plays it once for every path and death, each time opening the store as the time before has left
@@ -154,7 +154,7 @@ impl TaoScene {
         &self,
         lives: &[(P, Option<Death>)],
     ) -> Result<Vec<TaoPlayed>, SceneError> {
-        let (ground, state) = (Ground::default(), State::new(self));
+        let (ground, state) = (TestStore::default(), State::new(self));
         let lives = (0..).zip(lives);
         let played = lives.map(|(opening, (path, death))| {
             let scene = Self { death: *death, ..self.clone() };
@@ -165,7 +165,7 @@ impl TaoScene {
 
     fn record_on(
         &self,
-        ground: &Ground,
+        ground: &TestStore,
         state: &Arc<State>,
         (opening, path): (u64, &Path),
     ) -> Result<TaoPlayed, SceneError> {
@@ -194,7 +194,7 @@ impl TaoScene {
         path: impl AsRef<Path>,
         clients: impl FnOnce(Arc<TaoEngine>, Arc<dyn Clock>) -> F,
     ) -> Result<(), SceneError> {
-        let ground = Ground::default();
+        let ground = TestStore::default();
         run(async {
             let stage = Stage::set(self, &ground, (0, path.as_ref()))?;
             let engine = Arc::new(self.open(&stage).await?);
@@ -209,8 +209,8 @@ impl TaoScene {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
-        let points = Points::new(stage.clock.clone(), self.settings.quantum);
-        let paced: Arc<dyn Store> = Arc::new(OnGrid::new(store.clone(), points.clone()));
+        let points = DepartureGrid::new(stage.clock.clone(), self.settings.quantum);
+        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(TaoEngine::open(self.settings.clone(), parts).await?)
@@ -263,13 +263,13 @@ struct Stage<'a> {
     store: Arc<dyn Store>,
     dead: Arc<Notify>,
     trace: TraceWriter,
-    ground: &'a Ground,
+    ground: &'a TestStore,
 }
 
 impl<'a> Stage<'a> {
     fn set(
         scene: &TaoScene,
-        ground: &'a Ground,
+        ground: &'a TestStore,
         (opening, path): (u64, &Path),
     ) -> Result<Self, SceneError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

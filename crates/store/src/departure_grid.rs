@@ -1,7 +1,7 @@
-//! Points of a grid that many wait for: when something may leave, and when what has come is looked at.
+//! DepartureGrid of a grid that many wait for: when something may leave, and when what has come is looked at.
 //!
 //! For whoever has many messages under way and cannot make each wait for its own turn as
-//! [`crate::Paced`] does. Departures are at multiples of the quantum; what comes is handed over in the
+//! [`crate::OrderedGridStore`] does. Departures are at multiples of the quantum; what comes is handed over in the
 //! middle between two, so that the work that follows has half a quantum of room (see there). However
 //! many wait for one point, one timer runs for it.
 
@@ -12,19 +12,19 @@ use std::time::Duration;
 use fogbank_env::{Clock, Mutex, Nanos};
 use tokio::sync::Notify;
 
-use crate::paced::{AIMS_MAX, handed_over_at};
+use crate::ordered_grid_store::{AIMS_MAX, handed_over_at};
 use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
 /// See the module. All clones are one.
 #[derive(Clone)]
-pub struct Points {
+pub struct DepartureGrid {
     clock: Arc<dyn Clock>,
     quantum: Nanos,
     waiting: Arc<Mutex<BTreeMap<Nanos, Arc<Notify>>>>,
 }
 
-impl Points {
+impl DepartureGrid {
     /// The multiples of `quantum` on `clock`; nobody waits if it is zero.
     pub fn new(clock: Arc<dyn Clock>, quantum: Duration) -> Self {
         Self { clock, quantum: quantum.as_nanos() as Nanos, waiting: Arc::default() }
@@ -117,15 +117,15 @@ impl Points {
     }
 }
 
-/// A store whose calls leave and whose replies are handed over at [`Points`], however many are under way.
-pub struct OnGrid<S> {
+/// A store whose calls leave and whose replies are handed over at [`DepartureGrid`], however many are under way.
+pub struct GridStore<S> {
     inner: S,
-    points: Points,
+    points: DepartureGrid,
 }
 
-impl<S: Store> OnGrid<S> {
+impl<S: Store> GridStore<S> {
     /// Puts `inner` behind `points`.
-    pub fn new(inner: S, points: Points) -> Self {
+    pub fn new(inner: S, points: DepartureGrid) -> Self {
         Self { inner, points }
     }
 
@@ -143,7 +143,7 @@ impl<S: Store> OnGrid<S> {
     }
 }
 
-store_by_calls!(OnGrid, left);
+store_by_calls!(GridStore, left);
 
 #[cfg(test)]
 mod tests {
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_who_wait_go_on_at_one_point() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let points = Points::new(clock.clone(), QUANTUM);
+        let points = DepartureGrid::new(clock.clone(), QUANTUM);
         for (departs, after_ms, at_ms) in
             [(true, 1, 8), (true, 3, 16), (false, 1, 20), (false, 1, 28), (true, 4, 40)]
         {
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!((first / 1_000_000, ms(&*clock)), (at_ms, at_ms));
         }
         assert!(points.waiting.lock().is_empty());
-        Points::new(clock.clone(), Duration::ZERO).departure().await;
+        DepartureGrid::new(clock.clone(), Duration::ZERO).departure().await;
         assert_eq!(ms(&*clock), 40);
     }
 
@@ -193,7 +193,7 @@ mod tests {
             note.lock().push(ms(&*at));
             None
         });
-        let store = OnGrid::new(far, Points::new(clock.clone(), QUANTUM));
+        let store = GridStore::new(far, DepartureGrid::new(clock.clone(), QUANTUM));
         let calls = [0, 2, 5, 7, 8].map(|work_ms| {
             let (store, clock) = (&store, &clock);
             async move {
@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_has_left_leaves_room_for_the_next() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let store = OnGrid::new(MemoryStore::new(), Points::new(clock.clone(), QUANTUM));
+        let store = GridStore::new(MemoryStore::new(), DepartureGrid::new(clock.clone(), QUANTUM));
         let (put, ()) = tokio::join!(store.barrier(), store.all_left());
         put.unwrap();
         assert_eq!(ms(&*clock), 12);
@@ -225,7 +225,7 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // holds the thread on purpose
     async fn a_point_that_was_missed_is_not_used() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let points = Points::new(clock.clone(), Duration::from_millis(40));
+        let points = DepartureGrid::new(clock.clone(), Duration::from_millis(40));
         let mut tries = Vec::new();
         points
             .met(|| {
@@ -240,7 +240,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn conforms() {
-        let points = Points::new(Arc::new(SystemClock::new()), QUANTUM);
-        conformance::run(&OnGrid::new(MemoryStore::new(), points)).await;
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), QUANTUM);
+        conformance::run(&GridStore::new(MemoryStore::new(), points)).await;
     }
 }

@@ -12,7 +12,7 @@ use fogbank_front::resp::Watcher;
 use rand_core::Rng;
 
 /// All that looks.
-pub struct Looks {
+pub struct Observers {
     /// The clock that what is seen and what is recorded share.
     pub clock: Arc<dyn Clock>,
     /// The live view, if anything is served of it.
@@ -22,7 +22,7 @@ pub struct Looks {
     _viewing: Option<Viewing>,
 }
 
-impl Looks {
+impl Observers {
     /// Binds and begins to serve what is asked for: before the store is opened, so that an address
     /// that is taken changes nothing.
     pub fn start(args: &ServeArgs, metrics: &Metrics) -> Result<Self> {

@@ -10,11 +10,11 @@ use tokio::sync::Mutex;
 
 /// A vault that several hold; clones are the same one.
 #[derive(Clone)]
-pub struct Keeping(Arc<Mutex<Option<Vault>>>);
+pub struct SharedVault(Arc<Mutex<Option<Vault>>>);
 
 type Result<T> = std::result::Result<T, fogbank_oram::Error>;
 
-impl Keeping {
+impl SharedVault {
     /// Shares `vault`.
     pub fn new(vault: Vault) -> Self {
         Self(Arc::new(Mutex::new(Some(vault))))
@@ -29,7 +29,7 @@ impl Keeping {
         vault.ok_or(Error::Stopped)?.close(full).await
     }
 
-    /// Whether the next [`Keeping::commit`] has to be given a full checkpoint: public.
+    /// Whether the next [`SharedVault::commit`] has to be given a full checkpoint: public.
     ///
     /// # Errors
     /// Once the vault is closed.
@@ -70,7 +70,7 @@ impl Keeping {
 }
 
 #[async_trait]
-impl ReadJournal for Keeping {
+impl ReadJournal for SharedVault {
     async fn append(&mut self, record: &[u8]) -> Result<()> {
         let mut vault = self.0.lock().await;
         Ok(vault.as_mut().ok_or(Error::Stopped)?.append(record).await?)

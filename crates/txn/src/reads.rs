@@ -17,7 +17,7 @@ use crate::rows::{RowId, Source};
 use crate::version::Ts;
 
 /// What reading several records at once comes to.
-pub(crate) enum Seen {
+pub(crate) enum ReadOutcome {
     /// All of them, in the order asked.
     All(Vec<Option<Record>>),
     /// These are not here; nothing has been seen.
@@ -31,7 +31,7 @@ impl Mvtso {
     }
 
     /// The records of rows, if all of them are here.
-    pub(crate) fn see_records(&mut self, ts: Ts, ids: &[RowId]) -> Result<Seen> {
+    pub(crate) fn see_records(&mut self, ts: Ts, ids: &[RowId]) -> Result<ReadOutcome> {
         let (mut records, mut missing) = (Vec::with_capacity(ids.len()), BTreeSet::new());
         for &id in ids {
             let row = self.rows.get(id);
@@ -41,10 +41,10 @@ impl Mvtso {
             }
         }
         if !missing.is_empty() {
-            return Ok(Seen::Missing(missing));
+            return Ok(ReadOutcome::Missing(missing));
         }
         ids.iter().for_each(|&id| self.saw(ts, id));
-        records.into_iter().collect::<Result<_>>().map(Seen::All)
+        records.into_iter().collect::<Result<_>>().map(ReadOutcome::All)
     }
 
     /// Length and attribute of a row's record.

@@ -1,10 +1,10 @@
-//! Turns on one direction of a link whose rate is known.
+//! LinkPacer on one direction of a link whose rate is known.
 //!
 //! What is sent faster than a link carries it waits in the link, and whatever is sent later waits behind it:
 //! a request of a few bytes as long as a megabyte. So large messages leave no sooner than those before
 //! them are through, and the small ones between them pass.
 //!
-//! A message leaves at the first point ([`crate::Points`]) at which it is ready and the link is free. The link
+//! A message leaves at the first point ([`crate::DepartureGrid`]) at which it is ready and the link is free. The link
 //! then is busy for as long as it takes the message. A point that comes late for it is made good by the next,
 //! so the rate is kept on average however long a quantum is; an idle link saves up no more than a quantum.
 //!
@@ -15,13 +15,13 @@ use fogbank_env::Nanos;
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Turns {
+pub struct LinkPacer {
     quantum: Nanos,
     bytes_per_s: Option<u64>,
     free_at: Nanos,
 }
 
-impl Turns {
+impl LinkPacer {
     /// On a link that carries so much, at points that are `quantum` apart (not zero); without a rate every
     /// message has its turn when it is ready.
     pub fn new(quantum: Nanos, bytes_per_s: Option<u64>) -> Self {
@@ -57,7 +57,7 @@ mod tests {
 
     /// When messages of 1.5 ms leave that are all ready at 10.2 ms.
     fn departures(quantum: Nanos) -> Vec<Nanos> {
-        let mut turns = Turns::new(quantum, Some(1_000_000));
+        let mut turns = LinkPacer::new(quantum, Some(1_000_000));
         let ready = (10 * MS + MS / 5).next_multiple_of(quantum);
         let mut next = || {
             let point = turns.soonest().unwrap_or(0).max(ready);
@@ -76,21 +76,21 @@ mod tests {
 
     #[test]
     fn an_idle_link_saves_up_a_quantum_and_without_a_rate_nothing_waits() {
-        let mut turns = Turns::new(MS, Some(1_000_000));
+        let mut turns = LinkPacer::new(MS, Some(1_000_000));
         turns.take(MS, 5000);
         assert_eq!(turns.soonest(), Some(5 * MS));
         turns.take(100 * MS, 1000);
         assert!(turns.are_free(100 * MS), "within the quantum that was saved up");
         turns.take(100 * MS, 1);
         assert!(!turns.are_free(100 * MS) && turns.are_free(101 * MS));
-        let mut free = Turns::new(0, None);
+        let mut free = LinkPacer::new(0, None);
         free.take(0, u64::MAX);
         assert!(free.are_free(0) && free.soonest().is_none());
     }
 
     #[test]
     fn no_size_and_no_rate_overflows() {
-        let mut slow = Turns::new(MS, Some(0));
+        let mut slow = LinkPacer::new(MS, Some(0));
         (0..3).for_each(|_| slow.take(Nanos::MAX / 2, u64::MAX));
         assert!(slow.soonest() > Some(Nanos::MAX / 4));
     }

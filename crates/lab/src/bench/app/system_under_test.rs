@@ -28,7 +28,7 @@ const LOADED_AT_ONCE: usize = 10_000;
 type Far = Arc<Delay<Arc<dyn Store>>>;
 
 /// A loaded system.
-pub struct Ground {
+pub struct SystemUnderTest {
     /// Which one.
     pub system: System,
     /// The way to it.
@@ -55,7 +55,7 @@ const WARM_UP_NANOS: Nanos = 60_000_000_000;
 /// Connections to a server: more gain nothing on one machine.
 const CONNECTIONS: usize = 50;
 
-impl Ground {
+impl SystemUnderTest {
     /// Loads a system with what the application begins with, over no link.
     ///
     /// # Errors

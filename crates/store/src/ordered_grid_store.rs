@@ -28,7 +28,7 @@ use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
 /// Lets calls through to the store inside at multiples of a quantum.
-pub struct Paced<S> {
+pub struct OrderedGridStore<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     quantum: Nanos,
@@ -36,7 +36,7 @@ pub struct Paced<S> {
     turn: Mutex<()>,
 }
 
-impl<S: Store> Paced<S> {
+impl<S: Store> OrderedGridStore<S> {
     /// Lets calls leave at multiples of `quantum` on `clock`; at once if it is zero.
     pub fn new(inner: S, clock: Arc<dyn Clock>, quantum: Duration) -> Self {
         let quantum = quantum.as_nanos() as Nanos;
@@ -89,7 +89,7 @@ impl<S: Store> Paced<S> {
     }
 }
 
-store_by_calls!(Paced, left);
+store_by_calls!(OrderedGridStore, left);
 
 /// When a reply that comes at `at` is handed over: in the middle between two multiples of `quantum`.
 pub(crate) fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
@@ -125,7 +125,7 @@ mod tests {
             watch.lock().push(at.now() / 1_000);
             None
         });
-        let store = Paced::new(far, clock.clone(), quantum);
+        let store = OrderedGridStore::new(far, clock.clone(), quantum);
         for work in work_micros {
             clock.sleep_until(clock.now() + work * 1_000).await;
             store.barrier().await.unwrap();
@@ -156,7 +156,7 @@ mod tests {
             watch.lock().push(at.now() / 1_000_000);
             None
         });
-        let store = Arc::new(Paced::new(far, clock.clone(), QUANTUM));
+        let store = Arc::new(OrderedGridStore::new(far, clock.clone(), QUANTUM));
         for work_ms in [0, 1, 2, 3] {
             clock.sleep_until(clock.now().next_multiple_of(80_000_000)).await;
             seen.lock().clear();
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn conforms() {
         let clock = Arc::new(SystemClock::new());
-        conformance::run(&Paced::new(MemoryStore::new(), clock, QUANTUM)).await;
+        conformance::run(&OrderedGridStore::new(MemoryStore::new(), clock, QUANTUM)).await;
     }
 
     /// A clock that is held up at its first point, as by a task that is busy with something else.
@@ -230,7 +230,7 @@ mod tests {
                 seen.store(at.now(), Ordering::Relaxed);
                 None
             });
-            let store = Paced::new(far, clock.clone(), QUANTUM);
+            let store = OrderedGridStore::new(far, clock.clone(), QUANTUM);
             store.barrier().await.unwrap();
             assert_eq!(left.load(Ordering::Relaxed), left_ms * 1_000_000, "{late_ms} ms late");
         }

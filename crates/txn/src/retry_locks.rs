@@ -1,4 +1,4 @@
-//! Turns of those who keep losing.
+//! RetryLocks of those who keep losing.
 //!
 //! Who has lost often runs again alone among those who have lost at the same record: then at least one of them
 //! meets no rival that keeps losing too. Those who lose at other records do not wait for it: with one turn for
@@ -20,9 +20,9 @@ const TURNS: usize = 64;
 
 /// Where a transaction has lost: the same for those that have lost at the same record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rivals(u64);
+pub(crate) struct ConflictKey(u64);
 
-impl Rivals {
+impl ConflictKey {
     /// That of a record.
     pub(crate) fn of(key: &Key) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -33,22 +33,22 @@ impl Rivals {
 
 /// The turns of one proxy.
 #[derive(Debug)]
-pub(crate) struct Turns([Mutex<()>; TURNS]);
+pub(crate) struct RetryLocks([Mutex<()>; TURNS]);
 
-impl Default for Turns {
+impl Default for RetryLocks {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Mutex::new(())))
     }
 }
 
-impl Turns {
+impl RetryLocks {
     /// Waits for the turn of one who has lost there; nobody knows where if it was for the end of an epoch.
-    pub(crate) async fn take(&self, lost: Option<Rivals>) -> MutexGuard<'_, ()> {
+    pub(crate) async fn take(&self, lost: Option<ConflictKey>) -> MutexGuard<'_, ()> {
         self.of(lost).lock().await
     }
 
-    fn of(&self, lost: Option<Rivals>) -> &Mutex<()> {
-        let nth = lost.map_or(0, |Rivals(hash)| hash % TURNS as u64) as usize;
+    fn of(&self, lost: Option<ConflictKey>) -> &Mutex<()> {
+        let nth = lost.map_or(0, |ConflictKey(hash)| hash % TURNS as u64) as usize;
         &self.0[nth]
     }
 }
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn who_loses_elsewhere_does_not_wait() {
-        let turns = Turns::default();
+        let turns = RetryLocks::default();
         let free = |number: u8| {
             let key = Key::new(b"group", &[number]);
-            turns.of(Some(Rivals::of(&key))).try_lock()
+            turns.of(Some(ConflictKey::of(&key))).try_lock()
         };
         let held = free(0);
         assert!(held.is_ok() && free(0).is_err());
