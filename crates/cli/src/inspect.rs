@@ -12,7 +12,7 @@ use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_store::{ArrayId, Store};
 use serde_json::json;
 
-/// Observers at the store and tells what is there.
+/// Looks at the store and tells what is there.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none; if the trusted side is there, too, what it says of the record.

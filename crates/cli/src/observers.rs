@@ -11,7 +11,7 @@ use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::Watcher;
 use rand_core::Rng;
 
-/// All that looks.
+/// Everything that looks at one server.
 pub struct Observers {
     /// The clock that what is seen and what is recorded share.
     pub clock: Arc<dyn Clock>,

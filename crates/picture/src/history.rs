@@ -212,7 +212,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Nothing yet, on the scale of the run that it is shown beside .
+    /// Nothing yet, on the scale of the run that it is shown beside.
     pub fn new((origin, column_ns): (Nanos, Nanos)) -> Self {
         let map = HeatMap::new(ROWS, origin, column_ns);
         let band = Band { title: "keys".into(), map };

@@ -1,4 +1,5 @@
-//! DepartureGrid of a grid that many wait for: when something may leave, and when what has come is looked at.
+//! The points of a grid that many wait for: when something may leave, and when what has come is
+//! looked at.
 //!
 //! For whoever has many messages under way and cannot make each wait for its own turn as
 //! [`crate::OrderedGridStore`] does. Departures are at multiples of the quantum; what comes is handed over in the

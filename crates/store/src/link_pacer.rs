@@ -1,4 +1,4 @@
-//! LinkPacer on one direction of a link whose rate is known.
+//! When large messages may leave on one direction of a link whose rate is known: each in its turn.
 //!
 //! What is sent faster than a link carries it waits in the link, and whatever is sent later waits behind it:
 //! a request of a few bytes as long as a megabyte. So large messages leave no sooner than those before

@@ -60,7 +60,7 @@ mod tests {
             let clients = || {
                 while !over.load(Ordering::Acquire) {
                     let mut guard = gate.client();
-                    // RetryLocks taken since the clerk has asked.
+                    // Turns that clients have taken since the clerk asked.
                     *guard.core += u64::from(asked.load(Ordering::Acquire));
                 }
             };

@@ -1,6 +1,6 @@
 //! The points in time at which something may be sent.
 //!
-//! DepartureGrid lie at `origin + k * interval`, for ever. Every call of the driver takes the first point
+//! Points lie at `origin + k * interval`, for ever. Every call of the driver takes the first point
 //! that is later than the one before and not yet past: a call that takes long makes points be
 //! skipped, nothing is ever caught up, and no delay carries over into the distance of later calls.
 //! What is sent leaves `slack` after its point; the work before the send hides in that.
@@ -67,7 +67,7 @@ impl Grid {
         self.origin + (since + 1) * self.interval
     }
 
-    /// DepartureGrid that calls before them have run past.
+    /// How many points were skipped because the call before them took too long.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }

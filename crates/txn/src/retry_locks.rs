@@ -1,4 +1,4 @@
-//! RetryLocks of those who keep losing.
+//! Locks by which transactions that keep losing take turns.
 //!
 //! Who has lost often runs again alone among those who have lost at the same record: then at least one of them
 //! meets no rival that keeps losing too. Those who lose at other records do not wait for it: with one turn for
@@ -31,7 +31,7 @@ impl ConflictKey {
     }
 }
 
-/// The turns of one proxy.
+/// The locks of one proxy: whoever holds one has its turn.
 #[derive(Debug)]
 pub(crate) struct RetryLocks([Mutex<()>; TURNS]);
 

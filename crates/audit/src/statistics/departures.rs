@@ -8,9 +8,9 @@
 //! together, so samples count only as far as they are independent: by the variance of the means of
 //! blocks against that of single ones.
 //!
-//! DepartureGrid that were missed are told apart from lateness: a machine that is shared misses some, in
-//! all runs alike, so what one misses more between labels than between runs of one label is no
-//! machine's.
+//! A message that misses its point of the grid counts as missed, not as late. A machine that is
+//! shared misses some points, in all runs alike. So if runs of two labels differ more in the points
+//! they miss than runs of one label do, the machine is not the cause.
 
 use fogbank_env::Nanos;
 

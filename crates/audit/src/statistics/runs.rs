@@ -201,7 +201,7 @@ fn departures_between(runs: &[RunDigest], pairs: &[RunPair<'_>], levels: &Levels
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// DepartureGrid that were missed, by whole quanta, in all runs of one label against those of another:
+/// Points that were missed, by whole quanta, in all runs of one label against those of another:
 /// `departures-between-labels`. It does not count how late the machine is within a quantum, nor
 /// that it misses points, as far as it does so in some runs of a label more than in others.
 ///

@@ -29,7 +29,7 @@ pub struct Axis<'a> {
     pub curves: Vec<Curve>,
 }
 
-/// DepartureGrid by rising x.
+/// Points by rising x.
 #[derive(Clone)]
 pub struct Curve {
     /// What it is.

@@ -2,9 +2,10 @@
 //! of the application that will use it.
 //!
 //! 1. *Observe*: a workload that the program has, or that a file describes, runs on the baseline over a store in
-//!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]). OpenedStore way what
-//!    counts of a transaction is its footprint as if nothing had been in memory ([`seen`]): rounds of reads that
-//!    depend on one another, records read and written, bytes of values, and when it ended.
+//!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]).
+//!    Either way what counts of a transaction is its footprint as if nothing had been in memory
+//!    ([`seen`]): rounds of reads that depend on one another, records read and written, bytes of
+//!    values, and when it ended.
 //! 2. *Propose*: what epochs have to hold ([`need`]), and how often they can come ([`proposal`]).
 //! 3. *Say what it reveals* ([`report`]), and on request run the workload on the proposal.
 //!
