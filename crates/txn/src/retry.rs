@@ -11,9 +11,9 @@
 //! has written is taken back; if what it has read is never committed, it is run again.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
-//! read queue. Those that have lost often at the same record take turns ([`crate::turns`]): of clients in step
-//! whose bodies wait for things of their own between what they read and what they write, one would commit at a
-//! time, and the last of fifty run out of attempts.
+//! read queue. Those that have lost often at the same record take turns ([`crate::retry_locks`]):
+//! of clients in step whose bodies wait for things of their own between what they read and what
+//! they write, one would commit at a time, and the last of fifty run out of attempts.
 //!
 //! What the cloud sees: nothing; batches have their size whoever retries.
 

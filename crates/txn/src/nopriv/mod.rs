@@ -5,7 +5,7 @@
 //! 1. A transaction takes its timestamp at its first statement. What it reads and is not in memory is fetched
 //!    at once; all records of a statement are one message, and whoever wants the same record meanwhile waits
 //!    for the same message.
-//!    Who has waited and only read moves to the newest timestamp ([`crate::moving_on`]).
+//!    Who has waited and only read moves to the newest timestamp ([`crate::timestamp_renewal`]).
 //! 2. What it writes stays in the proxy until it asks for the commit. Others see it before that and then
 //!    depend on it, as in an epoch.
 //! 3. When all that it depends on has settled it settles: its writes leave in one message, at new places,
@@ -37,7 +37,8 @@ use crate::key::{Key, KeyRange};
 use crate::retry_locks::{ConflictKey, RetryLocks};
 use crate::version::{Change, Ts};
 
-/// Attempts that need no turn; later ones of those that keep losing take turns ([`crate::turns`]).
+/// Attempts that need no turn; later ones of those that keep losing take turns
+/// ([`crate::retry_locks`]).
 const ATTEMPTS_AT_ONCE: u32 = 8;
 
 /// A proxy without privacy. Clones are handles to the same one.

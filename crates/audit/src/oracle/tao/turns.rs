@@ -3,8 +3,8 @@
 //! A message that could leave from a point on leaves at the first point from then at which its direction is
 //! free. That is busy from there on, or from up to a quantum before if it was free, for the time of the bytes.
 //!
-//! The engine keeps the same account (`store/turns.rs`). This one is not shared with it on purpose: a mistake in
-//! one would hide in both.
+//! The engine keeps the same account (`store/link_pacer.rs`). This one is not shared with it on
+//! purpose: a mistake in one would hide in both.
 //!
 //! A pace so slow that a full message of a write-back takes longer than a round trip cannot be followed while
 //! buckets are written for the first time: nobody can tell in time that a message was the last.
