@@ -28,8 +28,8 @@ impl Proxy {
     /// supersede. `progress` is told how many of how many steps are done.
     ///
     /// # Errors
-    /// [`Error::BadCheckpoint`] if the directory cannot be read, [`Error::Stopped`] if the engine or
-    /// the vault fails: then it can be tried again from the start.
+    /// [`crate::Error::BadCheckpoint`] if the directory cannot be read, [`crate::Error::Stopped`]
+    /// if the engine or the vault fails: then it can be tried again from the start.
     pub async fn recover(
         settings: Settings,
         mut engine: Box<dyn RecoverableEngine>,
