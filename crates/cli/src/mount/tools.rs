@@ -72,7 +72,7 @@ pub fn check(mount_point: &Path, makes_file_system: bool) -> Result<()> {
     if folder?.next().is_some() {
         return Err(Error::Usage(format!(
             "{} is not empty, or something is mounted there; give an empty folder, or, if a fogbank mount of it was killed, \
-             unmount it (docs/volumes.md)",
+             unmount it (docs/disk.md)",
             mount_point.display()
         )));
     }
