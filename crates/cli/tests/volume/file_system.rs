@@ -17,7 +17,8 @@ use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::mounted::{Attached, can_mount};
+use crate::can_mount::can_mount;
+use crate::mounted::Attached;
 use crate::server::Server;
 use crate::{Volume, fogbank, number, run, said};
 

@@ -1,6 +1,5 @@
 //! A volume that is mounted with the system's own tools, and taken down whatever happens.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,24 +8,6 @@ use crate::server::tool;
 
 /// Longest wait for another process: a database recovers for a minute on a busy machine.
 const PATIENCE: u32 = 300_000;
-
-/// Whether this machine lets us mount; says so loudly if not.
-pub fn can_mount() -> bool {
-    let root = std::fs::read_to_string("/proc/self/status").unwrap();
-    let root = root.lines().any(|line| line.starts_with("Uid:\t0\t0"));
-    let reason = match () {
-        () if !root => "this is not root",
-        () if File::options().read(true).write(true).open("/dev/fuse").is_err() => {
-            "there is no /dev/fuse"
-        }
-        () if File::options().read(true).write(true).open("/dev/loop-control").is_err() => {
-            "there are no loop devices"
-        }
-        () => return true,
-    };
-    eprintln!("SKIPPED: nothing can be mounted here: {reason}");
-    false
-}
 
 /// Waits until `done` is true.
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {

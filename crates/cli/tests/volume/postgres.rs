@@ -21,7 +21,8 @@ use std::time::Duration;
 use fogbank_env::{Purpose, Randomness};
 use rand_core::Rng;
 
-use crate::mounted::{Attached, can_mount, wait_for};
+use crate::can_mount::can_mount;
+use crate::mounted::{Attached, wait_for};
 use crate::{Volume, number, run, said};
 
 /// Who runs it: PostgreSQL refuses to be root.

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::mounted::{Attached, can_mount};
+use crate::can_mount::can_mount;
+use crate::mounted::Attached;
 use crate::{Volume, number, run};
 
 /// The crate whose archive it is.
