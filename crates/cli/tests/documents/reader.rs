@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::Once;
 
 use tempfile::TempDir;
 
@@ -78,8 +78,6 @@ stop_last() {
 /// Programs of other crates lie beside the one under test. They are made if only that was asked for; those
 /// of an earlier build are taken, since what a whole build makes has other features and would be made anew.
 fn make(name: &str, programs: &Path) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap();
     if programs.join(name).exists() {
         return;
     }
@@ -102,7 +100,10 @@ impl Reader {
         let ports: Vec<_> = PORTS.iter().map(|port| (*port, free_port().to_string())).collect();
         let root = repository().canonicalize().unwrap();
         let programs = Path::new(env!("CARGO_BIN_EXE_fogbank")).parent().unwrap();
-        ["fogbank-cloud", "fogbank-lab"].iter().for_each(|name| make(name, programs));
+        static MADE: Once = Once::new();
+        MADE.call_once(|| {
+            ["fogbank-cloud", "fogbank-lab"].iter().for_each(|name| make(name, programs))
+        });
         for name in LINKED {
             symlink(root.join(name), folder.path().join(name)).unwrap();
         }
