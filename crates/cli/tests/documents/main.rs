@@ -79,6 +79,10 @@ fn every_link_leads_somewhere() {
     assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
+/// The server does not know the command.
+const REFUSED: &str = "```sh serve\ntarget/release/fogbank serve --data a --store memory:\n```\n\
+    ```sh\nredis-cli NOSUCH\n```\n";
+
 /// That the test can fail: each of these pages is wrong in one way.
 #[test]
 fn a_page_that_does_not_hold_is_found_out() {
@@ -89,6 +93,7 @@ fn a_page_that_does_not_hold_is_found_out() {
         ("```sh\necho $NOT_SET\n```\n", "page.md:1"),
         ("```sh serve\ntrue\n```\n", "it ended, and did not say that it serves"),
         ("```sh ends-3\ntrue\n```\n", "ended with 0, not with 3"),
+        (REFUSED, "page.md:4"),
         ("```sh stopped\ntrue\n```\n", "nothing is there to be stopped"),
     ] {
         let page = Page::parse("page.md", text).unwrap();

@@ -3,7 +3,8 @@
 //! The folder looks like that of the repository after `make build`: `target/release` has the programs of
 //! this build. Cargo builds nothing, and nobody shall wait for a port that another page has: so the ports
 //! that pages name are others here, and what stands before the reader's `PATH` is a `cargo` that finds all
-//! done, a `redis-cli` that asks at the other port, and a `sudo` for who is root already.
+//! done, a `redis-cli` that asks at the other port and fails when it is answered by an error, and a `sudo`
+//! for who is root already.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -114,7 +115,7 @@ impl Reader {
         reader.shim("cargo", &format!("case $1 in build) ;; *) exec '{cargo}' \"$@\" ;; esac"));
         let redis = tool("redis-cli");
         let port = &reader.ports[0].1;
-        reader.shim("redis-cli", &format!("exec '{}' -p {port} \"$@\"", redis.display()));
+        reader.shim("redis-cli", &format!("exec '{}' -e -p {port} \"$@\"", redis.display()));
         let benchmark = tool("redis-benchmark");
         reader.shim("redis-benchmark", &format!("exec '{}' -p {port} \"$@\"", benchmark.display()));
         reader.shim("sudo", "exec \"$@\"");
@@ -139,9 +140,15 @@ impl Reader {
     pub fn follow(&self, page: &Page) -> Result<(), String> {
         let mut script = OPENING.to_owned();
         let may_mount = page.blocks().iter().any(|block| block.needs_root) && can_mount();
-        let run = page.blocks().iter().filter(|block| block.is_run());
-        for block in run.filter(|block| may_mount || !block.needs_root) {
-            self.add(page, block, &mut script);
+        let mut not_started = 0; // of those that a later block stops
+        for block in page.blocks().iter().filter(|block| block.is_run()) {
+            if block.needs_root && !may_mount {
+                not_started += usize::from(block.serves);
+                continue;
+            }
+            let stops = block.stops.saturating_sub(not_started);
+            not_started -= block.stops - stops;
+            self.add(page, block, stops, &mut script);
         }
         let path = self.folder.path().join("target/page.sh");
         std::fs::write(&path, script).unwrap();
@@ -153,13 +160,13 @@ impl Reader {
         Err(format!("{}: {}\n{}", page.name(), output.status, String::from_utf8_lossy(&said)))
     }
 
-    fn add(&self, page: &Page, block: &Block, script: &mut String) {
+    fn add(&self, page: &Page, block: &Block, stops: usize, script: &mut String) {
         let mut commands = block.commands.replace("0.0.0.0", "127.0.0.1");
         for (named, ours) in &self.ports {
             commands = commands.replace(named, ours);
         }
         writeln!(script, "at={}:{}", page.name(), block.line).unwrap();
-        script.push_str(&"stop_last\n".repeat(block.stops));
+        script.push_str(&"stop_last\n".repeat(stops));
         if block.serves {
             let quoted = commands.replace('\'', r"'\''");
             writeln!(script, "start target/said-{} '{quoted}'", block.line).unwrap();
