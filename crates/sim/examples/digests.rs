@@ -7,8 +7,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use fogbank_oram::tao::{Rate, TaoSettings};
+use fogbank_oram::tao::{LinkRate, Rate, TaoSettings};
 use fogbank_sim::scene::tao::{Load, TaoScene, canary};
 use fogbank_sim::scene::{
     Canary, Cast, Death, Fate, Scene, SceneError, Shape, Workload, record, record_lives,
@@ -45,14 +46,42 @@ fn of_ring(folder: &Path) -> Outcome {
             }
         }
         let scene = Scene { cast: Cast::Journalled, epochs: 20, ..Scene::new(workload, SEED) };
-        lives(&format!("ring {} lives", workload.name()), folder, |lives| {
-            record_lives(&scene, lives)
-        })?;
+        let name = format!("ring {} lives", workload.name());
+        lives(&name, folder, |lives| record_lives(&scene, lives))?;
+        for (what, shape) in ways_to_stop() {
+            let scene = Scene { shape, ..scene.clone() };
+            lives(&format!("{name} {what}"), folder, |lives| record_lives(&scene, lives))?;
+        }
     }
     for leak in Canary::ALL {
         one(&format!("ring leak {}", leak.name()), folder, |path| record(&leak.scene(SEED), path))?;
     }
     Ok(())
+}
+
+/// Shapes whose stops and replays differ: batches under way at once, XORed cells, epochs that pause, and
+/// checkpoints of many pieces.
+fn ways_to_stop() -> [(&'static str, Shape); 4] {
+    let small = Shape::small;
+    [
+        ("in-flight", Shape { in_flight: 2, read_batches: 3, ..small() }),
+        ("xor", Shape { xor: true, ..small() }),
+        ("pauses", Shape { pauses: true, ..small() }),
+        ("pieces", Shape { piece_bytes: 300, windows: (600, 2), ..small() }),
+    ]
+}
+
+/// What makes messages of `tao` leave at points: a grid alone, with a fixed rate, and at the link's pace.
+fn on_a_grid(usual: &TaoSettings) -> [(&'static str, TaoSettings); 4] {
+    let ms = Duration::from_millis;
+    let rate = Some(Rate { interval: 12_000_000, accesses: 6 });
+    let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
+    [
+        ("grid", TaoSettings { quantum: ms(3), ..usual.clone() }),
+        ("grid rate", TaoSettings { quantum: ms(2), rate, ..usual.clone() }),
+        ("grid pace", TaoSettings { quantum: ms(2), pace, ..usual.clone() }),
+        ("grid full", TaoSettings { quantum: ms(3), under_way_max: 8, ..usual.clone() }),
+    ]
 }
 
 fn of_tao(folder: &Path) -> Outcome {
@@ -62,8 +91,16 @@ fn of_tao(folder: &Path) -> Outcome {
         lives(&format!("tao {load:?} lives"), folder, |lives| scene.record_lives(lives))?;
         let rate = Some(Rate { interval: 10_000_000, accesses: 6 });
         let settings = TaoSettings { rate, ..scene.settings.clone() };
-        let at_a_rate = TaoScene { settings, ..scene };
+        let at_a_rate = TaoScene { settings, ..scene.clone() };
         one(&format!("tao {load:?} rate"), folder, |path| at_a_rate.record(path))?;
+        let name = format!("tao {load:?} rate lives");
+        lives(&name, folder, |lives| at_a_rate.record_lives(lives))?;
+        for (what, settings) in on_a_grid(&scene.settings) {
+            let scene = TaoScene { settings, ..scene.clone() };
+            one(&format!("tao {load:?} {what}"), folder, |path| scene.record(path))?;
+            let name = format!("tao {load:?} {what} lives");
+            lives(&name, folder, |lives| scene.record_lives(lives))?;
+        }
     }
     for leak in canary::ALL {
         let scene = canary::scene(leak, SEED);
