@@ -10,7 +10,7 @@ use fogbank::traffic::Traffic;
 use fogbank::volume::{Flow, RingVolume, TaoVolume, Volume, VolumeConfig};
 use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
-use fogbank_oram::tao::Rate;
+use fogbank_oram::immediate::Rate;
 
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use fogbank_oram::tao::LinkRate;
+use fogbank_oram::immediate::LinkRate;
 use fogbank_store::Link;
 
 use crate::error::{Error, Result};

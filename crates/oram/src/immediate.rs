@@ -13,8 +13,13 @@
 //! How many accesses arrive and when is public, and so is when they are answered, unless the engine hides
 //! that too; which addresses they name, and whether they read or write, is not.
 
+pub(crate) mod arrival;
+pub(crate) mod core;
 #[cfg(feature = "testing")]
 pub mod plain;
+pub(crate) mod requests;
+pub(crate) mod sequencer;
+mod settings;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,6 +29,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
+pub(crate) use self::settings::parts_max;
+pub use self::settings::{LinkRate, Rate, ShellSettings};
 use crate::{Address, Error, Result};
 
 /// The public shape of an immediate engine, fixed when the store is created.

@@ -18,7 +18,7 @@
 //! | `sweep` | what a stop has left behind in the cloud |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
 //! | [`batch`] | the shape of engines that serve epochs of batches, and their recovery |
-//! | [`immediate`] | the shape of engines that serve every access as it comes, and a plain one for tests |
+//! | [`immediate`] | the shape of engines that serve every access as it comes, what all of them hold, and a plain one for tests |
 //! | [`conformance`] | the suite that every batched engine passes |
 
 pub mod batch;

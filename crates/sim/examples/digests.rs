@@ -9,7 +9,8 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fogbank_oram::tao::{LinkRate, Rate, TaoSettings};
+use fogbank_oram::immediate::{LinkRate, Rate};
+use fogbank_oram::tao::TaoSettings;
 use fogbank_sim::scene::tao::{Load, TaoScene, canary};
 use fogbank_sim::scene::{
     Canary, Cast, Death, Fate, Scene, SceneError, Shape, Workload, record, record_lives,
@@ -77,10 +78,28 @@ fn on_a_grid(usual: &TaoSettings) -> [(&'static str, TaoSettings); 4] {
     let rate = Some(Rate { interval: 12_000_000, accesses: 6 });
     let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
     [
-        ("grid", TaoSettings { quantum: ms(3), ..usual.clone() }),
-        ("grid rate", TaoSettings { quantum: ms(2), rate, ..usual.clone() }),
-        ("grid pace", TaoSettings { quantum: ms(2), pace, ..usual.clone() }),
-        ("grid full", TaoSettings { quantum: ms(3), under_way_max: 8, ..usual.clone() }),
+        ("grid", usual.clone().with_shell(|shell| shell.quantum = ms(3))),
+        (
+            "grid rate",
+            usual.clone().with_shell(|shell| {
+                shell.quantum = ms(2);
+                shell.rate = rate;
+            }),
+        ),
+        (
+            "grid pace",
+            usual.clone().with_shell(|shell| {
+                shell.quantum = ms(2);
+                shell.pace = pace;
+            }),
+        ),
+        (
+            "grid full",
+            usual.clone().with_shell(|shell| {
+                shell.quantum = ms(3);
+                shell.under_way_max = 8;
+            }),
+        ),
     ]
 }
 
@@ -90,7 +109,7 @@ fn of_tao(folder: &Path) -> Outcome {
         one(&format!("tao {load:?}"), folder, |path| scene.record(path))?;
         lives(&format!("tao {load:?} lives"), folder, |lives| scene.record_lives(lives))?;
         let rate = Some(Rate { interval: 10_000_000, accesses: 6 });
-        let settings = TaoSettings { rate, ..scene.settings.clone() };
+        let settings = scene.settings.clone().with_shell(|shell| shell.rate = rate);
         let at_a_rate = TaoScene { settings, ..scene.clone() };
         one(&format!("tao {load:?} rate"), folder, |path| at_a_rate.record(path))?;
         let name = format!("tao {load:?} rate lives");

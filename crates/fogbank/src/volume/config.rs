@@ -1,6 +1,6 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
-use fogbank_oram::tao::{LinkRate, Rate};
+use fogbank_oram::immediate::{LinkRate, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::ring::RingVolume;

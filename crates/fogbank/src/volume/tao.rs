@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{LinkRate, Parts, Rate, TaoEngine, TaoSettings};
+use fogbank_oram::immediate::{LinkRate, Rate, ShellSettings};
+use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_store::{DepartureGrid, GridStore};
 use serde::{Deserialize, Serialize};
 
@@ -67,10 +68,13 @@ impl TaoVolume {
             bucket_blocks: self.bucket_blocks,
             cache_bytes: self.cache,
             write_back_every: self.write_back_every,
-            under_way_max: 256,
-            quantum: Duration::from_micros(self.quantum_us),
-            rate: flow.rate,
-            pace: flow.pace,
+            shell: ShellSettings {
+                under_way_max: 256,
+                quantum: Duration::from_micros(self.quantum_us),
+                rate: flow.rate,
+                pace: flow.pace,
+                ..ShellSettings::new(shape)
+            },
             ..TaoSettings::new(shape)
         }
     }
@@ -78,16 +82,16 @@ impl TaoVolume {
 
 /// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
 fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
-    let quantum = settings.quantum.as_nanos() as u64;
-    let most = settings.group_max().min(settings.under_way_max);
-    if settings.pace != LinkRate::default() && quantum == 0 {
+    let quantum = settings.shell.quantum.as_nanos() as u64;
+    let most = settings.group_max().min(settings.shell.under_way_max);
+    if settings.shell.pace != LinkRate::default() && quantum == 0 {
         return Err(Error::Usage(
             "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
              with --quantum-us 0: leave them out"
                 .into(),
         ));
     }
-    match settings.rate {
+    match settings.shell.rate {
         Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
             "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",
             most as u64 * 1_000_000_000 / rate.interval,
@@ -96,7 +100,7 @@ fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
         Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
             Err(Error::Usage(format!(
                 "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
-                settings.quantum,
+                settings.shell.quantum,
                 rate.interval / 1_000_000
             )))
         }
@@ -109,7 +113,7 @@ fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
 fn fits_the_pace(settings: &TaoSettings, rate: Rate) -> Result<()> {
     let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
     let traffic = settings.traffic()?;
-    let LinkRate { up_bytes_per_s, down_bytes_per_s } = settings.pace;
+    let LinkRate { up_bytes_per_s, down_bytes_per_s } = settings.shell.pace;
     for (flag, carries, each) in [
         ("--send-mb-s", up_bytes_per_s, traffic.up_bytes),
         ("--receive-mb-s", down_bytes_per_s, traffic.down_bytes),
@@ -152,7 +156,7 @@ pub(super) async fn open(
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
     let told = (config.encode(), settings.vault());
-    let points = DepartureGrid::new(clock.clone(), settings.quantum);
+    let points = DepartureGrid::new(clock.clone(), settings.shell.quantum);
     let paced = Arc::new(GridStore::new(bare.clone(), points.clone()));
     let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();

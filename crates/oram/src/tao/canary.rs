@@ -1,7 +1,7 @@
 //! Leaks of `tao` on purpose, see [`crate::canary`].
 
-use super::sequencer::Sequencer;
 use crate::canary::canary;
+use crate::immediate::sequencer::Sequencer;
 
 canary! {
     leaks {

@@ -26,35 +26,14 @@ use fogbank_store::{DepartureGrid, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::journal::{self, PADDING};
+use super::journal;
 use super::processor::{PathRequest, Processor};
-use super::sequencer::Reply;
-use super::settings::Rate;
-use super::{FailOnDrop, Shared, guarded, state};
-use crate::{Access, Address, Error, Result, blame, of_task};
-
-/// An access that somebody has submitted.
-#[derive(Debug)]
-pub(super) struct Arrival {
-    /// When it arrived.
-    pub at: Nanos,
-    pub address: Address,
-    pub access: Access,
-    pub reply: Reply,
-}
-
-impl Arrival {
-    fn padding() -> Self {
-        Self { at: 0, address: Address(PADDING), access: Access::Read, reply: None }
-    }
-
-    /// Tells whoever waits for it that it will not be served.
-    pub fn refuse(self, error: &Error) {
-        if let Some(reply) = self.reply {
-            let _nobody_waits = reply.send(Err(error.clone()));
-        }
-    }
-}
+use super::state::Cut as StateCut;
+use super::{FailOnDrop, Shared, guarded};
+use crate::immediate::Rate;
+use crate::immediate::arrival::Arrival;
+use crate::immediate::core::Core;
+use crate::{Error, Result, blame, of_task};
 
 /// See the module.
 pub(super) struct Departures {
@@ -71,9 +50,6 @@ pub(super) struct Departures {
     _beside: JoinSet<Result<()>>,
     /// The cut of the checkpoint that is being written, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
-    /// The last write-back of the last cut.
-    cut_after: u64,
-    write_backs_a_checkpoint: u64,
     grid: Option<Grid>,
 }
 
@@ -129,12 +105,10 @@ impl Departures {
         vault: Vault,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
         beside: JoinSet<Result<()>>,
-    ) -> Result<Self> {
+    ) -> Self {
         let points = shared.points.clone();
-        let grid = shared.settings.rate.map(|rate| Grid { next: points.now(), points, rate });
-        let write_backs_a_checkpoint = shared.settings.write_backs_a_checkpoint()?;
-        let cut_after = shared.look(|state| state.tick);
-        Ok(Self {
+        let grid = shared.settings.shell.rate.map(|rate| Grid { next: points.now(), points, rate });
+        Self {
             shared,
             vault,
             arrivals,
@@ -143,10 +117,8 @@ impl Departures {
             checkpoints: JoinSet::new(),
             _beside: beside,
             cut: None,
-            cut_after,
-            write_backs_a_checkpoint,
             grid,
-        })
+        }
     }
 
     /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong ends
@@ -232,7 +204,7 @@ impl Departures {
                         return Ok(Some(group));
                     }
                 }
-                come = shared.until(|state| state.room(&shared.settings) > 0), if waits && room == 0 => come?,
+                come = shared.until(|core| shared.room_in(core) > 0), if waits && room == 0 => come?,
             }
         }
     }
@@ -285,10 +257,11 @@ impl Departures {
             return Ok(());
         }
         // 1. Which paths are read is decided, and journalled before any of them leaves.
-        let (paths, entries): (Vec<PathRequest>, Vec<_>) = self.shared.step(|state| {
-            let paths = group
-                .into_iter()
-                .map(|arrival| state.read_path(arrival.address.0, arrival.access, arrival.reply));
+        let (paths, entries): (Vec<PathRequest>, Vec<_>) = self.shared.step(|core| {
+            let paths = group.into_iter().map(|arrival| {
+                let number = core.arrive(arrival.reply);
+                core.plane.read_path(number, arrival.address.0, arrival.access)
+            });
             paths.unzip()
         });
         let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
@@ -301,7 +274,7 @@ impl Departures {
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        self.shared.look(|state| state.tick) >= self.cut_after + self.write_backs_a_checkpoint
+        self.shared.look(|core| core.plane.cut_is_due())
     }
 
     /// The cut; what follows goes on beside further departures.
@@ -310,9 +283,7 @@ impl Departures {
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
             let writes = async {
-                shared
-                    .until(|state| state.unacknowledged.first().is_none_or(|t| *t > tick))
-                    .await?;
+                shared.until(|core| core.plane.is_acknowledged(tick)).await?;
                 shared.store.barrier().await.map_err(blame)?;
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
@@ -325,7 +296,6 @@ impl Departures {
             written.inspect_err(|error: &Error| shared.fail(error))
         });
         self.cut = Some((self.vault.cut(), tick));
-        self.cut_after = tick;
         Ok(())
     }
 
@@ -333,12 +303,9 @@ impl Departures {
     /// Returns the last write-back it comprises.
     async fn cut_state(&mut self) -> Result<(u64, Vec<Section>)> {
         let shared = &self.shared;
-        shared.until(|state| state.paths.len() == 0).await?;
+        shared.until(|core| core.under_way.is_empty()).await?;
         let opening = shared.keys.current().0;
-        let (due, tick, sections) = shared.step(|state| {
-            let due = (!state.write_queue.is_empty()).then(|| state.begin_write_back());
-            state::save(state, opening).map(|sections| (due, state.tick, sections))
-        })?;
+        let StateCut { due, tick, sections } = shared.step(|core| core.plane.cut(opening))?;
         due.map_or(Ok(()), |due| shared.send(due))?;
         Ok((tick, sections))
     }
@@ -352,12 +319,12 @@ impl Departures {
         self.shared.sound()?;
         let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
-        self.shared.step(|state| state.stats.checkpoints += 1);
+        self.shared.step(|core| core.plane.stats.checkpoints += 1);
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         let deletes = async move {
             shared.sound()?;
             blobs.delete().await?;
-            shared.delete(|state| state.take_superseded(tick)).await
+            shared.delete(|core| core.superseded(tick)).await
         };
         self.deletions.spawn(guarded(self.shared.clone(), deletes));
         Ok(())
@@ -366,7 +333,7 @@ impl Departures {
     /// The last checkpoint holds everything, and nothing else is under way.
     async fn close(self, tick: u64, sections: Vec<Section>) -> Result<()> {
         self.vault.close(Section::each(sections)).await?;
-        self.shared.delete(|state| state.take_superseded(tick)).await
+        self.shared.delete(|core| core.superseded(tick)).await
     }
 
     /// A checkpoint now, before anything is served: what was replayed needs no replay again.
@@ -392,8 +359,10 @@ impl Departures {
                 else => break,
             }
         }
-        let is_over = |state: &Processor| {
-            state.paths.len() == 0 && state.unacknowledged.is_empty() && state.sequencer.is_empty()
+        let is_over = |core: &Core<Processor>| {
+            core.under_way.is_empty()
+                && core.plane.unacknowledged.is_empty()
+                && core.sequencer.is_empty()
         };
         self.shared.until(is_over).await
     }

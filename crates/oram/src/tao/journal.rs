@@ -16,9 +16,6 @@ use crate::checkpoint::inconsistent;
 use crate::geometry::Geometry;
 use crate::{Access, Result};
 
-/// What stands for a block where there is none.
-pub(super) const PADDING: u32 = u32::MAX;
-
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 4;
 const READ: u8 = 0;
 const WRITE: u8 = 1;
@@ -101,6 +98,7 @@ fn decode_part(part: &[u8], geometry: &Geometry) -> Result<Entry> {
 mod tests {
     use super::*;
     use crate::geometry::BucketShape;
+    use crate::immediate::arrival::PADDING;
 
     #[test]
     fn a_record_comes_back_and_has_a_length_by_its_count() {

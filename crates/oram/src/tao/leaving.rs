@@ -27,7 +27,8 @@ pub(super) async fn leave_all(
     shared: Arc<Shared>,
     mut departing: mpsc::UnboundedReceiver<PathRequest>,
 ) -> Result<()> {
-    let mut turns = LinkPacer::new(shared.points.quantum(), shared.settings.pace.down_bytes_per_s);
+    let mut turns =
+        LinkPacer::new(shared.points.quantum(), shared.settings.shell.pace.down_bytes_per_s);
     let mut waiting = VecDeque::new();
     let mut reads = JoinSet::new();
     loop {
@@ -44,18 +45,20 @@ pub(super) async fn leave_all(
             waiting.push_back(path);
         }
         let is_hasty = |path: &PathRequest| {
-            shared.look(|state| state.canary.skips_turns(path.kind == Kind::Decoy))
+            shared.look(|core| core.plane.canary.skips_turns(path.kind == Kind::Decoy))
         };
         while waiting.front().is_some_and(|path| turns.are_free(point) || is_hasty(path))
             && let Some(path) = waiting.pop_front()
         {
             shared.sound()?;
-            if path.kind == Kind::Decoy && shared.look(|state| state.canary.skips_decoys()) {
-                shared.step(|state| state.skip_path(&path))?;
+            if path.kind == Kind::Decoy && shared.look(|core| core.plane.canary.skips_decoys()) {
+                shared.step(|core| core.ended(path.number));
+                shared.let_leave();
                 continue;
             }
             // Where nothing waits for points that is decided when the message leaves.
-            let names = nothing_is_taken.as_ref().map(|_| shared.look(|state| state.ask(&path)));
+            let names =
+                nothing_is_taken.as_ref().map(|_| shared.look(|core| core.plane.ask(&path)));
             let count = names.as_ref().map_or(0, Vec::len);
             turns.take(point, (count * shared.geometry.chunk_bytes()) as u64);
             reads.spawn(guarded(shared.clone(), serve_path(shared.clone(), path, names)));
@@ -72,7 +75,7 @@ async fn serve_path(
 ) -> Result<()> {
     // 3. The message leaves; what comes is not verified yet.
     shared.sound()?;
-    let names = names.unwrap_or_else(|| shared.look(|state| state.ask(&path)));
+    let names = names.unwrap_or_else(|| shared.look(|core| core.plane.ask(&path)));
     let read = shared.bare.read_chunks(&names).await.map_err(blame);
     let at = shared.points.now();
     if read.is_err() {

@@ -29,7 +29,7 @@
 //! - The leaf of every path read is uniform and independent of everything before it.
 //! - A block is in exactly one of stash, subtree and cloud.
 //! - No version is used twice: (opening, time stamp).
-//! - Every message and answer leaves at a point of a grid ([`TaoSettings::quantum`]). What comes is taken
+//! - Every message and answer leaves at a point of a grid ([`ShellSettings::quantum`](crate::immediate::ShellSettings)). What comes is taken
 //!   in the middle between two, paths in the order of their accesses, and what may leave is decided at a
 //!   point at which nothing is being taken. So work that fits half a quantum is not seen, and work that
 //!   does not moves what follows by whole quanta.
@@ -41,7 +41,7 @@
 //! of arrival, in records as long as their number; after every k paths that came back, the union of those
 //! in the order in which they did; a checkpoint of constant size after a constant number of write-backs.
 //! How many accesses arrive, and when, is public, and so is when they are answered; at a fixed rate
-//! ([`Rate`]) neither is seen.
+//! ([`ShellSettings::rate`](crate::immediate::ShellSettings)) neither is seen.
 //!
 //! # Departures from the paper
 //!
@@ -59,12 +59,11 @@ mod departure;
 mod journal;
 mod leaving;
 mod path;
+mod path_requests;
 mod processor;
 mod public;
 mod replay;
-mod requests;
 mod returns;
-pub(crate) mod sequencer;
 mod settings;
 mod state;
 mod stats;
@@ -74,7 +73,7 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{LinkRate, Rate, TaoSettings, Traffic};
+pub use settings::{TaoSettings, Traffic};
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
@@ -88,11 +87,13 @@ use fogbank_store::{ArrayId, ChunkName, DepartureGrid, GridStore, Store};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use self::departure::{Arrival, Departures};
+use self::departure::Departures;
 use self::processor::{PathRequest, Processor};
 use self::returns::Returned;
 use self::writeback::WriteBack;
 use crate::geometry::Geometry;
+use crate::immediate::arrival::Arrival;
+use crate::immediate::core::Core;
 use crate::{
     Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket, blame, sweep,
 };
@@ -118,7 +119,7 @@ pub(crate) struct Shared {
     points: DepartureGrid,
     /// Written while paths that came back are being taken, read by those who decide what leaves.
     taking: RwLock<()>,
-    state: Mutex<Processor>,
+    core: Mutex<Core<Processor>>,
     changed: Notify,
     /// What has stopped the engine.
     fault: watch::Sender<Option<Error>>,
@@ -138,7 +139,7 @@ pub struct Parts<'a> {
     pub recovered: Recovered,
     /// Where leaves come from.
     pub random: &'a Randomness,
-    /// Time, in quanta of [`TaoSettings::quantum`].
+    /// Time, in quanta of [`ShellSettings::quantum`](crate::immediate::ShellSettings).
     pub points: DepartureGrid,
     /// Told of paths read again: so many of so many.
     pub progress: &'a Progress,
@@ -150,7 +151,7 @@ pub type Progress = dyn Fn(usize, usize) + Send + Sync;
 #[async_trait]
 impl ImmediateEngine for TaoEngine {
     fn shape(&self) -> ImmediateShape {
-        self.shared.settings.shape
+        self.shared.settings.shell.shape
     }
 
     fn submit(&self, address: Address, access: Access) -> Ticket {
@@ -193,7 +194,7 @@ impl TaoEngine {
         let Parts { store, vault, recovered, random, points, progress } = parts;
         let geometry = settings.geometry()?;
         let keys = vault.keys();
-        let mut state = Processor::new(geometry, &settings, random);
+        let mut state = Processor::new(&settings, random)?;
         if !recovered.full.is_empty() {
             state::restore(&mut state, keys.current().0, &recovered.full)?;
         }
@@ -210,7 +211,7 @@ impl TaoEngine {
             geometry,
             array: state.array,
             points,
-            state: Mutex::new(state),
+            core: Mutex::new(Core::new(state)),
             changed: Notify::new(),
             fault: watch::Sender::new(None),
             returned,
@@ -230,7 +231,7 @@ impl TaoEngine {
         }
         replay::replay(&shared, &entries, progress).await?;
         let (arrivals, arrived) = mpsc::unbounded_channel();
-        let mut departures = Departures::new(shared.clone(), vault, arrived, beside)?;
+        let mut departures = Departures::new(shared.clone(), vault, arrived, beside);
         if !entries.is_empty() {
             departures.checkpoint().await?;
         }
@@ -255,13 +256,13 @@ impl TaoEngine {
 
     /// Figures so far.
     pub fn stats(&self) -> Stats {
-        self.shared.look(|state| state.stats)
+        self.shared.look(|core| core.plane.stats)
     }
 
     /// From now on leaks what `canary` says.
     #[cfg(feature = "canaries")]
     pub fn set_canary(&self, canary: canary::Canary) {
-        self.shared.step(|state| state.canary = canary);
+        self.shared.step(|core| core.plane.canary = canary);
     }
 }
 
@@ -281,29 +282,29 @@ impl std::fmt::Debug for TaoEngine {
 }
 
 impl Shared {
-    /// One step of the state, and whoever waits for a change is told.
-    fn step<T>(&self, step: impl FnOnce(&mut Processor) -> T) -> T {
+    /// One step of the core, and whoever waits for a change is told.
+    fn step<T>(&self, step: impl FnOnce(&mut Core<Processor>) -> T) -> T {
         let result = self.look(step);
         self.changed.notify_waiters();
         result
     }
 
     /// The same where nothing changes that anybody waits for.
-    fn look<T>(&self, look: impl FnOnce(&mut Processor) -> T) -> T {
-        look(&mut self.state.lock())
+    fn look<T>(&self, look: impl FnOnce(&mut Core<Processor>) -> T) -> T {
+        look(&mut self.core.lock())
     }
 
     /// Waits until `reached`.
     ///
     /// # Errors
     /// What has stopped the engine meanwhile.
-    async fn until(&self, reached: impl Fn(&Processor) -> bool) -> Result<()> {
+    async fn until(&self, reached: impl Fn(&Core<Processor>) -> bool) -> Result<()> {
         let come = async {
             loop {
                 let changed = self.changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
-                if self.look(|state| reached(state)) {
+                if self.look(|core| reached(core)) {
                     return;
                 }
                 changed.await;
@@ -315,9 +316,21 @@ impl Shared {
         }
     }
 
-    /// How many more paths may be under way.
+    /// How many more accesses may be under way.
     fn room(&self) -> usize {
-        self.look(|state| state.room(&self.settings))
+        self.look(|core| self.room_in(core))
+    }
+
+    fn room_in(&self, core: &Core<Processor>) -> usize {
+        core.plane.room(&self.settings).saturating_sub(core.under_way.len())
+    }
+
+    /// Answers leave whose turn it is.
+    fn let_leave(&self) {
+        self.step(|core| {
+            core.plane.canary.let_leave(&mut core.sequencer);
+            core.sequencer.emit();
+        });
     }
 
     /// Waits for a point at which it may be decided what leaves at the next: one at which no paths are being
@@ -355,7 +368,7 @@ impl Shared {
             }
         });
         let fault = self.fault();
-        self.step(|state| state.sequencer.fail(&fault));
+        self.step(|core| core.sequencer.fail(&fault));
     }
 
     /// Completes when the engine has stopped, with the reason.
@@ -382,7 +395,10 @@ impl Shared {
 
     /// Deletes the chunk versions that `which` names. That is decided at a point, when what came before it
     /// has been taken.
-    async fn delete(&self, which: impl FnOnce(&mut Processor) -> Vec<ChunkName>) -> Result<()> {
+    async fn delete(
+        &self,
+        which: impl FnOnce(&mut Core<Processor>) -> Vec<ChunkName>,
+    ) -> Result<()> {
         let (_point, nothing_is_taken) = self.decision().await;
         let chunks = self.look(which);
         drop(nothing_is_taken);
@@ -397,10 +413,8 @@ impl Shared {
     async fn sweep(&self) -> Result<()> {
         let (opening, stored) = (self.keys.current().0, self.store.list_chunks(self.array).await);
         let stored = stored.map_err(blame)?;
-        let stored = self.look(|Processor { versions, .. }| {
-            let known = |name: &ChunkName| versions.get(name.chunk as usize) == Some(&name.version);
-            sweep::left_behind(stored, opening, known)
-        });
+        let stored = self
+            .look(|core| sweep::left_behind(stored, opening, |name| core.plane.is_current(name)));
         if stored.is_empty() {
             return Ok(());
         }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use fogbank_seal::{KeyRing, Place, TAG_BYTES};
 use fogbank_store::{ChunkName, ChunkWrite};
 
-use super::journal::PADDING;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
+use crate::immediate::arrival::PADDING;
 use crate::{Error, Result, Unverified, miscounted};
 
 /// What a dummy says its block is.

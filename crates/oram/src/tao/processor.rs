@@ -11,15 +11,17 @@ use fogbank_store::{ArrayId, ChunkName};
 use rand_core::Rng;
 
 use super::canary::Canary;
-use super::journal::{Entry, Kind, PADDING};
+use super::journal::{Entry, Kind};
 use super::path::Opened;
-use super::requests::{PathRequests, Queued, RequestMap};
-use super::sequencer::{Number, Reply, Sequencer};
+use super::path_requests::PathRequests;
 use super::settings::TaoSettings;
 use super::stats::Stats;
 use super::subtree::{BucketBlock, Subtree};
 use super::writeback::{Superseded, WriteBack};
 use crate::geometry::{BLOCK_ID_BYTES, Geometry};
+use crate::immediate::arrival::PADDING;
+use crate::immediate::requests::{Queued, RequestMap};
+use crate::immediate::sequencer::{Number, Sequencer};
 use crate::position::FlatPositions;
 use crate::slab::{Handle, Handles, Slab};
 use crate::stash::{Queue, Stash, StashedBlock};
@@ -37,7 +39,6 @@ pub(super) struct Processor {
     pub subtree: Subtree,
     pub requests: RequestMap,
     pub paths: PathRequests,
-    pub sequencer: Sequencer,
     /// WriteQueue: leaves flushed since the last write-back, in their order.
     pub write_queue: Vec<u32>,
     /// Flushes so far.
@@ -46,6 +47,10 @@ pub(super) struct Processor {
     pub write_back_every: usize,
     /// Write-backs so far in this opening: the time stamps.
     pub tick: u64,
+    /// The last of them that the last cut comprises.
+    pub cut_after: u64,
+    /// s: from one cut to the next.
+    pub write_backs_a_checkpoint: u64,
     /// Those that have not been acknowledged.
     pub unacknowledged: std::collections::BTreeSet<u64>,
     /// By chunk: the newest version that is known to be there; 0 if none is.
@@ -70,10 +75,21 @@ pub(super) struct PathRequest {
     pub leaf: u32,
 }
 
+impl PathRequest {
+    /// That of an access that the journal names.
+    pub fn again(number: Number, entry: &Entry) -> Self {
+        Self { number, kind: entry.kind, block: entry.block, leaf: entry.leaf }
+    }
+}
+
 impl Processor {
     /// Of an empty store.
-    pub fn new(geometry: Geometry, settings: &TaoSettings, random: &Randomness) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Those of [`TaoSettings::geometry`].
+    pub fn new(settings: &TaoSettings, random: &Randomness) -> Result<Self> {
+        let geometry = settings.geometry()?;
+        Ok(Self {
             geometry,
             array: ArrayId(settings.array.into()),
             positions: FlatPositions::new(geometry.capacity),
@@ -83,11 +99,12 @@ impl Processor {
             subtree: Subtree::default(),
             requests: RequestMap::default(),
             paths: PathRequests::default(),
-            sequencer: Sequencer::default(),
             write_queue: Vec::new(),
             flushes: 0,
             write_back_every: settings.write_back_every as usize,
             tick: 0,
+            cut_after: 0,
+            write_backs_a_checkpoint: settings.write_backs_a_checkpoint()?,
             unacknowledged: std::collections::BTreeSet::new(),
             versions: vec![0; geometry.stored_buckets() as usize],
             superseded: Vec::new(),
@@ -98,23 +115,24 @@ impl Processor {
             zeros: vec![0; geometry.value_bytes].into(),
             queue: Queue::default(),
             bin: Vec::new(),
-        }
+        })
     }
 
-    /// How many more paths may be under way: none while too much of what came back before has not been
-    /// acknowledged by the cloud.
+    /// How many paths may be under way: none while too much of what came back before has not been acknowledged
+    /// by the cloud.
     pub fn room(&self, settings: &TaoSettings) -> usize {
         let roomy = self.unacknowledged.len() < settings.write_backs_max();
-        match roomy || self.canary.ignores_room() {
-            true => settings.under_way_max.saturating_sub(self.paths.len()),
-            false => 0,
-        }
+        if roomy || self.canary.ignores_room() { settings.shell.under_way_max } else { 0 }
     }
 
     /// ReadPath, up to the message: decides which path is read. The first request for a block reads
     /// the block's own path; one that finds another waiting reads a decoy; both are uniform leaves.
-    pub fn read_path(&mut self, block: u32, access: Access, reply: Reply) -> (PathRequest, Entry) {
-        let number = self.sequencer.arrive(reply);
+    pub fn read_path(
+        &mut self,
+        number: Number,
+        block: u32,
+        access: Access,
+    ) -> (PathRequest, Entry) {
         let kind = match block {
             PADDING => Kind::Padding,
             _ if self.requests.enqueue(block, (number, access.clone())) => Kind::Own,
@@ -123,7 +141,6 @@ impl Processor {
         let reads_own = kind == Kind::Own || (kind == Kind::Decoy && self.canary.reads_twice());
         let own = reads_own.then(|| self.positions.leaf(block)).flatten();
         let leaf = own.unwrap_or_else(|| self.draw_decoy());
-        self.paths.arrive(number);
         let entry = Entry { kind, block, leaf, access };
         (PathRequest { number, kind, block, leaf }, entry)
     }
@@ -153,6 +170,7 @@ impl Processor {
         &mut self,
         path: &PathRequest,
         buckets: Vec<Opened>,
+        answers: &mut Sequencer,
     ) -> Result<Option<WriteBack>> {
         // 1. What is here is fresher than what came; what is not here, came.
         self.synchronise(path.leaf, buckets)?;
@@ -161,7 +179,7 @@ impl Processor {
             let requests = self.requests.take(path.block);
             let fresh = self.draw_leaf();
             let fresh = if self.canary.keeps_leaf() { path.leaf } else { fresh };
-            self.answer_requests(path.block, path.leaf, requests, fresh)?;
+            self.answer_requests(path.block, path.leaf, (requests, fresh), answers)?;
         }
         // 3. Blocks go down the path as far as they may; every k-th time paths are written back.
         self.end_path(path)
@@ -170,33 +188,11 @@ impl Processor {
     /// The steps after a path's requests have been served.
     pub fn end_path(&mut self, path: &PathRequest) -> Result<Option<WriteBack>> {
         self.paths.remove(&self.geometry, path.number, path.leaf);
-        self.sequencer.path_returned(path.number);
         self.flush(path.leaf)?;
         if path.kind == Kind::Decoy && self.canary.keeps_decoys() {
             self.write_queue.pop();
         }
         Ok((self.write_queue.len() >= self.write_back_every).then(|| self.begin_write_back()))
-    }
-
-    /// The Sequencer: answers leave whose turn it is.
-    pub fn let_leave(&mut self) {
-        self.canary.let_leave(&mut self.sequencer);
-        self.sequencer.emit();
-    }
-
-    /// What no engine may do: a path that is not read.
-    pub fn skip_path(&mut self, path: &PathRequest) -> Result<()> {
-        self.paths.remove(&self.geometry, path.number, path.leaf);
-        self.sequencer.path_returned(path.number);
-        self.let_leave();
-        Ok(())
-    }
-
-    /// A path that the journal names is about to be read again.
-    pub fn repeat_path(&mut self, entry: &Entry) -> PathRequest {
-        let number = self.sequencer.arrive(None);
-        self.paths.arrive(number);
-        PathRequest { number, kind: entry.kind, block: entry.block, leaf: entry.leaf }
     }
 
     /// Buckets of the path that are not here come here.
@@ -233,8 +229,8 @@ impl Processor {
         &mut self,
         block: u32,
         leaf: u32,
-        requests: impl IntoIterator<Item = Queued>,
-        fresh: u32,
+        (requests, fresh): (impl IntoIterator<Item = Queued>, u32),
+        answers: &mut Sequencer,
     ) -> Result<()> {
         let mut payload = match self.positions.leaf(block) {
             None => None,
@@ -255,7 +251,7 @@ impl Processor {
                 self.slab.get_mut(payload)[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             let (slab, zeros) = (&self.slab, &self.zeros);
-            self.sequencer.answer(number, || match payload {
+            answers.answer(number, || match payload {
                 Some(payload) => Bytes::copy_from_slice(&slab.get(payload)[BLOCK_ID_BYTES..]),
                 None => zeros.clone(),
             });

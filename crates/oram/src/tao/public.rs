@@ -5,7 +5,6 @@ use fogbank_durable::Pieces;
 use fogbank_store::trace::{PaceConfig, RateConfig, TaoConfig};
 
 use super::settings::{PIECES, TaoSettings};
-use super::writeback;
 use super::{journal, state};
 use crate::Result;
 
@@ -16,7 +15,7 @@ impl TaoSettings {
     /// # Errors
     /// Those of [`TaoSettings::geometry`].
     pub fn public(&self, config_bytes: usize, clients: bool) -> Result<TaoConfig> {
-        let geometry = self.geometry()?;
+        let (geometry, shell) = (self.geometry()?, &self.shell);
         let full = PIECES.checkpoint(state::checkpoint_lengths(&geometry));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
         Ok(TaoConfig {
@@ -29,20 +28,20 @@ impl TaoSettings {
             cell_bytes: geometry.cell_bytes() as u32,
             write_back_every: self.write_back_every,
             write_backs_a_checkpoint: self.write_backs_a_checkpoint()?,
-            window_chunks: writeback::window_chunks(self, &geometry) as u32,
-            windows: self.windows as u32,
-            under_way_max: self.under_way_max as u32,
+            window_chunks: shell.window_chunks(geometry.chunk_bytes()) as u32,
+            windows: shell.windows as u32,
+            under_way_max: shell.under_way_max as u32,
             parts_max: self.group_max() as u32,
             write_backs_max: self.write_backs_max() as u32,
-            quantum_ns: self.quantum.as_nanos() as u64,
+            quantum_ns: shell.quantum.as_nanos() as u64,
             part_bytes: journal::entry_bytes(geometry.value_bytes) as u64,
-            rate: self.rate.map(|rate| RateConfig {
+            rate: shell.rate.map(|rate| RateConfig {
                 interval_ns: rate.interval,
                 accesses: rate.accesses as u32,
             }),
             pace: PaceConfig {
-                up_bytes_per_s: self.pace.up_bytes_per_s,
-                down_bytes_per_s: self.pace.down_bytes_per_s,
+                up_bytes_per_s: shell.pace.up_bytes_per_s,
+                down_bytes_per_s: shell.pace.down_bytes_per_s,
             },
             clients,
             vault: self.vault().public(config_bytes, full, no_delta),

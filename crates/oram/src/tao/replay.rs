@@ -17,9 +17,9 @@ use futures_util::future::try_join_all;
 
 use super::journal::{Entry, Kind};
 use super::processor::PathRequest;
-use super::requests::Queued;
 use super::{Progress, Shared, path};
-use crate::{Error, Result, blame};
+use crate::immediate::requests::Queued;
+use crate::{Result, blame};
 
 /// Paths that are read at once.
 const WINDOW: usize = 32;
@@ -45,12 +45,14 @@ pub(super) async fn replay(
     let parts = parts(entries);
     for (at, (window, parts)) in entries.chunks(WINDOW).zip(parts.chunks(WINDOW)).enumerate() {
         progress(at * WINDOW, entries.len());
-        let paths: Vec<PathRequest> =
-            shared.step(|state| window.iter().map(|entry| state.repeat_path(entry)).collect());
+        let paths: Vec<PathRequest> = shared.step(|core| {
+            let again = window.iter().map(|entry| PathRequest::again(core.arrive(None), entry));
+            again.collect()
+        });
         let (_, nothing_is_taken) = shared.at_point().await;
         shared.sound()?;
         let asked: Vec<Vec<ChunkName>> =
-            shared.step(|state| paths.iter().map(|path| state.ask(path)).collect());
+            shared.step(|core| paths.iter().map(|path| core.plane.ask(path)).collect());
         drop(nothing_is_taken);
         let reads = asked.iter().map(|names| shared.bare.read_chunks(names));
         let returned = try_join_all(reads).await.map_err(blame);
@@ -60,19 +62,20 @@ pub(super) async fn replay(
             let requests =
                 part.requests.iter().map(|at| (path.number, entries[*at].access.clone()));
             let requests: Vec<Queued> = requests.collect();
-            let due = shared.step(|state| {
+            let due = shared.step(|core| {
+                core.ended(path.number);
+                let (state, answers) = (&mut core.plane, &mut core.sequencer);
                 state.synchronise(path.leaf, buckets)?;
                 if path.kind == Kind::Own {
                     let fresh = part.next_leaf.unwrap_or_else(|| state.draw_leaf());
-                    state.answer_requests(path.block, path.leaf, requests, fresh)?;
+                    state.answer_requests(path.block, path.leaf, (requests, fresh), answers)?;
                 }
-                let due = state.end_path(path)?;
-                state.let_leave();
-                Ok::<_, Error>(due)
+                state.end_path(path)
             })?;
+            shared.let_leave();
             if let Some(due) = due {
                 shared.send(due)?;
-                shared.until(|state| state.unacknowledged.is_empty()).await?;
+                shared.until(|core| core.plane.unacknowledged.is_empty()).await?;
             }
         }
     }

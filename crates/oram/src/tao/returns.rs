@@ -17,7 +17,7 @@ use fogbank_store::ChunkName;
 use rayon::prelude::*;
 use tokio::sync::mpsc;
 
-use super::processor::{PathRequest, Processor};
+use super::processor::PathRequest;
 use super::{Shared, path};
 use crate::Result;
 
@@ -41,14 +41,17 @@ impl Returned {
     pub fn take(self, shared: &Shared) -> Result<()> {
         let opened = self.open(shared)?;
         process(shared, opened)?;
-        shared.step(Processor::let_leave);
+        shared.let_leave();
         Ok(())
     }
 }
 
 /// AnswerRequest and Flush, in one step; the write-back that falls due.
 fn process(shared: &Shared, (path, buckets): (PathRequest, Vec<path::Opened>)) -> Result<()> {
-    let due = shared.step(|state| state.path_returned(&path, buckets))?;
+    let due = shared.step(|core| {
+        core.ended(path.number);
+        core.plane.path_returned(&path, buckets, &mut core.sequencer)
+    })?;
     due.map_or(Ok(()), |due| shared.send(due))
 }
 
@@ -81,7 +84,7 @@ pub(super) async fn take_all(
         let is_due = |returned: &mut Returned| shared.points.handed_over_at(returned.at) <= point;
         let mut due: Vec<Returned> = waiting.extract_if(.., is_due).collect();
         due.sort_unstable_by_key(|returned| returned.path.number);
-        if shared.look(|state| state.canary.takes_by_content()) {
+        if shared.look(|core| core.plane.canary.takes_by_content()) {
             due.sort_by_key(|returned| returned.path.block);
         }
         let opened = compute(|| {
@@ -93,10 +96,10 @@ pub(super) async fn take_all(
             process(&shared, opened)?;
         }
         drop(taking);
-        if shared.look(|state| state.canary.answers_off_grid()) {
-            shared.step(Processor::let_leave);
+        if shared.look(|core| core.plane.canary.answers_off_grid()) {
+            shared.let_leave();
         }
         shared.points.met(|| ()).await;
-        shared.step(Processor::let_leave);
+        shared.let_leave();
     }
 }

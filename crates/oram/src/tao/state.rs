@@ -15,6 +15,7 @@
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
 use super::processor::Processor;
+use super::writeback::WriteBack;
 use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::geometry::{Geometry, opening_of, version};
 use crate::stash::{StashedBlock, load_stash, save_stash, stash_lengths};
@@ -35,10 +36,37 @@ pub fn checkpoint_lengths(geometry: &Geometry) -> Vec<usize> {
     flat.into_iter().chain(stash_lengths(geometry)).collect()
 }
 
+impl Processor {
+    /// Whether it is time for a cut: a public number of write-backs after the last.
+    pub fn cut_is_due(&self) -> bool {
+        self.tick >= self.cut_after + self.write_backs_a_checkpoint
+    }
+
+    /// A cut, when no path is under way: what has been flushed is written back, and the state copied.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the state is none that can be saved.
+    pub fn cut(&mut self, opening: u32) -> Result<Cut> {
+        let due = (!self.write_queue.is_empty()).then(|| self.begin_write_back());
+        self.cut_after = self.tick;
+        Ok(Cut { due, tick: self.tick, sections: save(self, opening)? })
+    }
+}
+
+/// The state at a moment.
+pub(super) struct Cut {
+    /// The write-back that fell due by it.
+    pub due: Option<WriteBack>,
+    /// The last write-back it comprises.
+    pub tick: u64,
+    /// The state.
+    pub sections: Vec<Section>,
+}
+
 /// The sections of a checkpoint of the state as it is now, all in memory: what follows changes it.
 pub(super) fn save(state: &Processor, opening: u32) -> Result<Vec<Section>> {
-    if state.paths.len() > 0 || !state.write_queue.is_empty() {
-        return Err(Error::Bug("a checkpoint while paths are under way".into()));
+    if !state.write_queue.is_empty() {
+        return Err(Error::Bug("a checkpoint of what was not handed to a write-back".into()));
     }
     let mut head = shape_head(&state.geometry, state.array.0 as u8);
     head.u32(opening);

@@ -11,7 +11,7 @@
 
 use hashbrown::HashMap;
 
-use super::requests::PathRequests;
+use super::path_requests::PathRequests;
 use crate::slab::Handle;
 
 /// A block in a bucket here.

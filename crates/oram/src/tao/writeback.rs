@@ -20,11 +20,18 @@ use rayon::prelude::*;
 use tokio::sync::mpsc;
 
 use super::processor::Processor;
-use super::sequencer::Number;
-use super::settings::TaoSettings;
 use super::{Shared, path};
-use crate::geometry::{Geometry, tick_of, version};
+use crate::geometry::{tick_of, version};
+use crate::immediate::core::Core;
+use crate::immediate::sequencer::Number;
 use crate::{Result, blame};
+
+impl Core<Processor> {
+    /// What no checkpoint refers to once the one that comprises write-back `tick` counts.
+    pub(super) fn superseded(&mut self, tick: u64) -> Vec<ChunkName> {
+        self.plane.take_superseded(tick, self.under_way.oldest())
+    }
+}
 
 /// Buckets to be written.
 #[derive(Debug)]
@@ -72,7 +79,11 @@ impl Processor {
     }
 
     /// The write-back of `chunks` has been acknowledged.
-    pub fn acknowledge(&mut self, opening: u32, tick: u64, flushed: u64, chunks: &[u32]) {
+    ///
+    /// Requests from number `before` on arrive later.
+    pub fn acknowledge(&mut self, opening: u32, written: &Written, before: Number) {
+        let Written { tick, flushed, chunks } = written;
+        let tick = *tick;
         let new = version(opening, tick);
         self.unacknowledged.remove(&tick);
         for chunk in chunks {
@@ -82,7 +93,6 @@ impl Processor {
             if old != 0 {
                 let name = |version| ChunkName { array: self.array, chunk: *chunk, version };
                 let (name, tick) = (name(old), tick_of(&name(*known)));
-                let before = self.sequencer.next();
                 self.superseded.push(Superseded { name, tick, before });
             }
             let is_empty =
@@ -91,7 +101,7 @@ impl Processor {
                 continue;
             }
             let dropped = match self.canary.drops_early() {
-                false => self.subtree.drop_if_settled(*chunk, flushed, &self.paths),
+                false => self.subtree.drop_if_settled(*chunk, *flushed, &self.paths),
                 true => self.subtree.drop_early(*chunk),
             };
             for kept in dropped.iter().flat_map(|node| &node.blocks) {
@@ -100,10 +110,19 @@ impl Processor {
         }
     }
 
+    /// Whether write-backs up to `tick` have been acknowledged.
+    pub fn is_acknowledged(&self, tick: u64) -> bool {
+        self.unacknowledged.first().is_none_or(|first| *first > tick)
+    }
+
+    /// Whether the cloud is to keep this version, of whichever opening it is.
+    pub fn is_current(&self, name: &ChunkName) -> bool {
+        self.versions.get(name.chunk as usize) == Some(&name.version)
+    }
+
     /// The versions that no checkpoint refers to once the one that comprises write-back `tick` counts,
-    /// and that no path under way names. The rest waits for the next checkpoint.
-    pub fn take_superseded(&mut self, tick: u64) -> Vec<ChunkName> {
-        let oldest = self.paths.oldest().unwrap_or(Number::MAX);
+    /// and that no path under way names, of which `oldest` is the first. The rest waits for the next checkpoint.
+    pub fn take_superseded(&mut self, tick: u64, oldest: Number) -> Vec<ChunkName> {
         let gone = |old: &Superseded| old.tick <= tick && old.before <= oldest;
         let names = self.superseded.iter().filter(|old| gone(old)).map(|old| old.name).collect();
         self.superseded.retain(|old| !gone(old));
@@ -111,16 +130,20 @@ impl Processor {
     }
 }
 
-/// Buckets in a message at most.
-pub(super) fn window_chunks(settings: &TaoSettings, geometry: &Geometry) -> usize {
-    settings.window_bytes.div_ceil(geometry.chunk_bytes()).max(1)
+/// What is known of a write-back once it is sealed.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// Its time stamp.
+    pub tick: u64,
+    /// Flushes it comprises.
+    pub flushed: u64,
+    /// By rising chunk.
+    pub chunks: Vec<u32>,
 }
 
 /// A write-back that is being sent.
 pub(super) struct Sending {
-    tick: u64,
-    flushed: u64,
-    chunks: Vec<u32>,
+    written: Written,
     /// Messages that have not ended.
     left: usize,
 }
@@ -150,17 +173,18 @@ pub(super) async fn send_all(
     mut sealed: mpsc::UnboundedReceiver<Sealed>,
 ) -> Result<()> {
     let opening = shared.keys.current().0;
-    let most = shared.settings.windows.max(1);
+    let most = shared.settings.shell.windows.max(1);
     let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let mut sending: Vec<Sending> = Vec::new();
-    let mut turns = LinkPacer::new(shared.points.quantum(), shared.settings.pace.up_bytes_per_s);
+    let mut turns =
+        LinkPacer::new(shared.points.quantum(), shared.settings.shell.pace.up_bytes_per_s);
     loop {
         let may_leave = !queue.is_empty() && under_way.len() < most;
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => ended?,
             Some((begun, windows)) = sealed.recv() => {
-                queue.extend(windows.into_iter().map(|window| (begun.tick, window)));
-                let tick = begun.tick;
+                let tick = begun.written.tick;
+                queue.extend(windows.into_iter().map(|window| (tick, window)));
                 sending.push(begun);
                 if sending.last().is_some_and(|begun| begun.left > 0) {
                     continue;
@@ -180,11 +204,13 @@ pub(super) async fn send_all(
             }
             else => return Ok(()),
         };
-        let Some(at) = sending.iter().position(|one| one.tick == ended) else { continue };
+        let Some(at) = sending.iter().position(|one| one.written.tick == ended) else { continue };
         sending[at].left = sending[at].left.saturating_sub(1);
         if sending[at].left == 0 {
-            let Sending { tick, flushed, chunks, .. } = sending.swap_remove(at);
-            shared.step(|state| state.acknowledge(opening, tick, flushed, &chunks));
+            let written = sending.swap_remove(at).written;
+            shared.step(|core| {
+                core.plane.acknowledge(opening, &written, core.sequencer.next());
+            });
         }
     }
 }
@@ -192,7 +218,7 @@ pub(super) async fn send_all(
 /// Waits for the point at which the next message of a write-back leaves.
 async fn turn(shared: &Shared, turns: &LinkPacer) -> Nanos {
     shared.points.approach(turns.soonest()).await;
-    if shared.look(|state| state.canary.is_late()) {
+    if shared.look(|core| core.plane.canary.is_late()) {
         shared.points.departure().await;
     }
     shared.points.met(|| ()).await.0
@@ -217,7 +243,7 @@ fn seal(shared: &Shared, due: WriteBack) -> Sealed {
         });
         sealed.collect::<Vec<_>>()
     });
-    let window = window_chunks(&shared.settings, &geometry);
+    let window = shared.settings.shell.window_chunks(geometry.chunk_bytes());
     let windows: Vec<_> = writes.chunks(window).map(<[_]>::to_vec).collect();
-    (Sending { tick, flushed, chunks, left: windows.len() }, windows)
+    (Sending { written: Written { tick, flushed, chunks }, left: windows.len() }, windows)
 }

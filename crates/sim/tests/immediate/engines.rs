@@ -52,7 +52,7 @@ impl World {
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
         let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(Arc::new(TaoEngine::open(settings, parts).await?))
     }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use fogbank_oram::tao::{LinkRate, Rate, TaoSettings};
+use fogbank_oram::immediate::{LinkRate, Rate};
+use fogbank_oram::tao::TaoSettings;
 use fogbank_sim::scene::tao::{Load, Schedule, TaoScene};
 use fogbank_store::Link;
 
@@ -26,12 +27,15 @@ fn every_shape() {
     for settings in [
         TaoSettings { cache_bytes: 700, ..of() },
         TaoSettings { write_back_every: 1, ..of() },
-        TaoSettings { write_back_every: 40, window_bytes: 100, ..of() },
-        TaoSettings { under_way_max: 7, ..of() },
-        TaoSettings { under_way_max: 1, ..of() },
-        TaoSettings { under_way_max: 8, windows: 1, ..of() },
-        TaoSettings { windows: 6, ..of() },
-        TaoSettings { bucket_blocks: 5, window_bytes: 1 << 20, ..of() },
+        TaoSettings { write_back_every: 40, ..of() }.with_shell(|shell| shell.window_bytes = 100),
+        of().with_shell(|shell| shell.under_way_max = 7),
+        of().with_shell(|shell| shell.under_way_max = 1),
+        of().with_shell(|shell| {
+            shell.under_way_max = 8;
+            shell.windows = 1;
+        }),
+        of().with_shell(|shell| shell.windows = 6),
+        TaoSettings { bucket_blocks: 5, ..of() }.with_shell(|shell| shell.window_bytes = 1 << 20),
     ] {
         for seed in 2..4 {
             predicted(&TaoScene { settings: settings.clone(), ..TaoScene::new(Load::Mixed, seed) });
@@ -61,7 +65,10 @@ fn a_fixed_rate() {
     for (interval_ms, accesses, under_way_max) in [(20, 8, 64), (7, 3, 64), (10, 6, 20), (5, 1, 3)]
     {
         let rate = Some(Rate { interval: interval_ms * 1_000_000, accesses });
-        let settings = TaoSettings { rate, under_way_max, ..scene.settings.clone() };
+        let settings = scene.settings.clone().with_shell(|shell| {
+            shell.rate = rate;
+            shell.under_way_max = under_way_max;
+        });
         let summary = predicted(&TaoScene { settings, ..scene.clone() });
         assert_eq!(summary.accesses, summary.read_batches * accesses as u64);
     }
@@ -82,7 +89,7 @@ fn a_grid() {
         let link = Link { round_trip: ms(round_trip), jitter: ms(jitter), ..Link::instant() };
         let schedule = Schedule { every, most: ms(most) };
         for seed in 10..13 {
-            let settings = TaoSettings { quantum: ms(quantum_ms), ..scene(seed).settings };
+            let settings = scene(seed).settings.with_shell(|shell| shell.quantum = ms(quantum_ms));
             let summary = predicted(&TaoScene { settings, link, schedule, ..scene(seed) });
             assert_eq!((summary.accesses, summary.closings), (1250, 1));
         }
@@ -105,7 +112,11 @@ fn a_pace() {
         for (seed, round_trip) in [(20, 8), (21, 14), (22, 14)] {
             let pace = LinkRate { up_bytes_per_s: up, down_bytes_per_s: down };
             let quantum = ms(quantum_ms);
-            let settings = TaoSettings { quantum, pace, rate, ..scene(seed).settings };
+            let settings = scene(seed).settings.with_shell(|shell| {
+                shell.quantum = quantum;
+                shell.pace = pace;
+                shell.rate = rate;
+            });
             let link = Link { round_trip: ms(round_trip), ..scene(seed).link };
             let summary = predicted(&TaoScene { settings, link, ..scene(seed) });
             assert_eq!(summary.closings, 1);
@@ -119,7 +130,10 @@ fn a_pace_too_slow_to_be_followed_is_no_breach() {
     let pace = LinkRate { up_bytes_per_s: Some(10_000), down_bytes_per_s: None };
     let scene = TaoScene { accesses: 60, ..TaoScene::new(Load::Mixed, 23) };
     let quantum = Duration::from_millis(2);
-    let settings = TaoSettings { quantum, pace, ..scene.settings.clone() };
+    let settings = scene.settings.clone().with_shell(|shell| {
+        shell.quantum = quantum;
+        shell.pace = pace;
+    });
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     TaoScene { settings, ..scene }.record(&path).unwrap();
@@ -136,7 +150,11 @@ fn a_fixed_rate_on_a_grid() {
     {
         let rate = Some(Rate { interval: interval_ms * 1_000_000, accesses });
         let quantum = ms(quantum_ms);
-        let settings = TaoSettings { rate, quantum, under_way_max, ..scene.settings.clone() };
+        let settings = scene.settings.clone().with_shell(|shell| {
+            shell.rate = rate;
+            shell.quantum = quantum;
+            shell.under_way_max = under_way_max;
+        });
         let summary = predicted(&TaoScene { settings, ..scene.clone() });
         assert_eq!(summary.accesses, summary.read_batches * accesses as u64);
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::predicted;
 use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
 use fogbank_oram::ImmediateShape;
+use fogbank_oram::immediate::Rate;
+use fogbank_oram::tao::TaoSettings;
 use fogbank_oram::tao::canary::Leak;
-use fogbank_oram::tao::{Rate, TaoSettings};
 use fogbank_sim::scene::tao::{FILE_SYSTEM_BLOCKS, Load, Schedule, TaoScene};
 
 /// What it says of two loads: four runs of each, played in turn, no two with the same seed. Whether it tells
@@ -55,7 +56,7 @@ fn loads_that_arrive_alike_look_alike() {
 fn at_a_fixed_rate_arrivals_do_not_show() {
     let rate = Some(Rate { interval: 10_000_000, accesses: 6 });
     let (apart, failed) = told(Load::OneHotBlock, Load::Scan, |scene| TaoScene {
-        settings: TaoSettings { rate, ..scene.settings.clone() },
+        settings: scene.settings.clone().with_shell(|shell| shell.rate = rate),
         arrivals: scene.seed,
         ..scene
     });
@@ -66,7 +67,11 @@ fn at_a_fixed_rate_arrivals_do_not_show() {
 fn file_systems(scene: TaoScene, rate: Option<Rate>) -> TaoScene {
     let shape = ImmediateShape { capacity: FILE_SYSTEM_BLOCKS, value_bytes: 16 };
     let quantum = Duration::from_millis(2);
-    let settings = TaoSettings { rate, quantum, under_way_max: 256, ..TaoSettings::new(shape) };
+    let settings = TaoSettings::new(shape).with_shell(|shell| {
+        shell.rate = rate;
+        shell.quantum = quantum;
+        shell.under_way_max = 256;
+    });
     let (clients, accesses, gap) = (1, scene.load.accesses(), Duration::from_millis(2));
     let (serves_until, schedule) =
         (Duration::from_secs(20), Schedule { every: 0, ..scene.schedule });

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fogbank_audit::oracle::{Summary, replay};
-use fogbank_oram::tao::{LinkRate, TaoSettings};
+use fogbank_oram::immediate::LinkRate;
+use fogbank_oram::tao::TaoSettings;
 use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
 use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Link, Operation};
@@ -60,17 +61,19 @@ fn die(numbers: Range<u64>) -> u32 {
         // By another number than the fates, or each of these would have its own fate.
         let settings = match number % 7 {
             0 => TaoSettings { write_back_every: 2, ..base.settings.clone() },
-            1 => {
-                TaoSettings { write_back_every: 9, window_bytes: 1 << 16, ..base.settings.clone() }
-            }
-            2 => TaoSettings { quantum: Duration::from_millis(7), ..base.settings.clone() },
+            1 => TaoSettings { write_back_every: 9, ..base.settings.clone() }
+                .with_shell(|shell| shell.window_bytes = 1 << 16),
+            2 => base.settings.clone().with_shell(|shell| shell.quantum = Duration::from_millis(7)),
             3 => {
                 let pace =
                     LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(400_000) };
                 let quantum = Duration::from_millis(4);
-                TaoSettings { quantum, pace, ..base.settings.clone() }
+                base.settings.clone().with_shell(|shell| {
+                    shell.quantum = quantum;
+                    shell.pace = pace;
+                })
             }
-            4 => TaoSettings { quantum: Duration::from_millis(3), ..base.settings.clone() },
+            4 => base.settings.clone().with_shell(|shell| shell.quantum = Duration::from_millis(3)),
             _ => base.settings.clone(),
         };
         let scene = TaoScene { settings, ..base };

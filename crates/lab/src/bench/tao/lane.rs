@@ -58,18 +58,17 @@ pub struct Measured {
 impl Lane {
     /// Makes a store and loads it, as fast as it can.
     pub async fn load(settings: TaoSettings, seed: u64) -> Result<Self> {
-        let usual = TaoSettings::new(settings.shape);
-        let settings = TaoSettings {
-            quantum: Duration::ZERO,
-            pace: usual.pace,
-            window_bytes: usual.window_bytes,
-            windows: usual.windows,
-            ..settings
-        };
-        let mut ground = Ground::new(settings.shape.capacity, seed).await?;
+        let usual = TaoSettings::new(settings.shell.shape);
+        let settings = settings.with_shell(|shell| {
+            shell.quantum = Duration::ZERO;
+            shell.pace = usual.shell.pace;
+            shell.window_bytes = usual.shell.window_bytes;
+            shell.windows = usual.shell.windows;
+        });
+        let mut ground = Ground::new(settings.shell.shape.capacity, seed).await?;
         let random = ground.random();
         let key = key();
-        let points = DepartureGrid::new(ground.clock.clone(), settings.quantum);
+        let points = DepartureGrid::new(ground.clock.clone(), settings.shell.quantum);
         let opening = ground.opening(&settings, &points, (&key, &random));
         let vault = opening.create(b"bench".to_vec()).await?;
         let opened = (vault, Recovered::default());
@@ -88,7 +87,7 @@ impl Lane {
         }
         self.field.engine.close().await?;
         let (key, random) = (key(), self.ground.random());
-        let points = DepartureGrid::new(self.ground.clock.clone(), settings.quantum);
+        let points = DepartureGrid::new(self.ground.clock.clone(), settings.shell.quantum);
         let opened = self.ground.opening(&settings, &points, (&key, &random)).recover().await?;
         let engine = self.ground.engine(&settings, points, opened, &random).await?;
         self.field = Field::new(engine, self.ground.clock.clone(), self.ground.written.clone());

@@ -58,7 +58,7 @@ async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Res
     let all = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
     let mut points = Vec::new();
     let Some(first) = all.first() else { return Ok(points) };
-    eprintln!("loading {} blocks", first.shape.capacity);
+    eprintln!("loading {} blocks", first.shell.shape.capacity);
     let mut lane = Lane::load(first.clone(), args.seed).await?;
     for settings in &all {
         lane = lane.reopen(settings.clone()).await?;

@@ -65,7 +65,7 @@ impl Point {
         let write_back_every = settings.write_back_every;
         let cached_share = cached_share(settings)?;
         let published = published(setting.paper, clients, write_back_every, cached_share);
-        let ImmediateShape { capacity, value_bytes } = settings.shape;
+        let ImmediateShape { capacity, value_bytes } = settings.shell.shape;
         let json = json!({
             "profile": profile,
             "link": setting.link_words,

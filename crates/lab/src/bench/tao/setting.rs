@@ -8,7 +8,8 @@ use fogbank::link::LinkArgs;
 use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::{LinkRate, TaoSettings};
+use fogbank_oram::immediate::LinkRate;
+use fogbank_oram::tao::TaoSettings;
 use fogbank_store::Link;
 
 use crate::bench::machine::memory_available;
@@ -123,13 +124,12 @@ impl Setting {
     /// # Errors
     /// [`Error::Usage`] for a shape outside the engine's limits.
     pub fn engine(&self, cache_bytes: u64, write_back_every: u32) -> Result<TaoSettings> {
-        let settings = TaoSettings {
-            cache_bytes,
-            write_back_every,
-            pace: self.pace,
-            quantum: self.quantum,
-            ..TaoSettings::new(self.shape)
-        };
+        let settings =
+            TaoSettings { cache_bytes, write_back_every, ..TaoSettings::new(self.shape) }
+                .with_shell(|shell| {
+                    shell.pace = self.pace;
+                    shell.quantum = self.quantum;
+                });
         Ok(settings.with_write_behind(self.write_behind)?)
     }
 

@@ -5,26 +5,29 @@ use std::time::Duration;
 use super::data::run;
 use super::scheduler::Scheduler;
 use super::*;
+use crate::immediate::sequencer::{Number, Sequencer};
 use crate::tao::processor::Processor;
+use crate::tao::writeback::Written;
 
 /// A write-back that comes to its end after the next one, which is beyond the cut.
 #[test]
 fn a_version_is_superseded_by_the_write_back_that_is_newer() {
     let settings = TaoSettings { write_back_every: 1, ..settings(8) };
-    let geometry = settings.geometry().unwrap();
-    let mut state = Processor::new(geometry, &settings, &Randomness::repeatable(1));
+    let mut state = Processor::new(&settings, &Randomness::repeatable(1)).unwrap();
+    let mut answers = Sequencer::default();
     let mut flush = || {
-        let (path, _) = state.read_path(0, Access::Read, None);
-        state.path_returned(&path, Vec::new()).unwrap().unwrap()
+        let (path, _) = state.read_path(answers.arrive(None), 0, Access::Read);
+        state.path_returned(&path, Vec::new(), &mut answers).unwrap().unwrap()
     };
     let [cut, next] = [flush(), flush()];
     for due in [&next, &cut] {
-        let chunks: Vec<u32> = due.images.iter().map(|(chunk, _)| *chunk).collect();
-        state.acknowledge(1, due.tick, due.flushed, &chunks);
+        let chunks = due.images.iter().map(|(chunk, _)| *chunk).collect();
+        let written = Written { tick: due.tick, flushed: due.flushed, chunks };
+        state.acknowledge(1, &written, 2);
     }
     // The root at least is in both; a checkpoint of the cut refers to it as the first wrote it.
-    assert_eq!(state.take_superseded(cut.tick), []);
-    let later = state.take_superseded(next.tick);
+    assert_eq!(state.take_superseded(cut.tick, Number::MAX), []);
+    let later = state.take_superseded(next.tick, Number::MAX);
     assert!(later.iter().any(|name| name.chunk == 0), "{later:?}");
 }
 

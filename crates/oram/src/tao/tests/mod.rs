@@ -41,7 +41,7 @@ impl World {
             *openings += 1;
             Randomness::repeatable(*openings)
         };
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = self.vault(&paced, &random, &settings).await?;
         let parts =

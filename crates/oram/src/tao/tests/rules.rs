@@ -9,6 +9,7 @@ use super::data::run;
 use super::scheduler::{Event, Scheduler};
 use super::*;
 use crate::geometry::BucketShape;
+use crate::immediate::sequencer::Sequencer;
 use crate::tao::journal::Kind;
 use crate::tao::processor::{PathRequest, Processor};
 use crate::tao::state;
@@ -19,7 +20,7 @@ async fn warm(capacity: u32) -> World {
     let engine = world.open(world.cloud.clone(), settings(capacity)).await.unwrap();
     let (mut model, mut work) = (Model::new(capacity), Workload::new(1, capacity));
     run(&engine, &mut model, &mut work, 40 * capacity as usize, 8).await;
-    assert!(engine.shared.look(|state| state.versions.iter().all(|version| *version != 0)));
+    assert!(engine.shared.look(|core| core.plane.versions.iter().all(|version| *version != 0)));
     engine.close().await.unwrap();
     world
 }
@@ -259,16 +260,11 @@ async fn what_is_here_is_not_asked_for() {
     let settings = TaoSettings { write_back_every: 2, ..settings(64) };
     let engine = world.open(world.cloud.clone(), settings).await.unwrap();
     let (levels, shared) = (usize::from(engine.geometry().stored_levels()), &engine.shared);
-    let leaf_of = |block| shared.look(|state| state.positions.leaf(block)).unwrap();
+    let leaf_of = |block| shared.look(|core| core.plane.positions.leaf(block)).unwrap();
     let path = |number, leaf| PathRequest { number, kind: Kind::Padding, block: 0, leaf };
-    let ask = |number, leaf| {
-        shared.look(|state| {
-            state.paths.arrive(number);
-            state.ask(&path(number, leaf)).len()
-        })
-    };
+    let ask = |number, leaf| shared.look(|core| core.plane.ask(&path(number, leaf)).len());
     let forget = |number, leaf| {
-        shared.look(|state| state.paths.remove(&state.geometry.clone(), number, leaf));
+        shared.look(|core| core.plane.paths.remove(&core.plane.geometry.clone(), number, leaf));
     };
     let (first, second) = (leaf_of(7), leaf_of(8));
     assert_ne!(first, second);
@@ -289,8 +285,8 @@ async fn at_a_fixed_rate_the_cloud_counts_no_requests() {
     let shape_of = |requests: usize| async move {
         let world = warm(64).await;
         let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
-        let rate = Some(crate::tao::Rate { interval: 10_000_000, accesses: 4 });
-        let settings = TaoSettings { rate, ..settings(64) };
+        let rate = Some(crate::immediate::Rate { interval: 10_000_000, accesses: 4 });
+        let settings = settings(64).with_shell(|shell| shell.rate = rate);
         let engine = world.open(store.clone(), settings).await.unwrap();
         let tickets: Vec<Ticket> =
             (0..requests).map(|n| engine.submit(Address(n as u32 % 64), Access::Read)).collect();
@@ -329,12 +325,16 @@ fn the_stash_stays_below_its_line() {
         let geometry = settings.geometry().unwrap();
         assert_eq!(geometry.leaf_level(), leaf_level);
         let random = Randomness::repeatable(5);
-        let mut state = Processor::new(geometry, &settings, &random);
+        let mut state = Processor::new(&settings, &random).unwrap();
+        let mut answers = Sequencer::default();
         let mut over = vec![0u32; 200];
         let (warm_up, accesses) = (4 * capacity, 200_000);
         for access in 0..warm_up + accesses {
-            let (path, _) = state.read_path(access % capacity, write(0, b"x"), None);
-            assert!(state.path_returned(&path, Vec::new()).unwrap().is_none());
+            let number = answers.arrive(None);
+            let (path, _) = state.read_path(number, access % capacity, write(0, b"x"));
+            assert!(state.path_returned(&path, Vec::new(), &mut answers).unwrap().is_none());
+            answers.path_returned(number);
+            answers.emit();
             if access >= warm_up {
                 over[..state.stash.len()].iter_mut().for_each(|count| *count += 1);
             }
@@ -355,25 +355,27 @@ fn the_stash_stays_below_its_line() {
 fn the_stash_is_bounded_whatever_is_held_back() {
     let (reals, leaf_level, under_way_max) = (4, 10, 1024);
     let shape = ImmediateShape { capacity: reals << leaf_level, value_bytes: 8 };
-    let settings =
-        TaoSettings { under_way_max, write_back_every: u32::MAX, ..TaoSettings::new(shape) };
+    let settings = TaoSettings { write_back_every: u32::MAX, ..TaoSettings::new(shape) }
+        .with_shell(|shell| shell.under_way_max = under_way_max);
     let geometry = settings.geometry().unwrap();
     let random = Randomness::repeatable(6);
-    let mut state = Processor::new(geometry, &settings, &random);
+    let mut state = Processor::new(&settings, &random).unwrap();
+    let mut answers = Sequencer::default();
     let mut held = Vec::new();
     let mut most = 0;
     for access in 0..200_000 {
-        let (path, _) = state.read_path(access % shape.capacity, write(0, b"x"), None);
+        let (path, _) =
+            state.read_path(answers.arrive(None), access % shape.capacity, write(0, b"x"));
         let left = path.leaf < geometry.tree.leaves() / 2;
         if left == ((access / 20_000) % 2 == 0) {
             held.push(path);
         } else {
-            state.path_returned(&path, Vec::new()).unwrap();
+            state.path_returned(&path, Vec::new(), &mut answers).unwrap();
         }
-        if state.room(&settings) == 0 {
+        if held.len() == state.room(&settings) {
             most = most.max(state.stash.len());
             for path in held.drain(..) {
-                state.path_returned(&path, Vec::new()).unwrap();
+                state.path_returned(&path, Vec::new(), &mut answers).unwrap();
             }
         }
     }
@@ -390,8 +392,11 @@ async fn a_tick_that_was_missed_is_skipped() {
     let ms = 1_000_000;
     let world = World::default();
     let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
-    let rate = Some(crate::tao::Rate { interval: 10 * ms, accesses: 1 });
-    let paced = TaoSettings { quantum: Duration::from_millis(2), rate, ..settings(64) };
+    let rate = Some(crate::immediate::Rate { interval: 10 * ms, accesses: 1 });
+    let paced = settings(64).with_shell(|shell| {
+        shell.quantum = Duration::from_millis(2);
+        shell.rate = rate;
+    });
     let engine = world.open(store.clone(), paced).await.unwrap();
     let (clock, points) = (SystemClock::new(), engine.shared.points.clone());
     // So long after the tick after the next one; how many records have left by then.
@@ -418,9 +423,11 @@ async fn a_tick_that_was_missed_is_skipped() {
 #[tokio::test]
 async fn a_fixed_rate_without_a_grid_serves() {
     let world = World::default();
-    let rate = Some(crate::tao::Rate { interval: 2_000_000, accesses: 1 });
-    let engine =
-        world.open(world.cloud.clone(), TaoSettings { rate, ..settings(64) }).await.unwrap();
+    let rate = Some(crate::immediate::Rate { interval: 2_000_000, accesses: 1 });
+    let engine = world
+        .open(world.cloud.clone(), settings(64).with_shell(|shell| shell.rate = rate))
+        .await
+        .unwrap();
     for block in 0..5 {
         let served = engine.submit(Address(block), Access::Read);
         tokio::time::timeout(Duration::from_secs(60), served).await.expect("it serves").unwrap();
@@ -433,17 +440,19 @@ async fn a_fixed_rate_without_a_grid_serves() {
 fn a_checkpoint_of_another_stash_bound_is_read() {
     let shape = ImmediateShape { capacity: 1 << 12, value_bytes: 4096 };
     let of = |under_way_max| {
-        let settings = TaoSettings { under_way_max, ..TaoSettings::new(shape) };
+        let settings =
+            TaoSettings::new(shape).with_shell(|shell| shell.under_way_max = under_way_max);
         let random = Randomness::repeatable(6);
-        Processor::new(settings.geometry().unwrap(), &settings, &random)
+        Processor::new(&settings, &random).unwrap()
     };
     let pieces = [8, 256].map(|of_paths| state::save(&of(of_paths), 1).unwrap().len());
     assert!(pieces[0] < pieces[1], "{pieces:?}");
     for (before, after) in [(8, 256), (256, 8)] {
         let (mut was, mut is) = (of(before), of(after));
+        let mut answers = Sequencer::default();
         for block in 0..50 {
             let content = write(0, b"what was written");
-            was.answer_requests(block, 0, [(0, content)], block).unwrap();
+            was.answer_requests(block, 0, ([(0, content)], block), &mut answers).unwrap();
         }
         state::restore(&mut is, 2, &state::save(&was, 1).unwrap()).unwrap();
         let mut stashed: Vec<u32> = is.stash.iter().map(|held| held.block).collect();
@@ -470,10 +479,23 @@ async fn nobody_waits_for_an_engine_that_is_gone() {
 
 #[test]
 fn a_rate_that_never_has_room_is_refused() {
-    let rate = Some(crate::tao::Rate { interval: 1, accesses: 9 });
-    let refused = TaoSettings { rate, under_way_max: 8, ..settings(64) }.geometry();
+    let rate = Some(crate::immediate::Rate { interval: 1, accesses: 9 });
+    let refused = settings(64)
+        .with_shell(|shell| {
+            shell.rate = rate;
+            shell.under_way_max = 8;
+        })
+        .geometry();
     assert!(matches!(refused, Err(crate::Error::Caller(_))));
-    assert!(TaoSettings { rate, under_way_max: 9, ..settings(64) }.geometry().is_ok());
+    assert!(
+        settings(64)
+            .with_shell(|shell| {
+                shell.rate = rate;
+                shell.under_way_max = 9;
+            })
+            .geometry()
+            .is_ok()
+    );
 }
 
 /// Work on paths that came must not decide what leaves: while they are being taken nothing is decided.
@@ -481,7 +503,7 @@ fn a_rate_that_never_has_room_is_refused() {
 async fn nothing_is_decided_while_paths_are_being_taken() {
     let world = warm(64).await;
     let store = Scheduler::random(world.cloud.clone(), 3, Duration::ZERO);
-    let on_grid = TaoSettings { quantum: Duration::from_millis(2), ..settings(64) };
+    let on_grid = settings(64).with_shell(|shell| shell.quantum = Duration::from_millis(2));
     let engine = world.open(store.clone(), on_grid).await.unwrap();
     let taking = engine.shared.taking.write().await;
     let deleting = engine.shared.delete(|_| panic!("it is not to be decided"));

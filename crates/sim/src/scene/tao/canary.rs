@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use fogbank_oram::immediate::LinkRate;
 use fogbank_oram::tao::canary::Leak;
-use fogbank_oram::tao::{LinkRate, TaoSettings};
 
 use super::{Load, TaoScene};
 
@@ -55,7 +55,7 @@ leaks! {
 pub fn scene(leak: Leak, seed: u64) -> TaoScene {
     // Room for all that arrives: a leak that takes none is not to show by that first.
     let roomy = |scene: TaoScene| TaoScene {
-        settings: TaoSettings { under_way_max: 1_000, ..scene.settings },
+        settings: scene.settings.with_shell(|shell| shell.under_way_max = 1_000),
         gap: 3 * scene.gap,
         ..scene
     };
@@ -66,7 +66,7 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
         Leak::LeafKept => alone(),
         Leak::AnswerOffGrid | Leak::TakenByContent => {
             let quantum = Duration::from_millis(7);
-            let settings = TaoSettings { quantum, ..usual.settings };
+            let settings = usual.settings.with_shell(|shell| shell.quantum = quantum);
             TaoScene { settings, load: Load::Uniform, ..usual }
         }
         // Few paths at a time, so that many buckets go.
@@ -75,13 +75,20 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
         Leak::TurnSkipped | Leak::WriteBackLate => {
             let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
-            let settings = TaoSettings { quantum, pace, window_bytes: 1 << 16, ..usual.settings };
+            let settings = usual.settings.with_shell(|shell| {
+                shell.quantum = quantum;
+                shell.pace = pace;
+                shell.window_bytes = 1 << 16;
+            });
             TaoScene { settings, ..usual }
         }
         // A cloud that takes one message at a time, slower than accesses arrive.
         Leak::RoomIgnored => {
             let scene = TaoScene::new(Load::OneHotBlock, seed);
-            let settings = TaoSettings { under_way_max: 8, windows: 1, ..scene.settings };
+            let settings = scene.settings.with_shell(|shell| {
+                shell.under_way_max = 8;
+                shell.windows = 1;
+            });
             TaoScene { settings, ..scene }
         }
         _ => usual,

@@ -114,12 +114,12 @@ impl TaoScene {
             serves_until: Duration::ZERO,
             seed,
             arrivals: seed,
-            settings: TaoSettings {
-                write_back_every: 5,
-                window_bytes: 600,
-                windows: 2,
-                ..TaoSettings::new(shape)
-            },
+            settings: TaoSettings { write_back_every: 5, ..TaoSettings::new(shape) }.with_shell(
+                |shell| {
+                    shell.window_bytes = 600;
+                    shell.windows = 2;
+                },
+            ),
             link: Link { round_trip: ms(8), jitter: ms(8), ..Link::instant() },
             schedule: Schedule { every: 8, most: ms(40) },
             lie: None,
@@ -209,7 +209,7 @@ impl TaoScene {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
-        let points = DepartureGrid::new(stage.clock.clone(), self.settings.quantum);
+        let points = DepartureGrid::new(stage.clock.clone(), self.settings.shell.quantum);
         let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
@@ -306,7 +306,7 @@ struct State {
 
 impl State {
     fn new(scene: &TaoScene) -> Arc<Self> {
-        let ImmediateShape { capacity, value_bytes } = scene.settings.shape;
+        let ImmediateShape { capacity, value_bytes } = scene.settings.shell.shape;
         Arc::new(Self {
             model: Mutex::new(vec![vec![0; value_bytes]; capacity as usize]),
             known: AtomicBool::new(true),
@@ -338,7 +338,7 @@ struct Client {
 
 impl Client {
     async fn run(mut self, scene: TaoScene) {
-        let (shape, mean) = (scene.settings.shape, scene.gap.as_nanos() as Nanos);
+        let (shape, mean) = (scene.settings.shell.shape, scene.gap.as_nanos() as Nanos);
         let mut answers = JoinSet::new();
         for number in 0..scene.accesses {
             let gap = scene.load.gap(number, &mut self.times, mean);

@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use crate::{Error, Result};
 
 /// The number of an access in the order of arrival.
-pub(super) type Number = u64;
+pub(crate) type Number = u64;
 
 /// Where an answer goes; `None` for an access that nobody waits for.
-pub(super) type Reply = Option<oneshot::Sender<Result<Bytes>>>;
+pub(crate) type Reply = Option<oneshot::Sender<Result<Bytes>>>;
 
 /// Accesses that have arrived and whose answers have not left.
 #[derive(Debug, Default)]
