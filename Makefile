@@ -7,6 +7,7 @@ DATA ?= fogbank-data
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
+	@command -v redis-cli >/dev/null || echo "To talk to it you need a Redis client, such as redis-cli: on Debian or Ubuntu, sudo apt-get install redis-tools" >&2
 	exec ./target/release/fogbank serve --data $(DATA) $(ARGS)
 
 build: setup ## both programs: fogbank, and fogbank-lab, which measures, plans, tunes and audits for it
