@@ -10,7 +10,7 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 	@command -v redis-cli >/dev/null || echo "To talk to it you need a Redis client, such as redis-cli: on Debian or Ubuntu, sudo apt-get install redis-tools" >&2
 	exec ./target/release/fogbank serve --data $(DATA) $(ARGS)
 
-build: setup ## both programs: fogbank, and fogbank-lab, which measures, plans, tunes and audits for it
+build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes and audits for it
 	$(CARGO) build --release --locked --bin fogbank --bin fogbank-lab
 
 test: setup setup-tests check ## everything CI runs

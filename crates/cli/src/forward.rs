@@ -1,4 +1,4 @@
-//! Commands that are a program of their own: what measures, plans, tunes and audits needs no key, so the
+//! Commands that are a program of their own: what measures, tunes and audits needs no key, so the
 //! program that holds it does not contain it.
 //!
 //! It is started from beside this one, in its place: signals and exit codes are its own.

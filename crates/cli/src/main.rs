@@ -4,6 +4,7 @@ mod forward;
 mod inspect;
 mod mount;
 mod observers;
+mod plan;
 mod register_server;
 mod rotate;
 mod salvage;
@@ -48,7 +49,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Volume(VolumeCommand::Create(args)) => volume_server::create(args).await,
         Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
         Command::Mount(args) => mount::run(args).await,
-        Command::Plan(args) => forward::to_lab("plan", &args),
+        Command::Plan(args) => plan::run(*args),
         Command::Tune(args) => forward::to_lab("tune", &args),
         Command::Bench(args) => forward::to_lab("bench", &args),
         Command::Audit(args) => forward::to_lab("audit", &args),

@@ -52,14 +52,14 @@ fn every_help_names_all_schemes() {
     }
 }
 
-/// What measures, plans, tunes and audits stands beside the program that holds the key.
+/// What measures, tunes and audits stands beside the program that holds the key.
 #[test]
 fn commands_of_the_other_program_are_handed_to_it_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("fogbank");
     std::fs::copy(env!("CARGO_BIN_EXE_fogbank"), &ours).unwrap();
     let run = |args: &[&str]| Command::new(&ours).args(args).output().expect("the binary runs");
-    for command in ["bench", "audit", "plan", "tune"] {
+    for command in ["bench", "audit", "tune"] {
         let alone = run(&[command, "--help"]);
         let words = String::from_utf8(alone.stderr).unwrap();
         assert_eq!(alone.status.code(), Some(74), "{words}");

@@ -7,8 +7,10 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
+mod plan;
 mod shape;
 
+pub use self::plan::PlanArgs;
 use crate::link::PaceArgs;
 use crate::load::Format;
 
@@ -64,8 +66,8 @@ pub enum Command {
     /// Serve a volume and mount the file system on it, until a signal says stop. Needs root, and nbdfuse.
     Mount(MountArgs),
     /// Say what a store will need and cost, before it is made.
-    #[command(disable_help_flag = true)]
-    Plan(ForwardedArgs),
+    #[command(after_help = plan::PRICES_HELP)]
+    Plan(Box<PlanArgs>),
     /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
     #[command(disable_help_flag = true)]
     Tune(ForwardedArgs),

@@ -35,6 +35,7 @@ pub mod load;
 mod open;
 mod opened;
 mod place;
+pub mod plan;
 mod public;
 pub mod recording;
 pub mod registers;

@@ -13,7 +13,7 @@ pub use bench::{Application, BenchAppArgs, BenchPaperArgs, PaperFigure, System};
 pub use fogbank::args::ShapeArgs;
 pub use tune::TuneArgs;
 
-/// Measures, plans, tunes and audits; `fogbank` starts it from beside itself.
+/// Measures, tunes and audits; `fogbank` starts it from beside itself.
 #[derive(Debug, Parser)]
 #[command(
     name = "fogbank",
@@ -33,9 +33,6 @@ pub struct Lab {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say what a store will need and cost, before it is made.
-    #[command(after_help = PRICES_HELP)]
-    Plan(PlanArgs),
     /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
     ///
     /// What is observed is secret: it is printed here and kept nowhere.
@@ -51,19 +48,6 @@ pub enum Command {
     /// data to say.
     Audit(AuditArgs),
 }
-
-/// The format of `--prices`.
-const PRICES_HELP: &str = "\
-A file for --prices has a table for each scheme of --store that it prices; what is left out costs nothing:
-
-    [s3]
-    get_usd_per_1000 = 0.0004        # a thousand requests that read
-    get_bytes = 4096                 # longer reads count several times [one each]
-    put_usd_per_1000 = 0.005         # a thousand that write
-    put_bytes = 1024                 # longer writes count several times [one each]
-    delete_usd_per_1000 = 0.0        # a thousand deletions
-    storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
-    egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
@@ -102,33 +86,6 @@ pub struct AuditArgs {
     /// The advantage of a classifier that is still let pass: above 0, at most 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     pub bound: f64,
-    /// One JSON object as the last line of standard output.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What to plan.
-#[derive(Debug, Clone, Args)]
-pub struct PlanArgs {
-    /// The cloud side, for its prices: nothing is asked of it. file://DIR, s3://BUCKET/PREFIX,
-    /// az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, grpc://HOST:PORT/TENANT, dynamodb://TABLE/PREFIX or memory:
-    /// [file://fogbank-data/cloud].
-    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
-    pub store: Option<String>,
-    /// The shape.
-    #[command(flatten)]
-    pub shape: ShapeArgs,
-    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
-    /// environment go before it.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// The link to the store.
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
-    /// --store, see below.
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
     /// One JSON object as the last line of standard output.
     #[arg(long)]
     pub json: bool,

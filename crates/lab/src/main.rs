@@ -1,10 +1,9 @@
-//! `fogbank-lab`: measures, plans, tunes and audits. It is a program of its own so that the one that
+//! `fogbank-lab`: measures, tunes and audits. It is a program of its own so that the one that
 //! holds a user's key links none of what that takes; `fogbank` starts it from beside itself.
 
 mod args;
 mod audit;
 mod bench;
-mod plan;
 mod tune;
 
 use std::process::ExitCode;
@@ -25,7 +24,6 @@ async fn command(lab: Lab) -> Result<()> {
     warn_on_standard_error();
     match lab.command {
         Command::Audit(args) => audit::run(&args),
-        Command::Plan(args) => plan::run(args),
         // What watches a proxy ends at a signal by itself, and then says what it has seen.
         Command::Tune(args) if args.of.serve.is_some() => tune::run(*args).await,
         Command::Tune(args) => until_stopped(tune::run(*args)).await,

@@ -4,6 +4,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
+use clap::Parser;
+use fogbank::args;
+use fogbank::config::StoreConfig;
 use serde_json::Value;
 
 const PRACTICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/practice.toml");
@@ -56,8 +59,12 @@ fn a_shape_is_proposed_and_can_be_typed() {
     }
     // The flags that are printed are flags.
     let flags: Vec<&str> = object["flags"].as_str().unwrap().split(' ').collect();
-    let (_, plan) = done(&[&["plan", "--rtt-ms", "1", "--json"][..], &flags].concat());
-    assert!(plan["epoch_ms"].as_f64().unwrap() > 0.0);
+    let typed = [&["fogbank", "plan"][..], &flags].concat();
+    let Ok(args::Command::Plan(plan)) = args::Cli::try_parse_from(typed).map(|cli| cli.command)
+    else {
+        panic!("{flags:?}");
+    };
+    StoreConfig::derive(&plan.shape, true).unwrap();
 
     let (_, faster) = done(&[&args[..], &["--rate", "500"]].concat());
     let came = faster["seen"]["per_s_mean"].as_f64().unwrap();

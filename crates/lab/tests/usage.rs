@@ -9,8 +9,6 @@ use fogbank_store::trace::{
     EngineConfig, Fingerprints, PublicConfig, RingConfig, TraceClock, TraceOptions, TraceWriter,
 };
 
-const SCHEMES: [&str; 6] = ["file://", "s3://", "az://", "gs://", "grpc://", "dynamodb://"];
-
 fn lab(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-lab"));
     command.current_dir(folder).args(args).output().expect("the binary runs")
@@ -40,22 +38,6 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
     assert_eq!(help.status.code(), Some(0));
     // It is started in place of the other program.
     assert!(String::from_utf8(help.stdout).unwrap().contains("Usage: fogbank bench"));
-}
-
-#[test]
-fn the_help_of_plan_names_all_schemes_and_the_format_of_prices() {
-    let folder = tempfile::tempdir().unwrap();
-    let help = lab(folder.path(), &["plan", "--help"]).stdout;
-    let help = String::from_utf8(help).unwrap();
-    for scheme in SCHEMES {
-        assert!(help.contains(scheme), "{scheme} is not in the help");
-    }
-    // The example is a price table.
-    let table = &help[help.find("    [s3]").unwrap()..];
-    std::fs::write(folder.path().join("prices.toml"), table).unwrap();
-    let args = ["plan", "--store", "s3://b", "--prices", "prices.toml", "--loss", "0.0004"];
-    let told = String::from_utf8(lab(folder.path(), &args).stdout).unwrap();
-    assert!(told.contains("loss 0.0004") && told.contains("running, a month"), "{told}");
 }
 
 #[test]
@@ -170,36 +152,4 @@ fn a_head_cannot_move_the_cursor() {
     let words = refused(folder, &["audit", "--trace", "a=t"]);
     assert!(!words.trim_end().chars().any(char::is_control), "{words:?}");
     assert!(words.contains("[2J"), "{words:?}");
-}
-
-#[test]
-fn a_plan_is_printed_and_makes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let plan = ["plan", "--capacity", "1000000", "--rtt-ms", "10", "--store", "s3://b", "--json"];
-    let output = lab(folder.path(), &plan);
-    assert_eq!(output.status.code(), Some(0));
-    let last = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned();
-    let figures: serde_json::Value = serde_json::from_str(&last).unwrap();
-    for figure in [
-        "accesses_per_s",
-        "cells_per_access",
-        "bytes_per_access",
-        "storage_bytes",
-        "proxy_bytes",
-        "usd_per_million",
-        "usd_per_month",
-    ] {
-        assert!(figures[figure].as_f64().is_some_and(|f| f > 0.0), "{figure} of {last}");
-    }
-    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
-    for (wrong, named) in [
-        ("--rtt-ms=-1", "--rtt-ms"),
-        ("--capacity=0", "capacity"),
-        ("--prices=none", "none"),
-        ("--store=ftp://x", "no store URL that this build knows"),
-        ("--store=cloud", "grpc://"),
-    ] {
-        let words = refused(folder.path(), &["plan", wrong]);
-        assert!(words.contains(named), "{words}");
-    }
 }

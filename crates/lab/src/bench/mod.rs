@@ -1,7 +1,6 @@
 //! Measuring: what an engine does, beside the bound of the machine it runs on.
 
 mod app;
-pub mod bound;
 mod chart;
 mod counted;
 mod driver;
@@ -10,6 +9,8 @@ mod engine;
 mod groups;
 mod machine;
 mod paper;
+#[cfg(test)]
+mod planned;
 mod raw;
 mod recovery;
 mod spread;
@@ -19,8 +20,6 @@ use crate::args::{BenchCommand, Command, Lab};
 use clap::Parser;
 use fogbank::{Error, Result};
 
-#[cfg(test)]
-pub use self::{counted::Counted, driver::Driver, durable::Durable};
 pub use app::{Setting, SystemUnderTest, run as run_app};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;

@@ -16,14 +16,14 @@ use crate::args::ShapeArgs;
 use bytesize::ByteSize;
 use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
+use fogbank::plan::machine;
+use fogbank::plan::time::{Epoch, Machine};
 use fogbank::traffic::Traffic;
 use fogbank::{Error, Result};
 use fogbank_env::Clock;
 
 use super::need::{Arrivals, Need, capacity, coarse};
 use super::seen::Seen;
-use crate::plan::time::{Epoch, Machine};
-use crate::plan::{self};
 
 const HEAD_ROOM: f64 = 1.25;
 /// Below it the system's timers are what is measured.
@@ -73,7 +73,7 @@ impl Proposal {
         };
         fits(&need)?;
         let records = capacity(seen, records, need.value_bytes);
-        let machine = plan::machine(clock, &config(&need, records, 0, link)?);
+        let machine = machine::tried(clock, &config(&need, records, 0, link)?);
         for _ in 0..TRIES_MAX {
             let timed = Self::timed((&need, records), link, &machine, transactions)?;
             let Some(proposal) = timed else { return Err(too_slow(&need, link)) };

@@ -1,12 +1,12 @@
 //! What was seen, what is proposed and what that reveals, for people and for programs.
 
 use fogbank::link::LinkArgs;
+use fogbank::plan::size;
 use serde_json::json;
 
 use super::need::Arrivals;
 use super::proposal::Proposal;
 use super::seen::Seen;
-use crate::plan::size;
 
 /// What the choice reveals, after the figures.
 const REVEALS: &str = "\

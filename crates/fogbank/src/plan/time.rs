@@ -11,11 +11,11 @@
 //! With an interval everything begins at points of the grid, and messages between them at parts of it
 //! (`StoreConfig::departure_quantum`).
 
-use fogbank::config::StoreConfig;
-use fogbank::link::LinkArgs;
+use crate::config::StoreConfig;
+use crate::link::LinkArgs;
 use fogbank_oram::ring::WINDOW_BYTES;
 
-use fogbank::traffic::Traffic;
+use crate::traffic::Traffic;
 
 /// Bytes of a request for a cell: which chunk, which version, which cell.
 const REQUEST_BYTES: f64 = 16.0;

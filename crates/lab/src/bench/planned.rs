@@ -1,16 +1,18 @@
-//! The plan against the engine: the bytes of real epochs, and their time across links in virtual time.
+//! `fogbank plan` against the engine: the bytes of real epochs, and their time across links in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::ShapeArgs;
+use fogbank::args::ShapeArgs;
+use fogbank::config::StoreConfig;
 use fogbank::link::LinkArgs;
+use fogbank::plan::Plan;
+use fogbank::plan::time::Machine;
 use fogbank_durable::MemoryRegister;
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_store::{Delay, Link, MemoryStore, Store};
 
-use super::*;
-use crate::bench::{Counted, Driver, Durable};
+use super::{counted::Counted, driver::Driver, durable::Durable};
 
 /// Costs no time at all, as in virtual time.
 const IDEAL: Machine = Machine { opens_s: 0.0, seals_s: 0.0, plans_s: 0.0, message_s: 0.0 };

@@ -6,8 +6,8 @@
 //! as likely as any other, so that the cells between two neighbours are more than m with probability
 //! (n-k)/(n-1) * (n-k-1)/(n-2) * ... over m + 1 factors.
 
-use fogbank::config::StoreConfig;
-use fogbank::traffic::{Level, Traffic};
+use crate::config::StoreConfig;
+use crate::traffic::{Level, Traffic};
 use fogbank_objects::{ObjectsOptions, ObjectsUrl};
 
 /// Requests of an epoch.
@@ -97,7 +97,7 @@ fn of_bucket(k: f64, n: f64, skipped: f64) -> (f64, f64) {
 
 /// What a batch of items may hold, and what the keys of an item add to it.
 const ITEM_BATCH_BYTES: f64 = 15e6;
-pub const ITEM_KEY_BYTES: f64 = 64.0;
+pub(super) const ITEM_KEY_BYTES: f64 = 64.0;
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fogbank::config::StoreConfig;
-use fogbank::traffic::Traffic;
-use fogbank::{Error, Result};
+use crate::config::StoreConfig;
+use crate::traffic::Traffic;
+use crate::{Error, Result};
 use serde::Deserialize;
 
 use super::requests::{ITEM_KEY_BYTES, Requests};
