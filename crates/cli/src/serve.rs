@@ -188,11 +188,8 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
             (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
         ),
     }
-    if args.schedule.pauses() {
-        println!(
-            "  schedule      {}: the cloud sees when there is traffic",
-            args.schedule.schedule
-        );
+    if let Some(seen) = args.schedule.seen() {
+        println!("  schedule      {seen}");
     }
     if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
         println!(

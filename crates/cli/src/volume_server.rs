@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
+use fogbank::schedule::rest_seen;
 use fogbank::traffic::Traffic;
 use fogbank::volume::{Flow, RingVolume, TaoVolume, Volume, VolumeConfig};
 use fogbank::{Error, Place, Result};
@@ -47,12 +48,12 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
 /// By blame, see [`Error`].
 pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     log_to_standard_error();
-    let flow = Flow::of(&args.flow)?;
+    let flow = Flow { rest_after: args.rest_after, ..Flow::of(&args.flow)? };
     let listener = Listener::bind(settings(&args)?).await.map_err(explain)?;
     let place = Place::from(&args.place);
     let volume = Volume::open(place.clone(), flow).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
-    greet(&volume, &place, &listener, flow.rate)?;
+    greet(&volume, &place, &listener, flow)?;
     let (engine, stopped) = (volume.engine(), volume.stopped());
     let stop = async move {
         tokio::select! {
@@ -97,7 +98,7 @@ fn explain(error: nbd::Error) -> Error {
 }
 
 /// Says where everything is and what to type next.
-fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>) -> Result<()> {
+fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Result<()> {
     let config = volume.config();
     if volume.replayed() > 0 {
         eprintln!(
@@ -120,7 +121,10 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, rate: Option<Rate>
         place.store_url(),
         volume.register()
     );
-    tell_cost(config, rate)?;
+    tell_cost(config, flow.rate)?;
+    if let Some(after) = flow.rest_after {
+        eprintln!("  {}", rest_seen(after));
+    }
     eprintln!(
         "  nbdinfo '{uri}'\n  nbdfuse DIR/disk '{uri}' &   # then: mount -o loop DIR/disk MOUNTPOINT"
     );

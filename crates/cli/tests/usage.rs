@@ -78,10 +78,12 @@ fn commands_of_the_other_program_are_handed_to_it_as_they_are() {
 #[test]
 fn flags_that_matter_to_another_schedule_only_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for flags in [["--linger-s", "5"], ["--time-zone", "UTC"]] {
+    for flags in [["--linger-s", "5"], ["--time-zone", "UTC"], ["--schedule", "connected"]] {
         let serve = ["serve", "--data", "d", "--listen", "127.0.0.1:0"];
         let words = refused(folder.path(), &[&serve[..], &flags].concat());
         assert!(words.contains("--schedule") && words.contains(flags[0]), "{words}");
+        // What has another name now is told with it.
+        assert!(flags[0] == "--time-zone" || words.contains("--rest-after 1m"), "{words}");
     }
 }
 

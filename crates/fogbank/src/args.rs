@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -13,6 +14,7 @@ mod shape;
 pub use self::plan::PlanArgs;
 use crate::link::PaceArgs;
 use crate::load::Format;
+use crate::schedule::rest_after;
 
 /// Storage in a cloud that cannot see what you touch.
 #[derive(Debug, Parser)]
@@ -189,6 +191,10 @@ pub struct VolumeServeArgs {
     /// A fixed rate.
     #[command(flatten)]
     pub flow: FlowArgs,
+    /// Engine ring: rest, that is, send nothing, when no client has been connected for so long, such as 10m;
+    /// the next one wakes the volume. The cloud then sees when somebody is there [never].
+    #[arg(long, value_name = "TIME", value_parser = rest_after)]
+    pub rest_after: Option<Duration>,
     /// The server's certificate (PEM): clients have to speak TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -385,16 +391,20 @@ pub struct ServeArgs {
 /// When epochs run.
 #[derive(Debug, Clone, Args)]
 pub struct ScheduleArgs {
-    /// When there is traffic: always; connected (while a client is, which the cloud then sees); or hours
-    /// such as "mon-fri 08:00-18:00", outside which commands are refused.
+    /// When there is traffic: always; or hours such as "mon-fri 08:00-18:00", outside which commands are
+    /// refused.
     #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
     pub schedule: String,
     /// The time zone of the hours of --schedule, such as Europe/Berlin [this machine's].
     #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
     pub time_zone: Option<String>,
-    /// Seconds for which epochs go on when the last client has left, for --schedule connected [60].
-    #[arg(long, value_name = "S", env = "FOGBANK_LINGER_S")]
-    pub linger_s: Option<u64>,
+    /// Rest, that is, send nothing, when no client has been connected for so long, such as 10m; the next
+    /// one wakes the store. The cloud then sees when somebody is there [never].
+    #[arg(long, value_name = "TIME", env = "FOGBANK_REST_AFTER", value_parser = rest_after)]
+    pub rest_after: Option<Duration>,
+    /// What --rest-after was.
+    #[arg(long, hide = true, env = "FOGBANK_LINGER_S")]
+    pub linger_s: Option<String>,
 }
 
 /// What to look at.

@@ -39,7 +39,7 @@ pub mod plan;
 mod public;
 pub mod recording;
 pub mod registers;
-mod schedule;
+pub mod schedule;
 pub mod side_check;
 mod stored;
 pub mod traffic;

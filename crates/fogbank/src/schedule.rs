@@ -1,15 +1,16 @@
-//! `--schedule`: when epochs run, from words to what the transaction layer keeps to.
+//! When epochs run, from words to what the transaction layer keeps to.
 //!
-//! `always`; `connected`, while a client is; or hours such as `mon-fri 08:00-18:00`, `sat,sun 22:00-06:00`
-//! (which end on the day after) or `07:30-19:00`, by the clock of a time zone.
+//! `--schedule`: `always`, or hours such as `mon-fri 08:00-18:00`, `sat,sun 22:00-06:00` (which end on the
+//! day after) or `07:30-19:00`, by the clock of a time zone. `--rest-after`: not while no client has been
+//! here for so long.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_txn::{Hours, Uptime};
-use jiff::Timestamp;
 use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::args::ScheduleArgs;
 use crate::error::{Error, Result};
@@ -24,8 +25,8 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sun", Weekday::Sunday),
 ];
 
-/// Seconds for which epochs go on without a client.
-const LINGER_S: u64 = 60;
+/// The shortest time after which a store rests. Below it every client of a moment would show.
+const REST_AFTER_MIN: Duration = Duration::from_secs(1);
 
 /// Hours of some days of the week.
 #[derive(Debug, Clone)]
@@ -46,34 +47,44 @@ impl ScheduleArgs {
     pub fn uptime(&self) -> Result<Uptime> {
         let schedule = self.schedule.trim();
         self.check_flags(schedule)?;
-        match schedule {
-            "always" => Ok(Uptime::Always),
-            "connected" => {
-                let linger = Duration::from_secs(self.linger_s.unwrap_or(LINGER_S));
-                Ok(Uptime::WhilePresent { linger })
-            }
-            hours => Ok(Uptime::Hours(Arc::new(Office::parse(hours, self.zone()?)?))),
+        match (schedule, self.rest_after) {
+            ("always", None) => Ok(Uptime::Always),
+            ("always", Some(linger)) => Ok(Uptime::WhilePresent { linger }),
+            (hours, _) => Ok(Uptime::Hours(Arc::new(Office::parse(hours, self.zone()?)?))),
         }
     }
 
     /// What would be ignored was meant to do something.
     fn check_flags(&self, schedule: &str) -> Result<()> {
-        let idle = |flag, matters| {
-            let words = format!("{flag} matters to --schedule {matters} only, not to {schedule:?}");
-            Err(Error::Usage(format!("{words}; say that, or leave {flag} out")))
-        };
-        if self.linger_s.is_some() && schedule != "connected" {
-            return idle("--linger-s", "connected");
+        if schedule == "connected" || self.linger_s.is_some() {
+            return Err(Error::Usage(
+                "--schedule connected and --linger-s are --rest-after now: say --rest-after 1m in place of \
+                 --schedule connected --linger-s 60"
+                    .into(),
+            ));
         }
-        if self.time_zone.is_some() && matches!(schedule, "always" | "connected") {
-            return idle("--time-zone", "\"mon-fri 08:00-18:00\" or the like");
+        if schedule != "always" && self.rest_after.is_some() {
+            return Err(Error::Usage(format!(
+                "--rest-after goes with --schedule always, not with {schedule:?}; leave one of the two out"
+            )));
+        }
+        if schedule == "always" && self.time_zone.is_some() {
+            return Err(Error::Usage(
+                "--time-zone matters to --schedule \"mon-fri 08:00-18:00\" or the like only; say that, or \
+                 leave --time-zone out"
+                    .into(),
+            ));
         }
         Ok(())
     }
 
-    /// Whether epochs may pause.
-    pub fn pauses(&self) -> bool {
-        self.schedule.trim() != "always"
+    /// What the cloud sees of it, in words, if epochs may pause.
+    pub fn seen(&self) -> Option<String> {
+        match self.rest_after {
+            Some(after) => Some(rest_seen(after)),
+            None if self.schedule.trim() == "always" => None,
+            None => Some(format!("{}: the cloud sees when there is traffic", self.schedule)),
+        }
     }
 
     fn zone(&self) -> Result<TimeZone> {
@@ -84,12 +95,29 @@ impl ScheduleArgs {
     }
 }
 
+/// What the cloud sees of a store that rests.
+pub fn rest_seen(after: Duration) -> String {
+    format!(
+        "rests when no client has been connected for {after:?}; the cloud sees when someone is there, and \
+         nothing else"
+    )
+}
+
+/// A time such as `90s`, `10m` or `1h 30m`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn rest_after(words: &str) -> std::result::Result<Duration, String> {
+    let time = words.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+    time.filter(|time| *time >= REST_AFTER_MIN)
+        .ok_or_else(|| "give a time of a second or more, such as 90s, 10m or 1h".into())
+}
+
 impl Office {
     fn parse(words: &str, zone: TimeZone) -> Result<Self> {
         let wrong = || {
             Error::Usage(format!(
-                "--schedule {words}: give always, connected, or hours such as \
-                 \"mon-fri 08:00-18:00\""
+                "--schedule {words}: give always, or hours such as \"mon-fri 08:00-18:00\""
             ))
         };
         let (days, hours) = match words.split_once(' ') {
@@ -147,9 +175,8 @@ mod tests {
     use super::*;
 
     fn args(schedule: &str) -> ScheduleArgs {
-        let has_hours = !matches!(schedule, "always" | "connected");
-        let time_zone = has_hours.then(|| "Europe/Berlin".into());
-        ScheduleArgs { schedule: schedule.into(), time_zone, linger_s: None }
+        let time_zone = (schedule != "always").then(|| "Europe/Berlin".into());
+        ScheduleArgs { schedule: schedule.into(), time_zone, rest_after: None, linger_s: None }
     }
 
     fn is_open(schedule: &str, at: &str) -> bool {
@@ -191,18 +218,37 @@ mod tests {
         let nowhere = ScheduleArgs { time_zone: Some("Mars".into()), ..args("08:00-18:00") };
         assert!(matches!(nowhere.uptime(), Err(Error::Usage(_))));
         assert!(matches!(args("always").uptime(), Ok(Uptime::Always)));
-        for (schedule, zone, linger_s) in [
-            ("always", Some("UTC"), None),
-            ("connected", Some("UTC"), None),
-            ("always", None, Some(5)),
-            ("08:00-18:00", None, Some(5)),
+        let given = |schedule: &str, zone: Option<&str>, rest: bool, linger: Option<&str>| {
+            let rest_after = rest.then_some(Duration::from_secs(600));
+            let (schedule, time_zone) = (schedule.into(), zone.map(str::to_owned));
+            let linger_s = linger.map(str::to_owned);
+            ScheduleArgs { schedule, time_zone, rest_after, linger_s }
+        };
+        for (refused, flag) in [
+            (given("always", Some("UTC"), false, None), "--time-zone"),
+            (given("08:00-18:00", None, true, None), "--rest-after"),
+            (given("connected", None, false, None), "--rest-after 1m"),
+            (given("always", None, false, Some("5")), "--rest-after 1m"),
         ] {
-            let schedule = schedule.into();
-            let given = ScheduleArgs { schedule, time_zone: zone.map(str::to_owned), linger_s };
-            let told = given.uptime().err().map(|e| e.to_string()).unwrap_or_default();
-            let flag = if zone.is_some() { "--time-zone" } else { "--linger-s" };
-            assert!(told.contains(flag) && told.contains("matters to --schedule"), "{told}");
+            let told = refused.uptime().err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(told.contains(flag) && told.contains("--schedule"), "{told}");
         }
-        assert!(!args("always").pauses() && args("connected").pauses());
+        assert_eq!(args("always").seen(), None);
+        assert!(args("08:00-18:00").seen().unwrap().contains("when there is traffic"));
+    }
+
+    #[test]
+    fn a_store_rests_after_a_time() {
+        for (words, s) in [("1s", 1), ("90s", 90), ("10m", 600), ("1h 30m", 5_400), ("2h", 7_200)] {
+            assert_eq!(rest_after(words), Ok(Duration::from_secs(s)), "{words}");
+        }
+        for wrong in ["", "0s", "10", "m", "-10m", "10 apples", "500ms"] {
+            assert!(rest_after(wrong).is_err(), "{wrong}");
+        }
+        let rest_after = Some(Duration::from_secs(600));
+        let given = ScheduleArgs { rest_after, ..args("always") };
+        let Ok(Uptime::WhilePresent { linger }) = given.uptime() else { panic!() };
+        assert_eq!(linger, Duration::from_secs(600));
+        assert!(given.seen().unwrap().contains("no client has been connected for 600s"));
     }
 }

@@ -100,6 +100,12 @@ pub trait ImmediateEngine: Send + Sync {
     /// changes nothing; any other error has stopped the engine, and every later ticket gives it too.
     fn submit(&self, address: Address, access: Access) -> Ticket;
 
+    /// A client is here, for as long as what this gives is kept. Only an engine that rests without one
+    /// wants to know.
+    fn attend(&self) -> Box<dyn Send + Sync> {
+        Box::new(())
+    }
+
     /// Answers everything that was submitted, writes the last checkpoint and closes the store. What is
     /// submitted from now on, by whoever still holds the engine, is refused.
     ///

@@ -100,7 +100,13 @@ impl ImmediateEngine for Ticker {
         ticket
     }
 
+    fn attend(&self) -> Box<dyn Send + Sync> {
+        Box::new(self.proxy.shared.welcome())
+    }
+
     async fn close(&self) -> Result<()> {
+        // Epochs that rest would answer nothing.
+        let _awake = self.attend();
         self.closed.store(true, Ordering::SeqCst);
         // The last of the session: what was submitted before it has been answered before it.
         self.session.submit(|_: &mut View<'_>| Ok(())).await.map_err(blame)?;

@@ -28,7 +28,7 @@ fn without_clients_nothing_goes_to_the_store() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("trace");
     let record = trace.to_string_lossy();
-    let options = ["--schedule", "connected", "--linger-s", "1", "--record", &record];
+    let options = ["--rest-after", "1s", "--record", &record];
     let data = folder.path().join("data");
     let server = Server::fogbank(&data, &options);
     let mut client = server.connect();

@@ -6,6 +6,7 @@ use std::process::Command;
 use fogbank_env::{Purpose, Randomness};
 use rand_core::Rng;
 
+use crate::client::{BLOCK, Client};
 use crate::server::{Server, free_port};
 use crate::{RING, Volume, fogbank, run, said};
 
@@ -247,4 +248,61 @@ fn check_by_fio(volume: &Volume, size: &str) {
     let output = output.unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(server.terminate().success());
+}
+
+/// What is in the folder of the cloud, and when each file was changed last.
+fn left_at(folder: &Path) -> Vec<(std::path::PathBuf, u64, std::time::SystemTime)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut left = Vec::new();
+    for path in entries {
+        // What is deleted meanwhile shows by its absence.
+        let Ok(about) = std::fs::metadata(&path) else { continue };
+        match about.is_dir() {
+            true => left.extend(left_at(&path)),
+            false => left.push((path, about.len(), about.modified().unwrap())),
+        }
+    }
+    left.sort();
+    left
+}
+
+#[test]
+fn a_volume_of_epochs_rests_while_nobody_has_the_disk() {
+    let volume = Volume::of("4MiB", &RING);
+    let cloud = volume.data().join("cloud");
+    let mut server = volume.serve_with(&["--rest-after", "1s"]);
+    let rests = || {
+        (0..60).any(|_| {
+            let before = left_at(&cloud);
+            std::thread::sleep(std::time::Duration::from_millis(1_500));
+            left_at(&cloud) == before
+        })
+    };
+    assert!(rests());
+    let before = left_at(&cloud);
+    let mut client = Client::connect(&volume.socket()).unwrap();
+    let block = vec![7; BLOCK];
+    client.write(1, 3, &block).unwrap();
+    assert_eq!(client.reply().unwrap(), 1);
+    assert!(left_at(&cloud) != before);
+    drop(client);
+    assert!(rests());
+    // It closes though it rests, and keeps what was written.
+    assert!(server.terminate().success());
+    let mut server = volume.serve_with(&["--rest-after", "1s"]);
+    let mut client = Client::connect(&volume.socket()).unwrap();
+    assert_eq!(client.read(3, 1).unwrap(), block);
+    drop(client);
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn only_a_volume_of_epochs_rests() {
+    let volume = Volume::new("8MiB");
+    let data = volume.data();
+    let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--rest-after"];
+    let told = refused(&[&serve[..], &["10m"]].concat());
+    assert!(told.contains("--rest-after") && told.contains("tao"), "{told}");
+    let output = fogbank(&[&serve[..], &["soon"]].concat());
+    assert!(said(&output).contains("such as 90s, 10m or 1h"), "{}", said(&output));
 }

@@ -1,5 +1,7 @@
 //! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
 
+use std::time::Duration;
+
 use fogbank_oram::immediate::{LinkRate, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +142,8 @@ pub struct Flow {
     pub pace: LinkRate,
     /// Bytes of write-backs under way at once.
     pub write_behind: Option<u64>,
+    /// How long a volume of epochs goes on without a client; for ever if it is not said.
+    pub rest_after: Option<Duration>,
 }
 
 impl Flow {
@@ -154,7 +158,7 @@ impl Flow {
             return Err(Error::Usage(format!("--write-behind: 1 B to {most}")));
         }
         let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
-        Ok(Self { rate, pace: args.pace.pace()?, write_behind })
+        Ok(Self { rate, pace: args.pace.pace()?, write_behind, rest_after: None })
     }
 
     /// The flag that was given, if any was.

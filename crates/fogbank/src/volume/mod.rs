@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::ImmediateEngine;
+use fogbank_txn::Uptime;
 
 pub(crate) use config::is_of_volume;
 pub use config::{Flow, VolumeConfig, WRITE_BEHIND_MAX};
@@ -167,6 +168,16 @@ async fn open_at(
             "{flag}: the epochs of the engine ring have one rate and shape whatever is asked; leave it out"
         )));
     }
+    if let (VolumeConfig::Tao(_), Some(_)) = (&config, flow.rest_after) {
+        return Err(Error::Usage(
+            "--rest-after: the engine tao sends nothing unless it is asked, or keeps a --fixed-rate; leave it out"
+                .into(),
+        ));
+    }
+    let options = match flow.rest_after {
+        Some(linger) => options.uptime(Uptime::WhilePresent { linger }),
+        None => options,
+    };
     match &config {
         VolumeConfig::Tao(volume) => tao::open(options, sides, volume, flow).await,
         VolumeConfig::Ring(volume) if new.is_some() => {

@@ -34,6 +34,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// A client has taken the disk, and has it for as long as this is kept.
+    pub fn attend(&self) -> Box<dyn Send + Sync> {
+        self.engine.attend()
+    }
+
     /// The disk over `engine`.
     pub fn new(engine: Arc<dyn ImmediateEngine>, limits: &Limits) -> Self {
         let shape = engine.shape();

@@ -134,6 +134,7 @@ impl Server {
         };
         let Some(taken) = taken else { return Ok(()) };
         tracing::debug!(peer, "a client has taken the disk");
+        let _here = self.disk.attend();
         let rules = self.export.rules(taken.structured);
         let (disk, clock) = (self.disk.clone(), self.clock.clone());
         Connection::new(taken, disk, rules, &self.limits, clock, stopping).run().await

@@ -111,6 +111,28 @@ async fn the_beat_is_the_same_busy_or_idle() {
     assert_ne!(shape_while_busy(0, true).await, shape_while_busy(17, true).await);
 }
 
+/// Whoever has the disk wakes the epochs, and so does closing it.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_rests_wakes_for_a_client_and_to_be_closed() {
+    let (world, ticker) = world().await;
+    world.proxy.run_when(Uptime::WhilePresent { linger: Duration::from_secs(1) });
+    world.sleep_ms(5_000).await;
+    let rests = world.count('c');
+    let waiting = ticker.submit(Address(3), write(0, b"part"));
+    world.sleep_ms(5_000).await;
+    assert_eq!(world.count('c'), rests, "no client is here");
+    let here = ticker.attend();
+    assert_eq!(&waiting.await.unwrap()[..4], b"part");
+    drop(here);
+    world.sleep_ms(5_000).await;
+    let rests = world.count('c');
+    drop(ticker.submit(Address(4), write(0, b"last")));
+    world.sleep_ms(5_000).await;
+    assert_eq!(world.count('c'), rests);
+    ticker.close().await.unwrap();
+    assert!(world.count('c') > rests, "what was submitted is committed");
+}
+
 /// Answers leave in their order, and none before the commit of its epoch: also that of a block which
 /// was never written, for which nothing has to be read.
 #[tokio::test(start_paused = true)]

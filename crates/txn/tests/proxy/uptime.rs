@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fogbank_env::Nanos;
 use fogbank_txn::{Error, Hours, Key, Uptime, View};
 
 use crate::support::{Setup, World};
@@ -81,4 +82,45 @@ async fn a_proxy_that_rests_can_be_closed() {
     world.proxy.run_when(Uptime::WhilePresent { linger: Duration::ZERO });
     world.sleep_ms(1_000).await;
     world.proxy.close().await.unwrap();
+}
+
+/// When the engine was asked for what, in two visits of a client who asks for so much in the first; who
+/// then stays for a second, or, `until_answered`, leaves with his last answer.
+async fn shape_of_visits(programs: u32, until_answered: bool) -> Vec<(Nanos, char)> {
+    let world = Setup::default().start().await;
+    world.proxy.run_when(Uptime::WhilePresent { linger: Duration::from_secs(1) });
+    world.sleep_ms(500).await;
+    for asks in [programs, 0] {
+        let mut client = world.proxy.session();
+        client.attend();
+        let answers: Vec<_> = (0..asks)
+            .map(|n| {
+                client.submit(move |view: &mut View<'_>| {
+                    let key = Key::new(b"", &n.to_be_bytes());
+                    view.put(&key, b"value".as_slice().into(), 0)
+                })
+            })
+            .collect();
+        if until_answered {
+            for answer in answers {
+                answer.await.unwrap();
+            }
+        } else {
+            world.sleep_ms(1_000).await;
+        }
+        drop(client);
+        world.sleep_ms(10_000).await;
+    }
+    world.shape()
+}
+
+/// When epochs rest and when they wake follows from who is connected, not from what is asked for. The
+/// canary: a client who is gone when he has his answers.
+#[tokio::test(start_paused = true)]
+async fn rests_tell_who_is_here_and_nothing_of_what_is_done() {
+    let idle = shape_of_visits(0, false).await;
+    for programs in [1, 17, 60] {
+        assert_eq!(shape_of_visits(programs, false).await, idle, "{programs}");
+    }
+    assert_ne!(shape_of_visits(0, true).await, shape_of_visits(60, true).await);
 }
