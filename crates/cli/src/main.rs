@@ -1,5 +1,6 @@
 //! The binary: parse, dispatch, exit.
 
+mod bill;
 mod forward;
 mod inspect;
 mod mount;

@@ -4,12 +4,18 @@ use std::sync::Arc;
 
 use fogbank::args::PlanArgs;
 use fogbank::config::StoreConfig;
-use fogbank::plan::price::{self, Cost};
+use fogbank::link::LinkArgs;
+use fogbank::object_default::{seconds, shape_for};
+use fogbank::plan::bill::Bill;
+use fogbank::plan::distance::link_to;
+use fogbank::plan::price::prices;
 use fogbank::plan::requests::Requests;
 use fogbank::plan::{Plan, machine, size};
 use fogbank::{Place, Result, across_a_link, check_scheme};
 use fogbank_env::{Clock, SystemClock};
 use serde_json::json;
+
+use crate::bill::{self, Line};
 
 /// Prints the plan.
 ///
@@ -21,112 +27,138 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let url = args.store.unwrap_or_else(|| Place::local("fogbank-data").store_url());
     check_scheme(&url)?;
     let config = {
-        let link = across_a_link(&url);
-        StoreConfig::derive_at(&shape, link, link)?
+        let (shape, across) = (shape_for(&shape, &url)?, across_a_link(&url));
+        StoreConfig::derive_at(&shape, across, across)?
     };
-    let prices = price::prices(args.prices.as_deref(), &url)?;
+    let prices = prices(args.prices.as_deref(), &url)?;
     args.link.link()?;
-    let plan = Plan::of(&config, &args.link, &machine::tried(&clock, &config))?;
+    let (link, how) = link_to(&url, &args.link);
+    let plan = Plan::of(&config, &link, &machine::tried(&clock, &config))?;
     let requests = Requests::of(&config, &plan.traffic, &url);
-    let at_rest = (plan.epoch.total_s, plan.storage_bytes);
-    let cost = price::cost(&prices, &config, (&plan.traffic, &requests), at_rest);
-    println!("{:<22} {}", "reckoned with", args.link.words());
-    print(&plan, &config, (&cost, &requests));
+    let bill = Bill::of_epochs(&config, &plan, &requests, &prices);
+    let planned = Planned { config, plan, requests, bill, link, how };
+    let beside = bill::beside(&planned.config, &url, &prices)?;
+    planned.print(bill::of_bill(&bill, &url, false).into_iter().chain(beside));
     if args.json {
-        println!("{}", json(&plan, &config, (&cost, &requests)));
+        println!("{}", planned.json());
     }
     Ok(())
 }
 
-fn json(
-    plan: &Plan,
-    config: &StoreConfig,
-    (cost, requests): (&Cost, &Requests),
-) -> serde_json::Value {
-    let (mean_s, max_s) = plan.latency_s();
-    let stored = config.geometry().map_or(0, |g| g.stored_levels());
-    json!({
-        "accesses_per_s": plan.accesses / plan.epoch.total_s,
-        "cells_per_access": plan.cells_per_access(config),
-        "bytes_per_access": plan.bytes_per_access(config),
-        "rounds_per_epoch": plan.epoch.rounds,
-        "requests_per_access": (requests.gets + requests.puts) / plan.accesses,
-        "epoch_ms": plan.epoch.total_s * 1e3,
-        "commit_ms": plan.epoch.commit_s * 1e3,
-        "latency_ms_mean": mean_s * 1e3,
-        "latency_ms_max": max_s * 1e3,
-        "storage_bytes": plan.storage_bytes,
-        "proxy_bytes": plan.proxy_bytes,
-        "usd_per_million": cost.per_million_usd,
-        "usd_per_month": cost.storage_per_month_usd,
-        "usd_per_month_running": cost.running_per_month_usd,
-        "bucket_reals": config.bucket_reals,
-        "bucket_dummies": config.bucket_dummies,
-        "evict_every": config.evict_every,
-        "leaf_level": config.leaf_level,
-        "stored_levels": stored,
-        "cell_bytes": config.cell_bytes(),
-    })
+struct Planned {
+    config: StoreConfig,
+    plan: Plan,
+    requests: Requests,
+    bill: Bill,
+    link: LinkArgs,
+    /// Where the link comes from, in words.
+    how: String,
 }
 
-fn print(plan: &Plan, config: &StoreConfig, (cost, requests): (&Cost, &Requests)) {
-    let (mean_s, max_s) = plan.latency_s();
-    let stored = config.geometry().map_or(0, |g| g.stored_levels());
-    let line = |what: &str, figure: String| println!("{what:<22} {figure}");
-    line(
-        "tree",
+impl Planned {
+    fn json(&self) -> serde_json::Value {
+        let Self { config, plan, requests, bill, link, .. } = self;
+        let (mean_s, max_s) = plan.latency_s();
+        let stored = config.geometry().map_or(0, |g| g.stored_levels());
+        let running =
+            |part: fn(&fogbank::plan::price::Spent) -> f64| bill.running.as_ref().map(part);
+        json!({
+            "accesses_per_s": plan.accesses / plan.epoch.total_s,
+            "cells_per_access": plan.cells_per_access(config),
+            "bytes_per_access": plan.bytes_per_access(config),
+            "rounds_per_epoch": plan.epoch.rounds,
+            "requests_per_access": (requests.gets + requests.puts) / plan.accesses,
+            "rtt_ms": link.rtt_ms,
+            "interval_ms": config.interval_ms,
+            "epoch_ms": plan.epoch.total_s * 1e3,
+            "commit_ms": plan.epoch.commit_s * 1e3,
+            "latency_ms_mean": mean_s * 1e3,
+            "latency_ms_max": max_s * 1e3,
+            "storage_bytes": plan.storage_bytes,
+            "written_bytes_per_day": bill.written_a_day,
+            "proxy_bytes": plan.proxy_bytes,
+            "usd_per_million": bill.per_million.usd(),
+            "usd_per_month": bill.usd(),
+            "usd_per_month_requests": running(|spent| spent.requests_usd),
+            "usd_per_month_storage": bill.storage_usd,
+            "usd_per_month_traffic": running(|spent| spent.traffic_usd),
+            "usd_per_month_running": running(|spent| spent.usd()),
+            "bucket_reals": config.bucket_reals,
+            "bucket_dummies": config.bucket_dummies,
+            "evict_every": config.evict_every,
+            "leaf_level": config.leaf_level,
+            "stored_levels": stored,
+            "cell_bytes": config.cell_bytes(),
+        })
+    }
+
+    /// How fast, how much memory and how many dollars; then the rest.
+    fn print(&self, bill: impl Iterator<Item = Line>) {
+        let Self { config, plan, requests, .. } = self;
+        let line = |what: &str, figure: String| println!("{what:<22} {figure}");
+        let (mean_s, max_s) = plan.latency_s();
+        let per_s = plan.accesses / plan.epoch.total_s;
+        let (mean, most) = (seconds(mean_s), seconds(max_s));
+        line("answers after", format!("{mean}, at most {most}; {per_s:.0} accesses/s"));
+        line("memory of the proxy", size(plan.proxy_bytes));
+        bill.for_each(|(what, said)| line(what, said));
+        line("a million accesses", format!("$ {:.2}", self.bill.per_million.usd()));
+        line("reckoned with", self.how.clone());
+        line("tree", self.tree());
+        line(
+            "epoch",
+            format!(
+                "{} x {} reads, {} writes; {:.1} ms, of which {:.1} for the commit, {:.0} messages that wait for one \
+                 another",
+                config.read_batches,
+                config.batch,
+                config.write_batch,
+                plan.epoch.total_s * 1e3,
+                plan.epoch.commit_s * 1e3,
+                plan.epoch.rounds
+            ),
+        );
+        line(
+            "an access moves",
+            format!(
+                "{:.1} cells, {}",
+                plan.cells_per_access(config),
+                size(plan.bytes_per_access(config))
+            ),
+        );
+        line("link", self.traffic());
+        line(
+            "requests of an epoch",
+            format!("{:.0} that read, {:.1} that write", requests.gets, requests.puts),
+        );
+        line("stored in the cloud", size(plan.storage_bytes));
+    }
+
+    fn tree(&self) -> String {
+        let config = &self.config;
+        let stored = config.geometry().map_or(0, |g| g.stored_levels());
+        let levels = u32::from(config.leaf_level) + 1;
         format!(
-            "{} levels of which the proxy keeps {}; Z {}, S {}, A {}; cells of {} B",
-            u32::from(config.leaf_level) + 1,
-            u32::from(config.leaf_level) + 1 - u32::from(stored),
+            "{levels} levels of which the proxy keeps {}; Z {}, S {}, A {}; cells of {} B",
+            levels - u32::from(stored),
             config.bucket_reals,
             config.bucket_dummies,
             config.evict_every,
             config.cell_bytes()
-        ),
-    );
-    line(
-        "epoch",
-        format!(
-            "{} x {} reads, {} writes; {:.1} ms, of which {:.1} for the commit, {:.0} messages that wait for one \
-             another",
-            config.read_batches,
-            config.batch,
-            config.write_batch,
-            plan.epoch.total_s * 1e3,
-            plan.epoch.commit_s * 1e3,
-            plan.epoch.rounds
-        ),
-    );
-    line("accesses/s", format!("{:.0}", plan.accesses / plan.epoch.total_s));
-    line("answer after", format!("{:.0} ms, at most {:.0} ms", mean_s * 1e3, max_s * 1e3));
-    line(
-        "an access moves",
-        format!(
-            "{:.1} cells, {}",
-            plan.cells_per_access(config),
-            size(plan.bytes_per_access(config))
-        ),
-    );
-    let (down, up) = (plan.traffic.bytes_read(config), plan.traffic.bytes_written(config));
-    line(
-        "link",
+        )
+    }
+
+    fn traffic(&self) -> String {
+        let (down, up) = (
+            self.plan.traffic.bytes_read(&self.config),
+            self.plan.traffic.bytes_written(&self.config),
+        );
+        let rate = |bytes: f64| size(bytes / self.plan.epoch.total_s);
         format!(
             "{}/s down, {}/s up, {}/s together: cells, journal and checkpoints, once every bucket is written",
-            size(down / plan.epoch.total_s),
-            size(up / plan.epoch.total_s),
-            size((down + up) / plan.epoch.total_s)
-        ),
-    );
-    line(
-        "requests of an epoch",
-        format!("{:.0} that read, {:.1} that write", requests.gets, requests.puts),
-    );
-    line("stored in the cloud", size(plan.storage_bytes));
-    line("memory of the proxy", size(plan.proxy_bytes));
-    line("a million accesses", format!("$ {:.2}", cost.per_million_usd));
-    line("storage, a month", format!("$ {:.2}", cost.storage_per_month_usd));
-    if let Some(usd) = cost.running_per_month_usd {
-        line("running, a month", format!("$ {usd:.2} (its epochs never stop, used or not)"));
+            rate(down),
+            rate(up),
+            rate(down + up)
+        )
     }
 }

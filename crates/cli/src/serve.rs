@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use crate::bill;
 use crate::observers::Observers;
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
@@ -188,6 +189,9 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
             (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
         ),
     }
+    let rests = args.schedule.rest_after.is_some();
+    let bill = bill::of_store(config, &place.store_url(), rests).unwrap_or_default();
+    bill.iter().for_each(|(what, said)| println!("  {what:<13} {said}"));
     if let Some(seen) = args.schedule.seen() {
         println!("  schedule      {seen}");
     }

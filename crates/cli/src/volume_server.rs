@@ -15,6 +15,7 @@ use fogbank_oram::immediate::Rate;
 
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 
+use crate::bill;
 use crate::serve::{client_threads, say_stopped};
 
 /// Makes a volume.
@@ -22,7 +23,8 @@ use crate::serve::{client_threads, say_stopped};
 /// # Errors
 /// By blame, see [`Error`].
 pub async fn create(args: VolumeCreateArgs) -> Result<()> {
-    let (place, config) = (Place::from(&args.place), VolumeConfig::new(&args.shape)?);
+    let place = Place::from(&args.place);
+    let config = VolumeConfig::new_at(&args.shape, &place.store_url())?;
     if place.store_url().starts_with("memory:") {
         let why =
             "--store memory: a volume there would be gone when this command ends; give another one";
@@ -39,7 +41,7 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
         place.store_url(),
         place.trusted().display()
     );
-    tell_cost(&config, None)
+    tell_cost(&config, &place.store_url(), Flow::default())
 }
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
@@ -121,7 +123,7 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
         place.store_url(),
         volume.register()
     );
-    tell_cost(config, flow.rate)?;
+    tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {
         eprintln!("  {}", rest_seen(after));
     }
@@ -131,13 +133,18 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     Ok(())
 }
 
-/// Says what leaves: of `tao` a path for every block asked for, or a fixed rate whatever is asked for.
-pub fn tell_cost(config: &VolumeConfig, rate: Option<Rate>) -> Result<()> {
-    match (config, rate) {
-        (VolumeConfig::Tao(volume), Some(rate)) => tell_rate(volume, rate),
-        (VolumeConfig::Tao(volume), None) => tell_access(volume),
-        (VolumeConfig::Ring(volume), _) => tell_epochs(volume),
+/// Says what leaves: of `tao` a path for every block asked for, or a fixed rate whatever is asked for. And
+/// what that costs.
+pub fn tell_cost(config: &VolumeConfig, url: &str, flow: Flow) -> Result<()> {
+    match (config, flow.rate) {
+        (VolumeConfig::Tao(volume), Some(rate)) => tell_rate(volume, rate)?,
+        (VolumeConfig::Tao(volume), None) => tell_access(volume)?,
+        (VolumeConfig::Ring(volume), _) => tell_epochs(volume)?,
     }
+    for (what, said) in bill::of_volume(config, url, flow)? {
+        eprintln!("  {what}: {said}");
+    }
+    Ok(())
 }
 
 /// Bytes that a block of a busy volume sends and receives.

@@ -31,7 +31,13 @@ fn the_help_of_plan_names_all_schemes_and_the_format_of_prices() {
     std::fs::write(folder.path().join("prices.toml"), table).unwrap();
     let args = ["plan", "--store", "s3://b", "--prices", "prices.toml", "--loss", "0.0004"];
     let told = String::from_utf8(fogbank(folder.path(), &args).stdout).unwrap();
-    assert!(told.contains("loss 0.0004") && told.contains("running, a month"), "{told}");
+    assert!(told.contains("loss 0.0004") && told.contains("a month, busy or idle"), "{told}");
+    // How fast, how much memory, how many dollars.
+    let lines: Vec<&str> = told.lines().take(3).collect();
+    assert!(lines[0].contains("at most") && lines[1].contains("memory"), "{told}");
+    assert!(lines[2].starts_with("bill") && lines[2].contains("$ "), "{told}");
+    assert!(told.contains("round trips of 30 ms") && told.contains("assumed of s3"), "{told}");
+    assert!(told.contains("a store made with --interval-ms"), "{told}");
 }
 
 #[test]
@@ -50,9 +56,21 @@ fn a_plan_is_printed_and_makes_nothing() {
         "proxy_bytes",
         "usd_per_million",
         "usd_per_month",
+        "usd_per_month_requests",
+        "usd_per_month_storage",
+        "usd_per_month_traffic",
+        "written_bytes_per_day",
     ] {
         assert!(figures[figure].as_f64().is_some_and(|f| f > 0.0), "{figure} of {last}");
     }
+    let parts = ["requests", "storage", "traffic"]
+        .map(|part| figures[format!("usd_per_month_{part}")].as_f64().unwrap());
+    let sum = figures["usd_per_month"].as_f64().unwrap();
+    assert!((parts.iter().sum::<f64>() / sum - 1.0).abs() < 1e-9 && sum < 100.0, "{last}");
+    assert_eq!(figures["rtt_ms"], 10.0);
+    let disk = String::from_utf8(fogbank(folder.path(), &["plan"]).stdout).unwrap();
+    let lines: Vec<&str> = disk.lines().take(3).collect();
+    assert!(lines[2].starts_with("wear") && lines[2].contains("a day written"), "{disk}");
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
     for (wrong, named) in [
         ("--rtt-ms=-1", "--rtt-ms"),

@@ -32,6 +32,7 @@ mod filled;
 pub mod history;
 pub mod link;
 pub mod load;
+pub mod object_default;
 mod open;
 mod opened;
 mod place;

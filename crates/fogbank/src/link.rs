@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The link to the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct LinkArgs {
-    /// Milliseconds of a round trip without load.
+    /// Milliseconds of a round trip without load; plan assumes some if the store is a cloud.
     #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub rtt_ms: f64,
     /// Bandwidth towards the store, in MB (10^6 bytes) a second [unlimited].

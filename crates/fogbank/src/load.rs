@@ -58,7 +58,7 @@ impl OpenOptions {
         progress: &mut Progress<'_>,
     ) -> Result<Loaded> {
         let link = self.across_a_link();
-        let config = StoreConfig::derive_at(self.shape_args(), link, link)?;
+        let config = StoreConfig::derive_at(&self.new_shape()?, link, link)?;
         let begun = Note::read(&self.place().trusted())?;
         let (keys, reading) = check(source, &config, &records_of, &self)?;
         let new = Note::new(reading.fingerprint, source.skips(), &self.randomness()?);

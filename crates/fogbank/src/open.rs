@@ -31,6 +31,7 @@ use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::error::{Error, Result};
 use crate::fill::{MARKER, NOTED};
+use crate::object_default::shape_for;
 use crate::opened::{Opened, Recovery};
 use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
 use crate::recording::Recording;
@@ -170,7 +171,7 @@ impl OpenOptions {
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {
                 let link = self.across_a_link();
-                StoreConfig::derive_at(&self.shape, sides.bare.xor().is_some(), link)?
+                StoreConfig::derive_at(&self.new_shape()?, sides.bare.xor().is_some(), link)?
             }
         };
         config.agree(&self.shape)?;
@@ -313,6 +314,11 @@ impl OpenOptions {
                 taken => return taken.map(Arc::new),
             }
         }
+    }
+
+    /// The shape that a new store is made with.
+    pub(crate) fn new_shape(&self) -> Result<ShapeArgs> {
+        shape_for(&self.shape, &self.place.store_url())
     }
 
     pub(crate) fn shape_args(&self) -> &ShapeArgs {

@@ -53,7 +53,7 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// The engine alone: epochs of distinct uniform real keys, every value read checked.
-    Engine(BenchEngineArgs),
+    Engine(Box<BenchEngineArgs>),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
     Recovery(BenchRecoveryArgs),
     /// The figures of Obladi's paper, and figure 8 of TaoStore's, with our values beside what the papers tell: as

@@ -44,8 +44,8 @@ pub async fn run(args: MountArgs) -> Result<()> {
     let signal = stop_signal()?;
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
     let place = Place::from(&StoreArgs { data, store, registers });
-    let volume = Volume::open(place, flow).await?;
-    tell_cost(volume.config(), flow.rate)?;
+    let volume = Volume::open(place.clone(), flow).await?;
+    tell_cost(volume.config(), &place.store_url(), flow)?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };

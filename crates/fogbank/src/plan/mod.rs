@@ -5,7 +5,9 @@
 //! ([`price`]) and how fast this machine opens and seals cells ([`machine`]). Nothing is asked of the store
 //! and nothing is made.
 
+pub mod bill;
 pub mod bound;
+pub mod distance;
 pub mod machine;
 pub mod price;
 pub mod requests;

@@ -12,7 +12,6 @@ use super::requests::{ITEM_KEY_BYTES, Requests};
 
 /// The table that stands in for one of the user's.
 const LIST_PRICES: &str = include_str!("prices.toml");
-const SECONDS_A_MONTH: f64 = 365.25 / 12.0 * 86_400.0;
 
 /// What one kind of cloud asks, in US dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
@@ -34,16 +33,44 @@ pub struct Prices {
     pub egress_usd_per_gb: f64,
 }
 
-/// What it comes to.
+/// What messages cost, in US dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Cost {
-    /// A million accesses, reads and writes of records alike.
-    pub per_million_usd: f64,
-    /// The storage, a month.
-    pub storage_per_month_usd: f64,
-    /// Requests and traffic of a store that runs day and night, a month; `None` if it runs as fast as
-    /// it can.
-    pub running_per_month_usd: Option<f64>,
+pub struct Spent {
+    /// Their requests.
+    pub requests_usd: f64,
+    /// The bytes that leave the cloud.
+    pub traffic_usd: f64,
+}
+
+impl Spent {
+    /// Both.
+    pub fn usd(&self) -> f64 {
+        self.requests_usd + self.traffic_usd
+    }
+
+    /// So many of them.
+    #[must_use]
+    pub fn times(self, n: f64) -> Self {
+        Self { requests_usd: n * self.requests_usd, traffic_usd: n * self.traffic_usd }
+    }
+}
+
+impl Prices {
+    /// So many requests of each kind, and bytes that leave the cloud.
+    pub fn of(&self, gets: f64, puts: f64, deletes: f64, bytes_out: f64) -> Spent {
+        let requests = gets * self.get_usd_per_1000
+            + puts * self.put_usd_per_1000
+            + deletes * self.delete_usd_per_1000;
+        Spent {
+            requests_usd: requests / 1e3,
+            traffic_usd: bytes_out / 1e9 * self.egress_usd_per_gb,
+        }
+    }
+
+    /// `bytes` for a month.
+    pub fn storage_usd(&self, bytes: f64) -> f64 {
+        bytes / 1e9 * self.storage_usd_per_gb_month
+    }
 }
 
 /// The prices of the cloud that `url` names: from the table at `path`, or list prices. Nothing is asked
@@ -69,14 +96,13 @@ pub fn prices(path: Option<&Path>, url: &str) -> Result<Prices> {
     }
 }
 
-/// What epochs of this `traffic` cost, which make these `requests`, `epoch_s` seconds each, with
-/// `storage_bytes` at rest.
-pub fn cost(
+/// What an epoch of this `traffic` costs, which makes these `requests`.
+pub fn of_epoch(
     prices: &Prices,
     config: &StoreConfig,
-    (traffic, requests): (&Traffic, &Requests),
-    (epoch_s, storage_bytes): (f64, f64),
-) -> Cost {
+    traffic: &Traffic,
+    requests: &Requests,
+) -> Spent {
     let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
     let cell_bytes = config.cell_bytes() as f64;
     let item_bytes = cell_bytes + ITEM_KEY_BYTES;
@@ -96,22 +122,11 @@ pub fn cost(
     puts += blobs(prices.put_bytes, traffic.full_pieces, traffic.full_bytes);
     let buckets = traffic.buckets * if requests.items { bucket } else { 1.0 };
     let deletes = buckets + traffic.records + traffic.delta_pieces + traffic.full_pieces;
-    let epoch_usd = (gets * prices.get_usd_per_1000
-        + puts * prices.put_usd_per_1000
-        + deletes * prices.delete_usd_per_1000)
-        / 1e3
-        + requests.cells_read * cell_bytes / 1e9 * prices.egress_usd_per_gb;
-    let accesses = (config.read_batches * config.batch + config.write_batch) as f64;
-    Cost {
-        per_million_usd: epoch_usd / accesses * 1e6,
-        storage_per_month_usd: storage_bytes / 1e9 * prices.storage_usd_per_gb_month,
-        running_per_month_usd: (config.interval_ms > 0)
-            .then(|| epoch_usd * SECONDS_A_MONTH / epoch_s),
-    }
+    prices.of(gets, puts, deletes, requests.cells_read * cell_bytes)
 }
 
 /// How often something of `bytes` counts.
-fn times(unit: Option<f64>, bytes: f64) -> f64 {
+pub(super) fn times(unit: Option<f64>, bytes: f64) -> f64 {
     unit.map_or(1.0, |unit| (bytes / unit).ceil().max(1.0))
 }
 
@@ -141,27 +156,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_bytes_and_months_add_up() {
+    fn requests_and_bytes_add_up() {
         let config = StoreConfig::derive(&ShapeArgs::default(), false).unwrap();
         let traffic =
             Traffic { path_cells: 48.0, path_cells_sent: 48.0, buckets: 2.0, ..Traffic::default() };
         let requests = Requests { gets: 48.0, puts: 2.0, cells_read: 48.0, items: false };
-        let only = |prices: Prices| cost(&prices, &config, (&traffic, &requests), (1.0, 5e9));
+        let only = |prices: Prices| of_epoch(&prices, &config, &traffic, &requests);
         let gets = only(Prices { get_usd_per_1000: 1.0, ..Prices::default() });
-        assert!((gets.per_million_usd - 48.0 / 1e3 / 64.0 * 1e6).abs() < 1e-6);
+        assert_eq!(gets, Spent { requests_usd: 0.048, traffic_usd: 0.0 });
         // A cell of 536 bytes is three units of 200.
         let units = Prices { get_usd_per_1000: 1.0, get_bytes: Some(200.0), ..Prices::default() };
-        assert!((only(units).per_million_usd / gets.per_million_usd - 3.0).abs() < 1e-9);
+        assert!((only(units).usd() / gets.usd() - 3.0).abs() < 1e-9);
         // An item a cell: what is read and written is charged singly.
         let items = Requests { items: true, ..requests };
         let writes = Prices { put_usd_per_1000: 1.0, ..Prices::default() };
-        let written = |requests: &Requests| {
-            cost(&writes, &config, (&traffic, requests), (1.0, 5e9)).per_million_usd
-        };
+        let written = |requests: &Requests| of_epoch(&writes, &config, &traffic, requests).usd();
         assert!(written(&items) > 100.0 * written(&requests));
-        let stored = only(Prices { storage_usd_per_gb_month: 0.02, ..Prices::default() });
-        assert_eq!(stored.storage_per_month_usd, 0.1);
-        let running = gets.running_per_month_usd.unwrap();
-        assert!((running / (0.048 * SECONDS_A_MONTH) - 1.0).abs() < 0.05, "{running}");
+        let out = only(Prices { egress_usd_per_gb: 1.0, ..Prices::default() });
+        let bytes = 48.0 * config.cell_bytes() as f64;
+        assert_eq!(out, Spent { requests_usd: 0.0, traffic_usd: bytes / 1e9 });
+        let stored = Prices { storage_usd_per_gb_month: 0.02, ..Prices::default() };
+        assert_eq!(stored.storage_usd(5e9), 0.1);
     }
 }

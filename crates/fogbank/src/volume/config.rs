@@ -9,6 +9,7 @@ use super::ring::RingVolume;
 use super::tao::TaoVolume;
 use crate::args::{FlowArgs, VolumeEngine, VolumeShapeArgs};
 use crate::error::{Error, Result};
+use crate::object_default::interval_for;
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
@@ -48,6 +49,19 @@ impl VolumeConfig {
             VolumeEngine::Ring => Self::Ring(RingVolume::new(args, blocks)?),
         };
         config.check()?;
+        Ok(config)
+    }
+
+    /// Of a new volume at `url`: where requests are charged for, epochs come as often as a month of them
+    /// costs little, unless it was said how often.
+    ///
+    /// # Errors
+    /// As [`VolumeConfig::new`].
+    pub fn new_at(args: &VolumeShapeArgs, url: &str) -> Result<Self> {
+        let mut config = Self::new(args)?;
+        if let (Self::Ring(volume), None) = (&mut config, args.interval_ms) {
+            volume.epochs.interval_ms = interval_for(&volume.epochs, url)?;
+        }
         Ok(config)
     }
 
@@ -276,6 +290,21 @@ mod tests {
             let told = VolumeConfig::new(&args).unwrap_err().to_string();
             assert!(told.contains("is for volumes of the engine"), "{told}");
         }
+    }
+
+    #[test]
+    fn epochs_come_seldom_where_each_is_charged_for() {
+        let interval_ms = |url, said| {
+            let args =
+                VolumeShapeArgs { interval_ms: said, ..shape(VolumeEngine::Ring, 1 << 30, 4096) };
+            let VolumeConfig::Ring(volume) = VolumeConfig::new_at(&args, url).unwrap() else {
+                unreachable!()
+            };
+            volume.epochs.interval_ms
+        };
+        let usual = interval_ms("file:///x", None);
+        assert!(interval_ms("s3://b", None) > 10 * usual);
+        assert_eq!(interval_ms("s3://b", Some(50)), 50);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use fogbank_store::{Delay, Link, MemoryStore, Store};
 use super::{counted::Counted, driver::Driver, durable::Durable};
 
 /// Costs no time at all, as in virtual time.
-const IDEAL: Machine = Machine { opens_s: 0.0, seals_s: 0.0, plans_s: 0.0, message_s: 0.0 };
+const IDEAL: Machine = Machine::IDEAL;
 
 fn config(edit: impl FnOnce(&mut ShapeArgs)) -> StoreConfig {
     let mut shape = ShapeArgs {

@@ -1,0 +1,76 @@
+//! What a store or a volume costs a month, in lines of a banner and of a plan.
+
+use fogbank::Result;
+use fogbank::config::StoreConfig;
+use fogbank::link::LinkArgs;
+use fogbank::object_default::{another_pace, seconds};
+use fogbank::plan::bill::{Bill, usd};
+use fogbank::plan::distance::link_to;
+use fogbank::plan::price::{Prices, prices};
+use fogbank::plan::size;
+use fogbank::volume::{Flow, VolumeConfig};
+
+/// A line: what it is about, and what there is to say.
+pub type Line = (&'static str, String);
+
+/// For the banner of a store at `url`, at list prices.
+///
+/// # Errors
+/// By blame, see [`fogbank::Error`].
+pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line>> {
+    let prices = prices(None, url)?;
+    let (bill, plan) = Bill::of_store(config, url, &link_to(url, &LinkArgs::default()).0, &prices)?;
+    let mut lines = of_bill(&bill, url, rests);
+    if is_charged(url) && config.interval_ms > 0 {
+        lines.push(("answers", format!("within {}", seconds(plan.latency_s().1))));
+    }
+    lines.extend(beside(config, url, &prices)?);
+    Ok(lines)
+}
+
+/// For the banner of a volume at `url`, at list prices.
+///
+/// # Errors
+/// By blame, see [`fogbank::Error`].
+pub fn of_volume(config: &VolumeConfig, url: &str, flow: Flow) -> Result<Vec<Line>> {
+    match config {
+        VolumeConfig::Ring(volume) => of_store(&volume.epochs, url, flow.rest_after.is_some()),
+        VolumeConfig::Tao(volume) => {
+            let bill = Bill::of_tao(volume, flow, url, &prices(None, url)?)?;
+            Ok(of_bill(&bill, url, false))
+        }
+    }
+}
+
+/// The bill, and what a store at rest costs; of a disk of one's own, how it wears.
+pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let when = if rests { "if clients never leave" } else { "busy or idle" };
+    if is_charged(url) {
+        lines.push(("bill", format!("{} (list prices)", bill.words(when))));
+        if let Some(running) = bill.running.filter(|running| running.usd() > 0.0) {
+            let how = if rests { "while no client is here" } else { "with --rest-after" };
+            let storage = usd(bill.storage_usd);
+            let saved = usd(running.usd());
+            lines.push(("at rest", format!("{storage} a month, {saved} less: {how}")));
+        }
+    }
+    if let Some(bytes) = bill.written_a_day.filter(|_| url.starts_with("file:")) {
+        lines.push(("wear", format!("{} a day written to the disk, {when}", size(bytes))));
+    }
+    lines
+}
+
+/// Another pace, and what it costs.
+///
+/// # Errors
+/// By blame, see [`fogbank::Error`].
+pub fn beside(config: &StoreConfig, url: &str, prices: &Prices) -> Result<Option<Line>> {
+    let pace = another_pace(config, url, prices)?;
+    Ok(pace.map(|pace| ("or", pace.words())))
+}
+
+/// Whether somebody sends a bill for what is at `url`.
+fn is_charged(url: &str) -> bool {
+    !url.starts_with("file:") && !url.starts_with("memory:")
+}
