@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::bill;
 use crate::observers::Observers;
@@ -52,7 +53,8 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let opened = options.open().await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&place, &opened, listener.address(), &args, &looks);
-    let listener = listener.watched_by(looks.watcher());
+    let advisor = Arc::new(opened.config().clone());
+    let listener = listener.watched_by(looks.watcher()).advised_by(advisor);
     let kept = opened.is_kept();
     let closed = serve_until_stopped(listener, opened, metrics, signal, &clients).await;
     let finished = looks.finish();

@@ -14,6 +14,7 @@ mod shape;
 pub use self::plan::PlanArgs;
 use crate::link::PaceArgs;
 use crate::load::Format;
+use crate::preset::Preset;
 use crate::schedule::rest_after;
 
 /// Storage in a cloud that cannot see what you touch.
@@ -246,8 +247,8 @@ pub struct PlaceArgs {
     /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
-    /// The shape (capacity = 1000, value-size = "4KiB", ...) from a TOML file; flags and
-    /// environment go before it.
+    /// The shape (preset = "busy", capacity = 1000, ...) from a TOML file; flags and environment
+    /// go before it.
     #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
     /// Where the freshness register is, if not in DIR/proxy.
@@ -279,6 +280,9 @@ pub struct RegisterServerArgs {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShapeArgs {
+    /// A shape by name, for all that is not given otherwise [new stores: small].
+    #[arg(long, value_enum, env = "FOGBANK_PRESET")]
+    pub preset: Option<Preset>,
     /// Records of at most --value-size bytes that the store can hold (longer ones take several)
     /// [new stores: 100000].
     #[arg(long, value_name = "N", env = "FOGBANK_CAPACITY")]
@@ -287,7 +291,7 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
     pub value_size: Option<ByteSize>,
     /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one
-    /// [new stores: 3].
+    /// [new stores: 2].
     #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
     pub read_batches: Option<usize>,
     /// Read batches under way at once [new stores: 1]. More keep a slow link busy: a batch leaves while
@@ -298,14 +302,14 @@ pub struct ShapeArgs {
     /// longer or faster link and take as much more memory.
     #[arg(long, value_name = "N", env = "FOGBANK_WINDOWS")]
     pub windows: Option<usize>,
-    /// Reads of a read batch [new stores: 16]. A command reads at most --read-batches times this.
+    /// Reads of a read batch [new stores: 132]. A command reads at most --read-batches times this.
     #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
     pub batch: Option<usize>,
-    /// Writes of an epoch [new stores: 16]. A command changes at most so many records.
+    /// Writes of an epoch [new stores: 132]. A command changes at most so many records.
     #[arg(long, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
     pub write_batch: Option<usize>,
     /// Milliseconds between batches; 0 sends each as soon as the one before is done, which shows
-    /// the cloud how long the proxy's own work takes (benchmarks only) [new stores: 60].
+    /// the cloud how long the proxy's own work takes (benchmarks only) [new stores: 160].
     #[arg(long, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
     pub interval_ms: Option<u64>,
     /// Memory of the proxy for the top of the tree; 0 keeps none [new stores: 64MiB].

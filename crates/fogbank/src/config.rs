@@ -1,7 +1,7 @@
 //! What the command line means: flags, environment and file become one checked configuration.
 //!
 //! A flag goes before the environment (clap does that), both before the TOML file, all of them
-//! before what the store was created with, and that before the defaults. A store keeps the public
+//! before what the store was created with, and that before the preset. A store keeps the public
 //! configuration it was created with in its commit record; whatever is given later must agree.
 
 use std::time::Duration;
@@ -15,16 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::args::{ShapeArgs, Xor};
 use crate::error::{Error, Result};
 
-/// Defaults for a laptop: under 2 MB/s while idle, answers in about a third of a second.
-const CAPACITY: u32 = 100_000;
 /// The most that a batch reads or an epoch writes.
 pub const BATCH_MAX: usize = 100_000;
-const VALUE_SIZE: ByteSize = ByteSize::b(512);
-const READ_BATCHES: usize = 3;
-const BATCH: usize = 16;
-const WRITE_BATCH: usize = 16;
-const INTERVAL_MS: u64 = 60;
-const CACHE: ByteSize = ByteSize::mib(64);
 
 /// The public configuration of a store, fixed at its creation. Everything in it is known to the
 /// cloud.
@@ -81,15 +73,16 @@ impl StoreConfig {
     /// As [`StoreConfig::derive`].
     pub fn derive_at(args: &ShapeArgs, xor_offered: bool, across_a_link: bool) -> Result<Self> {
         let usage = |e: fogbank_oram::Error| Error::Usage(e.to_string());
+        let preset = args.preset.unwrap_or_default().shape();
         let shape = BatchShape {
-            capacity: args.capacity.unwrap_or(CAPACITY),
-            value_bytes: args.value_size.unwrap_or(VALUE_SIZE).as_u64() as usize,
-            read_batch: args.batch.unwrap_or(BATCH),
-            write_batch: args.write_batch.unwrap_or(WRITE_BATCH),
+            capacity: args.capacity.unwrap_or(preset.capacity),
+            value_bytes: args.value_size.unwrap_or(preset.value_size).as_u64() as usize,
+            read_batch: args.batch.unwrap_or(preset.batch),
+            write_batch: args.write_batch.unwrap_or(preset.write_batch),
         };
-        let read_batches = args.read_batches.unwrap_or(READ_BATCHES);
+        let read_batches = args.read_batches.unwrap_or(preset.read_batches);
         let bucket = bucket_shape(args, &shape, read_batches)?;
-        let cache = args.cache.unwrap_or(CACHE).as_u64();
+        let cache = args.cache.unwrap_or(preset.cache).as_u64();
         let geometry = Geometry::new(shape.capacity, shape.value_bytes, bucket, cache);
         let least = geometry.map_err(usage)?.leaf_level();
         let config = Self {
@@ -101,7 +94,7 @@ impl StoreConfig {
             windows: args.windows.unwrap_or(WINDOWS),
             batch: shape.read_batch,
             write_batch: shape.write_batch,
-            interval_ms: args.interval_ms.unwrap_or(INTERVAL_MS),
+            interval_ms: args.interval_ms.unwrap_or(preset.interval_ms),
             cache,
             bucket_reals: bucket.reals,
             bucket_dummies: bucket.dummies,
@@ -118,6 +111,7 @@ impl StoreConfig {
     /// All of it as flags: whatever a new store would derive otherwise is given.
     pub fn shape(&self) -> ShapeArgs {
         ShapeArgs {
+            preset: None,
             capacity: Some(self.capacity),
             value_size: Some(ByteSize::b(self.value_size as u64)),
             read_batches: Some(self.read_batches),
@@ -184,6 +178,11 @@ impl StoreConfig {
     /// # Errors
     /// [`Error::Usage`] naming every setting that differs, with both values.
     pub fn agree(&self, args: &ShapeArgs) -> Result<()> {
+        let preset = args.preset.map_or_else(String::new, |preset| {
+            let settings = preset.settings().flags().join(" ");
+            format!(" (--preset {} stands for {settings})", preset.name())
+        });
+        let args = &args.clone().spelled_out();
         let mut differing = Vec::new();
         let mut compare = |flag: &str, created: u64, asked: Option<u64>| {
             if let Some(asked) = asked.filter(|asked| *asked != created) {
@@ -210,8 +209,8 @@ impl StoreConfig {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "this store was created with other settings: {}. Leave them out, or choose another \
-             --data directory for a new store",
+            "this store was created with other settings: {}{preset}. Leave them out, or choose \
+             another --data directory for a new store",
             differing.join(", ")
         )))
     }
@@ -371,20 +370,12 @@ const CLOSING_EPOCHS: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preset::Preset;
 
     fn derive(edit: impl FnOnce(&mut ShapeArgs)) -> Result<StoreConfig> {
         let mut args = ShapeArgs::default();
         edit(&mut args);
         StoreConfig::derive(&args, false)
-    }
-
-    #[test]
-    fn defaults_suit_a_laptop() {
-        let config = derive(|_| ()).unwrap();
-        let traffic = crate::traffic::Traffic::of(&config).unwrap();
-        assert!(traffic.bytes_per_s(&config).unwrap() < 2e6);
-        let epoch_ms = (config.read_batches as u64 + 1) * config.interval_ms;
-        assert!(2 * epoch_ms < 1_000, "an answer takes up to two epochs");
     }
 
     #[test]
@@ -405,6 +396,22 @@ mod tests {
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn a_preset_is_what_is_not_given_and_must_agree_as_if_it_were() {
+        let busy = ShapeArgs { preset: Some(Preset::Busy), ..Default::default() };
+        let few = ShapeArgs { capacity: Some(5_000), ..busy.clone() };
+        let config = StoreConfig::derive(&few, false).unwrap();
+        assert_eq!((config.capacity, config.batch), (5_000, Preset::Busy.shape().batch));
+        config.agree(&few).unwrap();
+        config.agree(&ShapeArgs::default()).unwrap();
+        let told = config.agree(&busy).unwrap_err().to_string();
+        for part in ["--capacity 1000000 (created with 5000)", "--preset busy stands for"] {
+            assert!(told.contains(part), "{told}");
+        }
+        let small = ShapeArgs { preset: Some(Preset::Small), ..few };
+        assert!(config.agree(&small).unwrap_err().to_string().contains("--batch"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod open;
 mod opened;
 mod place;
 pub mod plan;
+pub mod preset;
 mod public;
 pub mod recording;
 pub mod registers;

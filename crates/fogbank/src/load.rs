@@ -135,6 +135,14 @@ impl OpenOptions {
     }
 }
 
+/// Why a record cannot be stored, and in which store it could be.
+fn told(error: &fogbank_txn::Error, config: &StoreConfig) -> String {
+    match config.advice(error) {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    }
+}
+
 fn changed(source: &Source) -> Error {
     Error::Usage(format!(
         "{} changed while it was read; remove both sides of the store and load again",
@@ -172,7 +180,7 @@ fn check(
             }
             match filling.put(&key, &value, attr) {
                 Err(fogbank_txn::Error::OutOfSpace) => is_full = true,
-                Err(error) => return Err(source.wrong(number, &error.to_string())),
+                Err(error) => return Err(source.wrong(number, &told(&error, config))),
                 Ok(_) => {}
             }
         }

@@ -27,13 +27,13 @@ const STEPS_MS: [u64; 16] = [
     1_200_000, 1_800_000, 3_600_000,
 ];
 
-/// Fills what `shape` leaves open for a new store at `url`; elsewhere nothing.
+/// Fills what `shape` leaves open for a new store at `url`; elsewhere nothing, nor if it names a preset.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a shape out of its limits.
 pub fn shape_for(shape: &ShapeArgs, url: &str) -> Result<ShapeArgs> {
     let is_table = is_table(url);
-    if !charges_for_requests(url) {
+    if !charges_for_requests(url) || shape.preset.is_some() {
         return Ok(shape.clone());
     }
     let open = ShapeArgs {

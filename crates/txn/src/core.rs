@@ -28,25 +28,24 @@ use fogbank_oram::{Address, BatchShape};
 
 use crate::addresses::Addresses;
 use crate::batcher::{Batch, Batcher};
-use crate::delta::{Delta, KEY_BYTES_A_SLOT};
+use crate::delta::Delta;
 use crate::directory::{Blocks, Directory};
-use crate::error::{Error, Result};
+use crate::error::{Bound, Error, Result};
 use crate::footprint::Observer;
 use crate::handover::Written;
-use crate::key::Key;
+use crate::limits::Limits;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
 use crate::quota::{Demand, Quota, held_back};
 use crate::record::{Record, Stat};
 use crate::row::{Load, Row};
 use crate::schedule::{Schedule, Stage};
-use crate::settings::{Limits, Settings};
+use crate::settings::Settings;
 use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
 
-/// Steps of one program at least, whatever the capacity, and how many such programs fill an epoch.
-const STEPS_MAX: usize = 1 << 20;
+/// How many programs of the most steps fill an epoch.
 const PROGRAMS_OF_AN_EPOCH: u64 = 4;
 
 /// The state of the transaction layer.
@@ -140,7 +139,7 @@ impl Core {
         let stream = random.stream(Purpose::Allocation);
         let addresses = Addresses::new(shape.capacity, held, stream);
         let mut core = Self {
-            limits: limits(&settings, &shape),
+            limits: Limits::of(&settings, &shape),
             now_ms: 0,
             epoch: 0,
             directory: Arc::new(directory),
@@ -286,17 +285,6 @@ impl Core {
         closed.or_else(|| self.stopped.clone()).or_else(|| self.resting.clone())
     }
 
-    /// Checks a key and a value against the limits.
-    pub(crate) fn check_lengths(&self, key: &Key, value_bytes: usize) -> Result<()> {
-        if key.encoded_len() > self.limits.key_bytes_max {
-            Err(Error::KeyTooLong)
-        } else if value_bytes > self.limits.value_bytes_max {
-            Err(Error::ValueTooLong)
-        } else {
-            Ok(())
-        }
-    }
-
     fn open_epoch(&mut self) {
         let held_back = held_back(self.shape.capacity as usize, self.settings.key_budget_bytes);
         let quota = Quota::new(self.space(), held_back, self.addresses.pending_count());
@@ -358,7 +346,7 @@ impl Core {
         if eldest.claims < rounds || entry.stage != Stage::Waiting || entry.missing == 0 {
             return;
         }
-        let (what, limit) = ("rounds of dependent reads", self.limits.rounds_max);
+        let (what, limit) = (Bound::Rounds, self.limits.rounds_max);
         let error = Error::TooLarge { what, needed: limit + 1, limit };
         self.refuse(eldest.program, error);
     }
@@ -483,28 +471,4 @@ pub(crate) fn pad(chunk: &[u8], block_bytes: usize) -> Bytes {
     block.extend_from_slice(chunk);
     block.resize(block_bytes, 0);
     block.freeze()
-}
-
-/// A key has to fit the delta of one epoch.
-fn key_bytes_max(settings: &Settings, shape: &BatchShape) -> usize {
-    let delta = shape.write_batch.saturating_mul(KEY_BYTES_A_SLOT);
-    settings.key_bytes_max.min(delta).min(usize::from(u16::MAX))
-}
-
-/// What follows from settings and shape for programs and transactions.
-pub(crate) fn limits(settings: &Settings, shape: &BatchShape) -> Limits {
-    let blocks_read_max = settings.read_batches.saturating_mul(shape.read_batch);
-    let blocks_of_value = shape.read_batch.min(shape.write_batch);
-    let value_bytes_max = blocks_of_value.saturating_mul(shape.value_bytes).min(u32::MAX as usize);
-    Limits {
-        blocks_per_batch: shape.read_batch,
-        blocks_read_max,
-        records_read_max: blocks_read_max,
-        records_written_max: shape.write_batch,
-        steps_max: STEPS_MAX.saturating_add((shape.capacity as usize).saturating_mul(2)),
-        rounds_max: settings.read_batches.div_ceil(settings.in_flight.max(1)),
-        block_bytes: shape.value_bytes,
-        value_bytes_max: value_bytes_max.min(settings.value_bytes_max),
-        key_bytes_max: key_bytes_max(settings, shape),
-    }
 }

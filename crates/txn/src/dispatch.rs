@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::batcher::Asker;
 use crate::core::{Core, Refused};
-use crate::error::{Error, Pause};
+use crate::error::{Bound, Error, Pause};
 use crate::key::Key;
 use crate::mvtso::Refusal;
 use crate::program::Submission;
@@ -142,7 +142,7 @@ impl Core {
     fn more_than_an_epoch_reads(&self, run: &Run) -> Option<Error> {
         let blocks = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
         let (needed, limit) = (blocks.sum(), self.limits.blocks_read_max);
-        (needed > limit).then_some(Error::TooLarge { what: "blocks read", needed, limit })
+        (needed > limit).then_some(Error::TooLarge { what: Bound::Reads, needed, limit })
     }
 
     /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
@@ -262,7 +262,7 @@ impl Core {
                 self.schedule.finish(program, ts, unsettled);
             }
             Err(Refusal::NotNow { slots }) if slots > self.limits.records_written_max => {
-                let (what, limit) = ("write slots", self.limits.records_written_max);
+                let (what, limit) = (Bound::Writes, self.limits.records_written_max);
                 self.end_refused(program, run, Error::TooLarge { what, needed: slots, limit });
             }
             Err(Refusal::NotNow { slots }) => self.park(program, slots),

@@ -24,7 +24,7 @@ pub enum Error {
     #[error("needs {needed} {what}, and an epoch holds {limit}")]
     TooLarge {
         /// What there was too much of.
-        what: &'static str,
+        what: Bound,
         /// How much was needed; a lower bound.
         needed: usize,
         /// How much an epoch holds.
@@ -34,11 +34,21 @@ pub enum Error {
     #[error("the store is full")]
     OutOfSpace,
     /// The key is longer than the limit.
-    #[error("the key is too long")]
-    KeyTooLong,
+    #[error("the key is too long: it takes {bytes} bytes, and the longest {limit}")]
+    KeyTooLong {
+        /// Bytes of it, encoded.
+        bytes: usize,
+        /// Bytes of the longest.
+        limit: usize,
+    },
     /// The value is longer than the limit.
-    #[error("the value is too long")]
-    ValueTooLong,
+    #[error("the value is too long: it has {bytes} bytes, and the longest {limit}")]
+    ValueTooLong {
+        /// Bytes of it.
+        bytes: usize,
+        /// Bytes of the longest.
+        limit: usize,
+    },
     /// `add` met a value that is not a counter of eight bytes.
     #[error("the value is not a counter")]
     NotACounter,
@@ -58,6 +68,23 @@ pub enum Error {
     /// The proxy was closed in an orderly way.
     #[error("closed")]
     Closed,
+}
+
+/// What an epoch holds so much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Bound {
+    /// Blocks that all read batches read.
+    #[error("blocks read")]
+    Reads,
+    /// Blocks of the write batch, and places of the directory's delta.
+    #[error("write slots")]
+    Writes,
+    /// Records touched and names gone through.
+    #[error("steps")]
+    Steps,
+    /// Reads that each need what the one before has read.
+    #[error("rounds of dependent reads")]
+    Rounds,
 }
 
 impl Error {

@@ -12,13 +12,14 @@ use fogbank_oram::{Address, BatchShape, Section};
 
 use crate::addresses::Addresses;
 use crate::checkpoint::Pieces;
-use crate::core::{limits, pad};
+use crate::core::pad;
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::quota::held_back;
 use crate::record::Stat;
-use crate::settings::{Limits, Settings};
+use crate::settings::Settings;
 
 /// The directory of a store that is being filled.
 pub struct Filling {
@@ -36,7 +37,7 @@ impl Filling {
         Self {
             directory: Directory::default(),
             addresses: Addresses::new(shape.capacity, std::iter::empty(), stream),
-            limits: limits(settings, &shape),
+            limits: Limits::of(settings, &shape),
             key_budget: settings.key_budget_bytes,
             shape,
         }
@@ -48,12 +49,7 @@ impl Filling {
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::OutOfSpace`]; [`Error::Conflict`] if
     /// there is a record of this key. Then nothing has changed.
     pub fn put(&mut self, key: &Key, value: &[u8], attr: u64) -> Result<Vec<(Address, Bytes)>> {
-        if key.encoded_len() > self.limits.key_bytes_max {
-            return Err(Error::KeyTooLong);
-        }
-        if value.len() > self.limits.value_bytes_max {
-            return Err(Error::ValueTooLong);
-        }
+        self.limits.check(key, value.len())?;
         if self.directory.get(key).is_some() {
             return Err(Error::Conflict);
         }
@@ -137,9 +133,11 @@ mod tests {
         let mut filling = filling(3);
         filling.put(&key(1), &[1; 20], 0).unwrap();
         assert_eq!(filling.put(&key(1), &[1], 0), Err(Error::Conflict));
-        assert_eq!(filling.put(&key(2), &[1; 41], 0), Err(Error::ValueTooLong));
+        let long = Error::ValueTooLong { bytes: 41, limit: 40 };
+        assert_eq!(filling.put(&key(2), &[1; 41], 0), Err(long));
         assert_eq!(filling.put(&key(2), &[1; 11], 0), Err(Error::OutOfSpace));
-        assert_eq!(filling.put(&Key::new(b"k", &[0; 9999]), &[1], 0), Err(Error::KeyTooLong));
+        let long = Error::KeyTooLong { bytes: 10_001, limit: 1024 };
+        assert_eq!(filling.put(&Key::new(b"k", &[0; 9999]), &[1], 0), Err(long));
         filling.put(&key(2), &[1], 0).unwrap();
         filling.put(&key(3), &[], 0).unwrap();
         assert_eq!(filling.put(&key(4), &[], 0), Err(Error::OutOfSpace));

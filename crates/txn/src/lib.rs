@@ -51,6 +51,7 @@ mod handover;
 #[cfg(test)]
 mod histories;
 mod key;
+mod limits;
 mod mvtso;
 mod nopriv;
 mod predicate;
@@ -80,16 +81,17 @@ mod watch;
 
 pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
 pub use delta::delta_length;
-pub use error::{Error, Pause, Result};
+pub use error::{Bound, Error, Pause, Result};
 pub use filling::Filling;
 pub use footprint::{Footprint, Observer, Trail};
 pub use key::{Key, KeyRange};
+pub use limits::Limits;
 pub use nopriv::{NoPriv, PlainTransaction};
 pub use program::Program;
 pub use proxy::{Closed, Proxy, Session};
 pub use record::{Record, Stat};
 pub use relocate::{Moved, Moving};
-pub use settings::{Components, Limits, Settings};
+pub use settings::{Components, Settings};
 pub use shared_vault::SharedVault;
 pub use ticker::{BLOCK_KEY_BYTES, Ticker};
 pub use transaction::{Savepoint, Transaction};

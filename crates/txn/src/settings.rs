@@ -73,27 +73,3 @@ pub struct Components {
     /// work that lets messages leave.
     pub clients: Option<Handle>,
 }
-
-/// What one program or transaction may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Blocks of one read batch.
-    pub blocks_per_batch: usize,
-    /// Blocks one program may read: all read batches of an epoch.
-    pub blocks_read_max: usize,
-    /// Records one program may read, if each holds one block.
-    pub records_read_max: usize,
-    /// Records one program may change, if each holds at most one block.
-    pub records_written_max: usize,
-    /// Records one program may touch and names it may go through: twice all that the store can hold,
-    /// and a million.
-    pub steps_max: usize,
-    /// Rounds of dependent reads.
-    pub rounds_max: usize,
-    /// Bytes of a block; a longer value takes several.
-    pub block_bytes: usize,
-    /// Bytes of the longest value.
-    pub value_bytes_max: usize,
-    /// Bytes of the longest key, encoded.
-    pub key_bytes_max: usize,
-}

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::batcher::Asker;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Bound, Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::mvtso::{Answer, State};
 use crate::predicate::Sight;
@@ -137,7 +137,7 @@ impl Core {
     /// Writes a record.
     pub(crate) fn write(&mut self, place: &Place, key: &Key, change: Change) -> Result<()> {
         self.check_active(place)?;
-        self.check_lengths(key, change.len as usize)?;
+        self.limits.check(key, change.len as usize)?;
         let id = self.touch(key);
         let result = self.mvtso.write(place.ts, id, change);
         result.map_err(|error| self.fail(place, error))
@@ -314,7 +314,7 @@ impl Core {
         let blocks: usize = missing.iter().map(|&id| self.mvtso.rows.get(id).base_blocks()).sum();
         let limit = self.limits.blocks_read_max;
         if blocks > limit {
-            let error = Error::TooLarge { what: "blocks read", needed: blocks, limit };
+            let error = Error::TooLarge { what: Bound::Reads, needed: blocks, limit };
             return Err(self.fail(place, error));
         }
         for &id in &missing {

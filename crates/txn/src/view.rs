@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::core::Core;
-use crate::error::{Error, Pause};
+use crate::error::{Bound, Error, Pause};
 use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
 use crate::mvtso::Write;
@@ -249,7 +249,7 @@ impl<'a> View<'a> {
 
     /// Writes a record.
     pub fn put(&mut self, key: &Key, value: Bytes, attr: u64) -> Step<()> {
-        self.core.check_lengths(key, value.len()).map_err(Pause::Refused)?;
+        self.core.limits.check(key, value.len()).map_err(Pause::Refused)?;
         let id = self.touch(key);
         self.write(id, Change::put(value, attr), false)
     }
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
     /// Writes a record without a value whose writing lets more be deleted than it takes: it may have the
     /// room that a full store holds back for such.
     pub fn put_making_room(&mut self, key: &Key, attr: u64) -> Step<()> {
-        self.core.check_lengths(key, 0).map_err(Pause::Refused)?;
+        self.core.limits.check(key, 0).map_err(Pause::Refused)?;
         let id = self.touch(key);
         self.write(id, Change::put(Bytes::new(), attr), true)
     }
@@ -374,7 +374,7 @@ impl<'a> View<'a> {
         if self.run.blocks > limit {
             let needed = self.run.blocks;
             self.saw(id);
-            return Err(Pause::Refused(Error::TooLarge { what: "blocks read", needed, limit }));
+            return Err(Pause::Refused(Error::TooLarge { what: Bound::Reads, needed, limit }));
         }
         Ok(())
     }
@@ -391,7 +391,7 @@ impl<'a> View<'a> {
         self.run.steps = self.run.steps.saturating_add(steps);
         let (needed, limit) = (self.run.steps, self.core.limits.steps_max);
         if needed > limit {
-            return Err(Pause::Refused(Error::TooLarge { what: "steps", needed, limit }));
+            return Err(Pause::Refused(Error::TooLarge { what: Bound::Steps, needed, limit }));
         }
         Ok(())
     }
@@ -426,7 +426,7 @@ impl<'a> View<'a> {
         }
         let (needed, limit) = (self.run.slots, self.core.limits.records_written_max);
         if needed > limit {
-            let what = "write slots";
+            let what = Bound::Writes;
             return Err(Pause::Refused(Error::TooLarge { what, needed, limit }));
         }
         Ok(())

@@ -7,11 +7,13 @@ use clap::ValueEnum;
 
 use super::ShapeArgs;
 use crate::error::{Error, Result};
+use crate::preset::Preset;
 
 impl ShapeArgs {
     /// Fills what is not given here from `file`.
     pub fn or(self, file: ShapeArgs) -> Self {
         Self {
+            preset: self.preset.or(file.preset),
             capacity: self.capacity.or(file.capacity),
             value_size: self.value_size.or(file.value_size),
             read_batches: self.read_batches.or(file.read_batches),
@@ -29,11 +31,20 @@ impl ShapeArgs {
         }
     }
 
+    /// The same with what the preset stands for in its place, if one is given.
+    pub fn spelled_out(self) -> Self {
+        match self.preset {
+            Some(preset) => Self { preset: None, ..self.or(preset.settings()) },
+            None => self,
+        }
+    }
+
     /// What is given, as it would be typed.
     pub fn flags(&self) -> Vec<String> {
         let size = |size: ByteSize| format!("{}B", size.as_u64());
         let xor = self.xor.and_then(|xor| xor.to_possible_value());
         let typed = [
+            ("--preset", self.preset.map(Preset::name)),
             ("--capacity", self.capacity.map(|value| value.to_string())),
             ("--value-size", self.value_size.map(size)),
             ("--read-batches", self.read_batches.map(|value| value.to_string())),
@@ -75,11 +86,16 @@ mod tests {
     fn a_file_fills_what_flags_leave_open_and_knows_no_other_words() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fogbank.toml");
-        std::fs::write(&path, "capacity = 7\nvalue-size = \"4KiB\"\nbatch = 3\n").unwrap();
+        let text = "preset = \"busy\"\ncapacity = 7\nvalue-size = \"4KiB\"\nbatch = 3\n";
+        std::fs::write(&path, text).unwrap();
         let flags = ShapeArgs { batch: Some(9), ..Default::default() };
         let merged = flags.or_file(Some(&path)).unwrap();
         assert_eq!((merged.capacity, merged.batch), (Some(7), Some(9)));
         assert_eq!(merged.value_size, Some(ByteSize::kib(4)));
+        assert_eq!(merged.preset, Some(Preset::Busy));
+        let spelled = merged.spelled_out();
+        assert_eq!((spelled.preset, spelled.capacity, spelled.batch), (None, Some(7), Some(9)));
+        assert_eq!(spelled.write_batch, Some(Preset::Busy.shape().write_batch));
         std::fs::write(&path, "capactiy = 7\n").unwrap();
         let told = ShapeArgs::default().or_file(Some(&path)).unwrap_err().to_string();
         assert!(told.contains("capactiy"), "{told}");

@@ -17,7 +17,8 @@
 use super::client::{Client, Server};
 use super::command::{Action, Command, Control, lookup, misfit, reply_of};
 use super::frame::{Decoder, ProtocolError, Request};
-use super::program::{Queued, Slot, Task, Work, refusal};
+use super::program::{Queued, Slot, Task, Work};
+use super::refusal::refusal;
 use super::reply::{Reply, Version};
 use super::untaken::{Answered, Untaken};
 use super::watcher::{tell, timed};
@@ -230,7 +231,8 @@ impl Connection {
                         answered.reply().encode(awaited.version, &mut self.output);
                     }
                     Poll::Ready(Err(error)) => {
-                        refusal(&error).encode(awaited.version, &mut self.output);
+                        let advisor = self.client.server.bounds.advisor();
+                        refusal(&error, advisor).encode(awaited.version, &mut self.output);
                     }
                 },
             }
@@ -362,7 +364,11 @@ impl Connection {
         let full = transaction.commands.len() >= limits.queued_max
             || transaction.bytes + request.bytes() > limits.queued_bytes_max;
         if full {
-            return self.refuse(Reply::error("the transaction is too large"));
+            let told = format!(
+                "the transaction is too large: it takes {} commands of {} bytes at most",
+                limits.queued_max, limits.queued_bytes_max
+            );
+            return self.refuse(Reply::error(told));
         }
         if !transaction.broken {
             transaction.bytes += request.bytes();

@@ -9,10 +9,12 @@ use super::layout::{
     Group, Kind, Role, collection_group, collection_suffix, generation_key, order_member,
     shared_group, split_order,
 };
+use super::refusal::{Advisor, refusal};
 use super::reply::Reply;
 use super::scan::Cursors;
 use bytes::Bytes;
-use fogbank_txn::{Key, KeyRange, Pause, Stat, View};
+use fogbank_txn::{Error, Key, KeyRange, Pause, Stat, View};
+use std::sync::Arc;
 
 /// A collection of at most this many records is deleted record by record; a larger one is retired
 /// as a whole and left to the janitor.
@@ -56,6 +58,15 @@ pub struct Bounds {
     pub value_bytes_max: usize,
     /// Positions of scans under way.
     pub cursors: Cursors,
+    /// Who knows how a store is made that holds more.
+    pub advisor: Option<Arc<dyn Advisor>>,
+}
+
+impl Bounds {
+    /// Who knows how a store is made that holds more.
+    pub fn advisor(&self) -> Option<&dyn Advisor> {
+        self.advisor.as_deref()
+    }
 }
 
 /// A name's state: what is there, and whether it still counts.
@@ -245,8 +256,10 @@ impl<'a, 'v> Keyspace<'a, 'v> {
 
     /// Refuses a value that is longer than the store holds.
     pub fn check_len(&self, len: usize) -> Outcome<()> {
-        if len > self.bounds.value_bytes_max {
-            return fail("string exceeds maximum allowed size (proto-max-bulk-len)");
+        let limit = self.bounds.value_bytes_max;
+        if len > limit {
+            let error = Error::ValueTooLong { bytes: len, limit };
+            return Err(Halt::Reply(refusal(&error, self.bounds.advisor())));
         }
         Ok(())
     }

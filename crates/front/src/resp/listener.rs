@@ -5,6 +5,7 @@ use super::connection::Connection;
 use super::janitor;
 use super::keyspace::Bounds;
 use super::limits::Limits;
+use super::refusal::Advisor;
 use super::watcher::Watcher;
 use crate::listening::{Accepted, Error, Place, Socket, greet, receive};
 use fogbank_env::{Clock, Metrics};
@@ -58,6 +59,7 @@ pub struct Listener {
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
     watcher: Option<Arc<dyn Watcher>>,
+    advisor: Option<Arc<dyn Advisor>>,
 }
 
 impl Listener {
@@ -69,12 +71,17 @@ impl Listener {
             Place::Tcp(address) => address,
             Place::Unix(_) => settings.address, // not what was bound
         };
-        Ok(Self { settings, socket, address, tls, watcher: None })
+        Ok(Self { settings, socket, address, tls, watcher: None, advisor: None })
     }
 
     /// The same, and `watcher` is told what clients ask.
     pub fn watched_by(self, watcher: Option<Arc<dyn Watcher>>) -> Self {
         Self { watcher, ..self }
+    }
+
+    /// The same, and what the store's shape refuses is told with what `advisor` says.
+    pub fn advised_by(self, advisor: Arc<dyn Advisor>) -> Self {
+        Self { advisor: Some(advisor), ..self }
     }
 
     /// Where it listens.
@@ -94,6 +101,7 @@ impl Listener {
         let bounds = Arc::new(Bounds {
             value_bytes_max: limits.value_bytes_max,
             cursors: Default::default(),
+            advisor: self.advisor.clone(),
         });
         let port = self.address.port();
         let mut server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);

@@ -34,6 +34,7 @@ mod listener;
 mod number;
 mod pattern;
 mod program;
+mod refusal;
 mod reply;
 mod scan;
 mod told;
@@ -46,6 +47,7 @@ pub use fogbank_tls::TlsFiles;
 pub use frame::fuzz_parse;
 pub use limits::Limits;
 pub use listener::{Listener, Settings, serve};
+pub use refusal::Advisor;
 pub use told::told;
 pub use watcher::Watcher;
 

@@ -13,7 +13,7 @@ use super::reply::Reply;
 use super::untaken::{Answered, Untaken};
 use bytes::Bytes;
 use fogbank_env::Mutex;
-use fogbank_txn::{Error, Key, KeyRange, Pause, Program, View, Watch};
+use fogbank_txn::{Key, KeyRange, Pause, Program, View, Watch};
 use std::sync::Arc;
 
 /// One transaction of a connection.
@@ -165,26 +165,4 @@ fn key_unchanged(db: &mut Keyspace<'_, '_>, generation: u32, key: &WatchedKey) -
     let exists = db.locate(&key.name, Kind::String)?.kind().is_some();
     let same = db.generation == generation && db.incarnation(&key.name)? == key.incarnation;
     Ok(if same { exists || !key.existed } else { !exists && !key.existed })
-}
-
-/// What the client reads when a program could not be done.
-pub fn refusal(error: &Error) -> Reply {
-    match error {
-        Error::TooLarge { what, needed, limit } => Reply::error(format!(
-            "the command is too large for one epoch: it needs at least {needed} {what}, the limit \
-             is {limit}"
-        )),
-        Error::ValueTooLong => {
-            Reply::error("string exceeds maximum allowed size (proto-max-bulk-len)")
-        }
-        Error::KeyTooLong => Reply::error("the key is longer than the store allows"),
-        Error::OutOfSpace => {
-            Reply::error_with_code("OOM", "command not allowed: the store is full")
-        }
-        Error::Closed => Reply::error("the server is shutting down"),
-        Error::Resting(_) => Reply::error_with_code("RESTING", error.to_string()),
-        Error::Stopped(_) => Reply::error("the store has stopped"),
-        other if other.is_retryable() => Reply::error_with_code("TRYAGAIN", other.to_string()),
-        other => Reply::error(other.to_string()),
-    }
 }

@@ -48,7 +48,7 @@ pub struct BenchAppArgs {
     /// The cloud side of fogbank and nopriv: memory:, or a URL as for serve that holds no store.
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub store: String,
-    /// The shape of fogbank's epochs. Defaults follow from the application.
+    /// The shape of fogbank's epochs. Defaults follow from the application, unless --preset is given.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// The link to the store: shaped in the proxy, while it is measured.

@@ -26,6 +26,7 @@ pub const LOAD_BATCH: usize = 500;
 
 /// The shape of the paper's epochs where nothing else is asked for.
 pub fn default_shape(shape: &mut ShapeArgs) {
+    *shape = std::mem::take(shape).spelled_out();
     shape.capacity.get_or_insert(100_000);
     shape.value_size.get_or_insert(bytesize::ByteSize::kib(1));
     shape.read_batches.get_or_insert(8);

@@ -247,7 +247,7 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
             async move {
                 txn.put(&name(2), value(5))?;
                 match txn.get_many(&[name(1)]).await? == [Some(value(77))] {
-                    true => Err(Error::ValueTooLong),
+                    true => Err(Error::NotACounter),
                     false => Ok(()),
                 }
             }
@@ -262,7 +262,7 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
             drop(other);
         };
         let (told, ()) = tokio::join!(refused, settled);
-        let (right, times) = if commits { (Err(Error::ValueTooLong), 1) } else { (Ok(()), 2) };
+        let (right, times) = if commits { (Err(Error::NotACounter), 1) } else { (Ok(()), 2) };
         assert_eq!((told, runs.into_inner()), (right, times));
         let written = proxy.begin().get_many(&[name(2)]).await.unwrap();
         assert_eq!(written == [Some(value(5))], !commits, "an error takes back what was written");

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use fogbank_env::{Nanos, Visibility};
-use fogbank_txn::{Error, KeyRange, View};
+use fogbank_txn::{Bound, Error, KeyRange, View};
 
 use crate::support::{Call, Setup, World, bytes, increment, key, keys};
 
@@ -108,7 +108,7 @@ async fn what_is_too_large_is_refused_when_that_is_known() {
         })
     });
     let limit = world.setup.write_batch;
-    let error = Error::TooLarge { what: "write slots", needed: limit + 1, limit };
+    let error = Error::TooLarge { what: Bound::Writes, needed: limit + 1, limit };
     assert_eq!(answer.await, Err(error));
     assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), limit + 1);
 
@@ -122,7 +122,7 @@ async fn what_is_too_large_is_refused_when_that_is_known() {
     let limit = world.proxy.limits().steps_max;
     let refused = endless.await;
     assert!(
-        matches!(refused, Err(Error::TooLarge { what: "steps", limit: l, .. }) if l == limit),
+        matches!(refused, Err(Error::TooLarge { what: Bound::Steps, limit: l, .. }) if l == limit),
         "{refused:?}"
     );
 }

@@ -231,7 +231,7 @@ async fn transact_passes_other_errors_and_honours_an_abort() {
         let long = long.clone();
         async move { txn.put(&key(0), long, 0).await }
     });
-    assert_eq!(refused.await, Err(Error::ValueTooLong));
+    assert_eq!(refused.await, Err(Error::ValueTooLong { bytes: 1_000, limit: 128 }));
     let given_up = world.proxy.transact(|txn| async move {
         txn.put(&key(0), bytes("x"), 0).await?;
         txn.abort();
@@ -245,7 +245,7 @@ async fn transact_passes_other_errors_and_honours_an_abort() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_commits_by_itself_is_not_run_again() {
     let world = Setup::default().start().await;
-    for ends in [Ok(()), Err(Error::Conflict), Err(Error::ValueTooLong)] {
+    for ends in [Ok(()), Err(Error::Conflict), Err(Error::NotACounter)] {
         let runs = AtomicU32::new(0);
         let body = |txn: Transaction| {
             let (runs, ends) = (&runs, ends.clone());
@@ -284,7 +284,7 @@ async fn refused_if_there(world: &World, runs: &AtomicU32) -> Result<(), Error> 
         runs.fetch_add(1, Ordering::Relaxed);
         txn.put(&key(1), bytes("mine"), 0).await?;
         match txn.get(&key(0)).await? {
-            Some(_) => Err(Error::ValueTooLong),
+            Some(_) => Err(Error::NotACounter),
             None => Ok(()),
         }
     };
@@ -309,7 +309,7 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
             }
         };
         let (told, ()) = tokio::join!(refused_if_there(&world, &runs), settled);
-        let (right, times) = if commits { (Err(Error::ValueTooLong), 1) } else { (Ok(()), 2) };
+        let (right, times) = if commits { (Err(Error::NotACounter), 1) } else { (Ok(()), 2) };
         assert_eq!((told, runs.into_inner()), (right, times));
         let mine = (!commits).then(|| bytes("mine"));
         assert_eq!(world.get(&key(1)).await, mine, "an error takes back what was written");
@@ -321,12 +321,12 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
 async fn an_error_is_an_answer_as_any_other() {
     let world = Setup::default().start().await;
     let (before, runs) = (world.proxy.epoch(), AtomicU32::new(0));
-    let reads_nothing = world.proxy.transact(|_| async { Err::<(), _>(Error::ValueTooLong) });
-    assert_eq!(reads_nothing.await, Err(Error::ValueTooLong));
+    let reads_nothing = world.proxy.transact(|_| async { Err::<(), _>(Error::NotACounter) });
+    assert_eq!(reads_nothing.await, Err(Error::NotACounter));
     assert_eq!(world.proxy.epoch(), before);
     world.fill(&keys(1), b"there").await;
     let before = world.proxy.epoch();
-    assert_eq!(refused_if_there(&world, &runs).await, Err(Error::ValueTooLong));
+    assert_eq!(refused_if_there(&world, &runs).await, Err(Error::NotACounter));
     assert!(world.proxy.epoch() > before);
 }
 
@@ -345,10 +345,10 @@ async fn an_error_does_not_lose_to_those_who_have_read_what_it_wrote() {
             let reader = proxy.begin();
             assert_eq!(reader.get(&key(1)).await?.unwrap().value, "wrong");
             *younger.lock() = Some(reader);
-            Err::<(), _>(Error::ValueTooLong)
+            Err::<(), _>(Error::NotACounter)
         }
     };
-    assert_eq!(world.proxy.transact(body).await, Err(Error::ValueTooLong));
+    assert_eq!(world.proxy.transact(body).await, Err(Error::NotACounter));
     assert_eq!(runs.into_inner(), 1);
     let reader = younger.into_inner().unwrap();
     assert!(reader.is_doomed());

@@ -36,7 +36,7 @@ async fn a_refusal_decided_on_what_never_was_is_not_told() {
         let refused_if_there = session.submit(|v: &mut View<'_>| {
             v.put(&key(1), bytes("mine"), 0)?;
             match v.get(&key(0))? {
-                Some(_) => Err(Pause::Refused(Error::ValueTooLong)),
+                Some(_) => Err(Pause::Refused(Error::NotACounter)),
                 None => Ok(()),
             }
         });
@@ -49,7 +49,7 @@ async fn a_refusal_decided_on_what_never_was_is_not_told() {
             }
         };
         let (told, behind, ()) = tokio::join!(refused_if_there, behind, settled);
-        let right = if commits { Err(Error::ValueTooLong) } else { Ok(()) };
+        let right = if commits { Err(Error::NotACounter) } else { Ok(()) };
         assert_eq!(told, right);
         assert!(world.proxy.epoch() > before);
         let mine = (!commits).then(|| bytes("mine"));

@@ -34,10 +34,10 @@ async fn values_of_every_length_come_back() {
     }
     let long = value(129, 0);
     let refused = session.submit(move |v: &mut View<'_>| v.put(&key(0), long.clone(), 0)).await;
-    assert_eq!(refused, Err(Error::ValueTooLong));
+    assert_eq!(refused, Err(Error::ValueTooLong { bytes: 129, limit: 128 }));
     let name = Key::new(b"g", &[7; 5000]);
     let refused = session.submit(move |v: &mut View<'_>| v.put(&name, Bytes::new(), 0)).await;
-    assert_eq!(refused, Err(Error::KeyTooLong));
+    assert_eq!(refused, Err(Error::KeyTooLong { bytes: 5_002, limit: 4_096 }));
 }
 
 #[tokio::test(start_paused = true)]

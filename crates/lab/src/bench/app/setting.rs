@@ -85,7 +85,8 @@ impl Setting {
             return Err(Error::Usage(reason));
         }
         let link = args.link.link()?;
-        let batches = (args.shape.batch, args.shape.write_batch);
+        let typed = args.shape.clone().spelled_out();
+        let batches = (typed.batch, typed.write_batch);
         let usual = match link.round_trip >= FAR && batches == (None, None) {
             true => usual.across(args.clients),
             false => usual,
@@ -103,7 +104,11 @@ impl Setting {
         Ok(Self {
             workload,
             systems: args.on.clone(),
-            shape: args.shape.clone().or(usual.shape),
+            shape: match args.shape.preset {
+                None => typed.or(usual.shape),
+                // All of it: its buckets follow from it as those of a store that serves.
+                Some(_) => typed,
+            },
             store: args.store.clone(),
             link,
             link_words: args.link.words(),
