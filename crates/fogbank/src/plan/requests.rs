@@ -114,10 +114,11 @@ mod tests {
         assert_eq!(of_bucket(1.0, 296.0, 30.0), (1.0, 1.0));
     }
 
-    /// What was counted at a server: 157 GETs an epoch, 9.9 PUTs, where 500 slots are written.
+    /// What was counted at a server: 157 GETs an epoch of 3 x 16 reads, 9.9 PUTs, where 500 slots are written.
     #[test]
-    fn the_default_shape_asks_as_often_as_was_counted() {
-        let args = ShapeArgs { write_batch: Some(500), ..ShapeArgs::default() };
+    fn a_shape_asks_as_often_as_was_counted() {
+        let (read_batches, batch, write_batch) = (Some(3), Some(16), Some(500));
+        let args = ShapeArgs { read_batches, batch, write_batch, ..ShapeArgs::default() };
         let config = StoreConfig::derive(&args, false).unwrap();
         let traffic = Traffic::of(&config).unwrap();
         let requests = Requests::of(&config, &traffic, "s3://bucket");

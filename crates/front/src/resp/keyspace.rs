@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// as a whole and left to the janitor.
 const DELETED_AT_ONCE_MAX: usize = 16;
 
+/// Bytes of the longest value of Redis, in whose words a longer one is refused.
+const REDIS_VALUE_BYTES_MAX: usize = 512 << 20;
+
 /// The attribute of a string that has a deadline; zero for one that has none.
 pub const HAS_DEADLINE: u64 = 1;
 
@@ -256,6 +259,9 @@ impl<'a, 'v> Keyspace<'a, 'v> {
 
     /// Refuses a value that is longer than the store holds.
     pub fn check_len(&self, len: usize) -> Outcome<()> {
+        if len > REDIS_VALUE_BYTES_MAX {
+            return fail("string exceeds maximum allowed size (proto-max-bulk-len)");
+        }
         let limit = self.bounds.value_bytes_max;
         if len > limit {
             let error = Error::ValueTooLong { bytes: len, limit };
