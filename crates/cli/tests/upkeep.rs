@@ -35,6 +35,10 @@ fn shape() -> ShapeArgs {
         capacity: Some(600),
         value_size: Some(ByteSize::b(64)),
         interval_ms: Some(2),
+        // Small epochs, so that records lie in the cloud's buckets and not in the proxy's state.
+        read_batches: Some(3),
+        batch: Some(16),
+        write_batch: Some(16),
         ..ShapeArgs::default()
     }
 }
