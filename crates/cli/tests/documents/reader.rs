@@ -161,10 +161,8 @@ impl Reader {
     }
 
     fn add(&self, page: &Page, block: &Block, stops: usize, script: &mut String) {
-        let mut commands = block.commands.replace("0.0.0.0", "127.0.0.1");
-        for (named, ours) in &self.ports {
-            commands = commands.replace(named, ours);
-        }
+        let commands = block.commands.replace("0.0.0.0", "127.0.0.1");
+        let commands = with_ports(&commands, &self.ports);
         writeln!(script, "at={}:{}", page.name(), block.line).unwrap();
         script.push_str(&"stop_last\n".repeat(stops));
         if block.serves {
@@ -200,4 +198,30 @@ impl Reader {
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
+}
+
+/// The text with other ports. Whole numbers are looked at, and each once: a port of ours may hold the
+/// digits of one that is named.
+fn with_ports(text: &str, ports: &[(&'static str, String)]) -> String {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some(begin) = rest.find(is_digit) {
+        let (before, number) = rest.split_at(begin);
+        let (number, after) =
+            number.split_at(number.find(|c| !is_digit(c)).unwrap_or(number.len()));
+        let ours = ports.iter().find(|(named, _)| *named == number);
+        replaced.push_str(before);
+        replaced.push_str(ours.map_or(number, |(_, ours)| ours));
+        rest = after;
+    }
+    replaced + rest
+}
+
+#[test]
+fn a_port_is_replaced_once_and_as_a_whole() {
+    let ports = [("6382", "39000".to_owned()), ("9000", "41234".to_owned())];
+    let text = "--listen 127.0.0.1:6382 && nc :9000 16382 90000";
+    let ours = "--listen 127.0.0.1:39000 && nc :41234 16382 90000";
+    assert_eq!(with_ports(text, &ports), ours);
 }
