@@ -1,7 +1,7 @@
 //! Leaks made on purpose, so that whoever looks for leaks can be shown one.
 //!
 //! An honest rule of an engine that a canary may break asks the engine's `Canary` for its bound or its
-//! order (`ring/canary.rs`, `tao/canary.rs`). In what ships it has no size and gives the honest
+//! order (`ring`, `tao` and `immediate` have one each). In what ships it has no size and gives the honest
 //! answer at compile time; nothing of a leak is left in the code. Under the feature `canaries`, which
 //! is for tests alone and which `scripts/check-edges.sh` keeps out of the binary, an engine can be
 //! told to leak one thing.

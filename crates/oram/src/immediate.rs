@@ -14,6 +14,10 @@
 //! that too; which addresses they name, and whether they read or write, is not.
 
 pub(crate) mod arrival;
+#[cfg(not(feature = "canaries"))]
+pub(crate) mod canary;
+#[cfg(feature = "canaries")]
+pub mod canary;
 pub(crate) mod core;
 #[cfg(feature = "testing")]
 pub mod plain;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::canary::Canary;
 use super::sequencer::{Number, Reply, Sequencer};
 
 /// See the module.
@@ -16,12 +17,15 @@ pub(crate) struct Core<P> {
     pub sequencer: Sequencer,
     /// What is about to be asked for, or was and has not been taken.
     pub under_way: UnderWay,
+    /// What the shell leaks: nothing, but in tests.
+    pub canary: Canary,
 }
 
 impl<P> Core<P> {
     /// Nothing has arrived.
     pub fn new(plane: P) -> Self {
-        Self { plane, sequencer: Sequencer::default(), under_way: UnderWay::default() }
+        let (sequencer, under_way) = (Sequencer::default(), UnderWay::default());
+        Self { plane, sequencer, under_way, canary: Canary::default() }
     }
 
     /// An access arrives, to be answered by `reply`.

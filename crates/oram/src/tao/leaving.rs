@@ -45,13 +45,13 @@ pub(super) async fn leave_all(
             waiting.push_back(path);
         }
         let is_hasty = |path: &PathRequest| {
-            shared.look(|core| core.plane.canary.skips_turns(path.kind == Kind::Decoy))
+            shared.look(|core| core.canary.skips_turns(path.kind == Kind::Decoy))
         };
         while waiting.front().is_some_and(|path| turns.are_free(point) || is_hasty(path))
             && let Some(path) = waiting.pop_front()
         {
             shared.sound()?;
-            if path.kind == Kind::Decoy && shared.look(|core| core.plane.canary.skips_decoys()) {
+            if shared.look(|core| core.canary.skips(path.kind == Kind::Decoy)) {
                 shared.step(|core| core.ended(path.number));
                 shared.let_leave();
                 continue;

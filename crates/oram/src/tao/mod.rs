@@ -259,7 +259,13 @@ impl TaoEngine {
         self.shared.look(|core| core.plane.stats)
     }
 
-    /// From now on leaks what `canary` says.
+    /// From now on the shell leaks what `canary` says.
+    #[cfg(feature = "canaries")]
+    pub fn set_shell_canary(&self, canary: crate::immediate::canary::Canary) {
+        self.shared.step(|core| core.canary = canary);
+    }
+
+    /// From now on the tree leaks what `canary` says.
     #[cfg(feature = "canaries")]
     pub fn set_canary(&self, canary: canary::Canary) {
         self.shared.step(|core| core.plane.canary = canary);
@@ -322,13 +328,17 @@ impl Shared {
     }
 
     fn room_in(&self, core: &Core<Processor>) -> usize {
-        core.plane.room(&self.settings).saturating_sub(core.under_way.len())
+        let room = match core.canary.ignores_room() {
+            true => self.settings.shell.under_way_max,
+            false => core.plane.room(&self.settings),
+        };
+        room.saturating_sub(core.under_way.len())
     }
 
     /// Answers leave whose turn it is.
     fn let_leave(&self) {
         self.step(|core| {
-            core.plane.canary.let_leave(&mut core.sequencer);
+            core.canary.let_leave(&mut core.sequencer);
             core.sequencer.emit();
         });
     }

@@ -121,8 +121,8 @@ impl Processor {
     /// How many paths may be under way: none while too much of what came back before has not been acknowledged
     /// by the cloud.
     pub fn room(&self, settings: &TaoSettings) -> usize {
-        let roomy = self.unacknowledged.len() < settings.write_backs_max();
-        if roomy || self.canary.ignores_room() { settings.shell.under_way_max } else { 0 }
+        let is_roomy = self.unacknowledged.len() < settings.write_backs_max();
+        if is_roomy { settings.shell.under_way_max } else { 0 }
     }
 
     /// ReadPath, up to the message: decides which path is read. The first request for a block reads

@@ -84,7 +84,7 @@ pub(super) async fn take_all(
         let is_due = |returned: &mut Returned| shared.points.handed_over_at(returned.at) <= point;
         let mut due: Vec<Returned> = waiting.extract_if(.., is_due).collect();
         due.sort_unstable_by_key(|returned| returned.path.number);
-        if shared.look(|core| core.plane.canary.takes_by_content()) {
+        if shared.look(|core| core.canary.takes_by_content()) {
             due.sort_by_key(|returned| returned.path.block);
         }
         let opened = compute(|| {
@@ -96,7 +96,7 @@ pub(super) async fn take_all(
             process(&shared, opened)?;
         }
         drop(taking);
-        if shared.look(|core| core.plane.canary.answers_off_grid()) {
+        if shared.look(|core| core.canary.answers_off_grid()) {
             shared.let_leave();
         }
         shared.points.met(|| ()).await;

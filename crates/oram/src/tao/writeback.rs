@@ -218,7 +218,7 @@ pub(super) async fn send_all(
 /// Waits for the point at which the next message of a write-back leaves.
 async fn turn(shared: &Shared, turns: &LinkPacer) -> Nanos {
     shared.points.approach(turns.soonest()).await;
-    if shared.look(|core| core.plane.canary.is_late()) {
+    if shared.look(|core| core.canary.is_late()) {
         shared.points.departure().await;
     }
     shared.points.met(|| ()).await.0

@@ -7,7 +7,8 @@ use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::Rate;
 use fogbank_oram::tao::TaoSettings;
-use fogbank_oram::tao::canary::Leak;
+use fogbank_oram::tao::canary::Leak as Tree;
+use fogbank_sim::scene::tao::canary::Leak;
 use fogbank_sim::scene::tao::{FILE_SYSTEM_BLOCKS, Load, Schedule, TaoScene};
 
 /// What it says of two loads: four runs of each, played in turn, no two with the same seed. Whether it tells
@@ -92,8 +93,8 @@ fn file_systems_at_a_fixed_rate_look_alike() {
 
 #[test]
 fn it_tells_loads_apart_that_do_not_look_alike() {
-    for leak in [Leak::OwnPathTwice, Leak::DecoyNotWritten] {
-        let leaking = |scene| TaoScene { leak: Some(leak), ..scene };
+    for leak in [Tree::OwnPathTwice, Tree::DecoyNotWritten] {
+        let leaking = |scene| TaoScene { leak: Some(Leak::Tree(leak)), ..scene };
         assert!(told(Load::OneHotBlock, Load::Uniform, leaking).0, "{leak:?}");
     }
 }

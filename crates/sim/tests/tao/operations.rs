@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fogbank_audit::{Given, Options, Verdict, audit};
-use fogbank_oram::tao::canary::Leak;
+use fogbank_oram::tao::canary::Leak as Tree;
 use fogbank_sim::history::register::{self, Seen, Violation};
+use fogbank_sim::scene::tao::canary::Leak;
 use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
 
 /// What an order of all that was seen of each block comes to.
@@ -39,7 +40,7 @@ fn a_hundred_thousand() {
 /// A bucket that is dropped too early comes back old: the model sees it, and so do clients.
 #[test]
 fn what_is_stale_is_told() {
-    let leak = Some(Leak::DroppedEarly);
+    let leak = Some(Leak::Tree(Tree::DroppedEarly));
     let scene = TaoScene { leak, ..TaoScene::new(Load::Registers, 2) };
     let folder = tempfile::tempdir().unwrap();
     let played = scene.record(folder.path().join("trace")).unwrap();

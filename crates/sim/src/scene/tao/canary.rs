@@ -4,9 +4,30 @@
 use std::time::Duration;
 
 use fogbank_oram::immediate::LinkRate;
-use fogbank_oram::tao::canary::Leak;
+use fogbank_oram::immediate::canary::{Canary as ShellCanary, Leak as Shell};
+use fogbank_oram::tao::TaoEngine;
+use fogbank_oram::tao::canary::{Canary as TreeCanary, Leak as Tree};
 
 use super::{Load, TaoScene};
+
+/// What leaks, and what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leak {
+    /// What every engine has that serves accesses as they come.
+    Shell(Shell),
+    /// What `tao` has behind it.
+    Tree(Tree),
+}
+
+impl Leak {
+    /// From now on the engine leaks.
+    pub(super) fn begin(self, engine: &TaoEngine) {
+        match self {
+            Self::Shell(leak) => engine.set_shell_canary(ShellCanary::new(leak)),
+            Self::Tree(leak) => engine.set_canary(TreeCanary::new(leak)),
+        }
+    }
+}
 
 /// What catches a leak that no trace shows: answers are held against a model.
 pub const DATA: &str = "answers";
@@ -14,40 +35,40 @@ pub const DATA: &str = "answers";
 /// The one list: every leak with its name and the check that is meant for it. One that is missing does
 /// not compile.
 macro_rules! leaks {
-    ($($leak:ident: $name:literal, caught by $check:expr;)*) => {
+    ($($of:ident::$leak:ident: $name:literal, caught by $check:expr;)*) => {
         /// All of them.
-        pub const ALL: [Leak; [$($name),*].len()] = [$(Leak::$leak),*];
+        pub const ALL: [Leak; [$($name),*].len()] = [$(Leak::$of($of::$leak)),*];
 
         /// A stable name, in kebab case.
         pub const fn name(leak: Leak) -> &'static str {
             match leak {
-                $(Leak::$leak => $name,)*
+                $(Leak::$of($of::$leak) => $name,)*
             }
         }
 
         /// The check that is meant for it: a rule of the oracle, a statistic, or [`DATA`].
         pub const fn caught_by(leak: Leak) -> &'static str {
             match leak {
-                $(Leak::$leak => $check,)*
+                $(Leak::$of($of::$leak) => $check,)*
             }
         }
     };
 }
 
 leaks! {
-    EarlyAnswer: "early-answer", caught by "reply-time";
-    OwnPathTwice: "own-path-twice", caught by "leaves-repeat-in-batch";
-    DecoySkipped: "decoy-skipped", caught by "path-per-access";
-    DroppedEarly: "dropped-early", caught by DATA;
-    LeafKept: "leaf-kept", caught by "leaves-uniform";
-    DecoyNotWritten: "decoy-not-written", caught by "write-back-union";
-    AnswerOffGrid: "answer-off-grid", caught by "on-grid";
-    TakenByContent: "taken-by-content", caught by "write-back-union";
-    EmptyKept: "empty-kept", caught by "fresh-subtree";
-    RoomIgnored: "room-ignored", caught by "record-parts";
-    TurnSkipped: "turn-skipped", caught by "in-turn";
-    WriteBackLate: "write-back-late", caught by "write-back-due";
-    DecoyWhole: "decoy-whole", caught by "fresh-subtree";
+    Shell::EarlyAnswer: "early-answer", caught by "reply-time";
+    Shell::DecoySkipped: "decoy-skipped", caught by "path-per-access";
+    Shell::AnswerOffGrid: "answer-off-grid", caught by "on-grid";
+    Shell::TakenByContent: "taken-by-content", caught by "write-back-union";
+    Shell::RoomIgnored: "room-ignored", caught by "record-parts";
+    Shell::TurnSkipped: "turn-skipped", caught by "in-turn";
+    Shell::WriteBackLate: "write-back-late", caught by "write-back-due";
+    Tree::OwnPathTwice: "own-path-twice", caught by "leaves-repeat-in-batch";
+    Tree::DroppedEarly: "dropped-early", caught by DATA;
+    Tree::LeafKept: "leaf-kept", caught by "leaves-uniform";
+    Tree::DecoyNotWritten: "decoy-not-written", caught by "write-back-union";
+    Tree::EmptyKept: "empty-kept", caught by "fresh-subtree";
+    Tree::DecoyWhole: "decoy-whole", caught by "fresh-subtree";
 }
 
 /// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
@@ -63,16 +84,16 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
     let alone = || TaoScene { clients: 1, accesses: 2_000, gap: 3 * usual.gap, ..usual.clone() };
     let scene = match leak {
         // Every access reads the block's own path.
-        Leak::LeafKept => alone(),
-        Leak::AnswerOffGrid | Leak::TakenByContent => {
+        Leak::Tree(Tree::LeafKept) => alone(),
+        Leak::Shell(Shell::AnswerOffGrid | Shell::TakenByContent) => {
             let quantum = Duration::from_millis(7);
             let settings = usual.settings.with_shell(|shell| shell.quantum = quantum);
             TaoScene { settings, load: Load::Uniform, ..usual }
         }
         // Few paths at a time, so that many buckets go.
-        Leak::EmptyKept => TaoScene { load: Load::Uniform, ..alone() },
+        Leak::Tree(Tree::EmptyKept) => TaoScene { load: Load::Uniform, ..alone() },
         // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
-        Leak::TurnSkipped | Leak::WriteBackLate => {
+        Leak::Shell(Shell::TurnSkipped | Shell::WriteBackLate) => {
             let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
             let settings = usual.settings.with_shell(|shell| {
@@ -83,7 +104,7 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
             TaoScene { settings, ..usual }
         }
         // A cloud that takes one message at a time, slower than accesses arrive.
-        Leak::RoomIgnored => {
+        Leak::Shell(Shell::RoomIgnored) => {
             let scene = TaoScene::new(Load::OneHotBlock, seed);
             let settings = scene.settings.with_shell(|shell| {
                 shell.under_way_max = 8;

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream, SystemClock};
-use fogbank_oram::tao::canary::{Canary, Leak};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
@@ -30,6 +29,7 @@ pub use self::file_system::BLOCKS as FILE_SYSTEM_BLOCKS;
 pub use self::load::Load;
 pub use self::scheduler::Schedule;
 
+use self::canary::Leak;
 use self::scheduler::Scheduling;
 use super::death::{Death, Dying};
 use super::liar::Liar;
@@ -224,7 +224,7 @@ impl TaoScene {
             let (engine, clock) = (engine.clone(), stage.clock.clone());
             clients.spawn(async move {
                 clock.sleep_until(LEAKS_FROM).await;
-                engine.set_canary(Canary::new(leak));
+                leak.begin(&engine);
             });
         }
         let arrivals = Randomness::repeatable(self.arrivals);
