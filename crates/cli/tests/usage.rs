@@ -1,7 +1,5 @@
 //! What is typed wrongly, or would destroy what is read, is said and changes nothing.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -12,6 +10,13 @@ use fogbank_store::trace::{TraceOptions, TraceWriter};
 fn fogbank(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
     command.current_dir(folder).args(args).output().expect("the binary runs")
+}
+
+/// Makes a program. Another process writes it: a child that another test starts meanwhile would inherit
+/// our open file, and nobody may run a file that is open for writing.
+fn install(from: &Path, program: &Path) {
+    let status = Command::new("install").arg("-m755").args([from, program]).status();
+    assert!(status.expect("install runs").success(), "{}", program.display());
 }
 
 /// What is said with the exit code of wrong usage.
@@ -57,7 +62,7 @@ fn every_help_names_all_schemes() {
 fn commands_of_the_other_program_are_handed_to_it_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("fogbank");
-    std::fs::copy(env!("CARGO_BIN_EXE_fogbank"), &ours).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_fogbank")), &ours);
     let run = |args: &[&str]| Command::new(&ours).args(args).output().expect("the binary runs");
     for command in ["bench", "audit", "tune"] {
         let alone = run(&[command, "--help"]);
@@ -66,8 +71,9 @@ fn commands_of_the_other_program_are_handed_to_it_as_they_are() {
         assert!(words.contains("fogbank-lab") && words.contains("not there"), "{words}");
     }
     let lab = folder.path().join("fogbank-lab");
-    std::fs::write(&lab, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 3\n").unwrap();
-    std::fs::set_permissions(&lab, Permissions::from_mode(0o755)).unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 3\n").unwrap();
+    install(&script, &lab);
     let given = run(&["audit", "--trace", "a=b c", "--help", "--", "-x", ""]);
     assert_eq!(given.status.code(), Some(3));
     let told = String::from_utf8(given.stdout).unwrap();

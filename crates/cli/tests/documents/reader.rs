@@ -7,7 +7,7 @@
 //! for who is root already.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Once;
@@ -125,8 +125,12 @@ impl Reader {
     fn shim(&self, name: &str, commands: &str) {
         let path = self.shims().join(name);
         std::fs::create_dir_all(self.shims()).unwrap();
-        std::fs::write(&path, format!("#!/bin/sh\n{commands}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = self.folder.path().join("target").join(format!("{name}.text"));
+        std::fs::write(&text, format!("#!/bin/sh\n{commands}\n")).unwrap();
+        // Another process writes what is run: a child that another page starts meanwhile would inherit our
+        // open file, and nobody may run a file that is open for writing.
+        let installed = Command::new("install").arg("-m755").args([text, path]).status();
+        assert!(installed.expect("install runs").success(), "{name}");
     }
 
     fn shims(&self) -> PathBuf {
