@@ -12,8 +12,8 @@ fn fogbank(folder: &Path, args: &[&str]) -> Output {
     command.current_dir(folder).args(args).output().expect("the binary runs")
 }
 
-/// Makes a program. Another process writes it: a child that another test starts meanwhile would inherit
-/// our open file, and nobody may run a file that is open for writing.
+/// Makes a program. Another process writes it: a child that another test starts meanwhile would
+/// inherit our open file, and nobody may run a file that is open for writing.
 fn install(from: &Path, program: &Path) {
     let status = Command::new("install").arg("-m755").args([from, program]).status();
     assert!(status.expect("install runs").success(), "{}", program.display());

@@ -1,8 +1,8 @@
 //! Leaks made on purpose, so that whoever looks for leaks can be shown one.
 //!
 //! An honest rule of an engine that a canary may break asks the engine's `Canary` for its bound or its
-//! order (`ring`, `tao` and `immediate` have one each). In what ships it has no size and gives the honest
-//! answer at compile time; nothing of a leak is left in the code. Under the feature `canaries`, which
+//! order; `ring`, `tao` and `immediate` have one each. In what ships it has no size and gives
+//! the honest answer at compile time; nothing of a leak is left in the code. Under the feature `canaries`, which
 //! is for tests alone and which `scripts/check-edges.sh` keeps out of the binary, an engine can be
 //! told to leak one thing.
 

@@ -127,8 +127,8 @@ impl Reader {
         std::fs::create_dir_all(self.shims()).unwrap();
         let text = self.folder.path().join("target").join(format!("{name}.text"));
         std::fs::write(&text, format!("#!/bin/sh\n{commands}\n")).unwrap();
-        // Another process writes what is run: a child that another page starts meanwhile would inherit our
-        // open file, and nobody may run a file that is open for writing.
+        // Another process writes what is run: a child that another page starts meanwhile would
+        // inherit our open file, and nobody may run a file that is open for writing.
         let installed = Command::new("install").arg("-m755").args([text, path]).status();
         assert!(installed.expect("install runs").success(), "{name}");
     }
@@ -204,8 +204,8 @@ impl Reader {
     }
 }
 
-/// The text with other ports. Whole numbers are looked at, and each once: a port of ours may hold the
-/// digits of one that is named.
+/// The text with other ports. Whole numbers are looked at, and each once: a port of ours may hold
+/// the digits of one that is named.
 fn with_ports(text: &str, ports: &[(&'static str, String)]) -> String {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut replaced = String::new();

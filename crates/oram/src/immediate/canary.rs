@@ -1,5 +1,5 @@
-//! Leaks of the shell on purpose, see [`crate::canary`]. Those of what an engine does behind it stand in
-//! the engine's own list.
+//! Leaks of the shell on purpose, see [`crate::canary`]. Those of what an engine does behind it
+//! stand in the engine's own list.
 
 use super::sequencer::Sequencer;
 use crate::canary::canary;
@@ -9,14 +9,16 @@ canary! {
         /// An answer leaves when its block is known, though what its access asked for has not come or
         /// others before it wait (CURIOUS). Rule: in the order of arrival, each after its own reply.
         EarlyAnswer,
-        /// An access that finds another waiting for its block asks for nothing. Rule: every access asks.
+        /// An access that finds another waiting for its block asks for nothing. Rule: every access
+        /// asks.
         DecoySkipped,
         /// Answers leave when they are known. Rule: at a point.
         AnswerOffGrid,
         /// What has come by one moment is taken in the order of its blocks. Rule: in the order of the
         /// accesses.
         TakenByContent,
-        /// Accesses depart however much the cloud has not acknowledged. Rule: only where there is room.
+        /// Accesses depart however much the cloud has not acknowledged. Rule: only where there is
+        /// room.
         RoomIgnored,
         /// The message of an access that finds another waiting leaves before its turn. Rule: at the
         /// link's pace, every message in its turn.
