@@ -1,0 +1,251 @@
+//! A job carries out the orders of a partition: it reads the levels that they merge and writes those
+//! that they leave.
+//!
+//! 1. *Begin*: sources and destinations follow from the counters. What is planned to be written: the
+//!    live blocks of the sources, by level and address, then the oldest of the stash, as many as fit.
+//!    The highest destination is filled first. What is too many (the top only) goes to the stash.
+//! 2. The cells: of every source what its quota lacks, which holds all its unread live blocks.
+//! 3. They are read. When they have come, and those of every access to the partition cut before the
+//!    job, the destinations are sealed and written whole, dummies as well (`image`). A block that an
+//!    access has taken meanwhile leaves a dummy.
+//! 4. *Commit*: destinations take the place of sources.
+//!
+//! What is read and written follows from counters alone: not from what is live, or in a stash.
+//!
+//! Protocol, section 5; ObliviStore, section 5.
+
+use bytes::Bytes;
+
+use super::level::{HOLE, Level};
+use super::plane::{Cell, Plane, chunk, not_filled};
+use super::position::Home;
+use crate::geometry::version;
+use crate::immediate::sequencer::Number;
+use crate::{Error, Result};
+
+/// Blocks that a job takes from a stash at most: so many are listed in its part of a record.
+pub const FROM_STASH_MAX: usize = 128;
+
+/// A job as it goes into a record and into a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobPart {
+    /// The partition.
+    pub partition: u32,
+    /// Orders carried out when it is done.
+    pub until: u64,
+    /// The blocks that it takes from the stash.
+    pub from_stash: Vec<u32>,
+    /// What it reads, by level and place. Follows from the rest and the state.
+    pub cells: Vec<Cell>,
+}
+
+/// A level to be written.
+#[derive(Debug)]
+pub struct Destination {
+    /// Which.
+    pub level: u8,
+    /// By rank: the block, [`HOLE`] if it has left.
+    pub plan: Vec<u32>,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Its cells have not come.
+    Reading,
+    /// They have come.
+    Come,
+    /// Its images were made.
+    Writing,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Job {
+    /// Orders carried out when it is done.
+    pub until: u64,
+    sources: Vec<u8>,
+    /// From the lowest level.
+    pub destinations: Vec<Destination>,
+    /// The opening that writes them.
+    pub version: u64,
+    /// What it takes of the budget of cells.
+    cost: u64,
+    /// Accesses to the partition that were cut before it and whose cells had not come.
+    early: Vec<Number>,
+    step: Step,
+}
+
+/// A level as it is to be written: by place, the block and its value.
+#[derive(Debug)]
+pub struct Image {
+    /// Which level.
+    pub level: u8,
+    /// Its generation.
+    pub version: u64,
+    /// By place; `None` for a dummy.
+    pub cells: Vec<Option<(u32, Bytes)>>,
+}
+
+impl Job {
+    /// Whether its cells have come.
+    pub fn has_come(&self) -> bool {
+        self.step != Step::Reading
+    }
+
+    /// The block planned at this rank has been asked for.
+    pub fn forget(&mut self, level: u8, rank: u16) {
+        let planned = self.destinations.iter_mut().find(|to| to.level == level);
+        if let Some(slot) = planned.and_then(|to| to.plan.get_mut(usize::from(rank))) {
+            *slot = HOLE;
+        }
+    }
+}
+
+impl Plane {
+    /// Begins the job of the partition that has been ready longest, if there is one and the budget
+    /// of `cells_max` allows it. One job may pass the budget.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if an invariant does not hold.
+    pub fn begin_job(&mut self, cells_max: u64) -> Result<Option<JobPart>> {
+        if self.open_cells >= cells_max {
+            return Ok(None);
+        }
+        let Some(partition) = self.ready.pop_front() else { return Ok(None) };
+        let pyramid = &mut self.pyramids[partition as usize];
+        pyramid.is_ready = false;
+        let until = pyramid.sure;
+        let oldest = pyramid.stash.iter().take(FROM_STASH_MAX).copied().collect();
+        self.plan_job(partition, until, oldest).map(Some)
+    }
+
+    /// Plans the job of `partition` up to `until` orders, with as many `from_stash` as fit.
+    fn plan_job(&mut self, partition: u32, until: u64, oldest: Vec<u32>) -> Result<JobPart> {
+        let layout = self.layout;
+        let done = self.pyramids[partition as usize].done;
+        let (sources, written) = (layout.sources(until, done), layout.destinations(until, done));
+        // 1. What is written: the live blocks of the sources, then what fits of the stash.
+        let mut blocks = Vec::new();
+        for level in &sources {
+            let held = self.pyramids[partition as usize].level(*level).ok_or_else(not_filled)?;
+            let from = blocks.len();
+            blocks.extend(held.blocks());
+            blocks[from..].sort_unstable();
+        }
+        let room: usize = written.iter().map(|level| usize::from(layout.room(*level))).sum();
+        let mut from_stash = oldest;
+        from_stash.truncate(room.saturating_sub(blocks.len()));
+        let pyramid = &mut self.pyramids[partition as usize];
+        from_stash.iter().for_each(|block| pyramid.unstash(*block));
+        blocks.extend(&from_stash);
+        // 2. The highest level is filled first; what is too many goes to the stash.
+        let mut destinations = Vec::with_capacity(written.len());
+        let mut rest = &blocks[..];
+        for level in written.iter().rev() {
+            let (plan, others) = rest.split_at(rest.len().min(layout.room(*level).into()));
+            for (rank, block) in (0..).zip(plan) {
+                self.positions.set_home(*block, Home::Job { level: *level, rank });
+            }
+            destinations.push(Destination { level: *level, plan: plan.to_vec() });
+            rest = others;
+        }
+        destinations.reverse();
+        for block in rest {
+            self.positions.set_home(*block, Home::Stash);
+            self.pyramids[partition as usize].stash.push_back(*block);
+        }
+        // 3. Its cells are fixed now: later accesses read none of these levels.
+        let mut cells = Vec::new();
+        for level in &sources {
+            let held = self.pyramids[partition as usize].level(*level).ok_or_else(not_filled)?;
+            let taken = held.take_rest(layout.room(*level))?;
+            let from = cells.len();
+            cells.extend(self.cells(partition, *level, taken)?);
+            cells[from..].sort_unstable_by_key(|cell: &Cell| cell.place);
+        }
+        let cost = sources.iter().map(|level| u64::from(layout.room(*level))).sum::<u64>()
+            + written.iter().map(|level| u64::from(layout.cells(*level))).sum::<u64>();
+        self.open_cells += cost;
+        let early = self.not_come_of(partition);
+        let version = version(self.keys.current().0, until);
+        self.pyramids[partition as usize].job =
+            Some(Job { until, sources, destinations, version, cost, early, step: Step::Reading });
+        Ok(JobPart { partition, until, from_stash, cells })
+    }
+
+    fn not_come_of(&self, partition: u32) -> Vec<Number> {
+        let numbered = (self.first..).zip(&self.accesses);
+        numbered
+            .filter(|(_, access)| access.partition == partition && !access.has_come)
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// The cells of the job of `partition` have come: the live ones, by block.
+    pub fn job_came(&mut self, partition: u32, live: impl IntoIterator<Item = (u32, Bytes)>) {
+        self.values.extend(live);
+        if let Some(job) = &mut self.pyramids[partition as usize].job {
+            job.step = Step::Come;
+        }
+    }
+
+    /// What the job of `partition` is to write, once all of it has come.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a block is not in memory.
+    pub fn images(&mut self, partition: u32) -> Result<Option<Vec<Image>>> {
+        let first = self.first;
+        let has_come = |number: &Number| match number.checked_sub(first) {
+            None => true,
+            Some(at) => self.accesses.get(at as usize).is_none_or(|access| access.has_come),
+        };
+        let pyramid = &mut self.pyramids[partition as usize];
+        let is_whole = |job: &&mut Job| job.step == Step::Come && job.early.iter().all(has_come);
+        let Some(job) = pyramid.job.as_mut().filter(is_whole) else { return Ok(None) };
+        job.step = Step::Writing;
+        let (_, keys) = self.keys.current();
+        let mut images = Vec::with_capacity(job.destinations.len());
+        for Destination { level, plan } in &job.destinations {
+            let name = chunk(partition, *level, job.version);
+            let mut places = vec![0; self.layout.cells(*level).into()];
+            let tick = crate::geometry::tick_of(&name);
+            keys.permutation().order(name.array.0 as u8, partition, tick, &mut places);
+            let mut cells = vec![None; places.len()];
+            for (block, place) in plan.iter().zip(&places).filter(|(block, _)| **block != HOLE) {
+                let value = self.values.get(block);
+                let value = value.ok_or_else(|| Error::Bug("a block has not come".into()))?;
+                cells[usize::from(*place)] = Some((*block, value.clone()));
+            }
+            images.push(Image { level: *level, version: job.version, cells });
+        }
+        Ok(Some(images))
+    }
+
+    /// The commit of the job of `partition` is durable: destinations take the place of sources.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if there is no job.
+    pub fn commit(&mut self, partition: u32) -> Result<()> {
+        let pyramid = &mut self.pyramids[partition as usize];
+        let job = pyramid.job.take().ok_or_else(|| Error::Bug("a commit of no job".into()))?;
+        for level in &job.sources {
+            if let Some(gone) = pyramid.levels[usize::from(*level)].take() {
+                self.dead.push(chunk(partition, *level, gone.version));
+            }
+        }
+        for Destination { level, plan } in job.destinations {
+            for (rank, block) in (0..).zip(&plan).filter(|(_, block)| **block != HOLE) {
+                self.positions.set_home(*block, Home::Level { level, rank });
+                self.values.remove(block);
+            }
+            let made = Level::new(job.version, self.layout.cells(level), plan);
+            pyramid.levels[usize::from(level)] = Some(made);
+        }
+        self.open_orders -= job.until - pyramid.done;
+        self.open_cells -= job.cost;
+        pyramid.done = job.until;
+        self.settle(partition);
+        Ok(())
+    }
+}

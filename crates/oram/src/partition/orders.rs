@@ -1,0 +1,51 @@
+//! Orders: every access gives its partition one, and every fourth access gives one to the next
+//! partition in turn. They are carried out by jobs, several at once if several wait.
+//!
+//! A job is due by durable orders only: if those of a record that is then lost counted, the next
+//! record would show by its jobs which partition the lost access had asked (protocol, section 1.9).
+//! Orders that touch only levels of the proxy need no job.
+
+use super::plane::Plane;
+use super::reader::AccessPart;
+
+/// Accesses from one order in turn to the next: nu = 1.25 orders an access.
+const TURN_EVERY: u8 = 4;
+
+impl Plane {
+    /// The orders that an access to `partition` gives; the second partition, if there is one.
+    pub(super) fn give_orders(&mut self, partition: u32) -> Option<u32> {
+        self.give(partition);
+        let (turn, since) = &mut self.turn;
+        *since += 1;
+        if *since < TURN_EVERY {
+            return None;
+        }
+        let also = *turn;
+        self.turn = ((also + 1) % self.layout.partitions, 0);
+        self.give(also);
+        Some(also)
+    }
+
+    fn give(&mut self, partition: u32) {
+        self.pyramids[partition as usize].given += 1;
+        self.open_orders += 1;
+    }
+
+    /// The record of this access, and all records before it, are durable: its orders count.
+    pub fn orders_are_durable(&mut self, part: &AccessPart) {
+        for partition in [Some(part.partition), part.also].into_iter().flatten() {
+            self.pyramids[partition as usize].sure += 1;
+            self.settle(partition);
+        }
+    }
+
+    /// Carries out what stays within the proxy, and queues the partition if it needs a job.
+    pub(super) fn settle(&mut self, partition: u32) {
+        let pyramid = &mut self.pyramids[partition as usize];
+        self.open_orders -= pyramid.settle(&self.layout);
+        if pyramid.may_begin(&self.layout) && !pyramid.is_ready {
+            pyramid.is_ready = true;
+            self.ready.push_back(partition);
+        }
+    }
+}

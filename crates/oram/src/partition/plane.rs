@@ -1,0 +1,257 @@
+//! What the engine knows, and the steps that change it. None of them waits for anything.
+//!
+//! The steps are those of the protocol: an access is cut and picks its cells (`reader`), orders go
+//! to partitions (`orders`), jobs rewrite partitions (`job`). Here: what has come, and the end of
+//! an access.
+//!
+//! # Invariants
+//! - A block is in one level, one stash or one job of its partition, or under way.
+//! - The value of a block is in memory unless its cell is unread in a level.
+//! - Accesses end in the order of their numbers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_seal::KeyRing;
+use fogbank_store::{ArrayId, ChunkName};
+use hashbrown::HashMap;
+use rand_core::Rng;
+
+use super::layout::Layout;
+use super::level::{Level, Taken};
+use super::position::{Home, Positions};
+use super::pyramid::Pyramid;
+use crate::geometry::version;
+use crate::immediate::sequencer::Number;
+use crate::{Access, Error, Result};
+
+/// The cell of a message: where it is, and what has to be in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// Its level.
+    pub level: u8,
+    /// Its rank in the level: secret.
+    pub rank: u16,
+    /// Its place in the level.
+    pub place: u16,
+    /// The generation of the level.
+    pub version: u64,
+    /// The live block that it holds; of a dummy nothing is wanted.
+    pub block: Option<u32>,
+}
+
+impl Cell {
+    /// The chunk that it is in, of this partition.
+    pub fn chunk(&self, partition: u32) -> ChunkName {
+        chunk(partition, self.level, self.version)
+    }
+}
+
+/// The chunk of a level: an array a level, a chunk a partition, a version a generation.
+pub fn chunk(partition: u32, level: u8, version: u64) -> ChunkName {
+    ChunkName { array: ArrayId(u16::from(level) + 1), chunk: partition, version }
+}
+
+/// An access from its cut to its end.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    /// The block, if anybody asked for one.
+    pub block: Option<u32>,
+    pub access: Access,
+    pub partition: u32,
+    /// Where the block goes, if this is its last access.
+    pub to: u32,
+    /// Whether its own cells have come.
+    pub has_come: bool,
+    /// The job of the partition when it was cut, by its orders: its cells have to come, too.
+    pub awaits: Option<u64>,
+}
+
+/// See the module.
+pub struct Plane {
+    pub(super) layout: Layout,
+    pub(super) keys: Arc<KeyRing>,
+    pub(super) positions: Positions,
+    pub(super) pyramids: Vec<Pyramid>,
+    /// By block, for those whose cell is not unread in a level.
+    pub(super) values: HashMap<u32, Bytes>,
+    /// By block that is under way: its accesses that have not ended.
+    pub(super) waiting: HashMap<u32, u32>,
+    /// Accesses under way, by number.
+    pub(super) accesses: VecDeque<UnderWay>,
+    /// The number of the first of them.
+    pub(super) first: Number,
+    /// The partition of the next order that no access gives, and the accesses since the last.
+    pub(super) turn: (u32, u8),
+    /// Partitions that wait for a job, in the order in which they became ready.
+    pub(super) ready: VecDeque<u32>,
+    /// Orders given and not carried out. Public.
+    pub(super) open_orders: u64,
+    /// Cells of jobs that have begun and have not been committed. Public.
+    pub(super) open_cells: u64,
+    /// Generations that a later one has taken the place of.
+    pub(super) dead: Vec<ChunkName>,
+    partitions_drawn: Stream,
+    decoys: Stream,
+}
+
+impl Plane {
+    /// Of a new store, all of whose blocks hold zeros: nothing of it is in the cloud.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it cannot be made.
+    pub fn new(
+        layout: Layout,
+        value_bytes: usize,
+        keys: Arc<KeyRing>,
+        random: &Randomness,
+    ) -> Result<Self> {
+        let mut counters = random.stream(Purpose::Shuffle);
+        let pyramids = (0..layout.partitions)
+            .map(|_| Pyramid::new(&layout, counters.next_u64() % layout.cycle()));
+        let mut plane = Self {
+            positions: Positions::new(layout.blocks),
+            pyramids: pyramids.collect(),
+            values: HashMap::default(),
+            waiting: HashMap::default(),
+            accesses: VecDeque::new(),
+            first: 0,
+            turn: (0, 0),
+            ready: VecDeque::new(),
+            open_orders: 0,
+            open_cells: 0,
+            dead: Vec::new(),
+            partitions_drawn: random.stream(Purpose::Leaves),
+            decoys: random.stream(Purpose::Padding),
+            layout,
+            keys,
+        };
+        plane.fill(value_bytes);
+        Ok(plane)
+    }
+
+    /// Every block goes to the top of a partition drawn for it; those too many, to its stash.
+    fn fill(&mut self, value_bytes: usize) {
+        let (zeros, top) = (Bytes::from(vec![0; value_bytes]), self.layout.top());
+        let mut tops = vec![Vec::new(); self.pyramids.len()];
+        for block in 0..self.layout.blocks {
+            let partition = self.draw_partition();
+            let (live, pyramid) =
+                (&mut tops[partition as usize], &mut self.pyramids[partition as usize]);
+            let home = match live.len() < self.layout.top_blocks.into() {
+                true => {
+                    live.push(block);
+                    Home::Level { level: top, rank: live.len() as u16 - 1 }
+                }
+                false => {
+                    pyramid.stash.push_back(block);
+                    self.values.insert(block, zeros.clone());
+                    Home::Stash
+                }
+            };
+            self.positions.set(block, partition, home);
+        }
+        let first = version(self.keys.current().0, 0);
+        for (pyramid, mut live) in self.pyramids.iter_mut().zip(tops) {
+            for level in self.layout.filled(pyramid.done) {
+                let live = if level == top { std::mem::take(&mut live) } else { Vec::new() };
+                let made = Level::new(first, self.layout.cells(level), live);
+                pyramid.levels[usize::from(level)] = Some(made);
+            }
+        }
+    }
+
+    /// The cells of access `number` have come: the live ones, by block.
+    pub fn cells_came(&mut self, number: Number, live: impl IntoIterator<Item = (u32, Bytes)>) {
+        self.values.extend(live);
+        if let Some(access) = self.under_way(number) {
+            access.has_come = true;
+        }
+    }
+
+    /// Ends the next access if it may end, and gives its number and its block as it is then.
+    ///
+    /// Its own cells have come, those of a job of its partition cut before it, and all accesses
+    /// before it have ended: so its moment is one that the cloud knows.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the block has not come.
+    pub fn end_next(&mut self) -> Result<Option<(Number, Bytes)>> {
+        let Some(access) = self.accesses.front().filter(|access| self.may_end(access)) else {
+            return Ok(None);
+        };
+        let Some(block) = access.block else {
+            self.retire();
+            return Ok(Some((self.first - 1, Bytes::new())));
+        };
+        let value = self.values.get_mut(&block);
+        let value = value.ok_or_else(|| Error::Bug("the block has not come".into()))?;
+        *value = access.access.applied_to(value);
+        let (answer, to) = (value.clone(), access.to);
+        let left = self.waiting.get_mut(&block).map_or(0, |left| {
+            *left -= 1;
+            *left
+        });
+        if left == 0 {
+            // Nobody asks for it any more: it waits in the stash of its new partition for a job.
+            self.waiting.remove(&block);
+            self.pyramids[to as usize].stash.push_back(block);
+            self.positions.set(block, to, Home::Stash);
+        }
+        self.retire();
+        Ok(Some((self.first - 1, answer)))
+    }
+
+    fn may_end(&self, access: &UnderWay) -> bool {
+        let job = self.pyramids[access.partition as usize].job.as_ref();
+        let is_awaited = job.is_some_and(|job| Some(job.until) == access.awaits && !job.has_come());
+        access.has_come && !is_awaited
+    }
+
+    fn retire(&mut self) {
+        self.accesses.pop_front();
+        self.first += 1;
+    }
+
+    /// The access of this number, if it has not ended.
+    pub(super) fn under_way(&mut self, number: Number) -> Option<&mut UnderWay> {
+        let at = number.checked_sub(self.first)?;
+        self.accesses.get_mut(at as usize)
+    }
+
+    /// The message's cells of what was `taken` of a level.
+    pub(super) fn cells(
+        &mut self,
+        partition: u32,
+        level: u8,
+        taken: impl IntoIterator<Item = Taken>,
+    ) -> Result<Vec<Cell>> {
+        let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
+        let version = held.version;
+        let name = chunk(partition, level, version);
+        let keys = self.keys.of(crate::geometry::opening_of(&name));
+        let key = keys.ok_or_else(|| Error::Bug("a level of no opening".into()))?.permutation();
+        let named = (name.array.0 as u8, name.chunk, crate::geometry::tick_of(&name));
+        let cells = taken.into_iter().map(|Taken { rank, block }| {
+            let place = held.place(rank, key, named);
+            Cell { level, rank, place, version, block }
+        });
+        Ok(cells.collect())
+    }
+
+    /// A partition for a block that is asked for: uniform.
+    pub(super) fn draw_partition(&mut self) -> u32 {
+        self.partitions_drawn.next_u32() & (self.layout.partitions - 1)
+    }
+
+    /// A partition to be shown by an access that brings no block: uniform.
+    pub(super) fn draw_decoy(&mut self) -> u32 {
+        self.decoys.next_u32() & (self.layout.partitions - 1)
+    }
+}
+
+pub(super) fn not_filled() -> Error {
+    Error::Bug("a level is not filled".into())
+}

@@ -1,0 +1,73 @@
+//! One partition: its counters, its levels, its stash and the job that is rewriting it.
+//!
+//! # Invariants
+//! - `done` <= `sure` <= `given`.
+//! - A level below the top is there if its bit of `done` is 1, the top always.
+//! - At most one job. While it lasts the levels that it reads stay, and give no cell any more.
+
+use std::collections::VecDeque;
+
+use super::job::Job;
+use super::layout::Layout;
+use super::level::Level;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Pyramid {
+    /// Orders carried out; public. It begins at a random number.
+    pub done: u64,
+    /// Orders given at cuts; public.
+    pub given: u64,
+    /// Those of them in records that are known to be durable; public.
+    pub sure: u64,
+    /// By level; none for those of the proxy.
+    pub levels: Box<[Option<Level>]>,
+    /// Evicted blocks, and those of the levels that are the proxy's; the oldest first.
+    pub stash: VecDeque<u32>,
+    /// What is rewriting it.
+    pub job: Option<Job>,
+    /// Whether it waits for a job.
+    pub is_ready: bool,
+}
+
+impl Pyramid {
+    /// One that has carried out `done` orders and holds nothing.
+    pub fn new(layout: &Layout, done: u64) -> Self {
+        Self {
+            done,
+            given: done,
+            sure: done,
+            levels: (0..layout.levels).map(|_| None).collect(),
+            stash: VecDeque::new(),
+            job: None,
+            is_ready: false,
+        }
+    }
+
+    /// The level, which is filled.
+    pub fn level(&mut self, level: u8) -> Option<&mut Level> {
+        self.levels.get_mut(usize::from(level)).and_then(Option::as_mut)
+    }
+
+    /// Takes `block` out of the stash.
+    pub fn unstash(&mut self, block: u32) {
+        if let Some(at) = self.stash.iter().position(|held| *held == block) {
+            self.stash.remove(at);
+        }
+    }
+
+    /// Orders that stay within the proxy are carried out at once; how many.
+    pub fn settle(&mut self, layout: &Layout) -> u64 {
+        if self.job.is_some() || layout.needs_job(self.sure, self.done) {
+            return 0;
+        }
+        let settled = self.sure - self.done;
+        self.done = self.sure;
+        settled
+    }
+
+    /// Whether a job may begin now.
+    pub fn may_begin(&self, layout: &Layout) -> bool {
+        self.job.is_none() && layout.needs_job(self.sure, self.done)
+    }
+}

@@ -1,0 +1,111 @@
+//! An access is cut: which partition it shows, and which cells of it.
+//!
+//! | level | cell |
+//! |---|---|
+//! | not due | the block's cell if it is there, else the next dummy |
+//! | due, no job has it, its quota not met | the block's cell if it is there and unread; else a dummy, or a live one if only those are left: an *early cell* |
+//! | due and its quota met, or read by a job | none |
+//!
+//! A block that is under way is shown by none: such an access is a *duplicate* and shows a partition
+//! drawn for it alone. What is done is the same either way, so nothing shows which accesses are.
+//!
+//! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
+
+use super::plane::{Cell, Plane, UnderWay, not_filled};
+use super::position::Home;
+use crate::immediate::sequencer::Number;
+use crate::{Access, Error, Result};
+
+/// An access as it goes into a record and into a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessPart {
+    /// Its number.
+    pub number: Number,
+    /// The block, if anybody asked for one.
+    pub block: Option<u32>,
+    /// What to do with it.
+    pub access: Access,
+    /// The partition that it shows.
+    pub partition: u32,
+    /// The partition to which the block goes if no later access asks for it before it ends.
+    pub to: u32,
+    /// What it reads.
+    pub cells: Vec<Cell>,
+    /// The other partition to which it gives an order, if it gives two.
+    pub also: Option<u32>,
+}
+
+impl Plane {
+    /// Cuts the access of the next number, for `block` or for nobody.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if an invariant does not hold.
+    pub fn cut_access(&mut self, block: Option<u32>, access: Access) -> Result<AccessPart> {
+        // 1. Its partition: the block's own, or one drawn for it.
+        let is_own = block.is_some_and(|block| !self.waiting.contains_key(&block));
+        let (decoy, to) = (self.draw_decoy(), self.draw_partition());
+        let own = block.filter(|_| is_own).map(|block| (block, self.positions.get(block)));
+        let partition = own.map_or(decoy, |(_, (partition, _))| partition);
+        // 2. One cell of every filled level, by the table; the block leaves whatever it is in.
+        let home = own.map(|(_, (_, home))| home);
+        let cells = self.pick(partition, home)?;
+        if let Some((block, (_, home))) = own {
+            self.leave(block, partition, home)?;
+        }
+        if let Some(block) = block {
+            *self.waiting.entry(block).or_insert(0) += 1;
+        }
+        // 3. The partition gets an order for it; every fourth access gives the next one another.
+        let number = self.first + self.accesses.len() as u64;
+        let awaits = self.pyramids[partition as usize].job.as_ref().map(|job| job.until);
+        let also = self.give_orders(partition);
+        let (access_under_way, has_come) = (access.clone(), false);
+        self.accesses.push_back(UnderWay {
+            block,
+            access: access_under_way,
+            partition,
+            to,
+            has_come,
+            awaits,
+        });
+        Ok(AccessPart { number, block, access, partition, to, cells, also })
+    }
+
+    fn pick(&mut self, partition: u32, home: Option<Home>) -> Result<Vec<Cell>> {
+        let layout = self.layout;
+        let pyramid = &self.pyramids[partition as usize];
+        let (given, done) = (pyramid.given, pyramid.done);
+        let mut cells = Vec::with_capacity(layout.levels.into());
+        for level in layout.filled(done) {
+            let wanted = match home {
+                Some(Home::Level { level: at, rank }) if at == level => Some(rank),
+                _ => None,
+            };
+            let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
+            let taken = match layout.is_due(level, given, done) {
+                false => Some(held.take_for_access(wanted, layout.dummies(level))?),
+                true => held.take_early(wanted, layout.room(level))?,
+            };
+            cells.extend(self.cells(partition, level, taken)?);
+        }
+        Ok(cells)
+    }
+
+    /// `block` is under way from now on.
+    fn leave(&mut self, block: u32, partition: u32, home: Home) -> Result<()> {
+        let pyramid = &mut self.pyramids[partition as usize];
+        match home {
+            Home::Level { level, rank } => {
+                pyramid.level(level).ok_or_else(not_filled)?.forget(rank)?;
+            }
+            Home::Stash => pyramid.unstash(block),
+            Home::Job { level, rank } => {
+                let job = pyramid.job.as_mut();
+                job.ok_or_else(|| Error::Bug("a block is in no job".into()))?.forget(level, rank);
+            }
+            Home::UnderWay => return Err(Error::Bug("a block is under way twice".into())),
+        }
+        self.positions.set_home(block, Home::UnderWay);
+        Ok(())
+    }
+}
