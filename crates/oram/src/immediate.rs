@@ -2,16 +2,16 @@
 //!
 //! # The contract
 //!
-//! 1. [`ImmediateEngine::submit`] takes an access and returns at once; the order of these calls is the
-//!    order of arrival.
-//! 2. The [`Ticket`] gives the block as it was after the access. Answers come in the order of arrival,
-//!    so one that would be ready sooner waits for those before it.
+//! 1. [`ImmediateEngine::submit`] takes an access and returns at once; the order of these calls is
+//!    the order of arrival.
+//! 2. The [`Ticket`] gives the block as it was after the access. Answers come in the order of
+//!    arrival, so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
-//! 4. [`ImmediateEngine::close`] answers what was submitted and closes the store; an engine that stops by
-//!    itself says why ([`ImmediateEngine::stopped`]).
+//! 4. [`ImmediateEngine::close`] answers what was submitted and closes the store; an engine that
+//!    stops by itself says why ([`ImmediateEngine::stopped`]).
 //!
-//! How many accesses arrive and when is public, and so is when they are answered, unless the engine hides
-//! that too; which addresses they name, and whether they read or write, is not.
+//! How many accesses arrive and when is public, and so is when they are answered, unless the engine
+//! hides that too; which addresses they name, and whether they read or write, is not.
 
 pub(crate) mod arrival;
 #[cfg(not(feature = "canaries"))]
@@ -19,11 +19,17 @@ pub(crate) mod canary;
 #[cfg(feature = "canaries")]
 pub mod canary;
 pub(crate) mod core;
+mod departure;
+pub(crate) mod engine;
+mod leaving;
 #[cfg(feature = "testing")]
 pub mod plain;
+pub(crate) mod plane;
 pub(crate) mod requests;
+mod returns;
 pub(crate) mod sequencer;
 mod settings;
+mod writing;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -33,6 +39,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::oneshot;
 
+pub use self::engine::{Immediate, Parts, Progress};
 pub(crate) use self::settings::parts_max;
 pub use self::settings::{LinkRate, Rate, ShellSettings};
 use crate::{Address, Error, Result};
@@ -69,7 +76,8 @@ impl ImmediateShape {
 pub enum Access {
     /// Nothing but read it.
     Read,
-    /// Put `bytes` at `offset` into it; what lies around them stays. Both ends lie within the block.
+    /// Put `bytes` at `offset` into it; what lies around them stays. Both ends lie within the
+    /// block.
     Write {
         /// Where in the block, in bytes.
         offset: u32,
@@ -79,8 +87,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// The block after the access that was `before` it, of which this is a part. What was written is
-    /// copied: a block does not keep alive the buffer in which its bytes came.
+    /// The block after the access that was `before` it, of which this is a part. What was written
+    /// is copied: a block does not keep alive the buffer in which its bytes came.
     pub fn applied_to(&self, before: &Bytes) -> Bytes {
         let Self::Write { offset, bytes } = self else { return before.clone() };
         let mut after = BytesMut::from(&before[..]);
@@ -101,17 +109,18 @@ pub trait ImmediateEngine: Send + Sync {
     /// Begins an access. A block that was never written holds zeros.
     ///
     /// The ticket gives [`Error::Caller`] for an address or a range outside of the shape, which
-    /// changes nothing; any other error has stopped the engine, and every later ticket gives it too.
+    /// changes nothing; any other error has stopped the engine, and every later ticket gives it
+    /// too.
     fn submit(&self, address: Address, access: Access) -> Ticket;
 
-    /// A client is here, for as long as what this gives is kept. Only an engine that rests without one
-    /// wants to know.
+    /// A client is here, for as long as what this gives is kept. Only an engine that rests without
+    /// one wants to know.
     fn attend(&self) -> Box<dyn Send + Sync> {
         Box::new(())
     }
 
-    /// Answers everything that was submitted, writes the last checkpoint and closes the store. What is
-    /// submitted from now on, by whoever still holds the engine, is refused.
+    /// Answers everything that was submitted, writes the last checkpoint and closes the store. What
+    /// is submitted from now on, by whoever still holds the engine, is refused.
     ///
     /// # Errors
     /// Whatever has stopped the engine; [`Error::Caller`] if it was closed before.
@@ -121,8 +130,8 @@ pub trait ImmediateEngine: Send + Sync {
     async fn stopped(&self) -> Error;
 }
 
-/// The answer to come: the block as it was after the access, `value_bytes` long. Dropping it changes
-/// nothing of what the access does.
+/// The answer to come: the block as it was after the access, `value_bytes` long. Dropping it
+/// changes nothing of what the access does.
 #[derive(Debug)]
 pub struct Ticket(oneshot::Receiver<Result<Bytes>>);
 

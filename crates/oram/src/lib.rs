@@ -19,7 +19,7 @@
 //! | `sweep` | what a stop has left behind in the cloud |
 //! | `canary` | leaks made on purpose, for tests of whoever looks for them |
 //! | [`batch`] | the shape of engines that serve epochs of batches, and their recovery |
-//! | [`immediate`] | the shape of engines that serve every access as it comes, what all of them hold, and a plain one for tests |
+//! | [`immediate`] | the shape of engines that serve every access as it comes, the shell that runs their planes, and a plain one for tests |
 //! | [`conformance`] | the suite that every batched engine passes |
 
 pub mod batch;

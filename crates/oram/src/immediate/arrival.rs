@@ -10,7 +10,7 @@ pub(crate) const PADDING: u32 = u32::MAX;
 
 /// An access that somebody has submitted.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     /// When it arrived.
     pub at: Nanos,
     pub address: Address,

@@ -6,16 +6,17 @@ use crate::canary::canary;
 
 canary! {
     leaks {
-        /// An answer leaves when its block is known, though what its access asked for has not come or
-        /// others before it wait (CURIOUS). Rule: in the order of arrival, each after its own reply.
+        /// An answer leaves when its block is known, though what its access asked for has not come
+        /// or others before it wait (CURIOUS). Rule: in the order of arrival, each after its own
+        /// reply.
         EarlyAnswer,
         /// An access that finds another waiting for its block asks for nothing. Rule: every access
         /// asks.
         DecoySkipped,
         /// Answers leave when they are known. Rule: at a point.
         AnswerOffGrid,
-        /// What has come by one moment is taken in the order of its blocks. Rule: in the order of the
-        /// accesses.
+        /// What has come by one moment is taken in the order of its blocks. Rule: in the order of
+        /// the accesses.
         TakenByContent,
         /// Accesses depart however much the cloud has not acknowledged. Rule: only where there is
         /// room.

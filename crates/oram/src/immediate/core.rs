@@ -1,5 +1,5 @@
-//! What one lock guards: the shell's part (who has arrived, what is under way, in which order answers
-//! leave) beside the plane's (what the engine knows).
+//! What one lock guards: the shell's part (who has arrived, what is under way, in which order
+//! answers leave) beside the plane's (what the engine knows).
 //!
 //! The lock is held for one step at a time and never across I/O or a cipher.
 
@@ -10,7 +10,7 @@ use super::sequencer::{Number, Reply, Sequencer};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Core<P> {
+pub struct Core<P> {
     /// What the engine knows.
     pub plane: P,
     /// The order of answers.
@@ -44,7 +44,7 @@ impl<P> Core<P> {
 
 /// Accesses from their arrival until what they asked for has been taken.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(BTreeSet<Number>);
+pub struct UnderWay(BTreeSet<Number>);
 
 impl UnderWay {
     /// It has arrived.
@@ -67,7 +67,8 @@ impl UnderWay {
         self.0.is_empty()
     }
 
-    /// The number from which on none has ended: that of the oldest under way, beyond all if there is none.
+    /// The number from which on none has ended: that of the oldest under way, beyond all if there
+    /// is none.
     pub fn oldest(&self) -> Number {
         self.0.first().copied().unwrap_or(Number::MAX)
     }

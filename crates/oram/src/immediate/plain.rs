@@ -1,5 +1,5 @@
-//! An engine that hides nothing: a map of blocks, and every access answered before `submit` returns.
-//! What stands on engines is tested on it, and engines are tested beside it.
+//! An engine that hides nothing: a map of blocks, and every access answered before `submit`
+//! returns. What stands on engines is tested on it, and engines are tested beside it.
 
 use async_trait::async_trait;
 use bytes::Bytes;

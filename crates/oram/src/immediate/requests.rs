@@ -1,5 +1,5 @@
-//! The request map: of the requests for one block only the first of those that wait reads the block; each
-//! other one reads what is drawn at random, and takes its answer from the first.
+//! The request map: of the requests for one block only the first of those that wait reads the
+//! block; each other one reads what is drawn at random, and takes its answer from the first.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(crate) type Queued = (Number, Access);
 
 /// RequestMap: by block, who waits for it in the order of arrival.
 #[derive(Debug, Default)]
-pub(crate) struct RequestMap(HashMap<u32, VecDeque<Queued>>);
+pub struct RequestMap(HashMap<u32, VecDeque<Queued>>);
 
 impl RequestMap {
     /// Adds a request; whether it is the first for its block, which has to read it.

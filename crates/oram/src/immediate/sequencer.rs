@@ -1,8 +1,8 @@
 //! The Sequencer: answers leave in the order of arrival.
 //!
-//! An answer leaves when its block is known, its own path has come back, and all before it have left.
-//! So the moment at which answer j leaves is that at which the last of paths 1 to j came back, which
-//! the cloud knows anyway: it does not tell whether two accesses asked for one block.
+//! An answer leaves when its block is known, its own path has come back, and all before it have
+//! left. So the moment at which answer j leaves is that at which the last of paths 1 to j came
+//! back, which the cloud knows anyway: it does not tell whether two accesses asked for one block.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(crate) type Reply = Option<oneshot::Sender<Result<Bytes>>>;
 
 /// Accesses that have arrived and whose answers have not left.
 #[derive(Debug, Default)]
-pub(crate) struct Sequencer {
+pub struct Sequencer {
     first: Number,
     waiting: VecDeque<Waiting>,
 }

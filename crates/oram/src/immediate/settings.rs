@@ -1,5 +1,5 @@
-//! What every immediate engine is told beside what is its own: fixed when a store is created, but for what
-//! is under way, rate and pace.
+//! What every immediate engine is told beside what is its own: fixed when a store is created, but
+//! for what is under way, rate and pace.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const GROUP_MAX: usize = 256;
 /// About how long a record may become: what comes behind one waits for it.
 const RECORD_BYTES_MAX: usize = 2 << 20;
 
-/// Messages in which a write-back leaves: larger ones cost no less a byte, and what comes behind one waits.
+/// Messages in which a write-back leaves: larger ones cost no less a byte, and what comes behind
+/// one waits.
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 /// About as many of them are under way, or a message that ends would leave a hole.
 const WINDOWS: usize = 32;
@@ -29,8 +30,9 @@ pub struct Rate {
     pub accesses: usize,
 }
 
-/// What the link carries each way, in bytes a second: what is written leaves, and what is read is asked for, no faster,
-/// so that small messages do not wait in the link behind them. `None` where the link never fills.
+/// What the link carries each way, in bytes a second: what is written leaves, and what is read is
+/// asked for, no faster, so that small messages do not wait in the link behind them. `None` where
+/// the link never fills.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkRate {
     /// Towards the cloud.
@@ -46,13 +48,14 @@ pub struct ShellSettings {
     pub shape: ImmediateShape,
     /// Accesses under way at once; further accesses wait their turn.
     pub under_way_max: usize,
-    /// About how many bytes of what is written go into one message: what comes behind one waits for it.
+    /// About how many bytes of what is written go into one message: what comes behind one waits for
+    /// it.
     pub window_bytes: usize,
     /// How many such messages are under way at once.
     pub windows: usize,
-    /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the proxy
-    /// worked; zero lets everything leave as soon as it can. The vault has to be opened on a store that
-    /// keeps to the same points ([`fogbank_store::GridStore`]).
+    /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the
+    /// proxy worked; zero lets everything leave as soon as it can. The vault has to be opened on a
+    /// store that keeps to the same points ([`fogbank_store::GridStore`]).
     pub quantum: Duration,
     /// A fixed rate; `None` serves every access as it comes.
     pub rate: Option<Rate>,
@@ -60,7 +63,8 @@ pub struct ShellSettings {
     pub pace: LinkRate,
 }
 
-/// Accesses that go into one journal record at most, of parts of so many bytes: fewer of large blocks.
+/// Accesses that go into one journal record at most, of parts of so many bytes: fewer of large
+/// blocks.
 pub(crate) fn parts_max(part_bytes: usize) -> usize {
     (RECORD_BYTES_MAX / part_bytes).clamp(1, GROUP_MAX)
 }
@@ -79,8 +83,8 @@ impl ShellSettings {
         }
     }
 
-    /// The same with about so many bytes under way towards the cloud at once, four chunks at least: more than
-    /// the link carries until they have been acknowledged, or it stands idle.
+    /// The same with about so many bytes under way towards the cloud at once, four chunks at least:
+    /// more than the link carries until they have been acknowledged, or it stands idle.
     pub(crate) fn with_write_behind(self, bytes: usize, chunk_bytes: usize) -> Self {
         let chunks = (bytes / WINDOWS).min(WINDOW_BYTES_MAX) / chunk_bytes;
         let window_bytes = chunks.max(1) * chunk_bytes;

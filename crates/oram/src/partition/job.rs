@@ -1,13 +1,14 @@
-//! A job carries out the orders of a partition: it reads the levels that they merge and writes those
-//! that they leave.
+//! A job carries out the orders of a partition: it reads the levels that they merge and writes
+//! those that they leave.
 //!
-//! 1. *Begin*: sources and destinations follow from the counters. What is planned to be written: the
-//!    live blocks of the sources, by level and address, then the oldest of the stash, as many as fit.
-//!    The highest destination is filled first. What is too many (the top only) goes to the stash.
+//! 1. *Begin*: sources and destinations follow from the counters. What is planned to be written:
+//!    the live blocks of the sources, by level and address, then the oldest of the stash, as many
+//!    as fit. The highest destination is filled first. What is too many (the top only) goes to the
+//!    stash.
 //! 2. The cells: of every source what its quota lacks, which holds all its unread live blocks.
 //! 3. They are read. When they have come, and those of every access to the partition cut before the
-//!    job, the destinations are sealed and written whole, dummies as well (`image`). A block that an
-//!    access has taken meanwhile leaves a dummy.
+//!    job, the destinations are sealed and written whole, dummies as well (`image`). A block that
+//!    an access has taken meanwhile leaves a dummy.
 //! 4. *Commit*: destinations take the place of sources.
 //!
 //! What is read and written follows from counters alone: not from what is live, or in a stash.

@@ -1,8 +1,8 @@
 //! The public arithmetic of partitions and levels: sizes, which levels are filled, which are due.
 //!
 //! A partition is a small pyramid. Level l below the top has room for 2^l blocks and as many
-//! dummies; the top has room for `top_blocks` and 2^(L-1) dummies. Counters say the rest: level l is
-//! filled if bit l of the orders carried out is 1, the top always; it is due when orders given
+//! dummies; the top has room for `top_blocks` and 2^(L-1) dummies. Counters say the rest: level l
+//! is filled if bit l of the orders carried out is 1, the top always; it is due when orders given
 //! reach beyond it. All of it is known to the cloud.
 //!
 //! Paper: ObliviStore, section 3; SSS, section 4.

@@ -1,13 +1,13 @@
 //! An access is cut: which partition it shows, and which cells of it.
 //!
-//! | level | cell |
-//! |---|---|
-//! | not due | the block's cell if it is there, else the next dummy |
-//! | due, no job has it, its quota not met | the block's cell if it is there and unread; else a dummy, or a live one if only those are left: an *early cell* |
-//! | due and its quota met, or read by a job | none |
+//! - Of a level that is not due: the block's cell if it is there, else the next dummy.
+//! - Of a level that is due, that no job reads and whose quota is not met: the block's cell if it is
+//!   there and unread; else a dummy, or a live one if only those are left. This is an *early cell*.
+//! - Of a level whose quota is met, or that a job reads: none.
 //!
-//! A block that is under way is shown by none: such an access is a *duplicate* and shows a partition
-//! drawn for it alone. What is done is the same either way, so nothing shows which accesses are.
+//! A block that is under way is shown by none: such an access is a *duplicate* and shows a
+//! partition drawn for it alone. What is done is the same either way, so nothing shows which
+//! accesses are.
 //!
 //! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
 

@@ -1,8 +1,9 @@
 //! Journal records: the accesses that are about to read their paths.
 //!
-//! A record has one part of constant length an access, in the order of arrival: how many there are is
-//! public, for so many paths are read next. What recovery needs stands in it: the leaf that was read,
-//! whether the block was there to be found or the path a decoy, and what to do with the block.
+//! A record has one part of constant length an access, in the order of arrival: how many there are
+//! is public, for so many paths are read next. What recovery needs stands in it: the leaf that was
+//! read, whether the block was there to be found or the path a decoy, and what to do with the
+//! block.
 //!
 //! ```text
 //! part   1 kind (1 the block's own path, 2 a decoy, 3 padding) | 1 access (0 read, 1 write)
@@ -22,7 +23,7 @@ const WRITE: u8 = 1;
 
 /// Why a path is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// The block is mapped to its leaf (or to none, and the leaf was drawn).
     Own = 1,
     /// An earlier request is about to bring the block; the leaf was drawn.
@@ -33,7 +34,7 @@ pub(super) enum Kind {
 
 /// An access as it is journalled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub struct Entry {
     pub kind: Kind,
     pub block: u32,
     pub leaf: u32,

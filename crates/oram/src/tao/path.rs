@@ -2,12 +2,20 @@
 //!
 //! Every cell of a path is verified before anything of it is used, dummies as well.
 
-use bytes::Bytes;
-use fogbank_seal::{KeyRing, Place, TAG_BYTES};
-use fogbank_store::{ChunkName, ChunkWrite};
+use std::sync::Arc;
 
-use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of};
+use bytes::Bytes;
+use fogbank_env::compute;
+use fogbank_seal::{KeyRing, Place, TAG_BYTES};
+use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite};
+use rayon::prelude::*;
+
+use super::journal::{self, Entry};
+use super::processor::{PathRequest, Processor};
+use super::writeback::{WriteBack, Written};
+use crate::geometry::{BLOCK_ID_BYTES, Geometry, opening_of, tick_of, version};
 use crate::immediate::arrival::PADDING;
+use crate::immediate::plane::{Codec, Message, Reply};
 use crate::{Error, Result, Unverified, miscounted};
 
 /// What a dummy says its block is.
@@ -15,9 +23,57 @@ const DUMMY: u64 = u64::MAX;
 
 /// A bucket of a path that has come back: its blocks, each with its plaintext (id and value).
 #[derive(Debug)]
-pub(super) struct Opened {
+pub struct Opened {
     pub name: ChunkName,
     pub blocks: Vec<(u32, Box<[u8]>)>,
+}
+
+/// Seals and opens buckets and records.
+#[derive(Debug)]
+pub struct TaoCodec {
+    pub keys: Arc<KeyRing>,
+    pub geometry: Geometry,
+    pub array: ArrayId,
+}
+
+impl Codec<Processor> for TaoCodec {
+    fn arrays(&self) -> Vec<(ArrayId, ArrayShape)> {
+        vec![(self.array, self.geometry.array_shape())]
+    }
+
+    fn encode(&self, parts: &[Entry]) -> Vec<u8> {
+        journal::encode(parts.iter(), self.geometry.value_bytes)
+    }
+
+    fn open(&self, _: &PathRequest, message: &Message, reply: Reply) -> Result<Vec<Opened>> {
+        match (message, reply) {
+            (Message::Chunks(names), Reply::Chunks(chunks)) => {
+                open(&self.keys, &self.geometry, names, chunks)
+            }
+            _ => Err(Error::Bug("a path is read by its buckets".into())),
+        }
+    }
+
+    fn seal(&self, due: WriteBack) -> (Written, Vec<ChunkWrite>) {
+        let WriteBack { tick, flushed, images } = due;
+        let opening = self.keys.current().0;
+        let chunks: Vec<u32> = images.iter().map(|(chunk, _)| *chunk).collect();
+        let writes = compute(|| {
+            let sealed = images.into_par_iter().map(|(chunk, image)| {
+                let name = ChunkName { array: self.array, chunk, version: version(opening, tick) };
+                seal(&self.keys, &self.geometry, name, image)
+            });
+            sealed.collect()
+        });
+        (Written { tick, flushed, chunks }, writes)
+    }
+
+    fn reply_bytes(&self, message: &Message) -> u64 {
+        match message {
+            Message::Chunks(names) => (names.len() * self.geometry.chunk_bytes()) as u64,
+            Message::Cells(reads) => (reads.cell_count() * self.geometry.cell_bytes()) as u64,
+        }
+    }
 }
 
 /// Opens every bucket of a path.

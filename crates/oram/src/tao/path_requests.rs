@@ -1,7 +1,7 @@
 //! PathReqMultiSet: the paths under way.
 //!
-//! A bucket on any path that has been asked for is not dropped from the subtree: the message may not have
-//! named it, and if it has, what it brings may be older.
+//! A bucket on any path that has been asked for is not dropped from the subtree: the message may
+//! not have named it, and if it has, what it brings may be older.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::immediate::sequencer::Number;
 
 /// PathReqMultiSet: paths that were asked for and are not yet processed.
 #[derive(Debug, Default)]
-pub(super) struct PathRequests {
+pub struct PathRequests {
     by_chunk: HashMap<u32, u32>,
     asked: BTreeSet<Number>,
 }

@@ -2,8 +2,9 @@
 //!
 //! All of it is behind one lock, which is held for one step at a time and never across I/O or a
 //! cipher: metadata moves, and blocks as handles. The two steps that have to be atomic are
-//! [`Processor::read_path`] (whether a request is the first for its block, and that it waits from now
-//! on) and [`Processor::answer_requests`] (that nobody waits any more, and the block's fresh leaf).
+//! [`Processor::read_path`] (whether a request is the first for its block, and that it waits from
+//! now on) and [`Processor::answer_requests`] (that nobody waits any more, and the block's fresh
+//! leaf).
 
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
@@ -28,8 +29,14 @@ use crate::stash::{Queue, Stash, StashedBlock};
 use crate::{Access, Error, Result};
 
 /// See the module.
-pub(super) struct Processor {
+pub struct Processor {
     pub geometry: Geometry,
+    /// Of this process: what it writes is named by it.
+    pub opening: u32,
+    /// Accesses under way at once.
+    pub under_way_max: usize,
+    /// Write-backs not acknowledged, at most.
+    pub write_backs_max: usize,
     pub array: ArrayId,
     pub positions: FlatPositions,
     /// The stash, and the top of the tree that stays here.
@@ -68,7 +75,7 @@ pub(super) struct Processor {
 
 /// A path that is about to be read, or is being read.
 #[derive(Debug)]
-pub(super) struct PathRequest {
+pub struct PathRequest {
     pub number: Number,
     pub kind: Kind,
     pub block: u32,
@@ -87,10 +94,13 @@ impl Processor {
     ///
     /// # Errors
     /// Those of [`TaoSettings::geometry`].
-    pub fn new(settings: &TaoSettings, random: &Randomness) -> Result<Self> {
+    pub fn new(settings: &TaoSettings, random: &Randomness, opening: u32) -> Result<Self> {
         let geometry = settings.geometry()?;
         Ok(Self {
             geometry,
+            opening,
+            under_way_max: settings.shell.under_way_max,
+            write_backs_max: settings.write_backs_max(),
             array: ArrayId(settings.array.into()),
             positions: FlatPositions::new(geometry.capacity),
             stash: Stash::new(geometry.leaf_level(), geometry.cached_levels),
@@ -118,13 +128,6 @@ impl Processor {
         })
     }
 
-    /// How many paths may be under way: none while too much of what came back before has not been acknowledged
-    /// by the cloud.
-    pub fn room(&self, settings: &TaoSettings) -> usize {
-        let is_roomy = self.unacknowledged.len() < settings.write_backs_max();
-        if is_roomy { settings.shell.under_way_max } else { 0 }
-    }
-
     /// ReadPath, up to the message: decides which path is read. The first request for a block reads
     /// the block's own path; one that finds another waiting reads a decoy; both are uniform leaves.
     pub fn read_path(
@@ -145,9 +148,10 @@ impl Processor {
         (PathRequest { number, kind, block, leaf }, entry)
     }
 
-    /// The message, which leaves now: every bucket of the path that was ever written and is not here, in the
-    /// newest version known; and the lowest that was written, so that all see where a path leads.
-    pub fn ask(&mut self, path: &PathRequest) -> Vec<ChunkName> {
+    /// The message, which leaves now: every bucket of the path that was ever written and is not
+    /// here, in the newest version known; and the lowest that was written, so that all see where a
+    /// path leads.
+    pub fn path_buckets(&mut self, path: &PathRequest) -> Vec<ChunkName> {
         self.paths.ask(&self.geometry, path.number, path.leaf);
         let name = |chunk: u32| {
             let version = self.versions[chunk as usize];
@@ -211,7 +215,8 @@ impl Processor {
             });
             self.subtree.insert(name.chunk, kept.collect());
         }
-        // Those that were never written are empty; the others were here when the path was asked for.
+        // Those that were never written are empty; the others were here when the path was asked
+        // for.
         for chunk in self.geometry.chunks_to(leaf) {
             if self.subtree.get(chunk).is_none() {
                 if self.versions[chunk as usize] != 0 && !self.canary.is_set() {
@@ -223,8 +228,8 @@ impl Processor {
         Ok(())
     }
 
-    /// Serves all requests for `block` in their order, and maps it to `fresh`. The path to `leaf`, to
-    /// which it was mapped, is here.
+    /// Serves all requests for `block` in their order, and maps it to `fresh`. The path to `leaf`,
+    /// to which it was mapped, is here.
     pub fn answer_requests(
         &mut self,
         block: u32,
@@ -266,7 +271,8 @@ impl Processor {
         Ok(())
     }
 
-    /// Flush: the blocks of the path, and those that wait above it, go as deep along it as they may.
+    /// Flush: the blocks of the path, and those that wait above it, go as deep along it as they
+    /// may.
     pub fn flush(&mut self, leaf: u32) -> Result<()> {
         self.flushes += 1;
         let (mut bin, mut queue) = (std::mem::take(&mut self.bin), std::mem::take(&mut self.queue));

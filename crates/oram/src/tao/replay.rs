@@ -1,13 +1,13 @@
 //! Recovery: the paths that the journal names are read again, in its order.
 //!
-//! The cloud saw them read; reading others would show which were decoys. Path ORAM reads whole buckets,
-//! so the same leaves are the same reads. They start from the checkpoint's state and its versions of
-//! the buckets, which are still there, and end in a state that answers every request that was
-//! journalled, so that no write that was acknowledged is lost.
+//! The cloud saw them read; reading others would show which were decoys. Path ORAM reads whole
+//! buckets, so the same leaves are the same reads. They start from the checkpoint's state and its
+//! versions of the buckets, which are still there, and end in a state that answers every request
+//! that was journalled, so that no write that was acknowledged is lost.
 //!
 //! A block that the journal reads twice has to be on the second path when its turn comes: after the
-//! first it is mapped to the leaf that the second names, as it was when the journal was written. After
-//! its last it is mapped to a fresh one, which nobody has seen.
+//! first it is mapped to the leaf that the second names, as it was when the journal was written.
+//! After its last it is mapped to a fresh one, which nobody has seen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use std::sync::Arc;
 use fogbank_store::{ChunkName, Store};
 use futures_util::future::try_join_all;
 
-use super::journal::{Entry, Kind};
-use super::processor::PathRequest;
-use super::{Progress, Shared, path};
+use super::journal::{self, Entry, Kind};
+use super::path;
+use super::processor::{PathRequest, Processor};
+use crate::immediate::engine::{Progress, Shared};
 use crate::immediate::requests::Queued;
 use crate::{Result, blame};
 
@@ -33,16 +34,20 @@ struct Part {
     next_leaf: Option<u32>,
 }
 
-/// Reads the paths of `entries` again and does what they say.
+/// Reads the paths that `journal` names again and does what it says; whether there were any.
 ///
 /// # Errors
 /// As for an access.
 pub(super) async fn replay(
-    shared: &Arc<Shared>,
-    entries: &[Entry],
+    shared: &Arc<Shared<Processor>>,
+    journal: &[Vec<u8>],
     progress: &Progress,
-) -> Result<()> {
-    let parts = parts(entries);
+) -> Result<bool> {
+    let mut entries = Vec::new();
+    for record in journal {
+        entries.extend(journal::decode(record, &shared.codec.geometry)?);
+    }
+    let parts = parts(&entries);
     for (at, (window, parts)) in entries.chunks(WINDOW).zip(parts.chunks(WINDOW)).enumerate() {
         progress(at * WINDOW, entries.len());
         let paths: Vec<PathRequest> = shared.step(|core| {
@@ -52,13 +57,13 @@ pub(super) async fn replay(
         let (_, nothing_is_taken) = shared.at_point().await;
         shared.sound()?;
         let asked: Vec<Vec<ChunkName>> =
-            shared.step(|core| paths.iter().map(|path| core.plane.ask(path)).collect());
+            shared.step(|core| paths.iter().map(|path| core.plane.path_buckets(path)).collect());
         drop(nothing_is_taken);
         let reads = asked.iter().map(|names| shared.bare.read_chunks(names));
         let returned = try_join_all(reads).await.map_err(blame);
         shared.points.handed_over(shared.points.now()).await;
         for (((path, part), names), chunks) in paths.iter().zip(parts).zip(&asked).zip(returned?) {
-            let buckets = path::open(&shared.keys, &shared.geometry, names, chunks)?;
+            let buckets = path::open(&shared.keys, &shared.codec.geometry, names, chunks)?;
             let requests =
                 part.requests.iter().map(|at| (path.number, entries[*at].access.clone()));
             let requests: Vec<Queued> = requests.collect();
@@ -74,12 +79,12 @@ pub(super) async fn replay(
             })?;
             shared.let_leave();
             if let Some(due) = due {
-                shared.send(due)?;
+                shared.send([due])?;
                 shared.until(|core| core.plane.unacknowledged.is_empty()).await?;
             }
         }
     }
-    Ok(())
+    Ok(!entries.is_empty())
 }
 
 fn parts(entries: &[Entry]) -> Vec<Part> {

@@ -1,4 +1,5 @@
-//! What the user decides about a `tao` store: fixed when it is created, but for what is under way, rate and pace.
+//! What the user decides about a `tao` store: fixed when it is created, but for what is under way,
+//! rate and pace.
 
 use fogbank_durable::{Piecing, VaultSettings};
 
@@ -58,8 +59,8 @@ impl TaoSettings {
         self
     }
 
-    /// The same with about so many bytes of write-backs under way at once, four buckets at least: more than
-    /// the link carries until they have been acknowledged, or it stands idle.
+    /// The same with about so many bytes of write-backs under way at once, four buckets at least:
+    /// more than the link carries until they have been acknowledged, or it stands idle.
     ///
     /// # Errors
     /// As for [`TaoSettings::geometry`].
@@ -89,8 +90,9 @@ impl TaoSettings {
         parts_max(journal::entry_bytes(self.shell.shape.value_bytes))
     }
 
-    /// Write-backs that have not been acknowledged, at most: as many as hold what may be under way twice
-    /// over. When there are so many, further accesses wait; so a cloud that acknowledges none fills no memory.
+    /// Write-backs that have not been acknowledged, at most: as many as hold what may be under way
+    /// twice over. When there are so many, further accesses wait; so a cloud that acknowledges none
+    /// fills no memory.
     pub fn write_backs_max(&self) -> usize {
         2 + (2 * self.shell.under_way_max).div_ceil(self.write_back_every.max(1) as usize)
     }
@@ -105,8 +107,8 @@ impl TaoSettings {
         }
     }
 
-    /// What an access moves at most, all in all, once every bucket has been written: the union of the
-    /// paths of a write-back is a little less.
+    /// What an access moves at most, all in all, once every bucket has been written: the union of
+    /// the paths of a write-back is a little less.
     ///
     /// # Errors
     /// As for [`TaoSettings::geometry`].
@@ -121,9 +123,10 @@ impl TaoSettings {
         Ok(Traffic { up_bytes, down_bytes: path })
     }
 
-    /// Bytes that buckets and checkpoints take in the cloud at most, once every bucket has been written: what a
-    /// newer version has taken the place of stays until a checkpoint refers to it no more, so for up to two
-    /// intervals between checkpoints and what is under way; and a recovery writes as much anew before it deletes.
+    /// Bytes that buckets and checkpoints take in the cloud at most, once every bucket has been
+    /// written: what a newer version has taken the place of stays until a checkpoint refers to it
+    /// no more, so for up to two intervals between checkpoints and what is under way; and a
+    /// recovery writes as much anew before it deletes.
     ///
     /// # Errors
     /// As for [`TaoSettings::geometry`].

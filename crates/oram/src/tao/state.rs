@@ -1,8 +1,8 @@
 //! The trusted state at a cut, as sections of a checkpoint, and back.
 //!
-//! A cut is made when no path is under way and everything flushed has been handed to a write-back, so
-//! the subtree is what the cloud will hold once those are acknowledged: its buckets are named by the
-//! versions that were sent, and nothing of them stands in the checkpoint.
+//! A cut is made when no path is under way and everything flushed has been handed to a write-back,
+//! so the subtree is what the cloud will hold once those are acknowledged: its buckets are named by
+//! the versions that were sent, and nothing of them stands in the checkpoint.
 //!
 //! All numbers are little-endian. Every `padded_len` is a function of the public configuration.
 //!
@@ -15,7 +15,6 @@
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
 use super::processor::Processor;
-use super::writeback::WriteBack;
 use crate::checkpoint::{LEAF_BYTES, LEAVES, SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::geometry::{Geometry, opening_of, version};
 use crate::stash::{StashedBlock, load_stash, save_stash, stash_lengths};
@@ -36,44 +35,17 @@ pub fn checkpoint_lengths(geometry: &Geometry) -> Vec<usize> {
     flat.into_iter().chain(stash_lengths(geometry)).collect()
 }
 
-impl Processor {
-    /// Whether it is time for a cut: a public number of write-backs after the last.
-    pub fn cut_is_due(&self) -> bool {
-        self.tick >= self.cut_after + self.write_backs_a_checkpoint
-    }
-
-    /// A cut, when no path is under way: what has been flushed is written back, and the state copied.
-    ///
-    /// # Errors
-    /// [`Error::Bug`] if the state is none that can be saved.
-    pub fn cut(&mut self, opening: u32) -> Result<Cut> {
-        let due = (!self.write_queue.is_empty()).then(|| self.begin_write_back());
-        self.cut_after = self.tick;
-        Ok(Cut { due, tick: self.tick, sections: save(self, opening)? })
-    }
-}
-
-/// The state at a moment.
-pub(super) struct Cut {
-    /// The write-back that fell due by it.
-    pub due: Option<WriteBack>,
-    /// The last write-back it comprises.
-    pub tick: u64,
-    /// The state.
-    pub sections: Vec<Section>,
-}
-
 /// The sections of a checkpoint of the state as it is now, all in memory: what follows changes it.
-pub(super) fn save(state: &Processor, opening: u32) -> Result<Vec<Section>> {
+pub(super) fn save(state: &Processor) -> Result<Vec<Section>> {
     if !state.write_queue.is_empty() {
         return Err(Error::Bug("a checkpoint of what was not handed to a write-back".into()));
     }
     let mut head = shape_head(&state.geometry, state.array.0 as u8);
-    head.u32(opening);
+    head.u32(state.opening);
     let mut sections = vec![
         unpadded(SHAPE, head.0),
         unpadded(LEAVES, state.positions.save_leaves()),
-        unpadded(VERSIONS, save_versions(state, opening)),
+        unpadded(VERSIONS, save_versions(state)),
     ];
     for piece in save_stash(&state.geometry, &state.stash, &state.slab) {
         sections.push(piece?);
@@ -104,11 +76,11 @@ pub(super) fn restore(state: &mut Processor, current: u32, sections: &[Section])
     })
 }
 
-fn save_versions(state: &Processor, opening: u32) -> Vec<u8> {
+fn save_versions(state: &Processor) -> Vec<u8> {
     let mut versions = state.versions.clone();
     for (chunk, node) in state.subtree.iter().filter(|(_, node)| node.sent != 0) {
         let known = &mut versions[chunk as usize];
-        *known = (*known).max(version(opening, node.sent));
+        *known = (*known).max(version(state.opening, node.sent));
     }
     versions.iter().flat_map(|version| version.to_le_bytes()).collect()
 }

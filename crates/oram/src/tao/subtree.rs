@@ -2,12 +2,13 @@
 //!
 //! # The fresh-subtree invariant
 //!
-//! A bucket that is here is current. One that is not is current in the cloud, in the version that the
-//! proxy names, and no reply that brings an older one is under way.
+//! A bucket that is here is current. One that is not is current in the cloud, in the version that
+//! the proxy names, and no reply that brings an older one is under way.
 //!
-//! A bucket comes here with the first path that reads it and is dropped when a write-back that holds
-//! its last change has been acknowledged, unless a path under way goes through it. If one does, the
-//! bucket is changed again when that path is processed, and so written again: none stays for ever.
+//! A bucket comes here with the first path that reads it and is dropped when a write-back that
+//! holds its last change has been acknowledged, unless a path under way goes through it. If one
+//! does, the bucket is changed again when that path is processed, and so written again: none stays
+//! for ever.
 
 use hashbrown::HashMap;
 
@@ -16,7 +17,7 @@ use crate::slab::Handle;
 
 /// A block in a bucket here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BucketBlock {
+pub struct BucketBlock {
     /// Its id.
     pub block: u32,
     /// Its payload.
@@ -25,7 +26,7 @@ pub(super) struct BucketBlock {
 
 /// A bucket here.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub struct Node {
     /// At most Z.
     pub blocks: Vec<BucketBlock>,
     /// The number of the last flush along it.
@@ -36,7 +37,7 @@ pub(super) struct Node {
 
 /// Buckets by chunk.
 #[derive(Debug, Default)]
-pub(super) struct Subtree {
+pub struct Subtree {
     nodes: HashMap<u32, Node>,
 }
 

@@ -13,7 +13,7 @@ use crate::tao::writeback::Written;
 #[test]
 fn a_version_is_superseded_by_the_write_back_that_is_newer() {
     let settings = TaoSettings { write_back_every: 1, ..settings(8) };
-    let mut state = Processor::new(&settings, &Randomness::repeatable(1)).unwrap();
+    let mut state = Processor::new(&settings, &Randomness::repeatable(1), 1).unwrap();
     let mut answers = Sequencer::default();
     let mut flush = || {
         let (path, _) = state.read_path(answers.arrive(None), 0, Access::Read);
@@ -23,7 +23,7 @@ fn a_version_is_superseded_by_the_write_back_that_is_newer() {
     for due in [&next, &cut] {
         let chunks = due.images.iter().map(|(chunk, _)| *chunk).collect();
         let written = Written { tick: due.tick, flushed: due.flushed, chunks };
-        state.acknowledge(1, &written, 2);
+        state.acknowledge(&written, 2);
     }
     // The root at least is in both; a checkpoint of the cut refers to it as the first wrote it.
     assert_eq!(state.take_superseded(cut.tick, Number::MAX), []);

@@ -9,6 +9,7 @@ use super::data::run;
 use super::scheduler::{Event, Scheduler};
 use super::*;
 use crate::geometry::BucketShape;
+use crate::immediate::plane::Plane as _;
 use crate::immediate::sequencer::Sequencer;
 use crate::tao::journal::Kind;
 use crate::tao::processor::{PathRequest, Processor};
@@ -57,7 +58,7 @@ async fn every_request_reads_one_path_in_the_order_of_arrival() {
             Event::Put(name, bytes) if name.starts_with("journal/") => Some(*bytes),
             _ => None,
         });
-        let part = engine.shared.settings.vault().record_bytes;
+        let part = settings(64).vault().record_bytes;
         let bytes = fogbank_durable::journal_bytes(20 * part) as usize;
         assert_eq!(puts.next(), Some(bytes), "one record for all that arrived at once");
         (0..20).for_each(|path| store.release(path));
@@ -262,7 +263,7 @@ async fn what_is_here_is_not_asked_for() {
     let (levels, shared) = (usize::from(engine.geometry().stored_levels()), &engine.shared);
     let leaf_of = |block| shared.look(|core| core.plane.positions.leaf(block)).unwrap();
     let path = |number, leaf| PathRequest { number, kind: Kind::Padding, block: 0, leaf };
-    let ask = |number, leaf| shared.look(|core| core.plane.ask(&path(number, leaf)).len());
+    let ask = |number, leaf| shared.look(|core| core.plane.path_buckets(&path(number, leaf)).len());
     let forget = |number, leaf| {
         shared.look(|core| core.plane.paths.remove(&core.plane.geometry.clone(), number, leaf));
     };
@@ -325,7 +326,7 @@ fn the_stash_stays_below_its_line() {
         let geometry = settings.geometry().unwrap();
         assert_eq!(geometry.leaf_level(), leaf_level);
         let random = Randomness::repeatable(5);
-        let mut state = Processor::new(&settings, &random).unwrap();
+        let mut state = Processor::new(&settings, &random, 1).unwrap();
         let mut answers = Sequencer::default();
         let mut over = vec![0u32; 200];
         let (warm_up, accesses) = (4 * capacity, 200_000);
@@ -359,7 +360,7 @@ fn the_stash_is_bounded_whatever_is_held_back() {
         .with_shell(|shell| shell.under_way_max = under_way_max);
     let geometry = settings.geometry().unwrap();
     let random = Randomness::repeatable(6);
-    let mut state = Processor::new(&settings, &random).unwrap();
+    let mut state = Processor::new(&settings, &random, 1).unwrap();
     let mut answers = Sequencer::default();
     let mut held = Vec::new();
     let mut most = 0;
@@ -372,7 +373,7 @@ fn the_stash_is_bounded_whatever_is_held_back() {
         } else {
             state.path_returned(&path, Vec::new(), &mut answers).unwrap();
         }
-        if held.len() == state.room(&settings) {
+        if held.len() == state.room() {
             most = most.max(state.stash.len());
             for path in held.drain(..) {
                 state.path_returned(&path, Vec::new(), &mut answers).unwrap();
@@ -443,9 +444,9 @@ fn a_checkpoint_of_another_stash_bound_is_read() {
         let settings =
             TaoSettings::new(shape).with_shell(|shell| shell.under_way_max = under_way_max);
         let random = Randomness::repeatable(6);
-        Processor::new(&settings, &random).unwrap()
+        Processor::new(&settings, &random, 1).unwrap()
     };
-    let pieces = [8, 256].map(|of_paths| state::save(&of(of_paths), 1).unwrap().len());
+    let pieces = [8, 256].map(|of_paths| state::save(&of(of_paths)).unwrap().len());
     assert!(pieces[0] < pieces[1], "{pieces:?}");
     for (before, after) in [(8, 256), (256, 8)] {
         let (mut was, mut is) = (of(before), of(after));
@@ -454,7 +455,7 @@ fn a_checkpoint_of_another_stash_bound_is_read() {
             let content = write(0, b"what was written");
             was.answer_requests(block, 0, ([(0, content)], block), &mut answers).unwrap();
         }
-        state::restore(&mut is, 2, &state::save(&was, 1).unwrap()).unwrap();
+        state::restore(&mut is, 2, &state::save(&was).unwrap()).unwrap();
         let mut stashed: Vec<u32> = is.stash.iter().map(|held| held.block).collect();
         stashed.sort_unstable();
         assert_eq!(stashed, (0..50).collect::<Vec<_>>());

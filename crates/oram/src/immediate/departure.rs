@@ -1,21 +1,22 @@
 //! Departures: what has arrived is journalled together and leaves; from time to time a checkpoint.
 //!
-//! One task owns the journal. It waits for paths and write-backs only where there is no room for more,
-//! and at the cut:
+//! One task owns the journal. It waits for replies and acknowledgements only where there is no room
+//! for more, and at the cut:
 //!
 //! 1. What has arrived while the last record was on its way goes into one record, with what is read
-//!    for each access. The record is durable and the register bumped before any of the paths leaves.
+//!    for each access. The record is durable and the register bumped before any of that is read.
 //!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
-//! 2. Its paths leave, in their order (`leaving`).
-//! 3. After a public number of write-backs there is a *cut*: departures wait until the last checkpoint
-//!    counts and no path is under way, what has been flushed is written back, and the state is copied.
-//!    They go on at once; beside them the checkpoint is written when everything it refers to is
-//!    durable, and then adopted. So the journal is never longer than from the cut before last to now.
+//! 2. Its requests leave, in their order (`leaving`).
+//! 3. When the plane says that it is time there is a *cut*: departures wait until the last
+//!    checkpoint counts and no access is under way, and the state is copied. They go on at once;
+//!    beside them the checkpoint is written when everything it refers to is durable, and then
+//!    adopted. So the journal is never longer than from the cut before last to now.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
-//! The next record leaves when the one before is durable, there is room, and no cut or commit is under
-//! way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes after it, is
-//! decided at the point before the one at which it leaves, from what had come when paths were last taken.
+//! The next record leaves when the one before is durable, there is room, and no cut or commit is
+//! under way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes
+//! after it, is decided at the point before the one at which it leaves, from what had come when
+//! replies were last taken.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,18 +27,16 @@ use fogbank_store::{DepartureGrid, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::journal;
-use super::processor::{PathRequest, Processor};
-use super::state::Cut as StateCut;
-use super::{FailOnDrop, Shared, guarded};
-use crate::immediate::Rate;
-use crate::immediate::arrival::Arrival;
-use crate::immediate::core::Core;
+use super::Rate;
+use super::arrival::Arrival;
+use super::core::Core;
+use super::engine::{FailOnDrop, Shared, guarded};
+use super::plane::{Codec, Cut as StateCut, Departing, Plane, Record};
 use crate::{Error, Result, blame, of_task};
 
 /// See the module.
-pub(super) struct Departures {
-    shared: Arc<Shared>,
+pub struct Departures<P: Plane> {
+    shared: Arc<Shared<P>>,
     vault: Vault,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     /// What has arrived and waits for its record.
@@ -45,8 +44,8 @@ pub(super) struct Departures {
     /// Of what the last checkpoint superseded.
     deletions: JoinSet<Result<()>>,
     checkpoints: JoinSet<Result<Checkpoint>>,
-    /// What lets paths leave, what takes those that come back, and what sends write-backs: as long as there
-    /// are departures.
+    /// What lets requests leave, what takes replies, and what sends what is written: as long as
+    /// there are departures.
     _beside: JoinSet<Result<()>>,
     /// The cut of the checkpoint that is being written, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
@@ -61,8 +60,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// Sets the next point: the first after the last one for which it can be decided yet what leaves at
-    /// it. Those that have passed meanwhile are skipped, not caught up.
+    /// Sets the next point: the first after the last one for which it can be decided yet what
+    /// leaves at it. Those that have passed meanwhile are skipped, not caught up.
     fn skip_missed(&mut self) {
         let after = (self.points.now() + self.points.quantum()).max(self.next);
         self.next = (after / self.rate.interval + 1) * self.rate.interval;
@@ -75,8 +74,8 @@ impl Grid {
         }
     }
 
-    /// Whether paths were being taken until too late for what is decided to leave at the next point; then it
-    /// aims at a later one. Where nothing waits for points nothing is late.
+    /// Whether replies were being taken until too late for what is decided to leave at the next
+    /// point; then it aims at a later one. Where nothing waits for points nothing is late.
     fn was_missed(&mut self) -> bool {
         let room = self.points.quantum() / 2;
         let missed = room > 0 && self.points.now() >= self.decides_at() + room;
@@ -99,15 +98,15 @@ struct Group {
     is_last: bool,
 }
 
-impl Departures {
+impl<P: Plane> Departures<P> {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Shared<P>>,
         vault: Vault,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
         beside: JoinSet<Result<()>>,
     ) -> Self {
         let points = shared.points.clone();
-        let grid = shared.settings.shell.rate.map(|rate| Grid { next: points.now(), points, rate });
+        let grid = shared.shell.rate.map(|rate| Grid { next: points.now(), points, rate });
         Self {
             shared,
             vault,
@@ -121,9 +120,9 @@ impl Departures {
         }
     }
 
-    /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong ends
-    /// everything: nothing leaves after it, no piece of a checkpoint either, for all tasks end with this
-    /// one; and all who wait are told.
+    /// Serves what arrives until nothing can any more, then closes the store. Whatever goes wrong
+    /// ends everything: nothing leaves after it, no piece of a checkpoint either, for all tasks end
+    /// with this one; and all who wait are told.
     pub async fn run(self) -> Result<()> {
         // Also when the engine is dropped, and this with it.
         let mut ending = FailOnDrop { shared: self.shared.clone(), is_midway: || true };
@@ -139,7 +138,7 @@ impl Departures {
             served = self.serve_all() => served,
         };
         match served {
-            Ok((tick, sections)) => self.close(tick, sections).await,
+            Ok((mark, sections)) => self.close(mark, sections).await,
             Err(error) => Err(self.refuse_all(error)),
         }
     }
@@ -181,8 +180,11 @@ impl Departures {
     async fn next_group(&mut self) -> Result<Option<Group>> {
         loop {
             let shared = self.shared.clone();
-            let (room, is_free) = (shared.room(), self.grid.is_none());
-            let waits = is_free && !self.waiting.is_empty();
+            let (room, has_parts) =
+                shared.look(|core| (shared.room_in(core), core.plane.has_parts()));
+            let (is_free, is_idle) = (self.grid.is_none(), self.waiting.is_empty());
+            let waits = is_free && (has_parts || !is_idle);
+            let may_leave = has_parts || room > 0;
             tokio::select! { biased;
                 Some(written) = self.checkpoints.join_next() => {
                     self.adopt(of_task(written)?).await?;
@@ -199,17 +201,20 @@ impl Departures {
                     None => return Ok(None),
                 },
                 // It is decided at a point what leaves at the next.
-                (point, _nothing_is_taken) = shared.decision(), if waits && room > 0 => {
+                (point, _nothing_is_taken) = shared.decision(), if waits && may_leave => {
                     if let Some(group) = self.gather(point) {
                         return Ok(Some(group));
                     }
                 }
-                come = shared.until(|core| shared.room_in(core) > 0), if waits && room == 0 => come?,
+                come = shared.until(|core| shared.room_in(core) > 0 || core.plane.has_parts()),
+                    if waits && !may_leave => come?,
+                come = shared.until(|core| core.plane.has_parts()),
+                    if P::HAS_JOBS && is_free && !waits => come?,
             }
         }
     }
 
-    /// At a point of the grid: always as many accesses, or none if too many paths are under way.
+    /// At a point of the grid: always as many accesses, or none if too many are under way.
     fn at_point(&mut self) -> Option<Group> {
         let (point, accesses) =
             self.grid.as_ref().map_or((0, 0), |grid| (grid.decides_at(), grid.rate.accesses));
@@ -227,7 +232,7 @@ impl Departures {
     /// What has arrived, as far as there is room.
     fn gather(&mut self, point: Nanos) -> Option<Group> {
         self.take_arrivals();
-        let most = self.shared.room().min(self.shared.settings.group_max());
+        let most = self.shared.room().min(self.shared.group_max);
         let mut arrivals = Vec::new();
         while arrivals.len() < most
             && let Some(arrival) = self.next_before(point)
@@ -235,7 +240,8 @@ impl Departures {
             arrivals.push(arrival);
         }
         let is_last = self.checkpoint_is_due();
-        (!arrivals.is_empty()).then_some(Group { arrivals, is_last })
+        let is_none = arrivals.is_empty() && !self.shared.look(|core| core.plane.has_parts());
+        (!is_none).then_some(Group { arrivals, is_last })
     }
 
     fn take_arrivals(&mut self) {
@@ -244,33 +250,36 @@ impl Departures {
         }
     }
 
-    /// The next that waits, if it was here when paths were last taken before `point`.
+    /// The next that waits, if it was here when replies were last taken before `point`.
     fn next_before(&mut self, point: Nanos) -> Option<Arrival> {
         let points = &self.shared.points;
         let first = self.waiting.front()?;
         if points.handed_over_at(first.at) > point { None } else { self.waiting.pop_front() }
     }
 
-    /// ReadPath for every one of `group`.
+    /// The record of `group`, and of what else is to go into one; then its requests leave.
     async fn depart(&mut self, group: Vec<Arrival>) -> Result<()> {
-        if group.is_empty() {
+        let shared = self.shared.clone();
+        if group.is_empty() && !shared.look(|core| core.plane.has_parts()) {
             return Ok(());
         }
-        // 1. Which paths are read is decided, and journalled before any of them leaves.
-        let (paths, entries): (Vec<PathRequest>, Vec<_>) = self.shared.step(|core| {
-            let paths = group.into_iter().map(|arrival| {
-                let number = core.arrive(arrival.reply);
-                core.plane.read_path(number, arrival.address.0, arrival.access)
+        // 1. What is read is decided, and journalled before any of it leaves.
+        let Record { parts, requests } = shared.step(|core| {
+            let numbered = group.into_iter().map(|Arrival { address, access, reply, .. }| {
+                (core.arrive(reply), address, access)
             });
-            paths.unzip()
-        });
-        let record = journal::encode(entries.iter(), self.shared.geometry.value_bytes);
-        let shared = self.shared.clone();
+            let accesses: Vec<Departing> = numbered.collect();
+            core.plane.depart(accesses)
+        })?;
+        let record = shared.codec.encode(&parts);
         shared.sound()?;
         self.vault.append(&record).await?;
-        // 2. They leave.
-        let mut paths = paths.into_iter();
-        paths.try_for_each(|path| shared.departing.send(path)).map_err(|_| shared.fault())
+        if P::HAS_JOBS {
+            shared.step(|core| core.plane.is_recorded(&parts))?;
+        }
+        // 2. It leaves.
+        let mut requests = requests.into_iter();
+        requests.try_for_each(|one| shared.departing.send(one)).map_err(|_| shared.fault())
     }
 
     fn checkpoint_is_due(&self) -> bool {
@@ -279,35 +288,46 @@ impl Departures {
 
     /// The cut; what follows goes on beside further departures.
     async fn begin_checkpoint(&mut self) -> Result<()> {
-        let (tick, sections) = self.cut_state().await?;
+        let (mark, sections) = self.cut_state().await?;
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
             let writes = async {
-                shared.until(|core| core.plane.is_acknowledged(tick)).await?;
+                shared.until(|core| core.plane.is_acknowledged(mark)).await?;
                 shared.store.barrier().await.map_err(blame)?;
                 shared.sound()?;
                 Ok(writer.write(Section::each(sections)).await?)
             };
-            // Also before this task ends with departures: a piece that waits for its point is not to leave.
+            // Also before this task ends with departures: a piece that waits for its point is not
+            // to leave.
             let written = tokio::select! { biased;
                 failed = shared.failed() => Err(failed),
                 written = writes => written,
             };
             written.inspect_err(|error: &Error| shared.fail(error))
         });
-        self.cut = Some((self.vault.cut(), tick));
+        self.cut = Some((self.vault.cut(), mark));
         Ok(())
     }
 
-    /// Waits until no path is under way, has everything flushed written back, and copies the state.
-    /// Returns the last write-back it comprises.
+    /// Waits until no access is under way and the state can be copied, and copies it. Returns the
+    /// last of what is written that it comprises.
     async fn cut_state(&mut self) -> Result<(u64, Vec<Section>)> {
-        let shared = &self.shared;
-        shared.until(|core| core.under_way.is_empty()).await?;
-        let opening = shared.keys.current().0;
-        let StateCut { due, tick, sections } = shared.step(|core| core.plane.cut(opening))?;
-        due.map_or(Ok(()), |due| shared.send(due))?;
-        Ok((tick, sections))
+        let shared = self.shared.clone();
+        loop {
+            let is_quiet = |core: &Core<P>| {
+                core.under_way.is_empty() && (core.plane.may_cut() || core.plane.has_parts())
+            };
+            shared.until(is_quiet).await?;
+            if !shared.look(|core| core.plane.has_parts()) {
+                break;
+            }
+            // What was begun comes to its end.
+            drop(shared.decision().await);
+            self.depart(Vec::new()).await?;
+        }
+        let StateCut { due, mark, sections } = shared.step(|core| core.plane.cut())?;
+        shared.send(due)?;
+        Ok((mark, sections))
     }
 
     /// The checkpoint counts from now on.
@@ -317,23 +337,23 @@ impl Departures {
             of_task(done)?;
         }
         self.shared.sound()?;
-        let (cut, tick) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
+        let (cut, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
-        self.shared.step(|core| core.plane.stats.checkpoints += 1);
+        self.shared.step(|core| core.plane.has_checkpoint());
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         let deletes = async move {
             shared.sound()?;
             blobs.delete().await?;
-            shared.delete(|core| core.superseded(tick)).await
+            shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
         };
         self.deletions.spawn(guarded(self.shared.clone(), deletes));
         Ok(())
     }
 
     /// The last checkpoint holds everything, and nothing else is under way.
-    async fn close(self, tick: u64, sections: Vec<Section>) -> Result<()> {
+    async fn close(self, mark: u64, sections: Vec<Section>) -> Result<()> {
         self.vault.close(Section::each(sections)).await?;
-        self.shared.delete(|core| core.superseded(tick)).await
+        self.shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
     }
 
     /// A checkpoint now, before anything is served: what was replayed needs no replay again.
@@ -350,7 +370,8 @@ impl Departures {
         }
     }
 
-    /// Waits for the checkpoint that is being written, if there is one, and for all that goes on beside.
+    /// Waits for the checkpoint that is being written, if there is one, and for all that goes on
+    /// beside.
     async fn finish(&mut self) -> Result<()> {
         loop {
             tokio::select! { biased;
@@ -359,9 +380,9 @@ impl Departures {
                 else => break,
             }
         }
-        let is_over = |core: &Core<Processor>| {
+        let is_over = |core: &Core<P>| {
             core.under_way.is_empty()
-                && core.plane.unacknowledged.is_empty()
+                && core.plane.is_acknowledged(u64::MAX)
                 && core.sequencer.is_empty()
         };
         self.shared.until(is_over).await

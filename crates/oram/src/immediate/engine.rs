@@ -1,0 +1,373 @@
+//! The shell of an immediate engine: what its tasks share, and what holds them.
+//!
+//! One task cuts records (`departure`), one lets messages leave (`leaving`), one takes replies
+//! (`returns`), two seal and send what is written (`writing`). What the engine knows is behind one
+//! lock (`core`), held for a step at a time.
+//!
+//! # Invariants
+//! - Every message and answer leaves at a point of a grid ([`ShellSettings::quantum`]). What comes
+//!   is taken in the middle between two, and what may leave is decided at a point at which nothing
+//!   is being taken. So work that fits half a quantum is not seen, and work that does not moves
+//!   what follows by whole quanta.
+//! - Whatever goes wrong ends everything: nothing leaves after it, and all who wait are told.
+//! - Nothing is held across I/O but the journal by its owner; no lock across a cipher.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fogbank_durable::{Recovered, Vault};
+use fogbank_env::{Mutex, Nanos, Randomness};
+use fogbank_seal::KeyRing;
+use fogbank_store::{ChunkName, DepartureGrid, GridStore, Store};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::arrival::Arrival;
+use super::core::Core;
+use super::departure::Departures;
+use super::plane::{Codec, Plane};
+use super::returns::Returned;
+use super::{ImmediateEngine, ImmediateShape, ShellSettings, Ticket, leaving, returns, writing};
+use crate::{Access, Address, Error, Result, blame, blame_making, sweep};
+
+/// An engine whose plane is `P`. See the plane for the protocol.
+pub struct Immediate<P: Plane> {
+    pub(crate) shared: Arc<Shared<P>>,
+    /// None when the engine is closed.
+    arrivals: Mutex<Option<mpsc::UnboundedSender<Arrival>>>,
+    departures: Mutex<Option<JoinHandle<Result<()>>>>,
+}
+
+/// What all tasks of an engine share.
+pub struct Shared<P: Plane> {
+    /// The cloud side, where nothing waits for a point.
+    pub bare: Arc<dyn Store>,
+    /// The cloud side.
+    pub store: GridStore<Arc<dyn Store>>,
+    pub keys: Arc<KeyRing>,
+    pub shell: ShellSettings,
+    /// Accesses that go into one record at most.
+    pub group_max: usize,
+    pub codec: P::Codec,
+    pub points: DepartureGrid,
+    /// Written while replies are being taken, read by those who decide what leaves.
+    pub taking: RwLock<()>,
+    pub core: Mutex<Core<P>>,
+    pub changed: Notify,
+    /// What has stopped the engine.
+    pub fault: watch::Sender<Option<Error>>,
+    pub returned: mpsc::UnboundedSender<Returned<P>>,
+    pub due: mpsc::UnboundedSender<P::Due>,
+    /// Requests whose record is durable.
+    pub departing: mpsc::UnboundedSender<P::Request>,
+}
+
+/// What an engine is given.
+pub struct Parts<'a> {
+    /// The cloud side, where nothing waits for a point yet.
+    pub store: Arc<dyn Store>,
+    /// Journal, checkpoints and keys, opened with the settings of the engine.
+    pub vault: Vault,
+    /// What the store held; nothing for one just created.
+    pub recovered: Recovered,
+    /// Where what is drawn comes from.
+    pub random: &'a Randomness,
+    /// Time, in quanta of [`ShellSettings::quantum`].
+    pub points: DepartureGrid,
+    /// Told of what is read again: so much of so much.
+    pub progress: &'a Progress,
+}
+
+/// Told how far something is: so much of so much.
+pub type Progress = dyn Fn(usize, usize) + Send + Sync;
+
+#[async_trait]
+impl<P: Plane> ImmediateEngine for Immediate<P> {
+    fn shape(&self) -> ImmediateShape {
+        self.shared.shell.shape
+    }
+
+    fn submit(&self, address: Address, access: Access) -> Ticket {
+        let (reply, ticket) = Ticket::new();
+        let at = self.shared.points.now();
+        let mut arrival = Arrival { at, address, access, reply: Some(reply) };
+        let refused = match self.shape().check(address, &arrival.access) {
+            Err(error) => error,
+            Ok(()) => match self.arrive(arrival) {
+                None => return ticket,
+                Some(refused) => {
+                    arrival = refused;
+                    self.shared.fault()
+                }
+            },
+        };
+        arrival.refuse(&refused);
+        ticket
+    }
+
+    async fn close(&self) -> Result<()> {
+        drop(self.arrivals.lock().take());
+        let departures = self.departures.lock().take();
+        let ended = departures.ok_or_else(|| self.shared.fault())?.await;
+        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
+    }
+
+    async fn stopped(&self) -> Error {
+        self.shared.failed().await
+    }
+}
+
+impl<P: Plane> Immediate<P> {
+    /// Takes a store on, whose state is `plane`: reads again what the journal names, writes a
+    /// checkpoint if there was anything, deletes what a stop left behind, and serves from then on.
+    ///
+    /// # Errors
+    /// As for an access.
+    pub(crate) async fn begin(
+        plane: P,
+        (codec, shell, group_max): (P::Codec, ShellSettings, usize),
+        parts: Parts<'_>,
+    ) -> Result<Self> {
+        let Parts { store, vault, recovered, points, progress, .. } = parts;
+        let (returned, returns) = mpsc::unbounded_channel();
+        let (due, falls_due) = mpsc::unbounded_channel();
+        let (sealed, windows) = mpsc::unbounded_channel();
+        let (departing, durable) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            store: GridStore::new(store.clone(), points.clone()),
+            taking: RwLock::default(),
+            bare: store,
+            keys: vault.keys(),
+            shell,
+            group_max,
+            codec,
+            points,
+            core: Mutex::new(Core::new(plane)),
+            changed: Notify::new(),
+            fault: watch::Sender::new(None),
+            returned,
+            due,
+            departing,
+        });
+        let mut beside = JoinSet::new();
+        beside.spawn(guarded(shared.clone(), leaving::leave_all(shared.clone(), durable)));
+        beside.spawn(guarded(shared.clone(), returns::take_all(shared.clone(), returns)));
+        beside.spawn(guarded(shared.clone(), writing::seal_all(shared.clone(), falls_due, sealed)));
+        beside.spawn(guarded(shared.clone(), writing::send_all(shared.clone(), windows)));
+        for (array, shape) in shared.codec.arrays() {
+            shared.store.create_array(array, shape).await.map_err(blame_making)?;
+        }
+        let was_midway = P::replay(&shared, &recovered.journal, progress).await?;
+        let (arrivals, arrived) = mpsc::unbounded_channel();
+        let mut departures = Departures::new(shared.clone(), vault, arrived, beside);
+        if was_midway {
+            departures.checkpoint().await?;
+        }
+        shared.sweep().await?;
+        let departures = tokio::spawn(departures.run());
+        let (arrivals, departures) = (Mutex::new(Some(arrivals)), Mutex::new(Some(departures)));
+        Ok(Self { shared, arrivals, departures })
+    }
+
+    /// Hands an arrival over; gives it back if nothing departs any more.
+    fn arrive(&self, arrival: Arrival) -> Option<Arrival> {
+        match &*self.arrivals.lock() {
+            None => Some(arrival),
+            Some(arrivals) => arrivals.send(arrival).err().map(|refused| refused.0),
+        }
+    }
+
+    /// From now on the shell leaks what `canary` says.
+    #[cfg(feature = "canaries")]
+    pub fn set_shell_canary(&self, canary: super::canary::Canary) {
+        self.shared.step(|core| core.canary = canary);
+    }
+}
+
+/// An engine that is dropped sends nothing more: as if its process had died.
+impl<P: Plane> Drop for Immediate<P> {
+    fn drop(&mut self) {
+        if let Some(departures) = &*self.departures.lock() {
+            departures.abort();
+        }
+    }
+}
+
+impl<P: Plane> std::fmt::Debug for Immediate<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Immediate").field("codec", &self.shared.codec).finish_non_exhaustive()
+    }
+}
+
+impl<P: Plane> Shared<P> {
+    /// One step of the core, and whoever waits for a change is told.
+    pub fn step<T>(&self, step: impl FnOnce(&mut Core<P>) -> T) -> T {
+        let result = self.look(step);
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// The same where nothing changes that anybody waits for.
+    pub fn look<T>(&self, look: impl FnOnce(&mut Core<P>) -> T) -> T {
+        look(&mut self.core.lock())
+    }
+
+    /// Waits until `reached`.
+    ///
+    /// # Errors
+    /// What has stopped the engine meanwhile.
+    pub async fn until(&self, reached: impl Fn(&Core<P>) -> bool) -> Result<()> {
+        let come = async {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.look(|core| reached(core)) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::select! { biased;
+            failed = self.failed() => Err(failed),
+            () = come => Ok(()),
+        }
+    }
+
+    /// How many more accesses may be under way.
+    pub fn room(&self) -> usize {
+        self.look(|core| self.room_in(core))
+    }
+
+    pub fn room_in(&self, core: &Core<P>) -> usize {
+        let room = match core.canary.ignores_room() {
+            true => self.shell.under_way_max,
+            false => core.plane.room(),
+        };
+        room.saturating_sub(core.under_way.len())
+    }
+
+    /// Answers leave whose turn it is.
+    pub fn let_leave(&self) {
+        self.step(|core| {
+            core.canary.let_leave(&mut core.sequencer);
+            core.sequencer.emit();
+        });
+    }
+
+    /// Waits for a point at which it may be decided what leaves at the next: one at which nothing
+    /// is being taken, or it would depend on how long that takes. Nothing is taken until the guard
+    /// is dropped.
+    pub async fn decision(&self) -> (Nanos, RwLockReadGuard<'_, ()>) {
+        loop {
+            let point = self.points.departure().await;
+            if let Ok(nothing_is_taken) = self.taking.try_read() {
+                return (point, nothing_is_taken);
+            }
+        }
+    }
+
+    /// Waits for a point at which something may leave as it is decided now: one that is met, at
+    /// which nothing is being taken. Nothing is until the guard is dropped. Where nothing waits for
+    /// points, at once.
+    pub async fn at_point(&self) -> (Nanos, Option<RwLockReadGuard<'_, ()>>) {
+        if self.points.quantum() == 0 {
+            return (self.points.now(), None);
+        }
+        loop {
+            if let (point, Ok(nothing_is_taken)) = self.points.met(|| self.taking.try_read()).await
+            {
+                return (point, Some(nothing_is_taken));
+            }
+        }
+    }
+
+    /// The engine has stopped, if it has not before: all who wait are told, and nothing more
+    /// leaves.
+    pub fn fail(&self, error: &Error) {
+        self.fault.send_if_modified(|fault| match fault {
+            Some(_) => false,
+            None => {
+                *fault = Some(error.clone());
+                true
+            }
+        });
+        let fault = self.fault();
+        self.step(|core| core.sequencer.fail(&fault));
+    }
+
+    /// Completes when the engine has stopped, with the reason.
+    pub async fn failed(&self) -> Error {
+        let stopped = self.fault.subscribe().wait_for(Option::is_some).await.is_ok();
+        debug_assert!(stopped, "its sender is here");
+        self.fault()
+    }
+
+    /// Whether anything may be sent.
+    pub fn sound(&self) -> Result<()> {
+        self.fault.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    pub fn fault(&self) -> Error {
+        let fault = self.fault.borrow().clone();
+        fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+    }
+
+    /// This is due to be written.
+    pub fn send(&self, due: impl IntoIterator<Item = P::Due>) -> Result<()> {
+        due.into_iter().try_for_each(|due| self.due.send(due)).map_err(|_| self.fault())
+    }
+
+    /// Deletes the chunk versions that `which` names. That is decided at a point, when what came
+    /// before it has been taken.
+    pub async fn delete(&self, which: impl FnOnce(&mut Core<P>) -> Vec<ChunkName>) -> Result<()> {
+        let (_point, nothing_is_taken) = self.decision().await;
+        let chunks = self.look(which);
+        drop(nothing_is_taken);
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        self.sound()?;
+        self.store.delete_chunks(&chunks).await.map_err(blame)
+    }
+
+    /// Deletes every chunk version of earlier openings that is not current: what a stop left
+    /// behind.
+    pub async fn sweep(&self) -> Result<()> {
+        let opening = self.keys.current().0;
+        let mut stored = Vec::new();
+        for (array, _) in self.codec.arrays() {
+            stored.extend(self.store.list_chunks(array).await.map_err(blame)?);
+        }
+        let stored = self
+            .look(|core| sweep::left_behind(stored, opening, |name| core.plane.is_current(name)));
+        if stored.is_empty() {
+            return Ok(());
+        }
+        self.delete(|_| stored).await
+    }
+}
+
+/// Runs a task of an engine: if it fails or panics the engine has stopped.
+pub async fn guarded<P: Plane>(
+    shared: Arc<Shared<P>>,
+    task: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let ending = FailOnDrop { shared, is_midway: std::thread::panicking };
+    let ended = task.await;
+    ended.inspect_err(|error| ending.shared.fail(error)) // at once: nothing more is to leave
+}
+
+/// Tells whoever waits when a task ends as it should not.
+pub struct FailOnDrop<P: Plane> {
+    pub shared: Arc<Shared<P>>,
+    pub is_midway: fn() -> bool,
+}
+
+impl<P: Plane> Drop for FailOnDrop<P> {
+    fn drop(&mut self) {
+        if (self.is_midway)() {
+            self.shared.fail(&Error::Bug("the engine ended midway".into()));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is due to be written is sealed and sent.
+//!
+//! It leaves one after the other, in messages of a public size in the order of its chunks, of which
+//! so many are under way at once, whosever they are: a journal record waits behind these few and no
+//! more. Where the link's rate is known each leaves when it is its turn, so nothing else waits in
+//! the link behind many.
+//!
+//! Some engines' writes count only once a barrier has passed: one barrier serves all that were
+//! acknowledged before it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fogbank_env::Nanos;
+use fogbank_store::{ChunkWrite, LinkPacer, Store};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+
+use super::engine::Shared;
+use super::plane::{Codec, Plane};
+use crate::{Result, blame};
+
+/// Something that is being written.
+struct Writing<P: Plane> {
+    /// In the order of sealing.
+    number: u64,
+    written: P::Written,
+    /// Messages that have not ended.
+    left: usize,
+}
+
+/// What is sealed: what is known of it, and its messages.
+type Sealed<P> = (<P as Plane>::Written, Vec<Vec<ChunkWrite>>);
+
+/// Seals what falls due, until nobody can bring any more. A task of its own: messages under way are
+/// not to wait for a cipher.
+pub async fn seal_all<P: Plane>(
+    shared: Arc<Shared<P>>,
+    mut due: mpsc::UnboundedReceiver<P::Due>,
+    sealed: mpsc::UnboundedSender<Sealed<P>>,
+) -> Result<()> {
+    while let Some(due) = due.recv().await {
+        let (written, writes) = shared.codec.seal(due);
+        let windows = windows(writes, shared.shell.window_bytes);
+        sealed.send((written, windows)).map_err(|_| shared.fault())?;
+    }
+    Ok(())
+}
+
+/// Cut where so many bytes are reached.
+fn windows(writes: Vec<ChunkWrite>, window_bytes: usize) -> Vec<Vec<ChunkWrite>> {
+    let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for write in writes {
+        bytes += write.data.len();
+        window.push(write);
+        if bytes >= window_bytes {
+            windows.push(std::mem::take(&mut window));
+            bytes = 0;
+        }
+    }
+    if !window.is_empty() {
+        windows.push(window);
+    }
+    windows
+}
+
+/// Sends what is sealed, one after the other, until nobody can bring any more.
+///
+/// # Errors
+/// As for an access.
+pub async fn send_all<P: Plane>(
+    shared: Arc<Shared<P>>,
+    mut sealed: mpsc::UnboundedReceiver<Sealed<P>>,
+) -> Result<()> {
+    let most = shared.shell.windows.max(1);
+    let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
+    let (mut writing, mut next): (Vec<Writing<P>>, u64) = (Vec::new(), 0);
+    // Acknowledged, and not behind a barrier; and those that the barrier under way will serve.
+    let (mut acknowledged, mut served) = (Vec::new(), Vec::new());
+    let mut barrier = FuturesUnordered::new();
+    let mut turns = LinkPacer::new(shared.points.quantum(), shared.shell.pace.up_bytes_per_s);
+    loop {
+        if barrier.is_empty() && !acknowledged.is_empty() {
+            served = std::mem::take(&mut acknowledged);
+            barrier.push(pass_barrier(&shared));
+        }
+        let may_leave = !queue.is_empty() && under_way.len() < most;
+        let ended = tokio::select! { biased;
+            Some(ended) = under_way.next() => ended?,
+            Some(passed) = barrier.next() => {
+                passed?;
+                shared.step(|core| served.drain(..).for_each(|one| P::acknowledged(core, &one)));
+                continue;
+            }
+            Some((written, windows)) = sealed.recv() => {
+                let (number, left) = (next, windows.len());
+                next += 1;
+                queue.extend(windows.into_iter().map(|window| (number, window)));
+                writing.push(Writing { number, written, left });
+                if left > 0 {
+                    continue;
+                }
+                number // there was nothing to send
+            }
+            point = turn(&shared, &turns), if may_leave => {
+                shared.sound()?;
+                while under_way.len() < most
+                    && turns.are_free(point)
+                    && let Some((number, window)) = queue.pop_front()
+                {
+                    turns.take(point, window.iter().map(|write| write.data.len() as u64).sum());
+                    under_way.push(send(&shared, number, window));
+                }
+                continue;
+            }
+            else => return Ok(()),
+        };
+        let Some(at) = writing.iter().position(|one| one.number == ended) else { continue };
+        writing[at].left = writing[at].left.saturating_sub(1);
+        if writing[at].left > 0 {
+            continue;
+        }
+        let written = writing.swap_remove(at).written;
+        match P::HAS_JOBS {
+            true => acknowledged.push(written),
+            false => shared.step(|core| P::acknowledged(core, &written)),
+        }
+    }
+}
+
+async fn pass_barrier<P: Plane>(shared: &Shared<P>) -> Result<()> {
+    shared.sound()?;
+    shared.store.barrier().await.map_err(blame)
+}
+
+/// Waits for the point at which the next message leaves.
+async fn turn<P: Plane>(shared: &Shared<P>, turns: &LinkPacer) -> Nanos {
+    shared.points.approach(turns.soonest()).await;
+    if shared.look(|core| core.canary.is_late()) {
+        shared.points.departure().await;
+    }
+    shared.points.met(|| ()).await.0
+}
+
+/// Sends a message now; returns of what it is when it has ended.
+async fn send<P: Plane>(shared: &Shared<P>, number: u64, window: Vec<ChunkWrite>) -> Result<u64> {
+    let sent = shared.bare.write_chunks(window).await.map_err(blame);
+    shared.points.handed_over(shared.points.now()).await;
+    sent.map(|()| number)
+}
