@@ -1,6 +1,5 @@
 //! The binary: parse, dispatch, exit.
 
-mod bill;
 mod forward;
 mod inspect;
 mod mount;

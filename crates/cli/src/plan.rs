@@ -8,14 +8,13 @@ use fogbank::link::LinkArgs;
 use fogbank::object_default::{seconds, shape_for};
 use fogbank::plan::bill::Bill;
 use fogbank::plan::distance::link_to;
+use fogbank::plan::lines::{self, Line};
 use fogbank::plan::price::prices;
 use fogbank::plan::requests::Requests;
 use fogbank::plan::{Plan, machine, size};
 use fogbank::{Place, Result, across_a_link, check_scheme};
 use fogbank_env::{Clock, SystemClock};
 use serde_json::json;
-
-use crate::bill::{self, Line};
 
 /// Prints the plan.
 ///
@@ -37,8 +36,8 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let requests = Requests::of(&config, &plan.traffic, &url);
     let bill = Bill::of_epochs(&config, &plan, &requests, &prices);
     let planned = Planned { config, plan, requests, bill, link, how };
-    let beside = bill::beside(&planned.config, &url, &prices)?;
-    planned.print(bill::of_bill(&bill, &url, false).into_iter().chain(beside));
+    let beside = lines::beside(&planned.config, &url, &prices)?;
+    planned.print(lines::of_bill(&bill, &url, false).into_iter().chain(beside));
     if args.json {
         println!("{}", planned.json());
     }

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::bill;
 use crate::observers::Observers;
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
+use fogbank::plan::lines;
 use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
@@ -192,7 +192,7 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
         ),
     }
     let rests = args.schedule.rest_after.is_some();
-    let bill = bill::of_store(config, &place.store_url(), rests).unwrap_or_default();
+    let bill = lines::of_store(config, &place.store_url(), rests).unwrap_or_default();
     bill.iter().for_each(|(what, said)| println!("  {what:<13} {said}"));
     if let Some(seen) = args.schedule.seen() {
         println!("  schedule      {seen}");

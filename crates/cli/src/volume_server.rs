@@ -7,15 +7,12 @@ use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
-use fogbank::traffic::Traffic;
-use fogbank::volume::{Flow, RingVolume, TaoVolume, Volume, VolumeConfig};
+use fogbank::volume::{Flow, Volume, VolumeConfig};
 use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
-use fogbank_oram::immediate::Rate;
 
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 
-use crate::bill;
 use crate::serve::{client_threads, say_stopped};
 
 /// Makes a volume.
@@ -24,7 +21,7 @@ use crate::serve::{client_threads, say_stopped};
 /// By blame, see [`Error`].
 pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     let place = Place::from(&args.place);
-    let config = VolumeConfig::new_at(&args.shape, &place.store_url())?;
+    let config = VolumeConfig::new(&args.shape, &place.store_url())?;
     if place.store_url().starts_with("memory:") {
         let why =
             "--store memory: a volume there would be gone when this command ends; give another one";
@@ -133,65 +130,13 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     Ok(())
 }
 
-/// Says what leaves: of `tao` a path for every block asked for, or a fixed rate whatever is asked for. And
-/// what that costs.
+/// Says what leaves, and what that costs.
 pub fn tell_cost(config: &VolumeConfig, url: &str, flow: Flow) -> Result<()> {
-    match (config, flow.rate) {
-        (VolumeConfig::Tao(volume), Some(rate)) => tell_rate(volume, rate)?,
-        (VolumeConfig::Tao(volume), None) => tell_access(volume)?,
-        (VolumeConfig::Ring(volume), _) => tell_epochs(volume)?,
+    for said in config.traffic(flow)? {
+        eprintln!("  {said}");
     }
-    for (what, said) in bill::of_volume(config, url, flow)? {
+    for (what, said) in config.cost(flow, url)? {
         eprintln!("  {what}: {said}");
-    }
-    Ok(())
-}
-
-/// Bytes that a block of a busy volume sends and receives.
-fn tell_access(volume: &TaoVolume) -> Result<()> {
-    let settings = volume.settings(Flow::default());
-    let (traffic, storage) = (settings.traffic()?, settings.storage_bytes_max()?);
-    eprintln!("  it takes up to {:.2} GB there once it is full", storage as f64 / 1e9);
-    eprintln!(
-        "  every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is seen: \
-         --fixed-rate N of volume serve hides it",
-        traffic.up_bytes / 1e3,
-        traffic.down_bytes / 1e3
-    );
-    Ok(())
-}
-
-/// Bytes a second that a fixed rate sends and receives: paths, write-backs, journal and checkpoints.
-fn tell_rate(volume: &TaoVolume, rate: Rate) -> Result<()> {
-    let traffic = volume.settings(Flow::default()).traffic()?;
-    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
-    eprintln!(
-        "  fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
-        rate.accesses,
-        rate.interval / 1_000_000,
-        per_s * traffic.up_bytes / 1e6,
-        per_s * traffic.down_bytes / 1e6
-    );
-    Ok(())
-}
-
-/// The same of epochs, once every bucket is written.
-fn tell_epochs(volume: &RingVolume) -> Result<()> {
-    let epochs = &volume.epochs;
-    let traffic = Traffic::of(epochs)?;
-    let (up, down) = (traffic.bytes_written(epochs) / 1e6, traffic.bytes_read(epochs) / 1e6);
-    let (reads, writes) = (epochs.read_batches * epochs.batch, epochs.write_batch);
-    match (epochs.read_batches as u64 + 1) * epochs.interval_ms {
-        0 => eprintln!(
-            "  epochs back to back, {reads} blocks read and {writes} written in each, {up:.2} MB up and \
-             {down:.2} MB down; their pace shows how busy the proxy is"
-        ),
-        ms => eprintln!(
-            "  epochs of {ms} ms, at most {reads} blocks read and {writes} written in each, {:.2} MB/s up and \
-             {:.2} MB/s down, used or not",
-            up * 1000.0 / ms as f64,
-            down * 1000.0 / ms as f64
-        ),
     }
     Ok(())
 }

@@ -12,10 +12,12 @@ mod plan;
 mod shape;
 
 pub use self::plan::PlanArgs;
+use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;
 use crate::load::Format;
 use crate::preset::Preset;
 use crate::schedule::rest_after;
+use crate::volume::Flags;
 
 /// Storage in a cloud that cannot see what you touch.
 #[derive(Debug, Parser)]
@@ -109,40 +111,11 @@ pub struct VolumeShapeArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
     /// The engine.
-    #[arg(long, value_enum, default_value = "tao")]
-    pub engine: VolumeEngine,
-    /// Memory of the proxy for the top of the tree. Every doubling saves the link one bucket a path.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
-    pub cache: ByteSize,
-    /// tao: k, paths from one write-back to the next [40].
-    #[arg(long, value_name = "K")]
-    pub write_back_every: Option<u32>,
-    /// tao: whatever leaves does so at multiples of so many microseconds, so that its moment does not tell
-    /// how long the proxy worked; 0 sends them as soon as they can (benchmarks only) [1000].
-    #[arg(long, value_name = "US")]
-    pub quantum_us: Option<u64>,
-    /// ring: milliseconds between batches. An access is answered one to two epochs later, which are
-    /// --read-batches + 1 of these; 0 as for serve (benchmarks only) [100].
-    #[arg(long, value_name = "MS")]
-    pub interval_ms: Option<u64>,
-    /// ring: read batches an epoch [1].
-    #[arg(long, value_name = "R")]
-    pub read_batches: Option<usize>,
-    /// ring: blocks that a read batch reads [32].
-    #[arg(long, value_name = "N")]
-    pub batch: Option<usize>,
-    /// ring: blocks that an epoch writes [32].
-    #[arg(long, value_name = "N")]
-    pub write_batch: Option<usize>,
-}
-
-/// The engines that serve a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum VolumeEngine {
-    /// TaoStore: every access leaves as it comes, so the cloud sees how many there are, and when.
-    Tao,
-    /// Obladi: accesses wait for the epochs, which come at one pace whether there are any or not.
-    Ring,
+    #[arg(long, value_parser = VolumeEngine::parser(), default_value = VOLUME_ENGINES[0].name)]
+    pub engine: &'static VolumeEngine,
+    /// What only some engines know.
+    #[command(flatten)]
+    pub flags: Flags,
 }
 
 /// What a volume is made with.
@@ -166,10 +139,11 @@ pub struct FlowArgs {
     /// Milliseconds from one tick of the fixed rate to the next.
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate")]
     pub tick_ms: u64,
-    /// At which pace messages leave. Engine tao.
+    /// At which pace messages leave, if they leave as accesses come.
     #[command(flatten)]
     pub pace: PaceArgs,
-    /// Bytes of write-backs that are under way at once [8MiB; 1MiB across a network]. Engine tao.
+    /// Bytes of write-backs that are under way at once, if accesses leave as they come [8MiB; 1MiB
+    /// across a network].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
 }
@@ -192,8 +166,8 @@ pub struct VolumeServeArgs {
     /// A fixed rate.
     #[command(flatten)]
     pub flow: FlowArgs,
-    /// Engine ring: rest, that is, send nothing, when no client has been connected for so long, such as 10m;
-    /// the next one wakes the volume. The cloud then sees when somebody is there [never].
+    /// Of epochs: rest, that is, send nothing, when no client has been connected for so long, such
+    /// as 10m; the next one wakes the volume. The cloud then sees when somebody is there [never].
     #[arg(long, value_name = "TIME", value_parser = rest_after)]
     pub rest_after: Option<Duration>,
     /// The server's certificate (PEM): clients have to speak TLS.

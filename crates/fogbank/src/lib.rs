@@ -26,6 +26,7 @@ pub mod args;
 pub mod backup;
 pub mod config;
 pub mod dashboard;
+mod engines;
 mod error;
 pub mod fill;
 mod filled;

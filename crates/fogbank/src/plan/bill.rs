@@ -1,8 +1,11 @@
 //! The bill: what a month of a store costs, its requests, its storage and its traffic apart.
 //!
-//! Epochs never stop, used or not, so the bill of a store that runs day and night is known before it is
-//! made. A volume of the engine `tao` sends when it is asked, so its bill is storage, and so much an access;
-//! at a fixed rate it is known, too. Traffic is what leaves the cloud for a proxy outside of it.
+//! Epochs never stop, used or not, so the bill of a store that runs day and night is known before
+//! it is made. A volume that serves accesses as they come sends when it is asked, so its bill is
+//! storage, and so much an access; at a fixed rate it is known, too. Traffic is what leaves the
+//! cloud for a proxy outside of it.
+
+use fogbank_oram::immediate::Rate;
 
 use super::Plan;
 use super::price::{self, Prices, Spent};
@@ -11,7 +14,6 @@ use super::time::Machine;
 use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::link::LinkArgs;
-use crate::volume::{Flow, TaoVolume};
 
 /// Seconds of a month.
 pub const SECONDS_A_MONTH: f64 = 365.25 / 12.0 * 86_400.0;
@@ -22,8 +24,8 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 pub struct Bill {
     /// A million accesses, reads and writes alike.
     pub per_million: Spent,
-    /// Requests and traffic of a month, used or not; none if they follow what is asked for, or if epochs
-    /// run as fast as they can.
+    /// Requests and traffic of a month, used or not; none if they follow what is asked for, or if
+    /// epochs run as fast as they can.
     pub running: Option<Spent>,
     /// Storage of a month.
     pub storage_usd: f64,
@@ -50,7 +52,8 @@ impl Bill {
         }
     }
 
-    /// The same across a link, by a machine that costs no time: for whoever has no moment to try it.
+    /// The same across a link, by a machine that costs no time: for whoever has no moment to try
+    /// it.
     ///
     /// # Errors
     /// [`crate::Error::Usage`] if the shape is out of the engine's limits.
@@ -65,38 +68,16 @@ impl Bill {
         Ok((Self::of_epochs(config, &plan, &requests, prices), plan))
     }
 
-    /// Of a volume of the engine `tao`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Usage`] if the shape is out of the engine's limits.
-    pub fn of_tao(volume: &TaoVolume, flow: Flow, url: &str, prices: &Prices) -> Result<Self> {
-        let settings = volume.settings(flow);
-        let (geometry, traffic) = (settings.geometry()?, settings.traffic()?);
-        let bucket = geometry.chunk_bytes() as f64;
-        let buckets = f64::from(geometry.stored_levels());
-        let items = f64::from(geometry.bucket.slots());
-        let item_bytes = geometry.cell_bytes() as f64 + super::requests::ITEM_KEY_BYTES;
-        // A path is read bucket by bucket, and written back at most so; and a record says so before.
-        let (read, written) = match url {
-            _ if url.starts_with("dynamodb:") => (
-                buckets * items * price::times(prices.get_bytes, item_bytes),
-                buckets * (items * price::times(prices.put_bytes, item_bytes) + 1.0),
-            ),
-            _ => (
-                buckets * price::times(prices.get_bytes, bucket),
-                buckets * price::times(prices.put_bytes, bucket),
-            ),
-        };
-        let record = (traffic.up_bytes - buckets * bucket).max(0.0);
-        let puts = written + price::times(prices.put_bytes, record);
-        let access = prices.of(read, puts, puts, traffic.down_bytes);
-        let per_s = flow.rate.map(|rate| rate.accesses as f64 * 1e9 / rate.interval as f64);
-        Ok(Self {
+    /// Of an engine that serves accesses as they come: what each of them costs and sends is known,
+    /// and at a fixed rate how many there are.
+    pub fn of_accesses(access: Spent, up_bytes: f64, rate: Option<Rate>, storage_usd: f64) -> Self {
+        let per_s = rate.map(|rate| rate.accesses as f64 * 1e9 / rate.interval as f64);
+        Self {
             per_million: access.times(1e6),
             running: per_s.map(|per_s| access.times(per_s * SECONDS_A_MONTH)),
-            storage_usd: prices.storage_usd(settings.storage_bytes_max()? as f64),
-            written_a_day: per_s.map(|per_s| per_s * traffic.up_bytes * SECONDS_A_DAY),
-        })
+            storage_usd,
+            written_a_day: per_s.map(|per_s| per_s * up_bytes * SECONDS_A_DAY),
+        }
     }
 
     /// All of a month; storage alone where the rest is not known.
@@ -134,13 +115,9 @@ pub fn usd(usd: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bytesize::ByteSize;
-
     use super::*;
-    use crate::args::{ShapeArgs, VolumeEngine, VolumeShapeArgs};
+    use crate::args::ShapeArgs;
     use crate::plan::price::prices;
-    use crate::volume::VolumeConfig;
-    use fogbank_oram::immediate::Rate;
 
     fn of(interval_ms: u64, url: &str) -> Bill {
         let shape = ShapeArgs { interval_ms: Some(interval_ms), ..ShapeArgs::default() };
@@ -171,36 +148,6 @@ mod tests {
         assert_eq!((bill.usd(), bill.per_million.usd()), (0.0, 0.0));
         let (once, twice) = (bill.written_a_day.unwrap(), of(1_000, "file:///x").written_a_day);
         assert!(once > 1e6 && (twice.unwrap() / once - 2.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_volume_costs_by_the_access_or_by_its_rate() {
-        let shape = VolumeShapeArgs {
-            size: ByteSize::gib(1),
-            block: ByteSize::kib(4),
-            engine: VolumeEngine::Tao,
-            cache: ByteSize::mib(64),
-            write_back_every: None,
-            quantum_us: None,
-            interval_ms: None,
-            read_batches: None,
-            batch: None,
-            write_batch: None,
-        };
-        let VolumeConfig::Tao(volume) = VolumeConfig::new(&shape).unwrap() else { unreachable!() };
-        let prices = prices(None, "s3://b").unwrap();
-        let bill = |rate| {
-            let flow = Flow { rate, ..Flow::default() };
-            Bill::of_tao(&volume, flow, "s3://b", &prices).unwrap()
-        };
-        let asked = bill(None);
-        assert_eq!((asked.running, asked.usd()), (None, asked.storage_usd));
-        let steady = bill(Some(Rate { interval: 1_000_000_000, accesses: 1 }));
-        let month = asked.per_million.usd() * SECONDS_A_MONTH / 1e6;
-        assert!((steady.running.unwrap().usd() / month - 1.0).abs() < 1e-9);
-        let table = crate::plan::price::prices(None, "dynamodb://t").unwrap();
-        let items = Bill::of_tao(&volume, Flow::default(), "dynamodb://t", &table).unwrap();
-        assert!(items.per_million.usd() > 0.0);
     }
 
     #[test]

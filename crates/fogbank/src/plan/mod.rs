@@ -8,6 +8,7 @@
 pub mod bill;
 pub mod bound;
 pub mod distance;
+pub mod lines;
 pub mod machine;
 pub mod price;
 pub mod requests;

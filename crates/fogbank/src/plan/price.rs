@@ -126,7 +126,7 @@ pub fn of_epoch(
 }
 
 /// How often something of `bytes` counts.
-pub(super) fn times(unit: Option<f64>, bytes: f64) -> f64 {
+pub(crate) fn times(unit: Option<f64>, bytes: f64) -> f64 {
     unit.map_or(1.0, |unit| (bytes / unit).ceil().max(1.0))
 }
 

@@ -97,7 +97,7 @@ fn of_bucket(k: f64, n: f64, skipped: f64) -> (f64, f64) {
 
 /// What a batch of items may hold, and what the keys of an item add to it.
 const ITEM_BATCH_BYTES: f64 = 15e6;
-pub(super) const ITEM_KEY_BYTES: f64 = 64.0;
+pub(crate) const ITEM_KEY_BYTES: f64 = 64.0;
 
 #[cfg(test)]
 mod tests {

@@ -1,35 +1,41 @@
-//! The public configuration of a volume: what was typed, checked, as it stands in the commit record.
+//! The public configuration of a volume: what was typed, checked, as it stands in the commit
+//! record.
+//!
+//! It is a head that all volumes share, and the tail of the volume's engine (see `engines`).
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use fogbank_oram::immediate::{LinkRate, Rate};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::ring::RingVolume;
-use super::tao::TaoVolume;
-use crate::args::{FlowArgs, VolumeEngine, VolumeShapeArgs};
+use super::flow::Flow;
+use crate::args::VolumeShapeArgs;
+use crate::engines::{NewVolume, VolumeEngine, VolumeTail};
 use crate::error::{Error, Result};
-use crate::object_default::interval_for;
+use crate::plan::lines::Line;
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// What the commit record says of a volume. Public.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "volume", rename_all = "lowercase")]
-pub enum VolumeConfig {
-    /// Every access is served as it comes.
-    Tao(TaoVolume),
-    /// Epochs.
-    Ring(RingVolume),
+#[derive(Debug, Clone)]
+pub struct VolumeConfig {
+    engine: &'static VolumeEngine,
+    shape: VolumeShape,
+    tail: Arc<dyn VolumeTail>,
 }
 
-impl VolumeConfig {
-    /// Of a new volume.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a shape outside the limits.
-    pub fn new(args: &VolumeShapeArgs) -> Result<Self> {
+/// How large a volume is. Public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeShape {
+    /// Blocks.
+    pub blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: usize,
+}
+
+impl VolumeShape {
+    fn new(args: &VolumeShapeArgs) -> Result<Self> {
         let (size, block) = (args.size.as_u64(), args.block.as_u64());
         if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
             return Err(Error::Usage(format!(
@@ -43,42 +49,49 @@ impl VolumeConfig {
         }
         let blocks = u32::try_from(size / block);
         let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
-        refuse_flags_of_the_other(args)?;
-        let config = match args.engine {
-            VolumeEngine::Tao => Self::Tao(TaoVolume::new(args, blocks)),
-            VolumeEngine::Ring => Self::Ring(RingVolume::new(args, blocks)?),
-        };
-        config.check()?;
-        Ok(config)
+        Ok(Self { blocks, block_bytes: block as usize })
     }
+}
 
-    /// Of a new volume at `url`: where requests are charged for, epochs come as often as a month of them
-    /// costs little, unless it was said how often.
+impl VolumeConfig {
+    /// Of a new volume at `url`.
     ///
     /// # Errors
-    /// As [`VolumeConfig::new`].
-    pub fn new_at(args: &VolumeShapeArgs, url: &str) -> Result<Self> {
-        let mut config = Self::new(args)?;
-        if let (Self::Ring(volume), None) = (&mut config, args.interval_ms) {
-            volume.epochs.interval_ms = interval_for(&volume.epochs, url)?;
-        }
-        Ok(config)
+    /// [`Error::Usage`] for a shape outside the limits, or a flag that the engine does not know.
+    pub fn new(args: &VolumeShapeArgs, url: &str) -> Result<Self> {
+        let (engine, shape, flags) = (args.engine, VolumeShape::new(args)?, &args.flags);
+        engine.check_flags(flags)?;
+        let tail = (engine.new)(&NewVolume { shape, flags, url })?;
+        tail.check(shape)?;
+        Ok(Self { engine, shape, tail })
+    }
+
+    /// The same with another tail of its engine.
+    pub(crate) fn with_tail(self, tail: Arc<dyn VolumeTail>) -> Self {
+        Self { tail, ..self }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &'static VolumeEngine {
+        self.engine
+    }
+
+    pub(crate) fn tail(&self) -> &Arc<dyn VolumeTail> {
+        &self.tail
+    }
+
+    pub(crate) fn shape(&self) -> VolumeShape {
+        self.shape
     }
 
     /// Blocks.
     pub fn blocks(&self) -> u32 {
-        match self {
-            Self::Tao(volume) => volume.blocks,
-            Self::Ring(volume) => volume.blocks,
-        }
+        self.shape.blocks
     }
 
     /// Bytes of a block.
     pub fn block_bytes(&self) -> usize {
-        match self {
-            Self::Tao(volume) => volume.block_bytes,
-            Self::Ring(volume) => volume.epochs.value_size,
-        }
+        self.shape.block_bytes
     }
 
     /// Bytes of the volume.
@@ -86,9 +99,28 @@ impl VolumeConfig {
         u64::from(self.blocks()) * self.block_bytes() as u64
     }
 
+    /// Says what leaves, in lines of a banner.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the shape is outside the engine's limits.
+    pub fn traffic(&self, flow: Flow) -> Result<Vec<String>> {
+        self.tail.traffic(self.shape, flow)
+    }
+
+    /// Says what the volume costs at `url`, at list prices, in lines of a banner.
+    ///
+    /// # Errors
+    /// By blame, see [`Error`].
+    pub fn cost(&self, flow: Flow, url: &str) -> Result<Vec<Line>> {
+        self.tail.cost(self.shape, flow, url)
+    }
+
     /// The configuration as it stands in the commit record.
     pub fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
+        let VolumeShape { blocks, block_bytes } = self.shape;
+        let block_bytes = self.tail.block_bytes().is_none().then_some(block_bytes);
+        let volume = self.engine.name.to_owned();
+        self.tail.encode(&Head { volume, blocks, block_bytes })
     }
 
     /// Reads what [`VolumeConfig::encode`] wrote.
@@ -96,117 +128,71 @@ impl VolumeConfig {
     /// # Errors
     /// [`Error::Usage`] if there is no volume, or one that this program does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let config: Self = serde_json::from_slice(bytes).map_err(|e| {
-            match is_of_volume(bytes) {
-                true => Error::Usage(format!("this volume was made by another version: {e}")),
-                false => Error::Usage(
-                    "this store holds keys and values, it is no volume; serve it with fogbank serve".into(),
-                ),
-            }
+        let config = read(bytes).map_err(|why| {
+            Error::Usage(match is_of_volume(bytes) {
+                true => format!("this volume was made by another version: {why}"),
+                false => {
+                    "this store holds keys and values, it is no volume; serve it with fogbank serve"
+                        .into()
+                }
+            })
         })?;
-        config.check()?;
+        config.tail.check(config.shape)?;
         Ok(config)
     }
+}
 
-    /// What is read is only claimed, and sizes follow from it.
-    fn check(&self) -> Result<()> {
-        match self {
-            Self::Tao(volume) => Ok(volume.settings(Flow::default()).geometry().map(drop)?),
-            Self::Ring(volume) => volume.check(),
+fn read(bytes: &[u8]) -> std::result::Result<VolumeConfig, String> {
+    let said = |e: serde_json::Error| e.to_string();
+    let mut tail: Map<String, Value> = serde_json::from_slice(bytes).map_err(said)?;
+    let head = HEAD.iter().filter_map(|field| tail.remove_entry(*field)).collect();
+    let head: Head = serde_json::from_value(Value::Object(head)).map_err(said)?;
+    let engine = VolumeEngine::named(&head.volume);
+    let engine = engine.ok_or_else(|| format!("it knows no engine {}", head.volume))?;
+    let tail = (engine.decode)(Value::Object(tail)).map_err(said)?;
+    match (head.block_bytes, tail.block_bytes()) {
+        (Some(block_bytes), None) | (None, Some(block_bytes)) => {
+            let shape = VolumeShape { blocks: head.blocks, block_bytes };
+            Ok(VolumeConfig { engine, shape, tail })
         }
+        _ => Err("the size of a block is said twice, or not at all".into()),
+    }
+}
+
+/// The head, as it stands in the commit record.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Head {
+    volume: String,
+    blocks: u32,
+    /// `None` where the tail says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block_bytes: Option<usize>,
+}
+
+const HEAD: [&str; 3] = ["volume", "blocks", "block_bytes"];
+
+/// Writes a commit record's configuration: the head, and `self` as the tail.
+pub(crate) trait EncodeRecord {
+    fn encode(&self, head: &Head) -> Vec<u8>;
+}
+
+impl<T: Serialize> EncodeRecord for T {
+    fn encode(&self, head: &Head) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Record<'a, T> {
+            #[serde(flatten)]
+            head: &'a Head,
+            #[serde(flatten)]
+            tail: &'a T,
+        }
+        serde_json::to_vec(&Record { head, tail: self }).unwrap_or_default()
     }
 }
 
 /// Whether a commit record's configuration claims to be that of a volume.
 pub(crate) fn is_of_volume(config: &[u8]) -> bool {
-    let found: Option<serde_json::Value> = serde_json::from_slice(config).ok();
+    let found: Option<Value> = serde_json::from_slice(config).ok();
     found.is_some_and(|found| found.get("volume").is_some())
-}
-
-/// Flags that would do nothing are refused.
-fn refuse_flags_of_the_other(args: &VolumeShapeArgs) -> Result<()> {
-    let of_tao = [
-        ("--write-back-every", args.write_back_every.is_some()),
-        ("--quantum-us", args.quantum_us.is_some()),
-    ];
-    let of_ring = [
-        ("--interval-ms", args.interval_ms.is_some()),
-        ("--read-batches", args.read_batches.is_some()),
-        ("--batch", args.batch.is_some()),
-        ("--write-batch", args.write_batch.is_some()),
-    ];
-    let (others, engine) = match args.engine {
-        VolumeEngine::Tao => (&of_ring[..], "ring"),
-        VolumeEngine::Ring => (&of_tao[..], "tao"),
-    };
-    match others.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Error::Usage(format!(
-            "{flag} is for volumes of the engine {engine}; leave it out, or say --engine {engine}"
-        ))),
-    }
-}
-
-/// What is decided whenever a volume is served: how its messages leave. Public.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// A fixed rate, if there is one.
-    pub rate: Option<Rate>,
-    /// What the link carries.
-    pub pace: LinkRate,
-    /// Bytes of write-backs under way at once.
-    pub write_behind: Option<u64>,
-    /// How long a volume of epochs goes on without a client; for ever if it is not said.
-    pub rest_after: Option<Duration>,
-}
-
-impl Flow {
-    /// What was asked for.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for what is outside the limits.
-    pub fn of(args: &FlowArgs) -> Result<Self> {
-        let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
-        if write_behind.is_some_and(|bytes| !(1..=WRITE_BEHIND_MAX).contains(&bytes)) {
-            let most = bytesize::ByteSize(WRITE_BEHIND_MAX);
-            return Err(Error::Usage(format!("--write-behind: 1 B to {most}")));
-        }
-        let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
-        Ok(Self { rate, pace: args.pace.pace()?, write_behind, rest_after: None })
-    }
-
-    /// The flag that was given, if any was.
-    pub(super) fn flag(&self) -> Option<&'static str> {
-        let flags = [
-            (self.rate.is_some(), "--fixed-rate"),
-            (self.pace.up_bytes_per_s.is_some(), "--send-mb-s"),
-            (self.pace.down_bytes_per_s.is_some(), "--receive-mb-s"),
-            (self.write_behind.is_some(), "--write-behind"),
-        ];
-        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
-    }
-}
-
-/// More bytes of write-backs under way help nobody.
-pub const WRITE_BEHIND_MAX: u64 = 256 << 20;
-
-fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
-    let per_tick = per_s.checked_mul(tick_ms).filter(|thousandths| *thousandths > 0);
-    let Some(accesses) = per_tick.filter(|n| n.is_multiple_of(1000)).map(|n| n / 1000) else {
-        return Err(Error::Usage(format!(
-            "--fixed-rate {per_s} is no whole number of accesses every --tick-ms {tick_ms}; change one of \
-             the two, the rate to a multiple of {}",
-            1000 / greatest_common_divisor(tick_ms.max(1), 1000)
-        )));
-    };
-    let interval = tick_ms.checked_mul(1_000_000);
-    let interval =
-        interval.ok_or_else(|| Error::Usage(format!("--tick-ms {tick_ms} is too long")))?;
-    Ok(Rate { interval, accesses: accesses as usize })
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -216,41 +202,55 @@ mod tests {
     use super::*;
     use crate::args::ShapeArgs;
     use crate::config::StoreConfig;
-    use crate::link::PaceArgs;
+    use crate::engines::VOLUME_ENGINES;
+    use crate::volume::Flags;
 
-    fn shape(engine: VolumeEngine, size: u64, block: u64) -> VolumeShapeArgs {
-        VolumeShapeArgs {
-            size: ByteSize(size),
-            block: ByteSize(block),
-            engine,
-            cache: ByteSize::mib(1),
-            write_back_every: None,
-            quantum_us: None,
-            interval_ms: None,
-            read_batches: None,
-            batch: None,
-            write_batch: None,
-        }
+    fn of(engine: &str, size: u64, block: u64, flags: Flags) -> Result<VolumeConfig> {
+        let engine = VolumeEngine::named(engine).unwrap();
+        let (size, block) = (ByteSize(size), ByteSize(block));
+        VolumeConfig::new(&VolumeShapeArgs { size, block, engine, flags }, "file:///x")
     }
 
-    const ENGINES: [VolumeEngine; 2] = [VolumeEngine::Tao, VolumeEngine::Ring];
+    fn usual(engine: &str, size: u64, block: u64) -> Result<VolumeConfig> {
+        of(engine, size, block, Flags::default())
+    }
 
     #[test]
     fn what_was_typed_comes_back() {
-        for engine in ENGINES {
-            let config = VolumeConfig::new(&shape(engine, 1 << 30, 4096)).unwrap();
-            assert_eq!(VolumeConfig::decode(&config.encode()).unwrap(), config);
-            assert_eq!((config.bytes(), config.blocks()), (1 << 30, 1 << 18));
+        for engine in VOLUME_ENGINES {
+            let config = usual(engine.name, 1 << 30, 4096).unwrap();
+            let again = VolumeConfig::decode(&config.encode()).unwrap();
+            assert_eq!((again.bytes(), again.blocks()), (1 << 30, 1 << 18));
+            assert_eq!(again.encode(), config.encode());
         }
     }
 
-    /// What stands in the commit records of volumes that were made before there was a choice.
+    /// What stands in the commit records of volumes that were made before heads and tails.
     #[test]
-    fn a_volume_of_before_is_one_of_tao() {
-        let record = br#"{"volume":"tao","blocks":256,"block_bytes":4096,"bucket_blocks":4,"cache":1048576,"write_back_every":40,"quantum_us":1000}"#;
-        let config = VolumeConfig::decode(record).unwrap();
-        assert_eq!(config, VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, 4096)).unwrap());
-        assert_eq!(config.encode(), record);
+    fn a_volume_of_before_is_read_and_written_as_it_was() {
+        let tao = r#"{"volume":"tao","blocks":256,"block_bytes":4096,"bucket_blocks":4,"cache":67108864,"write_back_every":40,"quantum_us":1000}"#;
+        let ring = r#"{"volume":"ring","blocks":256,"epochs":{"engine":"ring","capacity":274,"value_size":4096,"read_batches":1,"in_flight":1,"windows":6,"batch":32,"write_batch":32,"interval_ms":100,"cache":67108864,"bucket_reals":100,"bucket_dummies":196,"evict_every":168,"leaf_level":2,"xor":false,"key_budget":5}}"#;
+        for (engine, record) in [("tao", tao), ("ring", ring)] {
+            let config = VolumeConfig::decode(record.as_bytes()).unwrap();
+            assert_eq!(config.encode(), record.as_bytes());
+            let made = usual(engine, 1 << 20, 4096).unwrap().encode();
+            assert_eq!(String::from_utf8(made).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn a_record_with_a_field_too_many_or_too_few_is_refused() {
+        let record = |tail: &str| {
+            let head = r#"{"volume":"tao","blocks":256,"bucket_blocks":4,"cache":1048576"#;
+            VolumeConfig::decode(
+                format!("{head},\"write_back_every\":40,\"quantum_us\":1000{tail}}}").as_bytes(),
+            )
+        };
+        record(r#","block_bytes":4096"#).unwrap();
+        for wrong in ["", r#","block_bytes":4096,"colour":1"#] {
+            let told = record(wrong).unwrap_err().to_string();
+            assert!(told.contains("another version"), "{told}");
+        }
     }
 
     #[test]
@@ -258,87 +258,50 @@ mod tests {
         for (size, block) in
             [(0, 4096), (4097, 4096), (1 << 20, 3000), (1 << 20, 256), (1 << 50, 512)]
         {
-            for engine in ENGINES {
-                let refused = VolumeConfig::new(&shape(engine, size, block));
+            for engine in VOLUME_ENGINES {
+                let refused = usual(engine.name, size, block);
                 assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
             }
         }
     }
 
     #[test]
-    fn long_blocks_are_for_tao() {
-        for (block, fits) in [(64 << 10, true), (128 << 10, false)] {
-            VolumeConfig::new(&shape(VolumeEngine::Tao, 1 << 20, block)).unwrap();
-            let config = VolumeConfig::new(&shape(VolumeEngine::Ring, 1 << 20, block));
-            assert_eq!(config.is_ok(), fits, "{block}");
-        }
-    }
-
-    #[test]
     fn flags_that_would_do_nothing_are_refused() {
-        for edit in [
-            (|args| (args.engine, args.quantum_us) = (VolumeEngine::Ring, Some(1)))
-                as fn(&mut VolumeShapeArgs),
-            |args| (args.engine, args.write_back_every) = (VolumeEngine::Ring, Some(40)),
-            |args| args.interval_ms = Some(50),
-            |args| args.read_batches = Some(1),
-            |args| args.batch = Some(1),
-            |args| args.write_batch = Some(1),
-        ] {
-            let mut args = shape(VolumeEngine::Tao, 1 << 20, 4096);
-            edit(&mut args);
-            let told = VolumeConfig::new(&args).unwrap_err().to_string();
-            assert!(told.contains("is for volumes of the engine"), "{told}");
+        for engine in VOLUME_ENGINES {
+            for flag in VOLUME_ENGINES.iter().flat_map(|engine| engine.flags.iter().copied()) {
+                let given = of(engine.name, 1 << 20, 4096, Flags::default().with(flag, 40));
+                assert_eq!(given.is_ok(), flag.is_in(engine.flags), "{} {flag:?}", engine.name);
+                if let Err(refused) = given {
+                    let told = refused.to_string();
+                    assert!(told.contains("is for volumes of the engine"), "{told}");
+                }
+            }
         }
     }
 
+    /// Two engines that know a flag read it alike.
     #[test]
-    fn epochs_come_seldom_where_each_is_charged_for() {
-        let interval_ms = |url, said| {
-            let args =
-                VolumeShapeArgs { interval_ms: said, ..shape(VolumeEngine::Ring, 1 << 30, 4096) };
-            let VolumeConfig::Ring(volume) = VolumeConfig::new_at(&args, url).unwrap() else {
-                unreachable!()
-            };
-            volume.epochs.interval_ms
-        };
-        let usual = interval_ms("file:///x", None);
-        assert!(interval_ms("s3://b", None) > 10 * usual);
-        assert_eq!(interval_ms("s3://b", Some(50)), 50);
+    fn a_flag_is_one_whoever_knows_it() {
+        let flags = || VOLUME_ENGINES.iter().flat_map(|engine| engine.flags.iter().copied());
+        for flag in flags() {
+            let mut namesakes = flags().filter(|other| other.name == flag.name);
+            assert!(namesakes.all(|other| std::ptr::eq(other, flag)), "{flag:?}");
+        }
     }
 
     #[test]
     fn a_volume_and_a_store_of_keys_are_told_apart() {
         let said = |error: Error| error.to_string();
-        for engine in ENGINES {
-            let volume = VolumeConfig::new(&shape(engine, 1 << 20, 4096)).unwrap().encode();
+        for engine in VOLUME_ENGINES {
+            let volume = usual(engine.name, 1 << 20, 4096).unwrap().encode();
             let told = said(StoreConfig::decode(&volume).unwrap_err());
             assert!(told.contains("fogbank volume serve"), "{told}");
         }
         let keys = StoreConfig::derive(&ShapeArgs::default(), false).unwrap().encode();
         assert!(said(VolumeConfig::decode(&keys).unwrap_err()).contains("fogbank serve"));
-        assert!(
-            said(VolumeConfig::decode(b"{\"volume\":\"other\"}").unwrap_err())
-                .contains("another version")
-        );
-    }
-
-    #[test]
-    fn a_rate_fits_into_its_ticks() {
-        let rate = fixed_rate;
-        assert_eq!(rate(1000, 10).unwrap(), Rate { interval: 10_000_000, accesses: 10 });
-        for (per_s, tick_ms) in
-            [(0, 10), (10, 0), (1, 10), (150, 10), (u64::MAX, 10), (1, 18_000_000_000_000_000_000)]
-        {
-            assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
-        }
-        for (send_mb_s, receive_mb_s, write_behind) in
-            [(Some(0.0), None, None), (None, Some(-1.0), None), (None, None, Some(0))]
-        {
-            let write_behind = write_behind.map(ByteSize);
-            let pace = PaceArgs { send_mb_s, receive_mb_s };
-            let args = FlowArgs { fixed_rate: None, tick_ms: 10, pace, write_behind };
-            assert!(Flow::of(&args).is_err(), "{args:?}");
+        for unknown in [r#"{"volume":"other"}"#, r#"{"volume":"other","blocks":1}"#] {
+            let told = said(VolumeConfig::decode(unknown.as_bytes()).unwrap_err());
+            assert!(told.contains("another version"), "{told}");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Volumes: disks of blocks on an engine that serves accesses as they come.
 //!
-//! 1. The trusted side and the store are opened as for any store (`open`); the commit record says that
-//!    this is a volume, of which engine and of which shape.
-//! 2. The engine recovers what was left and serves: `tao` as it is, the epochs of `ring` through a ticker.
+//! 1. The trusted side and the store are opened as for any store (`open`); the commit record says
+//!    that this is a volume, of which engine and of which shape.
+//! 2. The engine recovers what was left and serves (`engines`).
 //! 3. Closing answers what was submitted and writes the last checkpoint.
 //!
-//! What the cloud sees is the engine's: of `tao` how many accesses come and when, of `ring` epochs.
+//! What the cloud sees is the engine's.
 
 mod config;
-mod ring;
-mod tao;
+mod flags;
+mod flow;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,13 +17,16 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::ImmediateEngine;
-use fogbank_txn::Uptime;
 
-pub(crate) use config::is_of_volume;
-pub use config::{Flow, VolumeConfig, WRITE_BEHIND_MAX};
-pub use ring::RingVolume;
-pub use tao::TaoVolume;
+pub use config::VolumeConfig;
+pub(crate) use config::{EncodeRecord, VolumeShape, is_of_volume};
+pub use flags::Flags;
+pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US, number, short_number};
+pub use flow::{Flow, WRITE_BEHIND_MAX};
+pub(crate) use flow::{OF_ACCESSES, OF_EPOCHS};
 
+pub use crate::engines::VolumeEngine;
+use crate::engines::VolumeOpening;
 use crate::error::{Error, Result};
 use crate::open::Sides;
 use crate::opened::Opened;
@@ -31,12 +34,12 @@ use crate::{OpenOptions, Place};
 
 /// A volume that is open.
 pub struct Volume {
-    engine: Arc<dyn ImmediateEngine>,
-    config: VolumeConfig,
-    clock: Arc<dyn Clock>,
-    replayed: usize,
-    register: String,
-    _lock: Arc<FolderLock>,
+    pub(crate) engine: Arc<dyn ImmediateEngine>,
+    pub(crate) config: VolumeConfig,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) replayed: usize,
+    pub(crate) register: String,
+    pub(crate) _lock: Arc<FolderLock>,
 }
 
 /// Why an engine has stopped by itself, once it has.
@@ -104,8 +107,8 @@ impl Volume {
         self.clock.clone()
     }
 
-    /// Records that the journal held when it was opened, and epochs since the last checkpoint: none if it was
-    /// closed.
+    /// Records that the journal held when it was opened, and epochs since the last checkpoint: none
+    /// if it was closed.
     pub fn replayed(&self) -> usize {
         self.replayed
     }
@@ -163,27 +166,7 @@ async fn open_at(
             )));
         }
     };
-    if let (VolumeConfig::Ring(_), Some(flag)) = (&config, flow.flag()) {
-        return Err(Error::Usage(format!(
-            "{flag}: the epochs of the engine ring have one rate and shape whatever is asked; leave it out"
-        )));
-    }
-    if let (VolumeConfig::Tao(_), Some(_)) = (&config, flow.rest_after) {
-        return Err(Error::Usage(
-            "--rest-after: the engine tao sends nothing unless it is asked, or keeps a --fixed-rate; leave it out"
-                .into(),
-        ));
-    }
-    let options = match flow.rest_after {
-        Some(linger) => options.uptime(Uptime::WhilePresent { linger }),
-        None => options,
-    };
-    match &config {
-        VolumeConfig::Tao(volume) => tao::open(options, sides, volume, flow).await,
-        VolumeConfig::Ring(volume) if new.is_some() => {
-            let combining = sides.bare.xor().is_some() && options.across_a_link();
-            ring::open(options, sides, &volume.combining(combining)).await
-        }
-        VolumeConfig::Ring(volume) => ring::open(options, sides, volume).await,
-    }
+    config.engine().check_flow(&flow)?;
+    let (tail, is_new) = (config.tail().clone(), new.is_some());
+    tail.open(VolumeOpening { options, sides, config, flow, is_new }).await
 }

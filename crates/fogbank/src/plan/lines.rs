@@ -1,14 +1,13 @@
 //! What a store or a volume costs a month, in lines of a banner and of a plan.
 
-use fogbank::Result;
-use fogbank::config::StoreConfig;
-use fogbank::link::LinkArgs;
-use fogbank::object_default::{another_pace, seconds};
-use fogbank::plan::bill::{Bill, usd};
-use fogbank::plan::distance::link_to;
-use fogbank::plan::price::{Prices, prices};
-use fogbank::plan::size;
-use fogbank::volume::{Flow, VolumeConfig};
+use super::bill::{Bill, usd};
+use super::distance::link_to;
+use super::price::{Prices, prices};
+use super::size;
+use crate::config::StoreConfig;
+use crate::error::Result;
+use crate::link::LinkArgs;
+use crate::object_default::{another_pace, seconds};
 
 /// A line: what it is about, and what there is to say.
 pub type Line = (&'static str, String);
@@ -16,7 +15,7 @@ pub type Line = (&'static str, String);
 /// For the banner of a store at `url`, at list prices.
 ///
 /// # Errors
-/// By blame, see [`fogbank::Error`].
+/// By blame, see [`crate::Error`].
 pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line>> {
     let prices = prices(None, url)?;
     let (bill, plan) = Bill::of_store(config, url, &link_to(url, &LinkArgs::default()).0, &prices)?;
@@ -26,20 +25,6 @@ pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line
     }
     lines.extend(beside(config, url, &prices)?);
     Ok(lines)
-}
-
-/// For the banner of a volume at `url`, at list prices.
-///
-/// # Errors
-/// By blame, see [`fogbank::Error`].
-pub fn of_volume(config: &VolumeConfig, url: &str, flow: Flow) -> Result<Vec<Line>> {
-    match config {
-        VolumeConfig::Ring(volume) => of_store(&volume.epochs, url, flow.rest_after.is_some()),
-        VolumeConfig::Tao(volume) => {
-            let bill = Bill::of_tao(volume, flow, url, &prices(None, url)?)?;
-            Ok(of_bill(&bill, url, false))
-        }
-    }
 }
 
 /// The bill, and what a store at rest costs; of a disk of one's own, how it wears.
@@ -64,7 +49,7 @@ pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
 /// Another pace, and what it costs.
 ///
 /// # Errors
-/// By blame, see [`fogbank::Error`].
+/// By blame, see [`crate::Error`].
 pub fn beside(config: &StoreConfig, url: &str, prices: &Prices) -> Result<Option<Line>> {
     let pace = another_pace(config, url, prices)?;
     Ok(pace.map(|pace| ("or", pace.words())))
