@@ -3,14 +3,13 @@
 //! | tag | section | bytes |
 //! |---|---|---|
 //! | 1 | shape: format, capacity, value bytes, the engine's own; opening that saved, the engine's counters | fixed |
-//! | 2 | leaf of every address, or all ones | 4 N |
+//! | 2 | of a tree: leaf of every address, or all ones | 4 N |
 //!
 //! A checkpoint is continued by the shape that saved it, in a later opening only: a version that the
 //! same opening used twice would give one nonce to two texts.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 
-use crate::geometry::Geometry;
 use crate::{Error, Result, Section};
 
 /// Tags of the sections that all have.
@@ -21,9 +20,9 @@ pub(crate) const LEAVES: u16 = 2;
 pub(crate) const LEAF_BYTES: usize = 4;
 
 /// The public shape as the first section begins with it; what else an engine's has is added.
-pub(crate) fn shape(format: u32, geometry: &Geometry) -> SectionWriter {
+pub(crate) fn shape(format: u32, capacity: u32, value_bytes: usize) -> SectionWriter {
     let mut shape = SectionWriter::default();
-    shape.u32(format).u32(geometry.capacity).u64(geometry.value_bytes as u64);
+    shape.u32(format).u32(capacity).u64(value_bytes as u64);
     shape
 }
 

@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 
 pub use self::engine::{Immediate, Parts, Progress};
 pub(crate) use self::settings::parts_max;
-pub use self::settings::{LinkRate, Rate, ShellSettings};
+pub use self::settings::{LinkRate, Rate, ShellSettings, Traffic};
 use crate::{Address, Error, Result};
 
 /// The public shape of an immediate engine, fixed when the store is created.

@@ -116,7 +116,8 @@ pub trait Plane: Sized + Send + 'static {
     /// Whether the cloud is to keep this version, of whichever opening it is.
     fn is_current(&self, name: &ChunkName) -> bool;
 
-    /// Reads again what `journal` names and does what it says; whether there was anything.
+    /// Reads again what `journal` names and does what it says; whether a checkpoint is needed before
+    /// anything is served.
     fn replay(
         shared: &Arc<Shared<Self>>,
         journal: &[Vec<u8>],

@@ -41,6 +41,15 @@ pub struct LinkRate {
     pub down_bytes_per_s: Option<u64>,
 }
 
+/// Bytes that an access moves, averaged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traffic {
+    /// Towards the store: what is written, journal and checkpoints.
+    pub up_bytes: f64,
+    /// From the store: what is read.
+    pub down_bytes: f64,
+}
+
 /// What the shell of an engine is told. Public.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellSettings {

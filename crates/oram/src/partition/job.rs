@@ -17,8 +17,9 @@
 
 use bytes::Bytes;
 
+use super::journal::Commit;
 use super::level::{HOLE, Level};
-use super::plane::{Cell, Plane, chunk, not_filled};
+use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
 use super::position::Home;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
@@ -68,8 +69,8 @@ pub struct Job {
     sources: Vec<u8>,
     /// From the lowest level.
     pub destinations: Vec<Destination>,
-    /// The opening that writes them.
-    pub version: u64,
+    /// The generation that they will have.
+    version: u64,
     /// What it takes of the budget of cells.
     cost: u64,
     /// Accesses to the partition that were cut before it and whose cells had not come.
@@ -103,7 +104,7 @@ impl Job {
     }
 }
 
-impl Plane {
+impl PartitionPlane {
     /// Begins the job of the partition that has been ready longest, if there is one and the budget
     /// of `cells_max` allows it. One job may pass the budget.
     ///
@@ -113,18 +114,28 @@ impl Plane {
         if self.open_cells >= cells_max {
             return Ok(None);
         }
-        let Some(partition) = self.ready.pop_front() else { return Ok(None) };
+        let Some(partition) = self.ready.front().copied() else { return Ok(None) };
         let pyramid = &mut self.pyramids[partition as usize];
-        pyramid.is_ready = false;
         let until = pyramid.sure;
         let oldest = pyramid.stash.iter().take(FROM_STASH_MAX).copied().collect();
         self.plan_job(partition, until, oldest).map(Some)
     }
 
-    /// Plans the job of `partition` up to `until` orders, with as many `from_stash` as fit.
-    fn plan_job(&mut self, partition: u32, until: u64, oldest: Vec<u32>) -> Result<JobPart> {
+    /// Plans the job of `partition` up to `until` orders, with as many of the `oldest` as fit.
+    pub(super) fn plan_job(
+        &mut self,
+        partition: u32,
+        until: u64,
+        oldest: Vec<u32>,
+    ) -> Result<JobPart> {
         let layout = self.layout;
-        let done = self.pyramids[partition as usize].done;
+        let pyramid = &mut self.pyramids[partition as usize];
+        pyramid.is_ready = false;
+        match self.ready.front() == Some(&partition) {
+            true => _ = self.ready.pop_front(),
+            false => self.ready.retain(|ready| *ready != partition),
+        }
+        let done = pyramid.done;
         let (sources, written) = (layout.sources(until, done), layout.destinations(until, done));
         // 1. What is written: the live blocks of the sources, then what fits of the stash.
         let mut blocks = Vec::new();
@@ -168,6 +179,9 @@ impl Plane {
         let cost = sources.iter().map(|level| u64::from(layout.room(*level))).sum::<u64>()
             + written.iter().map(|level| u64::from(layout.cells(*level))).sum::<u64>();
         self.open_cells += cost;
+        self.stats.jobs += 1;
+        self.stats.cells_written +=
+            written.iter().map(|l| u64::from(layout.cells(*l))).sum::<u64>();
         let early = self.not_come_of(partition);
         let version = version(self.keys.current().0, until);
         self.pyramids[partition as usize].job =
@@ -195,7 +209,7 @@ impl Plane {
     ///
     /// # Errors
     /// [`Error::Bug`] if a block is not in memory.
-    pub fn images(&mut self, partition: u32) -> Result<Option<Vec<Image>>> {
+    pub fn images(&mut self, partition: u32) -> Result<Option<Images>> {
         let first = self.first;
         let has_come = |number: &Number| match number.checked_sub(first) {
             None => true,
@@ -220,19 +234,43 @@ impl Plane {
             }
             images.push(Image { level: *level, version: job.version, cells });
         }
-        Ok(Some(images))
+        Ok(Some(Images { partition, images }))
     }
 
-    /// The commit of the job of `partition` is durable: destinations take the place of sources.
+    /// What the next jobs have written is durable: the commit, for a record.
+    pub(super) fn next_commit(&mut self) -> Option<Commit> {
+        let partition = self.written.pop_front()?;
+        let job = self.pyramids[partition as usize].job.as_ref()?;
+        Some(Commit { partition, until: job.until, version: job.version })
+    }
+
+    /// What every job whose cells have come is to write, also if that was sent before.
     ///
     /// # Errors
-    /// [`Error::Bug`] if there is no job.
-    pub fn commit(&mut self, partition: u32) -> Result<()> {
+    /// [`Error::Bug`] if a block is not in memory.
+    pub(super) fn images_again(&mut self) -> Result<Vec<Images>> {
+        let mut due = Vec::new();
+        for partition in 0..self.layout.partitions {
+            if let Some(job) = &mut self.pyramids[partition as usize].job {
+                job.step = Step::Come;
+            }
+            due.extend(self.images(partition)?);
+        }
+        Ok(due)
+    }
+
+    /// A commit is durable: destinations take the place of sources.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if there is no such job.
+    pub fn commit(&mut self, commit: Commit) -> Result<()> {
+        let Commit { partition, until, version } = commit;
         let pyramid = &mut self.pyramids[partition as usize];
-        let job = pyramid.job.take().ok_or_else(|| Error::Bug("a commit of no job".into()))?;
+        let job = pyramid.job.take().filter(|job| job.until == until);
+        let job = job.ok_or_else(|| Error::Bug("a commit of no job".into()))?;
         for level in &job.sources {
             if let Some(gone) = pyramid.levels[usize::from(*level)].take() {
-                self.dead.push(chunk(partition, *level, gone.version));
+                self.dead.push_back(chunk(partition, *level, gone.version));
             }
         }
         for Destination { level, plan } in job.destinations {
@@ -240,7 +278,7 @@ impl Plane {
                 self.positions.set_home(*block, Home::Level { level, rank });
                 self.values.remove(block);
             }
-            let made = Level::new(job.version, self.layout.cells(level), plan);
+            let made = Level::new(version, self.layout.cells(level), plan);
             pyramid.levels[usize::from(level)] = Some(made);
         }
         self.open_orders -= job.until - pyramid.done;

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 /// The probability that a partition has more blocks than its top takes, as a power of two. Those
 /// beyond wait in the stash, so nothing is lost: only its bound depends on this.
 const OVERFLOW_BITS: f64 = 80.0;
+/// Orders an access: one, and one in turn after every fourth.
+const NU: f64 = 1.25;
 /// A level is one chunk, and a chunk has so many cells at most.
 const CELLS_MAX: usize = u16::MAX as usize;
 
@@ -79,6 +81,21 @@ impl Layout {
     /// The levels in the cloud, from the lowest.
     pub fn stored_levels(&self) -> impl Iterator<Item = u8> + use<> {
         self.kept_levels..self.levels
+    }
+
+    /// Cells read and written an access on average, when every job is done at once.
+    pub fn cells_an_access(&self) -> (f64, f64) {
+        let stored = f64::from(self.top() - self.kept_levels);
+        let top = f64::from(self.top_blocks) / self.cycle() as f64;
+        (stored / 2.0 + 1.0 + NU * (stored / 2.0 + top), NU * (stored + 1.0 + top))
+    }
+
+    /// Blocks that the stashes hold in all, but with a negligible probability, when no job is open:
+    /// half of what the proxy's levels hold, and what waits for a job with room.
+    pub fn stash_blocks_max(&self) -> usize {
+        let (partitions, kept) = (self.partitions as usize, (1usize << self.kept_levels) - 1);
+        let spread = 16 * (partitions.isqrt() + 1) + 64;
+        partitions * kept.div_ceil(2) + partitions * 5 / 2 + spread
     }
 
     /// The filled levels in the cloud of a partition that has carried out `done` orders.

@@ -31,6 +31,15 @@ pub struct Taken {
     pub block: Option<u32>,
 }
 
+/// What a checkpoint says of a level beside its live blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Saved<'a> {
+    pub next_dummy: u16,
+    pub asked: u16,
+    /// A bit for each rank whose block has left.
+    pub left: &'a [u8],
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Level {
@@ -131,6 +140,28 @@ impl Level {
             _ => return Err(Error::Bug("a block left its level unread".into())),
         }
         Ok(())
+    }
+
+    /// One of a checkpoint: `live` by rank, [`HOLE`] for dummies; and the ranks of those that `left`,
+    /// read. It is not due.
+    pub fn saved(version: u64, cells: u16, mut live: Vec<u32>, saved: Saved<'_>) -> Self {
+        let left = |rank: usize| saved.left.get(rank / 8).is_some_and(|b| b >> (rank % 8) & 1 == 1);
+        for (rank, slot) in live.iter_mut().enumerate().filter(|(rank, _)| left(*rank)) {
+            debug_assert_eq!(*slot, HOLE, "rank {rank}");
+            *slot = GONE;
+        }
+        let unread_live = live.iter().filter(|slot| **slot & READ == 0).count() as u16;
+        let (next_dummy, asked) = (saved.next_dummy, saved.asked);
+        Self { unread_live, next_dummy, asked, ..Self::new(version, cells, live) }
+    }
+
+    /// What a checkpoint says of it beside its live blocks: a bit for each rank up to `room`.
+    pub fn save(&self, room: u16) -> (u16, u16, u16, Vec<u8>) {
+        let mut left = vec![0u8; usize::from(room).div_ceil(8)];
+        for rank in (0..self.live.len()).filter(|rank| self.live[*rank] == GONE) {
+            left[rank / 8] |= 1 << (rank % 8);
+        }
+        (self.live.len() as u16, self.next_dummy, self.asked, left)
     }
 
     /// The blocks that it holds, by rank.

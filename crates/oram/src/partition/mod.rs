@@ -38,10 +38,9 @@
 //!
 //! Paper: ObliviStore, sections 3 to 5; SSS for the pyramids.
 
-// Nothing but tests stands on it yet.
-#![cfg_attr(not(test), allow(dead_code))]
-
+mod codec;
 mod job;
+mod journal;
 mod layout;
 mod level;
 mod orders;
@@ -49,8 +48,50 @@ mod plane;
 mod position;
 mod pyramid;
 mod reader;
+mod replay;
+mod settings;
+mod state;
+mod stats;
+mod steps;
 
 #[cfg(test)]
 mod tests;
 
 pub use layout::Layout;
+pub use settings::PartitionSettings;
+pub use state::checkpoint_lengths;
+pub use stats::{SecretStats, Stats};
+
+use self::codec::PartitionCodec;
+use self::plane::PartitionPlane;
+use crate::Result;
+use crate::immediate::{Immediate, Parts};
+
+/// The engine. See the module for the protocol.
+pub type PartitionEngine = Immediate<PartitionPlane>;
+
+impl PartitionEngine {
+    /// Takes a store on: reads again what the journal names, writes a checkpoint if there was
+    /// anything, deletes what a stop left behind, and serves from then on.
+    ///
+    /// # Errors
+    /// As for an access; [`crate::Error::Caller`] for settings outside the limits or of another
+    /// store.
+    pub async fn open(settings: PartitionSettings, parts: Parts<'_>) -> Result<Self> {
+        settings.check()?;
+        let keys = parts.vault.keys();
+        let mut plane = PartitionPlane::new(&settings, keys.clone(), parts.random);
+        if parts.recovered.full.is_empty() {
+            plane = plane.fill(parts.random);
+        } else {
+            state::restore(&mut plane, &parts.recovered.full)?;
+        }
+        let (shell, group_max) = (settings.shell.clone(), settings.group_max());
+        Self::begin(plane, (PartitionCodec::new(keys, settings), shell, group_max), parts).await
+    }
+
+    /// Figures so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.look(|core| core.plane.stats)
+    }
+}

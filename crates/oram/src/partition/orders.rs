@@ -5,13 +5,13 @@
 //! record would show by its jobs which partition the lost access had asked (protocol, section 1.9).
 //! Orders that touch only levels of the proxy need no job.
 
-use super::plane::Plane;
+use super::plane::PartitionPlane;
 use super::reader::AccessPart;
 
 /// Accesses from one order in turn to the next: nu = 1.25 orders an access.
 const TURN_EVERY: u8 = 4;
 
-impl Plane {
+impl PartitionPlane {
     /// The orders that an access to `partition` gives; the second partition, if there is one.
     pub(super) fn give_orders(&mut self, partition: u32) -> Option<u32> {
         self.give(partition);

@@ -19,10 +19,13 @@ use fogbank_store::{ArrayId, ChunkName};
 use hashbrown::HashMap;
 use rand_core::Rng;
 
+use super::job::Image;
 use super::layout::Layout;
 use super::level::{Level, Taken};
 use super::position::{Home, Positions};
 use super::pyramid::Pyramid;
+use super::settings::PartitionSettings;
+use super::stats::Stats;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
 use crate::{Access, Error, Result};
@@ -54,6 +57,15 @@ pub fn chunk(partition: u32, level: u8, version: u64) -> ChunkName {
     ChunkName { array: ArrayId(u16::from(level) + 1), chunk: partition, version }
 }
 
+/// What the job of a partition is to write.
+#[derive(Debug)]
+pub struct Images {
+    /// The partition.
+    pub partition: u32,
+    /// From the lowest level.
+    pub images: Vec<Image>,
+}
+
 /// An access from its cut to its end.
 #[derive(Debug)]
 pub(super) struct UnderWay {
@@ -70,8 +82,9 @@ pub(super) struct UnderWay {
 }
 
 /// See the module.
-pub struct Plane {
+pub struct PartitionPlane {
     pub(super) layout: Layout,
+    pub(super) value_bytes: usize,
     pub(super) keys: Arc<KeyRing>,
     pub(super) positions: Positions,
     pub(super) pyramids: Vec<Pyramid>,
@@ -91,27 +104,31 @@ pub struct Plane {
     pub(super) open_orders: u64,
     /// Cells of jobs that have begun and have not been committed. Public.
     pub(super) open_cells: u64,
-    /// Generations that a later one has taken the place of.
-    pub(super) dead: Vec<ChunkName>,
+    /// Partitions whose jobs have written everything, durably.
+    pub(super) written: VecDeque<u32>,
+    /// Generations that a later one has taken the place of, and how many were taken from the front.
+    pub(super) dead: VecDeque<ChunkName>,
+    pub(super) dropped: u64,
+    /// D, K, E and accesses under way, at most.
+    pub(super) orders_max: u64,
+    pub(super) cells_max: u64,
+    pub(super) checkpoint_every: u64,
+    pub(super) under_way_max: usize,
+    /// Accesses since the last cut.
+    pub(super) since_cut: u64,
+    /// Whether its positions were drawn now, and stand in no checkpoint.
+    pub(super) is_new: bool,
+    pub(super) stats: Stats,
     partitions_drawn: Stream,
     decoys: Stream,
 }
 
-impl Plane {
-    /// Of a new store, all of whose blocks hold zeros: nothing of it is in the cloud.
-    ///
-    /// # Errors
-    /// [`Error::Bug`] if it cannot be made.
-    pub fn new(
-        layout: Layout,
-        value_bytes: usize,
-        keys: Arc<KeyRing>,
-        random: &Randomness,
-    ) -> Result<Self> {
-        let mut counters = random.stream(Purpose::Shuffle);
-        let pyramids = (0..layout.partitions)
-            .map(|_| Pyramid::new(&layout, counters.next_u64() % layout.cycle()));
-        let mut plane = Self {
+impl PartitionPlane {
+    /// Of a store in which nothing is yet: see [`PartitionPlane::fill`].
+    pub fn new(settings: &PartitionSettings, keys: Arc<KeyRing>, random: &Randomness) -> Self {
+        let layout = settings.layout;
+        let pyramids = (0..layout.partitions).map(|_| Pyramid::new(&layout, 0));
+        Self {
             positions: Positions::new(layout.blocks),
             pyramids: pyramids.collect(),
             values: HashMap::default(),
@@ -122,19 +139,39 @@ impl Plane {
             ready: VecDeque::new(),
             open_orders: 0,
             open_cells: 0,
-            dead: Vec::new(),
+            written: VecDeque::new(),
+            dead: VecDeque::new(),
+            dropped: 0,
+            orders_max: settings.orders_max(),
+            cells_max: settings.job_cells_max(),
+            checkpoint_every: settings.checkpoint_every,
+            under_way_max: settings.shell.under_way_max,
+            since_cut: 0,
+            is_new: false,
+            stats: Stats::default(),
+            value_bytes: settings.shell.shape.value_bytes,
             partitions_drawn: random.stream(Purpose::Leaves),
             decoys: random.stream(Purpose::Padding),
             layout,
             keys,
-        };
-        plane.fill(value_bytes);
-        Ok(plane)
+        }
+    }
+
+    /// Makes it that of a new store, all of whose blocks hold zeros: nothing of it is in the cloud.
+    /// Counters begin anywhere, so that tops do not fall due together.
+    pub fn fill(mut self, random: &Randomness) -> Self {
+        let mut counters = random.stream(Purpose::Shuffle);
+        for pyramid in &mut self.pyramids {
+            *pyramid = Pyramid::new(&self.layout, counters.next_u64() % self.layout.cycle());
+        }
+        self.place_all();
+        self.is_new = true;
+        self
     }
 
     /// Every block goes to the top of a partition drawn for it; those too many, to its stash.
-    fn fill(&mut self, value_bytes: usize) {
-        let (zeros, top) = (Bytes::from(vec![0; value_bytes]), self.layout.top());
+    fn place_all(&mut self) {
+        let (zeros, top) = (Bytes::from(vec![0; self.value_bytes]), self.layout.top());
         let mut tops = vec![Vec::new(); self.pyramids.len()];
         for block in 0..self.layout.blocks {
             let partition = self.draw_partition();

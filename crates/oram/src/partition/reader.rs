@@ -11,7 +11,7 @@
 //!
 //! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
 
-use super::plane::{Cell, Plane, UnderWay, not_filled};
+use super::plane::{Cell, PartitionPlane, UnderWay, not_filled};
 use super::position::Home;
 use crate::immediate::sequencer::Number;
 use crate::{Access, Error, Result};
@@ -25,6 +25,8 @@ pub struct AccessPart {
     pub block: Option<u32>,
     /// What to do with it.
     pub access: Access,
+    /// Whether its block was under way, so that its partition was drawn.
+    pub is_duplicate: bool,
     /// The partition that it shows.
     pub partition: u32,
     /// The partition to which the block goes if no later access asks for it before it ends.
@@ -35,21 +37,36 @@ pub struct AccessPart {
     pub also: Option<u32>,
 }
 
-impl Plane {
+impl PartitionPlane {
     /// Cuts the access of the next number, for `block` or for nobody.
     ///
     /// # Errors
     /// [`Error::Bug`] if an invariant does not hold.
     pub fn cut_access(&mut self, block: Option<u32>, access: Access) -> Result<AccessPart> {
-        // 1. Its partition: the block's own, or one drawn for it.
         let is_own = block.is_some_and(|block| !self.waiting.contains_key(&block));
         let (decoy, to) = (self.draw_decoy(), self.draw_partition());
-        let own = block.filter(|_| is_own).map(|block| (block, self.positions.get(block)));
-        let partition = own.map_or(decoy, |(_, (partition, _))| partition);
+        self.cut_drawn(block, access, ((!is_own).then_some(decoy), to))
+    }
+
+    /// The same for what was drawn: the partition shown if it is not the block's own, and the one to
+    /// go to. Drawn now, or in the life that a journal tells of; there a block that was under way may
+    /// have ended by now, and is in a stash.
+    pub(super) fn cut_drawn(
+        &mut self,
+        block: Option<u32>,
+        access: Access,
+        (decoy, to): (Option<u32>, u32),
+    ) -> Result<AccessPart> {
+        // 1. Its partition: the block's own, or one drawn for it.
+        let held = block.filter(|block| !self.waiting.contains_key(block));
+        let held = held.map(|block| (block, self.positions.get(block)));
+        let own = held.map(|(_, (partition, _))| partition);
+        let partition =
+            decoy.or(own).ok_or_else(|| Error::Bug("an access has no partition".into()))?;
         // 2. One cell of every filled level, by the table; the block leaves whatever it is in.
-        let home = own.map(|(_, (_, home))| home);
+        let home = held.filter(|_| decoy.is_none()).map(|(_, (_, home))| home);
         let cells = self.pick(partition, home)?;
-        if let Some((block, (_, home))) = own {
+        if let Some((block, (partition, home))) = held {
             self.leave(block, partition, home)?;
         }
         if let Some(block) = block {
@@ -59,16 +76,25 @@ impl Plane {
         let number = self.first + self.accesses.len() as u64;
         let awaits = self.pyramids[partition as usize].job.as_ref().map(|job| job.until);
         let also = self.give_orders(partition);
-        let (access_under_way, has_come) = (access.clone(), false);
-        self.accesses.push_back(UnderWay {
+        let part = AccessPart {
+            number,
             block,
-            access: access_under_way,
+            access,
+            is_duplicate: block.is_some() && decoy.is_some(),
             partition,
             to,
-            has_come,
+            cells,
+            also,
+        };
+        self.accesses.push_back(UnderWay {
+            block,
+            access: part.access.clone(),
+            partition,
+            to,
+            has_come: false,
             awaits,
         });
-        Ok(AccessPart { number, block, access, partition, to, cells, also })
+        Ok(part)
     }
 
     fn pick(&mut self, partition: u32, home: Option<Home>) -> Result<Vec<Cell>> {

@@ -103,7 +103,7 @@ pub(super) fn restore(
     planner.positions.load_leaves(take(sections, LEAVES)?, leaves)?;
     load_buckets(planner, take(sections, BUCKETS)?, take(sections, REALS)?)?;
     let geometry = planner.geometry;
-    load_stash(&geometry, sections, |block, value| {
+    load_stash(geometry.value_bytes, sections, |block, value| {
         let leaf = mapped_leaf(planner, block)?;
         let payload = planner.handles.claim();
         slab.fill(payload, block, value);
@@ -121,7 +121,7 @@ fn save_shape(geometry: &Geometry, array: u8, counters: Counters) -> Vec<u8> {
 }
 
 fn shape_head(geometry: &Geometry, array: u8) -> SectionWriter {
-    let mut data = shape(FORMAT, geometry);
+    let mut data = shape(FORMAT, geometry.capacity, geometry.value_bytes);
     let bucket = geometry.bucket;
     data.u16(bucket.reals).u16(bucket.dummies).u16(bucket.evict_every);
     data.u8(geometry.cached_levels).u8(array);

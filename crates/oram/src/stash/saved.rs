@@ -29,29 +29,95 @@ struct StashPiece {
     is_last: bool,
 }
 
-/// The sections of a stash, each made when it is asked for.
+/// The public size of a saved stash.
+#[derive(Debug, Clone, Copy)]
+pub struct SavedStash {
+    /// Blocks that it has room for.
+    pub bound: usize,
+    /// Bytes of each.
+    pub value_bytes: usize,
+}
+
+/// The sections of the stash of a tree, each made when it is asked for.
 pub fn save_stash<'a>(
-    geometry: &'a Geometry,
+    geometry: &Geometry,
     stash: &'a Stash,
     slab: &'a Slab,
-) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send + 'a {
-    let mut held = stash.iter();
-    stash_pieces(geometry).map(move |piece| save_stash_piece(geometry, &mut held, slab, piece))
+) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send + use<'a> {
+    let value = |held: &StashedBlock| slab.get(held.payload).get(BLOCK_ID_BYTES..);
+    SavedStash::of(geometry).save(stash.iter().map(move |held| (held.block, value(held))))
 }
 
-/// The padded lengths of the sections of a stash, in bytes.
+/// The padded lengths of the sections of the stash of a tree, in bytes.
 pub fn stash_lengths(geometry: &Geometry) -> impl Iterator<Item = usize> + use<> {
-    let block_bytes = stash_block_bytes(geometry);
-    stash_pieces(geometry).map(move |piece| piece.blocks * block_bytes)
+    SavedStash::of(geometry).lengths()
 }
 
-/// Hands every block of a saved stash to `into`, with its value. As many pieces are taken as there are: the
-/// bound may have been another when they were written.
+impl SavedStash {
+    fn of(geometry: &Geometry) -> Self {
+        let bound = geometry.stash_blocks_max() as usize;
+        Self { bound, value_bytes: geometry.value_bytes }
+    }
+
+    /// The sections of what is `held`: blocks with their values, which have to be there.
+    pub fn save<'a>(
+        self,
+        mut held: impl Iterator<Item = (u32, Option<&'a [u8]>)> + Send + 'a,
+    ) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send + 'a {
+        self.pieces().map(move |piece| self.save_piece(&mut held, piece))
+    }
+
+    /// The padded lengths of the sections, in bytes.
+    pub fn lengths(self) -> impl Iterator<Item = usize> {
+        self.pieces().map(move |piece| piece.blocks * self.block_bytes())
+    }
+
+    fn block_bytes(self) -> usize {
+        4 + self.value_bytes
+    }
+
+    fn pieces(self) -> impl Iterator<Item = StashPiece> {
+        let bound = self.bound;
+        let each = STASH_PIECE_BYTES / self.block_bytes();
+        let each = each.max(bound.div_ceil(STASH_PIECES_MAX)).max(1);
+        (0..bound.div_ceil(each)).zip(STASH..).map(move |(index, tag)| {
+            let left = bound - index * each;
+            StashPiece { tag, blocks: left.min(each), is_last: left <= each }
+        })
+    }
+
+    fn save_piece<'a>(
+        self,
+        held: &mut impl Iterator<Item = (u32, Option<&'a [u8]>)>,
+        piece: StashPiece,
+    ) -> fogbank_durable::Result<Section> {
+        let nothing = vec![0; self.value_bytes];
+        let mut data = SectionWriter(Vec::with_capacity(piece.blocks * self.block_bytes()));
+        for _ in 0..piece.blocks {
+            let Some((block, value)) = held.next() else {
+                data.u32(NONE).raw(&nothing);
+                continue;
+            };
+            let Some(value) = value else {
+                let words = "a block of the stash has no payload";
+                return Err(fogbank_durable::Error::Bug(words.into()));
+            };
+            data.u32(block).raw(value);
+        }
+        if piece.is_last && held.next().is_some() {
+            return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
+        }
+        Ok(unpadded(piece.tag, data.0))
+    }
+}
+
+/// Hands every block of a saved stash to `into`, with its value. As many pieces are taken as there
+/// are: the bound may have been another when they were written.
 ///
 /// # Errors
 /// [`crate::Error::Bug`] if there is none or one is torn; whatever `into` returns.
 pub fn load_stash(
-    geometry: &Geometry,
+    value_bytes: usize,
     sections: &[Section],
     mut into: impl FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
@@ -61,49 +127,11 @@ pub fn load_stash(
         let mut data = SectionReader(&piece.data);
         while !data.is_empty() {
             let block = data.u32()?;
-            let value = data.raw(geometry.value_bytes)?;
+            let value = data.raw(value_bytes)?;
             if block != NONE {
                 into(block, value)?;
             }
         }
     }
     Ok(())
-}
-
-fn stash_block_bytes(geometry: &Geometry) -> usize {
-    4 + geometry.value_bytes
-}
-
-fn stash_pieces(geometry: &Geometry) -> impl Iterator<Item = StashPiece> + use<> {
-    let bound = geometry.stash_blocks_max() as usize;
-    let each = STASH_PIECE_BYTES / stash_block_bytes(geometry);
-    let each = each.max(bound.div_ceil(STASH_PIECES_MAX)).max(1);
-    (0..bound.div_ceil(each)).zip(STASH..).map(move |(index, tag)| {
-        let left = bound - index * each;
-        StashPiece { tag, blocks: left.min(each), is_last: left <= each }
-    })
-}
-
-fn save_stash_piece<'a>(
-    geometry: &Geometry,
-    held: &mut impl Iterator<Item = &'a StashedBlock>,
-    slab: &Slab,
-    piece: StashPiece,
-) -> fogbank_durable::Result<Section> {
-    let nothing = vec![0; geometry.value_bytes];
-    let mut data = SectionWriter(Vec::with_capacity(piece.blocks * stash_block_bytes(geometry)));
-    for _ in 0..piece.blocks {
-        let Some(held) = held.next() else {
-            data.u32(NONE).raw(&nothing);
-            continue;
-        };
-        let Some(value) = slab.get(held.payload).get(BLOCK_ID_BYTES..) else {
-            return Err(fogbank_durable::Error::Bug("a block of the stash has no payload".into()));
-        };
-        data.u32(held.block).raw(value);
-    }
-    if piece.is_last && held.next().is_some() {
-        return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));
-    }
-    Ok(unpadded(piece.tag, data.0))
 }

@@ -78,7 +78,7 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{TaoSettings, Traffic};
+pub use settings::TaoSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 

@@ -5,7 +5,7 @@ use fogbank_durable::{Piecing, VaultSettings};
 
 use super::{journal, state};
 use crate::geometry::{BucketShape, Geometry};
-use crate::immediate::{ShellSettings, parts_max};
+use crate::immediate::{ShellSettings, Traffic, parts_max};
 use crate::{Error, ImmediateShape, Result};
 
 /// Beside a checkpoint records leave, so its pieces take their time.
@@ -30,15 +30,6 @@ pub struct TaoSettings {
     pub write_back_every: u32,
     /// The number of the store's array, part of every nonce.
     pub array: u8,
-}
-
-/// Bytes that an access moves, averaged.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Traffic {
-    /// Towards the store: write-backs, journal and checkpoints.
-    pub up_bytes: f64,
-    /// From the store: paths.
-    pub down_bytes: f64,
 }
 
 impl TaoSettings {

@@ -66,7 +66,7 @@ pub(super) fn restore(state: &mut Processor, current: u32, sections: &[Section])
             return Err(inconsistent());
         }
     }
-    load_stash(&geometry, sections, |block, value| {
+    load_stash(geometry.value_bytes, sections, |block, value| {
         let known = block < geometry.capacity;
         let leaf = known.then(|| state.positions.leaf(block)).flatten().ok_or_else(inconsistent)?;
         let payload = state.handles.claim();
@@ -86,7 +86,7 @@ fn save_versions(state: &Processor) -> Vec<u8> {
 }
 
 fn shape_head(geometry: &Geometry, array: u8) -> SectionWriter {
-    let mut head = shape(FORMAT, geometry);
+    let mut head = shape(FORMAT, geometry.capacity, geometry.value_bytes);
     head.u16(geometry.bucket.reals).u8(geometry.cached_levels).u8(array);
     head
 }

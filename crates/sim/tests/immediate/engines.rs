@@ -1,4 +1,5 @@
-//! The immediate engines in their stores: `tao` as it is, `ring` through a ticker.
+//! The immediate engines in their stores: `tao` and `partition` as they are, `ring` through a
+//! ticker.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,8 +7,10 @@ use std::time::Duration;
 
 use fogbank_durable::{MemoryRegister, Opening, Piecing, Recovered, Vault, VaultSettings};
 use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
+use fogbank_oram::immediate::Parts;
+use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
-use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
 use fogbank_store::{DepartureGrid, MemoryStore, Store};
@@ -19,6 +22,7 @@ pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Tao,
+    Partition,
     Ring,
 }
 
@@ -45,6 +49,7 @@ impl World {
         let random = Randomness::repeatable(self.openings.get());
         match self.kind {
             Kind::Tao => self.open_tao(store, &random).await,
+            Kind::Partition => self.open_partition(store, &random).await,
             Kind::Ring => self.open_ring(store, random).await,
         }
     }
@@ -55,6 +60,28 @@ impl World {
         let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
         Ok(Arc::new(TaoEngine::open(settings, parts).await?))
+    }
+
+    async fn open_partition(
+        &self,
+        store: Arc<dyn Store>,
+        random: &Randomness,
+    ) -> Result<Volume, Error> {
+        // Small partitions, so that jobs and their commits come often.
+        let layout = Layout {
+            blocks: SHAPE.capacity,
+            partitions: 2,
+            levels: 4,
+            top_blocks: 16,
+            kept_levels: 1,
+        };
+        let checkpoint_every = 12;
+        let settings =
+            PartitionSettings { layout, checkpoint_every, ..PartitionSettings::new(SHAPE, 1)? };
+        let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
+        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
+        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
+        Ok(Arc::new(PartitionEngine::open(settings, parts).await?))
     }
 
     async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Volume, Error> {

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use engines::{Kind, SHAPE, World};
 use history::{History, Workload, apply, empty, read_all};
 
-const KINDS: [Kind; 2] = [Kind::Tao, Kind::Ring];
+const KINDS: [Kind; 3] = [Kind::Tao, Kind::Partition, Kind::Ring];
 /// Accesses of a life that may be cut short.
 const ACCESSES: usize = 96;
 

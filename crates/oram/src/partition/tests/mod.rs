@@ -13,11 +13,13 @@ use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::ChunkName;
 
 use super::job::{Image, JobPart};
+use super::journal::Part;
 use super::layout::Layout;
-use super::plane::{Cell, Plane};
+use super::plane::{Cell, Images, PartitionPlane};
 use super::reader::AccessPart;
-use crate::Access;
+use super::settings::PartitionSettings;
 use crate::immediate::sequencer::Number;
+use crate::{Access, ImmediateShape};
 
 pub const BLOCK_BYTES: usize = 8;
 
@@ -30,26 +32,17 @@ enum Call {
     Write(u32),
 }
 
-/// A part of a record.
-#[derive(Debug, Clone)]
-enum Part {
-    Commit(u32),
-    Job(JobPart),
-    Access(AccessPart),
-}
-
 /// What the cloud sees of a call: its kind, and of every chunk how many cells.
 pub type Seen = (&'static str, u64, Vec<(ChunkName, usize)>);
 
 /// An engine without I/O: it cuts, and replies come as a test says.
 pub struct Harness {
-    pub plane: Plane,
+    pub plane: PartitionPlane,
     pub layout: Layout,
     cells: HashMap<ChunkName, Vec<Option<(u32, Bytes)>>>,
     shown: HashMap<ChunkName, HashSet<u16>>,
     calls: Vec<Call>,
     waiting: Vec<(u32, Access)>,
-    commits: Vec<u32>,
     records: u64,
     durable: BTreeMap<u64, Vec<Part>>,
     next_durable: u64,
@@ -66,14 +59,15 @@ impl Harness {
         let master = MasterKey::from_bytes(&mut [7; 32]);
         let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
         let random = Randomness::repeatable(seed);
+        let shape = ImmediateShape { capacity: layout.blocks, value_bytes: BLOCK_BYTES };
+        let settings = PartitionSettings { layout, ..PartitionSettings::new(shape, 0).unwrap() };
         Self {
-            plane: Plane::new(layout, BLOCK_BYTES, Arc::new(keys), &random).unwrap(),
+            plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill(&random),
             layout,
             cells: HashMap::new(),
             shown: HashMap::new(),
             calls: Vec::new(),
             waiting: Vec::new(),
-            commits: Vec::new(),
             records: 0,
             durable: BTreeMap::new(),
             next_durable: 0,
@@ -111,7 +105,8 @@ impl Harness {
 
     /// A record is cut, if there is anything for it: commits, jobs, accesses.
     pub fn cut(&mut self) -> bool {
-        let mut parts: Vec<Part> = self.commits.drain(..).map(Part::Commit).collect();
+        let commits = std::iter::from_fn(|| self.plane.next_commit());
+        let mut parts: Vec<Part> = commits.map(Part::Commit).collect();
         while let Some(job) = self.plane.begin_job(self.cells_max).unwrap() {
             parts.push(Part::Job(job));
         }
@@ -157,7 +152,7 @@ impl Harness {
                 let live = self.live(part.partition, &part.cells);
                 self.plane.job_came(part.partition, live);
             }
-            Call::Write(partition) => self.commits.push(partition),
+            Call::Write(partition) => self.plane.written.push_back(partition),
         }
         while let Some(ended) = self.plane.end_next().unwrap() {
             self.answers.push(ended);
@@ -165,14 +160,14 @@ impl Harness {
         if let Some(partition) = touched
             && let Some(images) = self.plane.images(partition).unwrap()
         {
-            self.write(partition, images);
+            self.write(images);
         }
     }
 
     fn is_durable(&mut self, part: Part) {
         match part {
-            Part::Commit(partition) => {
-                self.plane.commit(partition).unwrap();
+            Part::Commit(commit) => {
+                self.plane.commit(commit).unwrap();
                 for gone in self.plane.dead.drain(..) {
                     self.cells.remove(&gone);
                     self.shown.remove(&gone);
@@ -222,7 +217,7 @@ impl Harness {
         .collect()
     }
 
-    fn write(&mut self, partition: u32, images: Vec<Image>) {
+    fn write(&mut self, Images { partition, images }: Images) {
         let mut names = Vec::new();
         for Image { level, version, cells } in images {
             assert_eq!(cells.len(), usize::from(self.layout.cells(level)));
