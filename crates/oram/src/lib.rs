@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`ring`] | Obladi: epochs of fixed batches over a parallel Ring ORAM |
 //! | [`tao`] | TaoStore: asynchronous Path ORAM, every access served as it comes |
-//! | [`partition`] | ObliviStore: many small pyramids, shuffled in the background; so far its plane alone |
+//! | [`partition`] | ObliviStore: many small pyramids, shuffled in the background |
 //! | [`geometry`] | checked shapes of trees and the analytical model behind them |
 //! | [`tree`] | arithmetic of complete binary trees: paths, buckets, eviction order |
 //! | `position` | which leaf a block is mapped to, and where it is |

@@ -8,7 +8,7 @@ use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
 use crate::server::{Server, free_port};
-use crate::{RING, Volume, fogbank, run, said};
+use crate::{PARTITION, RING, Volume, fogbank, run, said};
 
 /// What the program says when it refuses, with the exit code for wrong usage.
 fn refused(arguments: &[&str]) -> String {
@@ -128,7 +128,7 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
 /// A disk is not lost with its register, if whoever owns it says that what the cloud shows will do.
 #[test]
 fn a_volume_whose_register_is_lost_comes_back_if_that_is_accepted() {
-    for shape in [&[][..], &RING] {
+    for shape in [&[][..], &PARTITION, &RING] {
         let volume = Volume::of("4MiB", shape);
         let [there, back] = ["there", "back"].map(|name| volume.path(name).display().to_string());
         std::fs::write(&there, [7; 1 << 16]).unwrap();
@@ -192,7 +192,7 @@ fn round_trip(folder: &Path, uri: &str, start: impl Fn() -> Server) {
 
 #[test]
 fn nbdcopy_gets_back_what_it_put_after_a_restart() {
-    for shape in [&[][..], &RING] {
+    for shape in [&[][..], &PARTITION, &RING] {
         let volume = Volume::of("4MiB", shape);
         round_trip(volume.folder.path(), &volume.uri(), || volume.serve());
     }
@@ -231,6 +231,7 @@ fn nbdcopy_gets_back_what_it_put_on_a_storage_server() {
 #[test]
 fn fio_finds_what_it_wrote() {
     check_by_fio(&Volume::new("8MiB"), "1m");
+    check_by_fio(&Volume::of("8MiB", &PARTITION), "1m");
     check_by_fio(&Volume::of("8MiB", &RING), "256k");
 }
 

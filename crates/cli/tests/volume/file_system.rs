@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::can_mount::can_mount;
 use crate::mounted::Attached;
 use crate::server::Server;
-use crate::{Volume, fogbank, number, run, said};
+use crate::{PARTITION, Volume, fogbank, number, run, said};
 
 const WRITERS: u64 = 3;
 
@@ -53,12 +53,21 @@ fn check(folder: &Path, name: &str) -> Result<(), String> {
 
 #[test]
 fn every_synced_file_outlives_a_pulled_plug() {
+    pull_plugs(&[]);
+}
+
+#[test]
+fn every_synced_file_on_partitions_outlives_a_pulled_plug() {
+    pull_plugs(&PARTITION);
+}
+
+fn pull_plugs(shape: &[&str]) {
     if !can_mount() {
         return;
     }
     let seed = number("FOGBANK_KILL_SEED").unwrap_or(11);
     let mut random = Randomness::repeatable(seed).stream(Purpose::Workload);
-    let volume = Volume::new("32MiB");
+    let volume = Volume::of("32MiB", shape);
     let mut server = volume.serve();
     let mut disk = Attached::new(volume.folder.path(), &volume.uri());
     disk.format();

@@ -15,7 +15,7 @@ use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
-use crate::{RING, Volume, number};
+use crate::{PARTITION, RING, Volume, number};
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 2048;
@@ -98,6 +98,11 @@ impl Ledger {
 #[test]
 fn every_acknowledged_write_outlives_a_kill() {
     kill_again_and_again(&Volume::new("8MiB"), number("FOGBANK_KILLS").unwrap_or(3));
+}
+
+#[test]
+fn every_write_acknowledged_by_partitions_outlives_a_kill() {
+    kill_again_and_again(&Volume::of("8MiB", &PARTITION), number("FOGBANK_KILLS").unwrap_or(3));
 }
 
 #[test]

@@ -26,6 +26,9 @@ use server::Server;
 const RING: [&str; 8] =
     ["--engine", "ring", "--interval-ms", "20", "--batch", "64", "--write-batch", "64"];
 
+/// A volume of partitions, with checkpoints so often that deaths meet them.
+const PARTITION: [&str; 4] = ["--engine", "partition", "--checkpoint-every", "500"];
+
 /// A folder with a new volume in it, and where its socket will be.
 struct Volume {
     folder: tempfile::TempDir,

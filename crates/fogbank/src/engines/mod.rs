@@ -3,6 +3,8 @@
 //! A new engine of volumes is a file in this folder, with its part of the configuration
 //! ([`VolumeTail`]) and its entry, and a place in [`VOLUME_ENGINES`].
 
+mod accesses;
+mod partition;
 mod ring;
 mod tao;
 
@@ -21,7 +23,8 @@ use crate::plan::lines::Line;
 use crate::volume::{EncodeRecord, Flag, Flags, Flow, Volume, VolumeConfig, VolumeShape};
 
 /// The engines of volumes. The first one is the default.
-pub(crate) static VOLUME_ENGINES: [&VolumeEngine; 2] = [&tao::ENGINE, &ring::ENGINE];
+pub(crate) static VOLUME_ENGINES: [&VolumeEngine; 3] =
+    [&tao::ENGINE, &partition::ENGINE, &ring::ENGINE];
 
 /// The entry of an engine of volumes.
 #[derive(Debug)]

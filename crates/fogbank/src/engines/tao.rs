@@ -11,19 +11,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::immediate::{LinkRate, Rate, ShellSettings};
-use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
-use fogbank_store::{DepartureGrid, GridStore};
+use fogbank_oram::immediate::ShellSettings;
+use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use serde::{Deserialize, Serialize};
 
-use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
+use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
-use crate::open::{Side, Sides};
 use crate::plan::bill::Bill;
 use crate::plan::lines::{Line, of_bill};
 use crate::plan::price::{Prices, prices, times};
 use crate::plan::requests::ITEM_KEY_BYTES;
-use crate::registers::RegisterPlace;
 use crate::volume::{
     CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape, short_number,
 };
@@ -46,11 +43,6 @@ static WRITE_BACK_EVERY: Flag = Flag {
     about: "k, paths from one write-back to the next [40]",
     parse: short_number,
 };
-
-/// Bytes of write-backs under way: a few of them.
-const WRITE_BEHIND: u64 = 8 << 20;
-/// Across a network, of which nothing is known: what 50 MB/s carry in 20 ms.
-const WRITE_BEHIND_ACROSS: u64 = 1 << 20;
 
 /// What the commit record says of it. Public.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,93 +89,15 @@ impl TaoVolume {
     }
 }
 
-/// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
-fn fits_the_grid(settings: &TaoSettings) -> Result<()> {
-    let quantum = settings.shell.quantum.as_nanos() as u64;
-    let most = settings.group_max().min(settings.shell.under_way_max);
-    if settings.shell.pace != LinkRate::default() && quantum == 0 {
-        return Err(Error::Usage(
-            "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
-             with --quantum-us 0: leave them out"
-                .into(),
-        ));
-    }
-    match settings.shell.rate {
-        Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
-            "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",
-            most as u64 * 1_000_000_000 / rate.interval,
-            rate.interval / 1_000_000
-        ))),
-        Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
-            Err(Error::Usage(format!(
-                "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
-                settings.shell.quantum,
-                rate.interval / 1_000_000
-            )))
-        }
-        Some(rate) => fits_the_pace(settings, rate),
-        None => Ok(()),
-    }
-}
-
-/// A rate that moves more than the link carries is none: most ticks would pass without accesses.
-fn fits_the_pace(settings: &TaoSettings, rate: Rate) -> Result<()> {
-    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
-    let traffic = settings.traffic()?;
-    let LinkRate { up_bytes_per_s, down_bytes_per_s } = settings.shell.pace;
-    for (flag, carries, each) in [
-        ("--send-mb-s", up_bytes_per_s, traffic.up_bytes),
-        ("--receive-mb-s", down_bytes_per_s, traffic.down_bytes),
-    ] {
-        let Some(carries) = carries.map(|bytes| bytes as f64).filter(|c| *c < per_s * each) else {
-            continue;
-        };
-        let ticks_per_s = 1e9 / rate.interval as f64;
-        let fits = (carries / each / ticks_per_s).floor() * ticks_per_s;
-        let advice = match fits {
-            0.0 => "a longer --tick-ms".to_owned(),
-            fits => format!("a rate of at most {fits}"),
-        };
-        return Err(Error::Usage(format!(
-            "--fixed-rate: {per_s} accesses a second move up to {:.3} MB/s and {flag} says {:.3}; give \
-             {advice}, or a faster link",
-            per_s * each / 1e6,
-            carries / 1e6
-        )));
-    }
-    Ok(())
-}
-
 #[async_trait]
 impl VolumeTail for TaoVolume {
     fn check(&self, shape: VolumeShape) -> Result<()> {
         Ok(self.settings(shape, Flow::default()).geometry().map(drop)?)
     }
 
-    /// Bytes that a block of a busy volume moves, or bytes a second at a fixed rate: paths,
-    /// write-backs, journal and checkpoints.
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<String>> {
         let settings = self.settings(shape, Flow::default());
-        let (traffic, storage) = (settings.traffic()?, settings.storage_bytes_max()?);
-        let Some(rate) = flow.rate else {
-            return Ok(vec![
-                format!("it takes up to {:.2} GB there once it is full", storage as f64 / 1e9),
-                format!(
-                    "every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is \
-                     seen: --fixed-rate N of volume serve hides it",
-                    traffic.up_bytes / 1e3,
-                    traffic.down_bytes / 1e3
-                ),
-            ]);
-        };
-        let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
-        Ok(vec![format!(
-            "fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
-            rate.accesses,
-            rate.interval / 1_000_000,
-            per_s * traffic.up_bytes / 1e6,
-            per_s * traffic.down_bytes / 1e6
-        )])
+        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
     }
 
     fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
@@ -192,36 +106,13 @@ impl VolumeTail for TaoVolume {
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
-        let VolumeOpening { options, sides, config, flow, .. } = opening;
-        let Sides { lock, bare, clock, claimed } = sides;
-        let settings = self.settings(config.shape(), flow);
+        let settings = self.settings(opening.config.shape(), opening.flow);
         // Before anything of the store is touched.
-        fits_the_grid(&settings)?;
-        let usual = if options.across_a_link() { WRITE_BEHIND_ACROSS } else { WRITE_BEHIND };
-        let settings = settings.with_write_behind(flow.write_behind.unwrap_or(usual) as usize);
+        accesses::check(&settings.shell, settings.group_max(), settings.traffic()?)?;
+        let settings = settings.with_write_behind(accesses::write_behind(&opening));
         let settings = settings.map_err(|error| Error::Usage(error.to_string()))?;
-        let randomness = options.randomness()?;
-        let kept = RegisterPlace::of(options.place())?;
-        let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
-        let told = (config.encode(), settings.vault());
-        let points = DepartureGrid::new(clock.clone(), settings.shell.quantum);
-        let paced = Arc::new(GridStore::new(bare.clone(), points.clone()));
-        let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
-        let replayed = recovered.journal.len();
-        let parts = Parts {
-            store: bare,
-            vault,
-            recovered,
-            random: &randomness,
-            points,
-            progress: &|done, of| {
-                if of > 0 && (done % 1024 == 0 || done == of) {
-                    tracing::info!("the volume was not closed: {done} of {of} paths read again");
-                }
-            },
-        };
-        let engine = Arc::new(TaoEngine::open(settings, parts).await?);
-        Ok(Volume { engine, config, clock, replayed, register: kept.describe(), _lock: lock })
+        let vault = (settings.vault(), settings.shell.quantum);
+        accesses::open(opening, vault, |parts| Box::pin(TaoEngine::open(settings, parts))).await
     }
 }
 
@@ -249,6 +140,8 @@ fn bill(settings: &TaoSettings, url: &str, prices: &Prices) -> Result<Bill> {
 
 #[cfg(test)]
 mod tests {
+    use fogbank_oram::immediate::Rate;
+
     use super::*;
     use crate::plan::bill::SECONDS_A_MONTH;
     use crate::volume::Flags;

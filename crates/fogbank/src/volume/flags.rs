@@ -49,12 +49,12 @@ pub(crate) fn size(typed: &str) -> Result<u64, String> {
     typed.parse().map(|size: ByteSize| size.as_u64())
 }
 
-/// Memory for the top of a tree.
+/// Memory for the top of a tree, or the lowest levels of partitions.
 pub(crate) static CACHE: Flag = Flag {
     name: "cache",
     value_name: "SIZE",
-    about: "Memory of the proxy for the top of the tree. Every doubling saves the link one bucket \
-            a path [64MiB]",
+    about: "Memory of the proxy for the top of the tree, or for the lowest levels of partitions. \
+            Every doubling saves the link one bucket a path, or a cell or two an access [64MiB]",
     parse: size,
 };
 /// What [`CACHE`] is if it is not said.

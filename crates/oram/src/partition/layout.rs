@@ -52,6 +52,29 @@ impl Layout {
         Ok(Self { blocks, partitions, levels, top_blocks: top_blocks as u16, kept_levels })
     }
 
+    /// The same with as many levels in the proxy as hold so many blocks.
+    pub fn with_kept_blocks(self, blocks: u64) -> Self {
+        let held = |levels: u8| u64::from(self.partitions) * ((1 << levels) - 1);
+        let kept_levels = (0..self.levels).rev().find(|levels| held(*levels) <= blocks);
+        Self { kept_levels: kept_levels.unwrap_or(0), ..self }
+    }
+
+    /// Whether it can be: its fields may have been read, and not made by [`Layout::new`].
+    ///
+    /// # Errors
+    /// [`Error::Caller`] naming what cannot be.
+    pub fn check(&self) -> Result<()> {
+        let levels = (1..=15).contains(&self.levels) && self.kept_levels < self.levels;
+        let partitions = self.partitions.is_power_of_two() && self.partitions <= 1 << 24;
+        let top = levels
+            && u64::from(self.top_blocks) >= self.cycle()
+            && usize::from(self.top_blocks) + self.cycle() as usize <= CELLS_MAX;
+        match self.blocks > 0 && self.blocks < 1 << 31 && partitions && top {
+            true => Ok(()),
+            false => Err(Error::Caller("no store has such partitions and levels".into())),
+        }
+    }
+
     /// The top level.
     pub fn top(&self) -> u8 {
         self.levels - 1
@@ -88,6 +111,11 @@ impl Layout {
         let stored = f64::from(self.top() - self.kept_levels);
         let top = f64::from(self.top_blocks) / self.cycle() as f64;
         (stored / 2.0 + 1.0 + NU * (stored / 2.0 + top), NU * (stored + 1.0 + top))
+    }
+
+    /// How often an access has `level` written on average, when every job is done at once.
+    pub fn writes_an_access(&self, level: u8) -> f64 {
+        NU / f64::from(1u32 << (level + 1).min(self.top()))
     }
 
     /// Blocks that the stashes hold in all, but with a negligible probability, when no job is open:

@@ -68,6 +68,7 @@ impl PartitionSettings {
         if self.checkpoint_every == 0 {
             return Err(Error::Caller("a checkpoint comes after at least one access".into()));
         }
+        self.layout.check()?;
         self.shell.check(self.group_max())
     }
 

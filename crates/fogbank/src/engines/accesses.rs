@@ -1,0 +1,146 @@
+//! What all volumes share whose engine serves accesses as they come: they are checked, opened and
+//! described alike.
+//!
+//! Whatever leaves does so at points of a grid, so that its moment does not tell how long the proxy
+//! worked.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_durable::VaultSettings;
+use fogbank_oram::ImmediateEngine;
+use fogbank_oram::immediate::{LinkRate, Parts, Rate, ShellSettings, Traffic};
+use fogbank_store::{DepartureGrid, GridStore};
+
+use super::VolumeOpening;
+use crate::error::{Error, Result};
+use crate::open::{Side, Sides};
+use crate::registers::RegisterPlace;
+use crate::volume::{Flow, Volume};
+
+/// Bytes of what is written that are under way: a few messages.
+const WRITE_BEHIND: u64 = 8 << 20;
+/// Across a network, of which nothing is known: what 50 MB/s carry in 20 ms.
+const WRITE_BEHIND_ACROSS: u64 = 1 << 20;
+
+/// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
+pub(super) fn check(shell: &ShellSettings, group_max: usize, traffic: Traffic) -> Result<()> {
+    let quantum = shell.quantum.as_nanos() as u64;
+    let most = group_max.min(shell.under_way_max);
+    if shell.pace != LinkRate::default() && quantum == 0 {
+        return Err(Error::Usage(
+            "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
+             with --quantum-us 0: leave them out"
+                .into(),
+        ));
+    }
+    match shell.rate {
+        Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
+            "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",
+            most as u64 * 1_000_000_000 / rate.interval,
+            rate.interval / 1_000_000
+        ))),
+        Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
+            Err(Error::Usage(format!(
+                "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
+                shell.quantum,
+                rate.interval / 1_000_000
+            )))
+        }
+        Some(rate) => fits_the_pace(shell, traffic, rate),
+        None => Ok(()),
+    }
+}
+
+/// A rate that moves more than the link carries is none: most ticks would pass without accesses.
+fn fits_the_pace(shell: &ShellSettings, traffic: Traffic, rate: Rate) -> Result<()> {
+    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
+    let LinkRate { up_bytes_per_s, down_bytes_per_s } = shell.pace;
+    for (flag, carries, each) in [
+        ("--send-mb-s", up_bytes_per_s, traffic.up_bytes),
+        ("--receive-mb-s", down_bytes_per_s, traffic.down_bytes),
+    ] {
+        let Some(carries) = carries.map(|bytes| bytes as f64).filter(|c| *c < per_s * each) else {
+            continue;
+        };
+        let ticks_per_s = 1e9 / rate.interval as f64;
+        let fits = (carries / each / ticks_per_s).floor() * ticks_per_s;
+        let advice = match fits {
+            0.0 => "a longer --tick-ms".to_owned(),
+            fits => format!("a rate of at most {fits}"),
+        };
+        return Err(Error::Usage(format!(
+            "--fixed-rate: {per_s} accesses a second move up to {:.3} MB/s and {flag} says {:.3}; give \
+             {advice}, or a faster link",
+            per_s * each / 1e6,
+            carries / 1e6
+        )));
+    }
+    Ok(())
+}
+
+/// Bytes of what is written that are to be under way.
+pub(super) fn write_behind(opening: &VolumeOpening) -> usize {
+    let usual = if opening.options.across_a_link() { WRITE_BEHIND_ACROSS } else { WRITE_BEHIND };
+    opening.flow.write_behind.unwrap_or(usual) as usize
+}
+
+/// Bytes that a block of a busy volume moves, or bytes a second at a fixed rate, in lines of a
+/// banner; and what the volume takes there.
+pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<String> {
+    let Some(rate) = flow.rate else {
+        return vec![
+            format!("it takes up to {:.2} GB there once it is full", storage_bytes as f64 / 1e9),
+            format!(
+                "every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is \
+                 seen: --fixed-rate N of volume serve hides it",
+                traffic.up_bytes / 1e3,
+                traffic.down_bytes / 1e3
+            ),
+        ];
+    };
+    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
+    vec![format!(
+        "fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
+        rate.accesses,
+        rate.interval / 1_000_000,
+        per_s * traffic.up_bytes / 1e6,
+        per_s * traffic.down_bytes / 1e6
+    )]
+}
+
+/// An engine that is being opened.
+pub(super) type Opening<'a, E> = Pin<Box<dyn Future<Output = fogbank_oram::Result<E>> + Send + 'a>>;
+
+/// Opens a volume, however it was left: its vault, then its `engine`.
+pub(super) async fn open<E: ImmediateEngine + 'static>(
+    opening: VolumeOpening,
+    (settings, quantum): (VaultSettings, Duration),
+    engine: impl for<'a> FnOnce(Parts<'a>) -> Opening<'a, E> + Send,
+) -> Result<Volume> {
+    let VolumeOpening { options, sides, config, .. } = opening;
+    let Sides { lock, bare, clock, claimed } = sides;
+    let randomness = options.randomness()?;
+    let kept = RegisterPlace::of(options.place())?;
+    let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
+    let points = DepartureGrid::new(clock.clone(), quantum);
+    let paced = Arc::new(GridStore::new(bare.clone(), points.clone()));
+    let told = (config.encode(), settings);
+    let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
+    let replayed = recovered.journal.len();
+    let parts = Parts {
+        store: bare,
+        vault,
+        recovered,
+        random: &randomness,
+        points,
+        progress: &|done, of| {
+            if of > 0 && (done % 1024 == 0 || done == of) {
+                tracing::info!("the volume was not closed: {done} of {of} are read again");
+            }
+        },
+    };
+    let engine = Arc::new(engine(parts).await?);
+    Ok(Volume { engine, config, clock, replayed, register: kept.describe(), _lock: lock })
+}
