@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::observers::Observers;
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
+use fogbank::config::StoreConfig;
 use fogbank::plan::lines;
 use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
@@ -179,20 +180,9 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
         config.capacity,
         show(config.value_size)
     );
-    let traffic = Traffic::of(config).unwrap_or_default();
-    match traffic.bytes_per_s(config) {
-        Some(bytes) => println!(
-            "  traffic       at most {:.2} MB/s both ways once every bucket is written, {:.0} GB/day, busy or idle",
-            bytes / 1e6,
-            bytes * 86_400.0 / 1e9
-        ),
-        None => println!(
-            "  traffic       back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
-            (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
-        ),
-    }
     let rests = args.schedule.rest_after.is_some();
-    let bill = lines::of_store(config, &place.store_url(), rests).unwrap_or_default();
+    println!("  traffic       {}", traffic(config, rests));
+    let bill = lines::of_store(config, &place.store_url(), rests);
     bill.iter().for_each(|(what, said)| println!("  {what:<13} {said}"));
     if let Some(seen) = args.schedule.seen() {
         println!("  schedule      {seen}");
@@ -217,4 +207,24 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
         }
     );
     println!("listening on {address}");
+}
+
+/// What flows, used or not.
+fn traffic(config: &StoreConfig, rests: bool) -> String {
+    let traffic = match Traffic::of(config) {
+        Ok(traffic) => traffic,
+        Err(why) => return format!("not known: {why}"),
+    };
+    match traffic.bytes_per_s(config) {
+        Some(bytes) => format!(
+            "at most {:.2} MB/s both ways once every bucket is written, {:.0} GB/day, {}",
+            bytes / 1e6,
+            bytes * 86_400.0 / 1e9,
+            lines::when(rests)
+        ),
+        None => format!(
+            "back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
+            (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
+        ),
+    }
 }

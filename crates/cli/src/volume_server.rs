@@ -135,7 +135,7 @@ pub fn tell_cost(config: &VolumeConfig, url: &str, flow: Flow) -> Result<()> {
     for said in config.traffic(flow)? {
         eprintln!("  {said}");
     }
-    for (what, said) in config.cost(flow, url)? {
+    for (what, said) in config.cost(flow, url) {
         eprintln!("  {what}: {said}");
     }
     Ok(())

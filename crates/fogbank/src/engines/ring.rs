@@ -140,7 +140,7 @@ impl VolumeTail for RingVolume {
     }
 
     fn cost(&self, _shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
-        of_store(&self.epochs, url, flow.rest_after.is_some())
+        Ok(of_store(&self.epochs, url, flow.rest_after.is_some()))
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {

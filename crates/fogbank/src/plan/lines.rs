@@ -5,18 +5,25 @@ use super::distance::link_to;
 use super::price::{Prices, prices};
 use super::size;
 use crate::config::StoreConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::link::LinkArgs;
 use crate::object_default::{another_pace, seconds};
 
 /// A line: what it is about, and what there is to say.
 pub type Line = (&'static str, String);
 
-/// For the banner of a store at `url`, at list prices.
-///
-/// # Errors
-/// By blame, see [`crate::Error`].
-pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line>> {
+/// For the banner of a store at `url`, at list prices; why it is not known, if it is not. No store
+/// stays closed for want of its bill.
+pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Vec<Line> {
+    reckon_store(config, url, rests).unwrap_or_else(not_known)
+}
+
+/// Why a bill is not known.
+pub fn not_known(why: Error) -> Vec<Line> {
+    vec![("bill", format!("not known: {why}"))]
+}
+
+fn reckon_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line>> {
     let prices = prices(None, url)?;
     let (bill, plan) = Bill::of_store(config, url, &link_to(url, &LinkArgs::default()).0, &prices)?;
     let mut lines = of_bill(&bill, url, rests);
@@ -30,7 +37,7 @@ pub fn of_store(config: &StoreConfig, url: &str, rests: bool) -> Result<Vec<Line
 /// The bill, and what a store at rest costs; of a disk of one's own, how it wears.
 pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
     let mut lines = Vec::new();
-    let when = if rests { "if clients never leave" } else { "busy or idle" };
+    let when = when(rests);
     if is_charged(url) {
         lines.push(("bill", format!("{} (list prices)", bill.words(when))));
         if let Some(running) = bill.running.filter(|running| running.usd() > 0.0) {
@@ -46,6 +53,11 @@ pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
     lines
 }
 
+/// When a store sends.
+pub fn when(rests: bool) -> &'static str {
+    if rests { "if clients never leave" } else { "busy or idle" }
+}
+
 /// Another pace, and what it costs.
 ///
 /// # Errors
@@ -58,4 +70,23 @@ pub fn beside(config: &StoreConfig, url: &str, prices: &Prices) -> Result<Option
 /// Whether somebody sends a bill for what is at `url`.
 fn is_charged(url: &str) -> bool {
     !url.starts_with("file:") && !url.starts_with("memory:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::ShapeArgs;
+
+    #[test]
+    fn a_bill_that_cannot_be_reckoned_says_why() {
+        let config = StoreConfig::derive(&ShapeArgs::default(), false).unwrap();
+        let words = |url: &str| {
+            let lines = of_store(&config, url, false);
+            lines.into_iter().map(|(what, said)| format!("{what}: {said}\n")).collect::<String>()
+        };
+        let told = words("ftp://x");
+        assert!(told.starts_with("bill: not known: ") && told.contains("[ftp]"), "{told}");
+        let told = words("s3://b");
+        assert!(told.contains("a month, busy or idle") && !told.contains("not known"), "{told}");
+    }
 }

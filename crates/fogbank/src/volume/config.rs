@@ -12,7 +12,7 @@ use super::flow::Flow;
 use crate::args::VolumeShapeArgs;
 use crate::engines::{NewVolume, VolumeEngine, VolumeTail};
 use crate::error::{Error, Result};
-use crate::plan::lines::Line;
+use crate::plan::lines::{Line, not_known};
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
@@ -107,12 +107,10 @@ impl VolumeConfig {
         self.tail.traffic(self.shape, flow)
     }
 
-    /// Says what the volume costs at `url`, at list prices, in lines of a banner.
-    ///
-    /// # Errors
-    /// By blame, see [`Error`].
-    pub fn cost(&self, flow: Flow, url: &str) -> Result<Vec<Line>> {
-        self.tail.cost(self.shape, flow, url)
+    /// Says what the volume costs at `url`, at list prices, in lines of a banner; or why that is not
+    /// known.
+    pub fn cost(&self, flow: Flow, url: &str) -> Vec<Line> {
+        self.tail.cost(self.shape, flow, url).unwrap_or_else(not_known)
     }
 
     /// The configuration as it stands in the commit record.
