@@ -63,6 +63,9 @@ pub enum BenchCommand {
     /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
     /// be swept, and the sweep drawn beside what the paper tells.
     Tao(BenchTaoArgs),
+    /// Clients that each wait for their answer, on the engines of volumes, one after the other over the
+    /// same link. Journal and checkpoints are included, every value read is checked.
+    Volume(BenchVolumeArgs),
     /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
     /// afterwards: where they do not hold nothing is printed.
     App(Box<BenchAppArgs>),
@@ -152,6 +155,50 @@ pub struct BenchRecoveryArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An engine of volumes that `bench volume` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VolumeEngineName {
+    /// Path ORAM.
+    Tao,
+    /// Partitions.
+    Partition,
+}
+
+/// What the benchmark of volumes runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchVolumeArgs {
+    /// The engines, measured in turn.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tao,partition")]
+    pub engine: Vec<VolumeEngineName>,
+    /// Clients: each has one access under way. Several numbers are measured in turn.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "10")]
+    pub clients: Vec<usize>,
+    /// Bytes of all blocks; the store in memory takes two to five times that.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub size: ByteSize,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub cache: ByteSize,
+    /// Messages leave at multiples of so many microseconds, as those of a volume do.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pub quantum_us: u64,
+    /// Seconds to measure at every point, after load and warm-up.
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Seed of accesses and of the engine's randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]
     pub json: bool,
 }

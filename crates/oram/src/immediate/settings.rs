@@ -8,8 +8,6 @@ use fogbank_env::Nanos;
 use super::ImmediateShape;
 use crate::{Error, Result};
 
-/// Accesses that go into one journal record at most, of small blocks.
-const GROUP_MAX: usize = 256;
 /// About how long a record may become: what comes behind one waits for it.
 const RECORD_BYTES_MAX: usize = 2 << 20;
 
@@ -72,10 +70,9 @@ pub struct ShellSettings {
     pub pace: LinkRate,
 }
 
-/// Accesses that go into one journal record at most, of parts of so many bytes: fewer of large
-/// blocks.
-pub(crate) fn parts_max(part_bytes: usize) -> usize {
-    (RECORD_BYTES_MAX / part_bytes).clamp(1, GROUP_MAX)
+/// Accesses that go into one journal record at most: `most` of small parts, fewer of large ones.
+pub(crate) fn parts_max(part_bytes: usize, most: usize) -> usize {
+    (RECORD_BYTES_MAX / part_bytes).clamp(1, most)
 }
 
 impl ShellSettings {

@@ -12,6 +12,8 @@ use crate::{Error, ImmediateShape, Result};
 
 /// Beside a checkpoint records leave, so its pieces take their time.
 pub(super) const PIECES: Piecing = Piecing::usual(1);
+/// Accesses that go into one journal record at most, of small blocks.
+const GROUP_MAX: usize = 1_024;
 /// Jobs, and commits, that one record has at most.
 pub(super) const JOBS_MAX: usize = 64;
 /// D: orders given and not carried out, at least so many and so many an access under way.
@@ -79,7 +81,7 @@ impl PartitionSettings {
 
     /// Accesses that go into one journal record at most: fewer of large blocks.
     pub fn group_max(&self) -> usize {
-        parts_max(self.part_bytes())
+        parts_max(self.part_bytes(), GROUP_MAX)
     }
 
     /// Bytes of a part of a record.

@@ -11,6 +11,9 @@ use crate::{Error, ImmediateShape, Result};
 /// Beside a checkpoint records leave, so its pieces take their time.
 pub(super) const PIECES: Piecing = Piecing::usual(1);
 
+/// Accesses that go into one journal record at most, of small blocks.
+const GROUP_MAX: usize = 256;
+
 /// A checkpoint takes about one part in so many of what accesses send.
 const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
@@ -78,7 +81,7 @@ impl TaoSettings {
 
     /// Accesses that go into one journal record at most: fewer of large blocks.
     pub fn group_max(&self) -> usize {
-        parts_max(journal::entry_bytes(self.shell.shape.value_bytes))
+        parts_max(journal::entry_bytes(self.shell.shape.value_bytes), GROUP_MAX)
     }
 
     /// Write-backs that have not been acknowledged, at most: as many as hold what may be under way

@@ -1,8 +1,8 @@
 //! `fogbank bench tao`: clients that each wait for their answer, in the settings of TaoStore's paper.
 //!
-//! 1. Load (`lane`): without a link between, every block is written once, then as many accesses as a
+//! 1. Load (`volume/lane`): without a link between, every block is written once, then as many accesses as a
 //!    quarter of the blocks, so that the tree is in its steady state and every bucket is stored.
-//! 2. Measure (`clients`): across the link, each client draws a block, reads or writes it, holds what
+//! 2. Measure (`volume/clients`): across the link, each client draws a block, reads or writes it, holds what
 //!    comes back against what it has to be, and goes on. Journal and checkpoints are included. A
 //!    warm-up is left out, until the clients no longer move together.
 //! 3. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is; another k
@@ -12,10 +12,7 @@
 //! The paper's cache is the storage server's memory, which spares its disk. Ours is the proxy's, which
 //! spares the link too; at the same share of the data the two are not the same thing.
 
-mod clients;
 mod figures;
-mod lane;
-mod path_times;
 mod point;
 mod published;
 mod setting;
@@ -25,11 +22,11 @@ use clap::ValueEnum;
 use fogbank::Result;
 
 use self::figures::Figures;
-pub use self::lane::Lane;
 use self::point::HEAD;
 pub use self::point::Point;
 pub use self::published::{Published as OfPaper, published};
-pub use self::setting::Setting;
+pub use self::setting::{Setting, carried_by, pace_on};
+pub use super::volume::Lane;
 
 /// Runs the benchmark and prints its figures.
 ///

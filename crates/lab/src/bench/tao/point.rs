@@ -1,12 +1,12 @@
 //! One point of a sweep: its figures for people, for programs and for drawings.
 
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::tao::TaoSettings;
+use fogbank_oram::tao::{Stats, TaoSettings};
 use serde_json::{Value, json};
 
-use super::lane::Measured;
 use super::published::published;
 use super::setting::Setting;
+use crate::bench::volume::Measured;
 
 /// What was measured at one point.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Point {
         profile: &str,
         setting: &Setting,
         (settings, clients): (&TaoSettings, usize),
-        measured: &Measured,
+        measured: &Measured<Stats>,
     ) -> fogbank::Result<Self> {
         let Measured { answers, traffic, path_ms, checkpoints, stats } = measured;
         let (latencies, seconds) = (&answers.latencies, answers.seconds);

@@ -9,11 +9,12 @@ use fogbank::{Result, open_store};
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness};
 use fogbank_oram::ImmediateEngine;
-use fogbank_oram::tao::{Parts, Stats, TaoEngine, TaoSettings};
+use fogbank_oram::immediate::{Parts, ShellSettings};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Delay, DepartureGrid, GridStore, Link, Store};
 
 use super::clients::{Answers, Field, Span, Written};
+use super::measured_engine::MeasuredEngine;
 use super::path_times::PathTimes;
 use crate::bench::counted::{Counted, Traffic};
 use fogbank_terminal::bar;
@@ -22,10 +23,10 @@ type Far = Arc<Delay<Arc<dyn Store>>>;
 type Paths = Arc<PathTimes<Far>>;
 
 /// A loaded store with an open engine.
-pub struct Lane {
+pub struct Lane<S: MeasuredEngine> {
     ground: Ground,
-    field: Arc<Field>,
-    settings: TaoSettings,
+    field: Arc<Field<S::Engine>>,
+    settings: S,
 }
 
 /// What stays when the engine is closed.
@@ -42,7 +43,7 @@ struct Ground {
 }
 
 /// What one point came to.
-pub struct Measured {
+pub struct Measured<S> {
     /// When clients were answered.
     pub answers: Answers,
     /// What passed to the store.
@@ -52,23 +53,24 @@ pub struct Measured {
     /// Checkpoints meanwhile.
     pub checkpoints: u64,
     /// The engine's figures since it was opened.
-    pub stats: Stats,
+    pub stats: S,
 }
 
-impl Lane {
+impl<S: MeasuredEngine> Lane<S> {
     /// Makes a store and loads it, as fast as it can.
-    pub async fn load(settings: TaoSettings, seed: u64) -> Result<Self> {
-        let usual = TaoSettings::new(settings.shell.shape);
+    pub async fn load(settings: S, seed: u64) -> Result<Self> {
+        let shape = settings.shell().shape;
+        let usual = ShellSettings::new(shape);
         let settings = settings.with_shell(|shell| {
             shell.quantum = Duration::ZERO;
-            shell.pace = usual.shell.pace;
-            shell.window_bytes = usual.shell.window_bytes;
-            shell.windows = usual.shell.windows;
+            shell.pace = usual.pace;
+            shell.window_bytes = usual.window_bytes;
+            shell.windows = usual.windows;
         });
-        let mut ground = Ground::new(settings.shell.shape.capacity, seed).await?;
+        let mut ground = Ground::new(shape.capacity, seed).await?;
         let random = ground.random();
         let key = key();
-        let points = DepartureGrid::new(ground.clock.clone(), settings.shell.quantum);
+        let points = DepartureGrid::new(ground.clock.clone(), settings.shell().quantum);
         let opening = ground.opening(&settings, &points, (&key, &random));
         let vault = opening.create(b"bench".to_vec()).await?;
         let opened = (vault, Recovered::default());
@@ -81,13 +83,13 @@ impl Lane {
     }
 
     /// The same store, closed and opened with other settings of the same shape.
-    pub async fn reopen(mut self, settings: TaoSettings) -> Result<Self> {
+    pub async fn reopen(mut self, settings: S) -> Result<Self> {
         if settings == self.settings {
             return Ok(self);
         }
         self.field.engine.close().await?;
         let (key, random) = (key(), self.ground.random());
-        let points = DepartureGrid::new(self.ground.clock.clone(), settings.shell.quantum);
+        let points = DepartureGrid::new(self.ground.clock.clone(), settings.shell().quantum);
         let opened = self.ground.opening(&settings, &points, (&key, &random)).recover().await?;
         let engine = self.ground.engine(&settings, points, opened, &random).await?;
         self.field = Field::new(engine, self.ground.clock.clone(), self.ground.written.clone());
@@ -95,7 +97,12 @@ impl Lane {
     }
 
     /// Lets so many clients run across `link` for so long, after a warm-up.
-    pub async fn measure(&mut self, clients: usize, link: Link, seconds: f64) -> Result<Measured> {
+    pub async fn measure(
+        &mut self,
+        clients: usize,
+        link: Link,
+        seconds: f64,
+    ) -> Result<Measured<S::Stats>> {
         let random = self.ground.random();
         let Ground { far, paths, store, clock, .. } = &self.ground;
         far.set_link(link);
@@ -103,14 +110,14 @@ impl Lane {
         let mut running = self.field.start(clients, &random);
         running.go_on(span.from, &bar).await?;
         let (before, fetched) = (store.traffic(), paths.fetched());
-        let had = self.field.engine.stats();
+        let had = S::stats(&self.field.engine);
         running.go_on(span.to, &bar).await?;
         let (traffic, path_ms) = (store.traffic().since(before), paths.fetched().ms_since(fetched));
-        let stats = self.field.engine.stats();
+        let stats = S::stats(&self.field.engine);
         bar.finish_and_clear();
         far.set_link(Link::instant());
         let answers = running.end(span).await?;
-        let checkpoints = stats.checkpoints - had.checkpoints;
+        let checkpoints = S::checkpoints(&stats) - S::checkpoints(&had);
         Ok(Measured { answers, traffic, path_ms, checkpoints, stats })
     }
 
@@ -142,7 +149,7 @@ impl Ground {
 
     fn opening<'a>(
         &self,
-        settings: &TaoSettings,
+        settings: &impl MeasuredEngine,
         points: &DepartureGrid,
         (master, random): (&'a MasterKey, &'a Randomness),
     ) -> Opening<'a> {
@@ -156,16 +163,16 @@ impl Ground {
         }
     }
 
-    async fn engine(
+    async fn engine<S: MeasuredEngine>(
         &self,
-        settings: &TaoSettings,
+        settings: &S,
         points: DepartureGrid,
         (vault, recovered): (Vault, Recovered),
         random: &Randomness,
-    ) -> Result<TaoEngine> {
+    ) -> Result<S::Engine> {
         let store = self.store.clone();
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
-        Ok(TaoEngine::open(settings.clone(), parts).await?)
+        settings.clone().open(parts).await
     }
 }
 
@@ -177,6 +184,7 @@ fn key() -> MasterKey {
 mod tests {
     use fogbank::Error;
     use fogbank_oram::ImmediateShape;
+    use fogbank_oram::tao::TaoSettings;
 
     use super::*;
 

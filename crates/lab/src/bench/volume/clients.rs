@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream};
-use fogbank_oram::tao::TaoEngine;
 use fogbank_oram::{Access, Address, ImmediateEngine};
 use fogbank_terminal::show;
 use hdrhistogram::Histogram;
@@ -23,9 +22,9 @@ const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 const LOOK: Nanos = 200_000_000;
 
 /// What the clients share.
-pub struct Field {
+pub struct Field<E> {
     /// Serves them.
-    pub engine: TaoEngine,
+    pub engine: E,
     clock: Arc<dyn Clock>,
     written: Arc<Written>,
     value_bytes: usize,
@@ -69,9 +68,9 @@ impl Span {
     }
 }
 
-impl Field {
+impl<E: ImmediateEngine + 'static> Field<E> {
     /// Over an engine whose blocks were written as `written` says.
-    pub fn new(engine: TaoEngine, clock: Arc<dyn Clock>, written: Arc<Written>) -> Arc<Self> {
+    pub fn new(engine: E, clock: Arc<dyn Clock>, written: Arc<Written>) -> Arc<Self> {
         let value_bytes = engine.shape().value_bytes;
         Arc::new(Self { engine, clock, written, value_bytes })
     }
