@@ -23,6 +23,7 @@ use fogbank_store::trace::{
 };
 
 use crate::distinguish::{self, Extractor, Run};
+use crate::engine;
 use crate::oracle::{Halt, Oracle, Refused, Summary};
 use crate::report::{Broken, Label, Report, Seen};
 use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
@@ -233,7 +234,7 @@ impl Auditing {
         }
         for path in &run.traces {
             let reader = TraceReader::open(path)?;
-            let config = PublicConfig::decode(reader.config())
+            let (config, _) = engine::decode(reader.config())
                 .map_err(|reason| AuditError::Config { path: path.clone(), reason })?;
             let found = reader.fingerprinting();
             let Some((common, expected, first)) = &self.config else {
@@ -279,7 +280,7 @@ fn hear(
 ) -> Result<Heard, AuditError> {
     let mut replaying = Replaying {
         oracle: Oracle::new(config)?.seeded(number),
-        battery: Battery::new(config, subject),
+        battery: Battery::new(config, subject).map_err(Refused)?,
         trace: 0,
         halted: None,
         seen: Seen::new(&config.encode()),

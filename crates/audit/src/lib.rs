@@ -13,6 +13,7 @@
 
 mod audit;
 pub mod distinguish;
+mod engine;
 mod finding;
 mod observation;
 pub mod oracle;

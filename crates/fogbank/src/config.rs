@@ -13,6 +13,7 @@ use fogbank_oram::ring::{RingSettings, WINDOWS};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{ShapeArgs, Xor};
+use crate::engines::ring;
 use crate::error::{Error, Result};
 
 /// The most that a batch reads or an epoch writes.
@@ -86,7 +87,7 @@ impl StoreConfig {
         let geometry = Geometry::new(shape.capacity, shape.value_bytes, bucket, cache);
         let least = geometry.map_err(usage)?.leaf_level();
         let config = Self {
-            engine: "ring".into(),
+            engine: ring::NAME.into(),
             capacity: shape.capacity,
             value_size: shape.value_bytes,
             read_batches,

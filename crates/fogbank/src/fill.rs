@@ -28,8 +28,9 @@ use fogbank_store::{OrderedGridStore, Store};
 use fogbank_txn::SharedVault;
 
 use crate::config::StoreConfig;
+use crate::engines::ring;
 use crate::error::{Error, Result};
-use crate::open::{FillTarget, OpenOptions, engine};
+use crate::open::{FillTarget, OpenOptions};
 use crate::registers::RegisterPlace;
 
 /// Write slots of an epoch while a store is filled.
@@ -112,7 +113,7 @@ impl<'a, 'p> Fill<'a, 'p> {
         let filled = Filled::of(&recovered, epochs)?;
         let mut settings = config.ring_settings();
         settings.shape.write_batch = LOAD_BATCH;
-        let mut engine = engine(store, vault.keys(), settings, &randomness, &recovered).await?;
+        let mut engine = ring::open(store, vault.keys(), settings, &randomness, &recovered).await?;
         let keeping = SharedVault::new(vault);
         let open = batch::recover(&mut *engine, &recovered, &|_, _| {}).await?;
         engine.set_journal(Box::new(keeping.clone()));

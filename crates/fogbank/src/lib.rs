@@ -39,7 +39,6 @@ mod opened;
 mod place;
 pub mod plan;
 pub mod preset;
-mod public;
 pub mod recording;
 pub mod registers;
 pub mod schedule;

@@ -18,10 +18,8 @@ use std::sync::Arc;
 
 use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
-use fogbank_oram::RecoverableEngine;
-use fogbank_oram::ring::{RingEngine, RingSettings};
-use fogbank_seal::{KeyRing, MasterKey};
-use fogbank_store::trace::{EngineConfig, TraceClock};
+use fogbank_seal::MasterKey;
+use fogbank_store::trace::TraceClock;
 use fogbank_store::{OrderedGridStore, Store};
 use fogbank_txn::{Components, Proxy, SharedVault, Uptime};
 use tokio::runtime::Handle;
@@ -29,6 +27,7 @@ use tokio::runtime::Handle;
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
+use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::fill::{MARKER, NOTED};
 use crate::object_default::shape_for;
@@ -203,10 +202,8 @@ impl OpenOptions {
         record: Vec<u8>,
     ) -> Result<Opened> {
         let Sides { lock, bare, clock, claimed } = sides;
-        let mut head = config.public(TraceClock::Real)?;
-        if let EngineConfig::Ring(ring) = &mut head.engine {
-            ring.pauses = !matches!(self.uptime, None | Some(Uptime::Always));
-        }
+        let pauses = !matches!(self.uptime, None | Some(Uptime::Always));
+        let head = config.public(TraceClock::Real, pauses)?;
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store =
@@ -219,7 +216,7 @@ impl OpenOptions {
         let (vault, recovered) = vault.await?;
         let (keys, keeping) = (vault.keys(), SharedVault::new(vault));
         let settings = config.ring_settings();
-        let engine = engine(store, keys, settings, &randomness, &recovered).await?;
+        let engine = ring::open(store, keys, settings, &randomness, &recovered).await?;
         let components = Components {
             clock: clock.clone(),
             random: randomness,
@@ -484,17 +481,6 @@ impl FillTarget {
         std::fs::remove_file(&marker)
             .map_err(|e| Error::CannotUse(format!("{}: {e}", marker.display())))
     }
-}
-
-/// The engine as the newest full checkpoint has it, or a new one.
-pub(crate) async fn engine(
-    store: Arc<dyn Store>,
-    keys: Arc<KeyRing>,
-    settings: RingSettings,
-    random: &Randomness,
-    recovered: &Recovered,
-) -> Result<Box<dyn RecoverableEngine>> {
-    Ok(Box::new(RingEngine::open(store, keys, settings, random, &recovered.full).await?))
 }
 
 /// Says how far the recovery is; nothing if there is hardly anything to do.

@@ -7,10 +7,19 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::trace::{EngineConfig, Fingerprints, PublicConfig, TraceOptions, TraceWriter};
+use fogbank_store::trace::{Fingerprints, PublicConfig, TraceOptions, TraceWriter};
 use fogbank_store::{ArrayId, Recorded, Store};
+use serde::Deserialize;
 
 use crate::error::{Error, Result};
+
+/// What the recorder goes by: stores of epochs are recorded, volumes are not.
+#[derive(Deserialize)]
+struct Epochs {
+    array: u16,
+    cell_bytes: usize,
+    interval_ns: u64,
+}
 
 /// A trace being written.
 pub struct Recording {
@@ -31,19 +40,16 @@ impl Recording {
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<dyn Store>, Option<Self>)> {
         let Some(path) = path else { return Ok((store, None)) };
-        let (array, cell_bytes, on_a_grid) = match &head.engine {
-            EngineConfig::Ring(ring) => (ring.array, ring.cell_bytes, ring.interval_ns > 0),
-            EngineConfig::Tao(tao) => (tao.array, tao.cell_bytes, tao.rate.is_some()),
-        };
+        let Epochs { array, cell_bytes, interval_ns } = head.tail().map_err(Error::Bug)?;
         let options = TraceOptions {
             fingerprints: Fingerprints::Tail,
             // On a grid there is time for it; back to back it would cost throughput.
-            flush_requests: on_a_grid,
+            flush_requests: interval_ns > 0,
             ..TraceOptions::default()
         };
         let writer = TraceWriter::create(path, &head.encode(), clock.clone(), options)
             .map_err(|e| cannot_record(path, &e))?;
-        writer.knows_array(0, ArrayId(array), cell_bytes as usize);
+        writer.knows_array(0, ArrayId(array), cell_bytes);
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
         Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
     }

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use fogbank_durable::{Committed, JOURNAL_PREFIX, RegisterValue, Suspicion, missing_record};
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
-use fogbank_oram::ring::RingEngine;
 use fogbank_oram::{RecoverableEngine, Scanned};
 use fogbank_seal::MasterKey;
 use fogbank_store::{ArrayId, ChunkName, OrderedGridStore, Reading, Store, StoreError};
 use fogbank_txn::Moving;
 
 use crate::config::StoreConfig;
+use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::open::{OpenOptions, Sides};
 use crate::place::{Place, open_store};
@@ -129,19 +129,8 @@ impl Asked {
 
     /// The engine at that commit; `blind` if its array may be gone.
     fn engine(&self, committed: &Committed, blind: bool) -> Result<Box<dyn RecoverableEngine>> {
-        let recovered = &committed.recovered;
-        let (store, keys) = (self.store.clone(), committed.keys.clone());
-        let settings = self.config.ring_settings();
-        let (mut engine, there) =
-            RingEngine::restore_blind(store, keys, settings, &self.random, &recovered.full)?;
-        match there {
-            Err(fogbank_oram::Error::CloudLied(_)) if blind => {}
-            there => there?,
-        }
-        for delta in &recovered.deltas {
-            engine.replay_epoch(delta)?;
-        }
-        Ok(Box::new(engine))
+        let (store, settings) = (self.store.clone(), self.config.ring_settings());
+        ring::at(committed, store, settings, &self.random, blind)
     }
 
     /// How many journal records of the open epoch the register knows and the cloud has; `None` if

@@ -15,7 +15,7 @@
 //! taken.
 
 use fogbank_oram::geometry::Geometry;
-use fogbank_store::trace::{EngineConfig, RingConfig, TraceClock, VaultConfig};
+use fogbank_store::trace::VaultConfig;
 
 use crate::config::StoreConfig;
 use crate::error::Result;
@@ -60,11 +60,7 @@ impl Traffic {
     pub fn of(config: &StoreConfig) -> Result<Self> {
         let geometry = config.geometry()?;
         let mut traffic = Self::of_tree(config, &geometry);
-        if let EngineConfig::Ring(RingConfig { vault: Some(vault), .. }) =
-            config.public(TraceClock::Real)?.engine
-        {
-            traffic.add_vault(config, &vault);
-        }
+        traffic.add_vault(config, &config.public_vault()?);
         Ok(traffic)
     }
 

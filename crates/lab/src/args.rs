@@ -98,7 +98,7 @@ pub struct AuditArgs {
 #[derive(Debug, Clone, Args)]
 pub struct BenchEngineArgs {
     /// The engine.
-    #[arg(long, value_enum, default_value = "ring")]
+    #[arg(long, value_enum, default_value_t = Engine::Ring)]
     pub engine: Engine,
     /// The cloud side: memory:, or a URL as for serve (which must hold no store, and is left there).
     #[arg(long, value_name = "URL", default_value = "memory:")]

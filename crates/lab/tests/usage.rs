@@ -4,10 +4,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_env::SystemClock;
-use fogbank_store::trace::{
-    EngineConfig, Fingerprints, PublicConfig, RingConfig, TraceClock, TraceOptions, TraceWriter,
-};
+use fogbank_store::trace::{Fingerprints, PublicConfig, TraceClock, TraceOptions, TraceWriter};
 
 fn lab(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-lab"));
@@ -55,8 +54,6 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let ring = RingConfig {
-        capacity: 8,
-        value_bytes: 16,
         read_batches: 1,
         read_batch: 1,
         write_batch: 1,
@@ -81,7 +78,7 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
         keep_superseded: false,
         vault: None,
     };
-    let head = PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) }.encode();
+    let head = PublicConfig::new(TraceClock::Real, "ring", (8, 16), ring).encode();
     trace(folder, "whole", &head);
     let options = TraceOptions { fingerprints: Fingerprints::Tail, ..TraceOptions::default() };
     let clock = Arc::new(SystemClock::new());
@@ -147,8 +144,8 @@ fn a_page_is_not_written_over_what_is_read() {
 fn a_head_cannot_move_the_cursor() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let head = b"{\"clock\":\"real\",\"engine\":\"\\u001b[2J\\u009b\"}";
-    trace(folder, "t", head);
+    let head = r#"{"clock":"real","engine":"\u001b[2J\u009b","capacity":8,"value_bytes":16}"#;
+    trace(folder, "t", head.as_bytes());
     let words = refused(folder, &["audit", "--trace", "a=t"]);
     assert!(!words.trim_end().chars().any(char::is_control), "{words:?}");
     assert!(words.contains("[2J"), "{words:?}");

@@ -26,10 +26,7 @@ pub use event::{
 };
 pub use exchange::{Exchange, Exchanges};
 pub use fingerprint::{Fingerprinting, Fingerprints};
-pub use public::{
-    EngineConfig, JournalConfig, PaceConfig, PublicConfig, RateConfig, RingConfig, TaoConfig,
-    TraceClock, VaultConfig,
-};
+pub use public::{JournalConfig, PaceConfig, PublicConfig, RateConfig, TraceClock, VaultConfig};
 pub use reader::{TraceError, TraceReader, Truncation};
 pub use writer::{TraceOptions, TraceSummary, TraceWriter};
 

@@ -36,6 +36,7 @@ mod tests;
 pub use compare::{Advantage, Pair, Run, Telling};
 pub use control::Control;
 pub use window::Extractor;
+pub(crate) use window::Grid;
 
 use fogbank_store::trace::{Event, PublicConfig};
 use serde::Serialize;

@@ -9,8 +9,10 @@
 use std::collections::VecDeque;
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{EngineConfig, Event, Outcome, PublicConfig, Request, Sent};
+use fogbank_store::trace::{Event, Outcome, PublicConfig, Request, Sent};
 use fogbank_store::{ArrayId, ArrayShape};
+
+use crate::engine;
 
 use super::feature::{Feature, Row};
 use super::matrix::Table;
@@ -38,9 +40,9 @@ pub struct Extractor {
 
 /// The points in time at which departures may fall; 0 where there are none.
 #[derive(Debug, Clone, Copy)]
-struct Grid {
-    interval: Nanos,
-    quantum: Nanos,
+pub(crate) struct Grid {
+    pub interval: Nanos,
+    pub quantum: Nanos,
 }
 
 /// Sums over the open window, but for its reads.
@@ -70,15 +72,8 @@ impl Extractor {
         scales: &[usize],
         rows_max: usize,
     ) -> Self {
-        let grid = match config.map(|config| &config.engine) {
-            Some(EngineConfig::Ring(ring)) => {
-                Grid { interval: ring.interval_ns, quantum: ring.quantum_ns }
-            }
-            Some(EngineConfig::Tao(tao)) => {
-                Grid { interval: tao.rate.map_or(0, |rate| rate.interval_ns), quantum: 0 }
-            }
-            None => Grid { interval: 0, quantum: 0 },
-        };
+        let known = config.and_then(|config| engine::of(config).ok());
+        let grid = known.map_or(Grid { interval: 0, quantum: 0 }, |(_, engine)| engine.grid());
         Self {
             grid,
             shapes: Vec::new(),

@@ -6,14 +6,14 @@ use crate::Breach;
 
 /// A rule that the event at hand breaks; where and when is known to the caller.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub rule: &'static str,
     pub expected: String,
     pub seen: String,
 }
 
 /// An end of the replay, with or without a place in the trace.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Fault(Box<Fault>),
     Unpredictable(&'static str),
     Unfollowing(String),
@@ -67,7 +67,7 @@ pub enum Halt {
 /// A configuration that the oracle does not follow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the oracle does not follow this configuration: {0}")]
-pub struct Refused(pub &'static str);
+pub struct Refused(pub String);
 
 /// What a replay saw, as far as it went. All of it public.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

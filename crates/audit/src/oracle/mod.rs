@@ -4,9 +4,8 @@
 //! operation, order, bucket, size, version, names and sizes of blobs, the times of departures. What
 //! differs is a [`Breach`] of one rule. What it leaves free goes to the observers.
 //!
-//! Every engine has a machine of its own: `ring` with its epochs, `tao`, which serves accesses as
-//! they come. They share what a vault is (`blob`, `chain`), what replies have to be (`replies`)
-//! and how traces join (`joint`).
+//! Every engine has a machine of its own, and a place in [`ENGINES`]. They share what a vault is
+//! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`).
 //!
 //! # What is outside
 //!
@@ -25,20 +24,25 @@ mod fault;
 mod joint;
 mod replay;
 mod replies;
-mod ring;
+pub mod ring;
 mod shape;
-mod tao;
+pub mod tao;
 
 pub use fault::{Halt, Refused, Summary};
 pub use replay::{ReplayError, replay};
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{EngineConfig, Event, PublicConfig};
+use fogbank_store::trace::{Event, PublicConfig};
 
 use self::fault::{Fault, Stop};
-use self::ring::Ring;
-use self::tao::Tao;
+use crate::engine::{self, Entry};
 use crate::{Breach, Observer};
+
+/// The engines that this crate knows.
+pub(crate) static ENGINES: [Entry; 2] = [
+    Entry { name: ring::NAME, read: engine::read::<ring::RingConfig> },
+    Entry { name: tao::NAME, read: engine::read::<tao::TaoConfig> },
+];
 
 /// Replays the traces of one store.
 pub struct Oracle {
@@ -49,7 +53,7 @@ pub struct Oracle {
 }
 
 /// The public state machine of one engine.
-trait Machine {
+pub(crate) trait Machine {
     /// Another seed for what completes leaves.
     fn seed(&mut self, seed: u64);
 
@@ -74,10 +78,8 @@ impl Oracle {
     /// # Errors
     /// [`Refused`] for one that it does not follow.
     pub fn new(config: &PublicConfig) -> Result<Self, Refused> {
-        let machine: Box<dyn Machine + Send> = match &config.engine {
-            EngineConfig::Ring(ring) => Box::new(Ring::new(config.clock, ring)?),
-            EngineConfig::Tao(tao) => Box::new(Tao::new(config.clock, tao)?),
-        };
+        let (_, engine) = engine::of(config).map_err(Refused)?;
+        let machine = engine.machine(config.clock)?;
         Ok(Self { machine, events: 0, last: 0 })
     }
 

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fogbank_store::trace::{Event, PublicConfig, TraceError, TraceReader};
 
 use super::{Halt, Oracle, Refused, Summary};
+use crate::engine;
 use crate::{Observation, Observer};
 
 /// Why a replay came to no end.
@@ -39,7 +40,7 @@ pub fn replay<P: AsRef<Path>>(
     let mut oracle: Option<(PublicConfig, Oracle)> = None;
     for trace in traces {
         let reader = TraceReader::open(trace)?;
-        let config = PublicConfig::decode(reader.config()).map_err(ReplayError::Head)?;
+        let (config, _) = engine::decode(reader.config()).map_err(ReplayError::Head)?;
         match &mut oracle {
             None => oracle = Some((config.clone(), Oracle::new(&config)?)),
             Some((first, _)) if *first != config => {

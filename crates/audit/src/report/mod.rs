@@ -8,14 +8,14 @@
 //!
 //! Memory is a few hundred kilobytes a label, whatever the length of its traces.
 
-mod config;
+pub(crate) mod config;
 mod explain;
 mod html;
 mod json;
 pub mod paint;
 mod places;
 mod text;
-mod words;
+pub(crate) mod words;
 
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -29,6 +29,7 @@ use crate::{Breach, Finding, Verdict};
 
 pub use html::html;
 pub use json::json;
+pub(crate) use places::Tree;
 pub use places::{Seen, Sizes};
 pub use text::text;
 

@@ -6,9 +6,11 @@
 
 use fogbank_env::Nanos;
 use fogbank_picture::{Band, HeatMap, Picture};
-use fogbank_store::trace::{EngineConfig, Event, Outcome, PublicConfig, Request};
+use fogbank_store::trace::{Event, Outcome, Request};
 use fogbank_store::{ArrayId, ChunkName};
 use serde::Serialize;
+
+use crate::engine;
 
 /// How much went by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -46,12 +48,12 @@ impl Sizes {
 
 /// What of an engine's configuration the picture goes by.
 #[derive(Debug, Clone)]
-struct Tree {
-    leaf_level: u8,
-    cached_levels: u8,
-    array: u16,
+pub(crate) struct Tree {
+    pub leaf_level: u8,
+    pub cached_levels: u8,
+    pub array: u16,
     /// How long an epoch is, or from one point of a fixed rate to the next; 0 if there is no beat.
-    beat: Nanos,
+    pub beat: Nanos,
 }
 
 /// One run as the cloud saw it, gathered event by event.
@@ -71,20 +73,7 @@ impl Seen {
     /// Nothing yet. `config` is what the head of the trace holds; where it says nothing that is
     /// understood, places are shown by array and chunk.
     pub fn new(config: &[u8]) -> Self {
-        let tree = PublicConfig::decode(config).ok().map(|c| match c.engine {
-            EngineConfig::Ring(ring) => Tree {
-                leaf_level: ring.leaf_level,
-                cached_levels: ring.cached_levels,
-                array: ring.array,
-                beat: ring.interval_ns.saturating_mul(u64::from(ring.read_batches) + 1),
-            },
-            EngineConfig::Tao(tao) => Tree {
-                leaf_level: tao.leaf_level,
-                cached_levels: tao.cached_levels,
-                array: tao.array,
-                beat: tao.rate.map_or(0, |rate| rate.interval_ns),
-            },
-        });
+        let tree = engine::decode(config).ok().and_then(|(_, engine)| engine.tree());
         Self {
             tree: tree.filter(|t| t.leaf_level < 32 && t.cached_levels <= t.leaf_level),
             started: None,

@@ -4,9 +4,9 @@
 //! which leaf a read goes to, which unread cells are taken, what ciphertexts look like, and under a
 //! real clock how late messages leave. One pass counts them; memory does not grow with the trace,
 //! and a cell costs a few array increments. When the trace has ended each check says how far its
-//! worst figure lies from what dice would give, how many samples that is, and the smallest leak that
-//! so many would have shown. A leak beyond the level fails; too little data to have shown one of
-//! the size asked for is [`Verdict::TooFew`](crate::Verdict::TooFew), never a pass.
+//! worst figure lies from what dice would give, how many samples that is, and the smallest leak
+//! that so many would have shown. A leak beyond the level fails; too little data to have shown one
+//! of the size asked for is [`Verdict::TooFew`](crate::Verdict::TooFew), never a pass.
 //!
 //! In the formulas of the checks z is the normal point of the level that each test of a finding is
 //! left with (half of it, on two sides), and z' that of the power, 1.28 for 0.9.
@@ -27,7 +27,7 @@ mod versions;
 pub use levels::Levels;
 pub use runs::{RunDigest, runs_independent};
 
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TaoConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
 
 use self::ciphertexts::{Ciphertexts, Sizes};
 use self::departures::Departures;
@@ -37,10 +37,33 @@ use self::retired::Retired;
 use self::slots::Ranks;
 use self::stretch::Stretch;
 use self::versions::Versions;
-use crate::{Finding, Observation, Observer};
+use crate::{Finding, Observation, Observer, engine};
 
 /// Ranks are counted in buckets of up to so many cells.
 const CELLS_MAX: u16 = 4096;
+
+/// What a run leaves free: leaves and what is written, at the least.
+#[derive(Debug)]
+pub(crate) struct Free {
+    pub leaf_level: u8,
+    /// Sizes of what is written; a bare engine has no vault.
+    pub vault: Option<VaultConfig>,
+    /// What every further part of a journal record adds to its bytes, and how many there are at
+    /// most.
+    pub parts: (u64, u32),
+    pub batches: Option<Batches>,
+}
+
+/// What is free besides with an engine of batches: slots of its buckets, and times on the grid of
+/// its epochs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batches {
+    pub reals: u16,
+    pub dummies: u16,
+    pub read_batches: u32,
+    /// Whether messages have points to leave at.
+    pub is_timed: bool,
+}
 
 /// All checks of one trace.
 #[derive(Debug)]
@@ -68,52 +91,34 @@ impl Battery {
     pub const FINDINGS: u32 = 12;
 
     /// The checks of a run of this configuration; findings will name it `subject`.
-    pub fn new(config: &PublicConfig, subject: &str) -> Self {
-        match &config.engine {
-            EngineConfig::Ring(ring) => Self::of_batches(config, ring, subject),
-            EngineConfig::Tao(tao) => Self::of_accesses(tao, subject),
-        }
-    }
-
-    /// Leaves and what is written are all that is free.
-    fn of_accesses(tao: &TaoConfig, subject: &str) -> Self {
-        let levels = tao.leaf_level.min(31);
-        Self {
-            subject: subject.into(),
-            batched: false,
-            mask: ((1_u64 << levels) - 1) as u32,
-            stretch: Stretch::default(),
-            leaves: Leaves::new(levels),
-            repeats: Repeats::new(levels),
-            ranks: Ranks::new(levels, 0),
-            retired: Retired::new(levels, 0, 0),
-            versions: Versions::new(0, 0, 0),
-            ciphertexts: Ciphertexts::new(),
-            sizes: Sizes::new(Some(tao.vault.clone()), (tao.part_bytes, tao.parts_max)),
-            departures: None,
-            digest: RunDigest::new(subject, levels),
-        }
-    }
-
-    fn of_batches(config: &PublicConfig, ring: &RingConfig, subject: &str) -> Self {
-        let levels = ring.leaf_level.min(31);
+    ///
+    /// # Errors
+    /// What of the configuration is not known, in words.
+    pub fn new(config: &PublicConfig, subject: &str) -> Result<Self, String> {
+        let (_, engine) = engine::of(config)?;
+        let Free { leaf_level, vault, parts, batches } = engine.free();
+        let levels = leaf_level.min(31);
         let real = config.clock == TraceClock::Real;
-        let cells = cells(ring);
-        Self {
+        let (reals, dummies) = batches.map_or((0, 0), |batches| (batches.reals, batches.dummies));
+        let cells = cells(reals, dummies);
+        let buckets = batches.map_or(0, |_| (2_u64 << levels) - 1);
+        Ok(Self {
             subject: subject.into(),
-            batched: true,
+            batched: batches.is_some(),
             mask: ((1_u64 << levels) - 1) as u32,
             stretch: Stretch::default(),
             leaves: Leaves::new(levels),
             repeats: Repeats::new(levels),
             ranks: Ranks::new(levels, cells),
-            retired: Retired::new(levels, cells, ring.reals),
-            versions: Versions::new(buckets(ring), cells, ring.dummies.min(cells)),
+            retired: Retired::new(levels, cells, reals),
+            versions: Versions::new(buckets, cells, dummies.min(cells)),
             ciphertexts: Ciphertexts::new(),
-            sizes: Sizes::new(ring.vault.clone(), (0, 1)),
-            departures: real.then(|| Departures::new(ring.read_batches, is_timed(ring))),
+            sizes: Sizes::new(vault, parts),
+            departures: batches
+                .filter(|_| real)
+                .map(|batches| Departures::new(batches.read_batches, batches.is_timed)),
             digest: RunDigest::new(subject, levels),
-        }
+        })
     }
 
     /// What the checks of this trace come to, and what is kept of it to compare it with other runs.
@@ -200,16 +205,7 @@ impl Observer for Battery {
 
 /// Cells of a bucket; none if there are more than a table of ranks can be kept of, and then the
 /// checks of slots find too few.
-fn cells(ring: &RingConfig) -> u16 {
-    let cells = ring.reals.saturating_add(ring.dummies);
+fn cells(reals: u16, dummies: u16) -> u16 {
+    let cells = reals.saturating_add(dummies);
     if cells <= CELLS_MAX { cells } else { 0 }
-}
-
-/// Whether messages have points to leave at.
-fn is_timed(ring: &RingConfig) -> bool {
-    ring.interval_ns > 0 && ring.quantum_ns > 0
-}
-
-fn buckets(ring: &RingConfig) -> u64 {
-    (2 << ring.leaf_level.min(31)) - 1
 }

@@ -1,12 +1,12 @@
 //! Each of these changes to an honest trace is a leak or breaks data; each has to be found, under
 //! the name of the rule that it breaks.
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_audit::oracle::{Halt, Oracle};
 use fogbank_oram::ring::RingSettings;
 use fogbank_store::Link;
 use fogbank_store::trace::{
-    ChunkCells, Done, EngineConfig, Event, JournalConfig, Mark, Outcome, Request, RingConfig, Sent,
-    VaultConfig,
+    ChunkCells, Done, Event, JournalConfig, Mark, Outcome, PublicConfig, Request, Sent, VaultConfig,
 };
 
 use crate::drive::{Trace, Workload, nobody, recorded, recorded_on_beat, replay, settings};
@@ -233,10 +233,9 @@ async fn a_head_that_asks_for_hours_is_refused() {
         },
     ];
     let follows = |change: &dyn Fn(&mut RingConfig)| {
-        let mut config = config.clone();
-        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
-        change(ring);
-        Oracle::new(&config).is_ok()
+        let mut ring: RingConfig = config.tail().unwrap();
+        change(&mut ring);
+        Oracle::new(&config.clone().with_tail(&ring)).is_ok()
     };
     assert!(follows(&|_| {}) && follows(&|ring| vault(ring, 1, 1)));
     for (case, change) in changes.into_iter().enumerate() {
@@ -244,20 +243,22 @@ async fn a_head_that_asks_for_hours_is_refused() {
     }
 }
 
+fn windows_of(config: &PublicConfig, window_cells: u32) -> PublicConfig {
+    let ring: RingConfig = config.tail().unwrap();
+    config.clone().with_tail(RingConfig { window_cells, ..ring })
+}
+
 #[tokio::test]
 async fn a_message_that_is_longer_than_a_window() {
-    let mut trace = honest(&settings(200, (4, 5, 3))).await;
-    let EngineConfig::Ring(ring) = &mut trace.0.engine else { unreachable!() };
-    ring.window_cells = 20;
-    assert_eq!(broken(&trace), "full-window");
+    let (config, events) = honest(&settings(200, (4, 5, 3))).await;
+    assert_eq!(broken(&(windows_of(&config, 20), events)), "full-window");
 }
 
 /// Had the engine shorter windows, it would send the same in more messages.
 #[tokio::test]
 async fn batches_in_windows_pass() {
-    let (mut config, events) = honest(&settings(200, (4, 5, 3))).await;
-    let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
-    ring.window_cells = 7;
+    let (config, events) = honest(&settings(200, (4, 5, 3))).await;
+    let config = windows_of(&config, 7);
     let mut cut = Vec::new();
     let mut id = 0;
     let mut events = events.into_iter();

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fogbank_audit::oracle::{Halt, Oracle, Summary};
 use fogbank_audit::{Observation, Observer};
 use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
 use fogbank_oram::geometry::BucketShape;
-use fogbank_oram::ring::{RingEngine, RingSettings};
+use fogbank_oram::ring::{EpochTiming, RingEngine, RingSettings};
 use fogbank_oram::{Address, BatchEngine, BatchShape};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::trace::{
-    EngineConfig, Event, PublicConfig, RingConfig, TraceClock, TraceOptions, TraceReader,
-    TraceWriter,
+    Event, PublicConfig, TraceClock, TraceOptions, TraceReader, TraceWriter,
 };
 use fogbank_store::{MemoryStore, OrderedGridStore, Recorded, Store};
 use rand_core::Rng;
@@ -53,36 +53,10 @@ fn public(
     clock: TraceClock,
     (interval, slack, quantum): Beat,
 ) -> PublicConfig {
-    let geometry = settings.geometry().unwrap();
-    let (shape, bucket) = (&settings.shape, geometry.bucket);
-    let ring = RingConfig {
-        capacity: shape.capacity,
-        value_bytes: shape.value_bytes as u64,
-        read_batches: settings.read_batches as u32,
-        read_batch: shape.read_batch as u32,
-        write_batch: shape.write_batch as u32,
-        interval_ns: interval * 1_000_000,
-        slack_ns: slack * 1_000_000,
-        quantum_ns: quantum * 1_000_000,
-        reals: bucket.reals,
-        dummies: bucket.dummies,
-        evict_every: bucket.evict_every,
-        leaf_level: geometry.leaf_level(),
-        cached_levels: geometry.cached_levels,
-        array: settings.array.into(),
-        cell_bytes: geometry.cell_bytes() as u32,
-        window_cells: (settings.window_bytes / geometry.cell_bytes()).max(1) as u32,
-        window_chunks: (settings.window_bytes / geometry.chunk_bytes()).max(1) as u32,
-        windows: settings.windows as u32,
-        in_flight: 1,
-        pauses: false,
-        epoch_buffer: settings.epoch_buffer,
-        prefetch: settings.prefetch,
-        xor: settings.xor,
-        keep_superseded: settings.keep_superseded,
-        vault: None,
-    };
-    PublicConfig { clock, engine: EngineConfig::Ring(ring) }
+    let ms = Duration::from_millis;
+    let (interval, slack, quantum) = (ms(interval), ms(slack), ms(quantum));
+    let pace = EpochTiming { interval, slack, quantum, in_flight: 1, pauses: false };
+    settings.public(clock, pace, None).unwrap()
 }
 
 fn keys() -> Arc<KeyRing> {

@@ -1,18 +1,20 @@
 //! The public configuration in the report, and what it gives away itself.
 
 use fogbank_audit::Verdict;
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_audit::report::{html, json, text};
-use fogbank_store::trace::{EngineConfig, JournalConfig, RingConfig, VaultConfig};
+use fogbank_store::trace::{JournalConfig, VaultConfig};
 
 use crate::sample;
 use crate::times;
 
 /// A report whose labels have the configuration of the sample, changed.
 fn report(change: impl FnOnce(&mut RingConfig)) -> fogbank_audit::report::Report {
-    let (mut report, mut public) = (sample::report(Verdict::Passed, 5, false), sample::config());
-    let EngineConfig::Ring(ring) = &mut public.engine else { unreachable!() };
+    let (mut report, public) = (sample::report(Verdict::Passed, 5, false), sample::config());
+    let mut ring: RingConfig = public.tail().expect("a tail of ring");
     ring.quantum_ns = 10_000_000;
-    change(ring);
+    change(&mut ring);
+    let public = public.with_tail(&ring);
     report.labels.iter_mut().for_each(|label| label.config = Some(public.clone()));
     report
 }

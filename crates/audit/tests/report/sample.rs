@@ -1,13 +1,13 @@
 //! A proxy that is not there: events as a `ring` proxy would send them, and the commands behind
 //! them, from a seed.
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_audit::report::{Broken, Label, Report, Seen};
 use fogbank_audit::{Breach, Finding, Verdict};
 use fogbank_env::{Nanos, Purpose, Randomness, Stream};
 use fogbank_picture::{Asked, HistoryLine, Keys};
 use fogbank_store::trace::{
-    ChunkCells, ChunkSeen, Condition, Done, EngineConfig, Event, Outcome, PublicConfig, Request,
-    RingConfig, Sent, TraceClock,
+    ChunkCells, ChunkSeen, Condition, Done, Event, Outcome, PublicConfig, Request, Sent, TraceClock,
 };
 use fogbank_store::{ArrayId, ChunkName};
 use rand_core::Rng;
@@ -28,8 +28,6 @@ pub enum Workload {
 
 pub fn config() -> PublicConfig {
     let ring = RingConfig {
-        capacity: 20_000,
-        value_bytes: 512,
         read_batches: READ_BATCHES,
         read_batch: BATCH,
         write_batch: BATCH,
@@ -54,7 +52,7 @@ pub fn config() -> PublicConfig {
         keep_superseded: false,
         vault: None,
     };
-    PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) }
+    PublicConfig::new(TraceClock::Virtual, "ring", (20_000, 512), ring)
 }
 
 /// Random numbers of one run.

@@ -1,9 +1,9 @@
 //! What comes of honest runs: nothing, and probabilities spread evenly.
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_audit::statistics::{Battery, Levels, runs_independent};
 use fogbank_audit::{Finding, Observation, Observer, Verdict};
 use fogbank_env::{Purpose, Randomness};
-use fogbank_store::trace::EngineConfig;
 use rand_core::Rng;
 use statrs::function::erf::erfc;
 
@@ -68,10 +68,10 @@ fn probabilities_are_spread_evenly_over_seeds() {
 #[test]
 fn odd_shapes_are_no_panic() {
     for (leaf_level, cells) in [(0, 0), (0, 1), (1, 2), (255, 1), (20, u16::MAX), (31, 1000)] {
-        let mut config = config(leaf_level);
-        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
+        let config = config(leaf_level);
+        let mut ring: RingConfig = config.tail().unwrap();
         (ring.reals, ring.dummies, ring.read_batches) = (cells, cells, 0);
-        let mut battery = Battery::new(&config, "odd");
+        let mut battery = Battery::new(&config.with_tail(&ring), "odd").unwrap();
         Synthetic::new(1, Leak::Nothing).observe(100, &mut battery);
         assert_eq!(battery.finish(&lenient()).0.len() as u32, Battery::FINDINGS);
     }
@@ -79,7 +79,7 @@ fn odd_shapes_are_no_panic() {
 
 #[test]
 fn too_little_data_is_no_pass() {
-    let mut battery = Battery::new(&config(5), "short");
+    let mut battery = Battery::new(&config(5), "short").unwrap();
     Synthetic::new(1, Leak::Nothing).observe(400, &mut battery);
     let (findings, _) = battery.finish(&Levels::default());
     for finding in findings.iter().filter(|finding| finding.smallest_leak.is_some()) {
@@ -93,7 +93,7 @@ fn too_little_data_is_no_pass() {
 fn young_idle_stores_raise_no_alarm() {
     let run = |seed| {
         let mut random = Randomness::repeatable(seed).stream(Purpose::Leaves);
-        let mut battery = Battery::new(&config(5), "young");
+        let mut battery = Battery::new(&config(5), "young").unwrap();
         let mut access = 0;
         for batch in 0..20_000 {
             let mut leaves: Vec<u32> = (0..8).map(|_| random.next_u32() >> 27).collect();

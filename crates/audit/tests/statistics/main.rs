@@ -16,7 +16,7 @@ fn lenient() -> Levels {
 }
 
 fn audit(run: &Synthetic, accesses: u64) -> (Vec<Finding>, RunDigest) {
-    let mut battery = Battery::new(&run.config, &format!("seed {}", run.seed));
+    let mut battery = Battery::new(&run.config, &format!("seed {}", run.seed)).expect("a battery");
     run.observe(accesses, &mut battery);
     battery.finish(&lenient())
 }

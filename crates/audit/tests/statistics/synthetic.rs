@@ -1,8 +1,9 @@
 //! A toy of the public state machine, and leaks of known size planted in it.
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_audit::{Observation, Observer};
 use fogbank_env::{Purpose, Randomness, Stream};
-use fogbank_store::trace::{EngineConfig, PublicConfig, RingConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock};
 use rand_core::Rng;
 
 /// What a run gives away, and in which share of its accesses, cells or reads.
@@ -72,6 +73,7 @@ pub enum Leak {
 #[derive(Debug, Clone)]
 pub struct Synthetic {
     pub config: PublicConfig,
+    pub ring: RingConfig,
     pub seed: u64,
     pub leak: Leak,
     /// Without them a run is far cheaper.
@@ -80,7 +82,8 @@ pub struct Synthetic {
 
 impl Synthetic {
     pub fn new(seed: u64, leak: Leak) -> Self {
-        Self { config: config(5), seed, leak, cells: true }
+        let config = config(5);
+        Self { ring: config.tail().expect("a tail of ring"), config, seed, leak, cells: true }
     }
 
     pub fn leaves_only(seed: u64, leak: Leak) -> Self {
@@ -88,8 +91,7 @@ impl Synthetic {
     }
 
     fn ring(&self) -> &RingConfig {
-        let EngineConfig::Ring(ring) = &self.config.engine else { unreachable!() };
-        ring
+        &self.ring
     }
 
     pub fn observe(&self, accesses: u64, observer: &mut impl Observer) {
@@ -100,8 +102,6 @@ impl Synthetic {
 /// A small shape: Z = 4, S = 6, A = 3, batches of 8, four to an epoch and 8 write slots.
 pub fn config(leaf_level: u8) -> PublicConfig {
     let ring = RingConfig {
-        capacity: 64,
-        value_bytes: 64,
         read_batches: 4,
         read_batch: 8,
         write_batch: 8,
@@ -126,7 +126,7 @@ pub fn config(leaf_level: u8) -> PublicConfig {
         keep_superseded: false,
         vault: None,
     };
-    PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) }
+    PublicConfig::new(TraceClock::Real, "ring", (64, 64), ring)
 }
 
 #[derive(Debug, Clone, Default)]

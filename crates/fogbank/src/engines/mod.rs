@@ -5,7 +5,7 @@
 
 mod accesses;
 mod partition;
-mod ring;
+pub(crate) mod ring;
 mod tao;
 
 use std::fmt::Debug;

@@ -13,7 +13,7 @@ use fogbank_durable::MemoryRegister;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{EpochTiming, RingEngine, RingSettings};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
-use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock};
 use fogbank_store::{Delay, Link, Store};
 use serde_json::json;
 
@@ -96,12 +96,11 @@ fn head(
     settings: &RingSettings,
 ) -> Result<PublicConfig> {
     if args.durable {
-        return config.public(TraceClock::Real);
+        return config.public(TraceClock::Real, false);
     }
     let (interval, slack, quantum) = Default::default();
     let pace = EpochTiming { interval, slack, quantum, in_flight: config.in_flight, pauses: false };
-    let ring = settings.public(pace, None)?;
-    Ok(PublicConfig { clock: TraceClock::Real, engine: EngineConfig::Ring(ring) })
+    Ok(settings.public(TraceClock::Real, pace, None)?)
 }
 
 /// The keys of a store that nobody keeps.

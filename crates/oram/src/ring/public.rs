@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use fogbank_store::trace::{RingConfig, VaultConfig};
+use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
+use serde_json::json;
 
 use super::RingSettings;
 use crate::Result;
@@ -28,35 +29,40 @@ impl RingSettings {
     ///
     /// # Errors
     /// Those of [`RingSettings::geometry`].
-    pub fn public(&self, pace: EpochTiming, vault: Option<VaultConfig>) -> Result<RingConfig> {
+    pub fn public(
+        &self,
+        clock: TraceClock,
+        pace: EpochTiming,
+        vault: Option<VaultConfig>,
+    ) -> Result<PublicConfig> {
         let (geometry, shape) = (self.geometry()?, &self.shape);
-        let window = |bytes: usize| (self.window_bytes / bytes).max(1) as u32;
-        Ok(RingConfig {
-            capacity: shape.capacity,
-            value_bytes: shape.value_bytes as u64,
-            read_batches: self.read_batches as u32,
-            read_batch: shape.read_batch as u32,
-            write_batch: shape.write_batch as u32,
-            interval_ns: pace.interval.as_nanos() as u64,
-            slack_ns: pace.slack.as_nanos() as u64,
-            quantum_ns: pace.quantum.as_nanos() as u64,
-            reals: geometry.bucket.reals,
-            dummies: geometry.bucket.dummies,
-            evict_every: geometry.bucket.evict_every,
-            leaf_level: geometry.leaf_level(),
-            cached_levels: geometry.cached_levels,
-            array: self.array.into(),
-            cell_bytes: geometry.cell_bytes() as u32,
-            window_cells: window(geometry.cell_bytes()),
-            window_chunks: window(geometry.chunk_bytes()),
-            windows: self.windows as u32,
-            in_flight: pace.in_flight as u32,
-            pauses: pace.pauses,
-            epoch_buffer: self.epoch_buffer,
-            prefetch: self.prefetch,
-            xor: self.xor,
-            keep_superseded: self.keep_superseded,
-            vault,
-        })
+        let window = |bytes: usize| (self.window_bytes / bytes).max(1);
+        let tail = json!({
+            "read_batches": self.read_batches,
+            "read_batch": shape.read_batch,
+            "write_batch": shape.write_batch,
+            "interval_ns": pace.interval.as_nanos() as u64,
+            "slack_ns": pace.slack.as_nanos() as u64,
+            "quantum_ns": pace.quantum.as_nanos() as u64,
+            "reals": geometry.bucket.reals,
+            "dummies": geometry.bucket.dummies,
+            "evict_every": geometry.bucket.evict_every,
+            "leaf_level": geometry.leaf_level(),
+            "cached_levels": geometry.cached_levels,
+            "array": self.array,
+            "cell_bytes": geometry.cell_bytes(),
+            "window_cells": window(geometry.cell_bytes()),
+            "window_chunks": window(geometry.chunk_bytes()),
+            "windows": self.windows,
+            "in_flight": pace.in_flight,
+            "pauses": pace.pauses,
+            "epoch_buffer": self.epoch_buffer,
+            "prefetch": self.prefetch,
+            "xor": self.xor,
+            "keep_superseded": self.keep_superseded,
+            "vault": vault,
+        });
+        let blocks = (shape.capacity, shape.value_bytes as u64);
+        Ok(PublicConfig::new(clock, "ring", blocks, tail))
     }
 }

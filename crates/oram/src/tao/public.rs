@@ -2,7 +2,8 @@
 //! follows from it, so that whoever reads the trace has to know no engine.
 
 use fogbank_durable::Pieces;
-use fogbank_store::trace::{PaceConfig, RateConfig, TaoConfig};
+use fogbank_store::trace::{PaceConfig, PublicConfig, RateConfig, TraceClock};
+use serde_json::json;
 
 use super::settings::{PIECES, TaoSettings};
 use super::{journal, state};
@@ -14,37 +15,43 @@ impl TaoSettings {
     ///
     /// # Errors
     /// Those of [`TaoSettings::geometry`].
-    pub fn public(&self, config_bytes: usize, clients: bool) -> Result<TaoConfig> {
+    pub fn public(
+        &self,
+        clock: TraceClock,
+        config_bytes: usize,
+        clients: bool,
+    ) -> Result<PublicConfig> {
         let (geometry, shell) = (self.geometry()?, &self.shell);
         let full = PIECES.checkpoint(state::checkpoint_lengths(&geometry));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
-        Ok(TaoConfig {
-            capacity: geometry.capacity,
-            value_bytes: geometry.value_bytes as u64,
-            reals: geometry.bucket.reals,
-            leaf_level: geometry.leaf_level(),
-            cached_levels: geometry.cached_levels,
-            array: self.array.into(),
-            cell_bytes: geometry.cell_bytes() as u32,
-            write_back_every: self.write_back_every,
-            write_backs_a_checkpoint: self.write_backs_a_checkpoint()?,
-            window_chunks: shell.window_chunks(geometry.chunk_bytes()) as u32,
-            windows: shell.windows as u32,
-            under_way_max: shell.under_way_max as u32,
-            parts_max: self.group_max() as u32,
-            write_backs_max: self.write_backs_max() as u32,
-            quantum_ns: shell.quantum.as_nanos() as u64,
-            part_bytes: journal::entry_bytes(geometry.value_bytes) as u64,
-            rate: shell.rate.map(|rate| RateConfig {
-                interval_ns: rate.interval,
-                accesses: rate.accesses as u32,
-            }),
-            pace: PaceConfig {
-                up_bytes_per_s: shell.pace.up_bytes_per_s,
-                down_bytes_per_s: shell.pace.down_bytes_per_s,
-            },
-            clients,
-            vault: self.vault().public(config_bytes, full, no_delta),
-        })
+        let rate = shell
+            .rate
+            .map(|rate| RateConfig { interval_ns: rate.interval, accesses: rate.accesses as u32 });
+        let pace = PaceConfig {
+            up_bytes_per_s: shell.pace.up_bytes_per_s,
+            down_bytes_per_s: shell.pace.down_bytes_per_s,
+        };
+        let tail = json!({
+            "reals": geometry.bucket.reals,
+            "leaf_level": geometry.leaf_level(),
+            "cached_levels": geometry.cached_levels,
+            "array": self.array,
+            "cell_bytes": geometry.cell_bytes(),
+            "write_back_every": self.write_back_every,
+            "write_backs_a_checkpoint": self.write_backs_a_checkpoint()?,
+            "window_chunks": shell.window_chunks(geometry.chunk_bytes()),
+            "windows": shell.windows,
+            "under_way_max": shell.under_way_max,
+            "parts_max": self.group_max(),
+            "write_backs_max": self.write_backs_max(),
+            "quantum_ns": shell.quantum.as_nanos() as u64,
+            "part_bytes": journal::entry_bytes(geometry.value_bytes),
+            "rate": rate,
+            "pace": pace,
+            "clients": clients,
+            "vault": self.vault().public(config_bytes, full, no_delta),
+        });
+        let blocks = (geometry.capacity, geometry.value_bytes as u64);
+        Ok(PublicConfig::new(clock, "tao", blocks, tail))
     }
 }

@@ -10,8 +10,9 @@
 //! What follows from an earlier reply than the last counts as displaced by less than it was, never
 //! by more.
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Event, Request, RingConfig};
+use fogbank_store::trace::{Event, Request};
 
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{EngineConfig, PublicConfig, TraceReader};
+use fogbank_store::trace::{PublicConfig, TraceReader};
 
 use self::due::{Departure, Due};
 use self::loads::{LOADS, Load, Need, Target};
@@ -227,10 +227,8 @@ fn window(
 fn departures(trace: &Path) -> Result<Vec<Departure>> {
     let reader = TraceReader::open(trace).map_err(Error::other)?;
     let config = PublicConfig::decode(reader.config()).map_err(Error::other)?;
-    let EngineConfig::Ring(ring) = &config.engine else {
-        return Err(Error::other("this is no trace of a store with epochs"));
-    };
-    let mut due = Due::new(ring);
+    let not_epochs = |_| Error::other("this is no trace of a store with epochs");
+    let mut due = Due::new(&config.tail().map_err(not_epochs)?);
     let mut departures = Vec::new();
     for event in reader {
         departures.extend(due.event(&event.map_err(Error::other)?));

@@ -6,7 +6,7 @@ use fogbank_durable::Piecing;
 use fogbank_oram::BatchShape;
 use fogbank_oram::geometry::BucketShape;
 use fogbank_oram::ring::{EpochTiming, RingSettings, WINDOW_BYTES, WINDOWS};
-use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, VaultConfig};
+use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
 use fogbank_txn::Settings;
 
 /// Departures are multiples of this part of the interval. The virtual clock keeps whole milliseconds
@@ -120,7 +120,6 @@ impl Shape {
         let (slack, quantum) = (self.proxy_settings().slack, self.quantum());
         let (interval, in_flight, pauses) = (self.interval, self.in_flight, self.pauses);
         let pace = EpochTiming { interval, slack, quantum, in_flight, pauses };
-        let ring = settings.public(pace, vault)?;
-        Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Ring(ring) })
+        settings.public(TraceClock::Virtual, pace, vault)
     }
 }

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use fogbank_audit::oracle::replay;
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_sim::scene::{Hold, Scene, Shape, record};
-use fogbank_store::trace::{
-    Blame, EngineConfig, Event, Outcome, PublicConfig, Request, RingConfig,
-};
+use fogbank_store::trace::{Blame, Event, Outcome, PublicConfig, Request};
 use fogbank_store::{Lie, LieRule, Link, Operation};
 
 use crate::change::{Life, broken, find, is_put, is_read, lives_of, request, scene};
@@ -96,10 +95,9 @@ fn what_leaves_too_soon() {
 fn more_than_the_configuration_says() {
     let (config, honest) = honest();
     let with = |change: fn(&mut RingConfig)| {
-        let mut config = config.clone();
-        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
-        change(ring);
-        broken(&config, std::slice::from_ref(&honest))
+        let mut ring: RingConfig = config.tail().unwrap();
+        change(&mut ring);
+        broken(&config.clone().with_tail(&ring), std::slice::from_ref(&honest))
     };
     assert_eq!(with(|ring| ring.windows = 1), "waits-for-all");
     assert_eq!(with(|ring| ring.in_flight = 1), "waits-for-all");
@@ -145,10 +143,9 @@ fn pieces_that_leave_otherwise() {
     assert_eq!(with(&|life| hasten(life, commit, end_of(life, last.unwrap()))), "waits-for-all");
     // The canary of the configuration: fewer than it says could have left sooner, more may not leave.
     let said = |pieces: u32| {
-        let mut config = config.clone();
-        let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
+        let mut ring: RingConfig = config.tail().unwrap();
         ring.vault.as_mut().unwrap().pieces_at_once = pieces;
-        broken(&config, std::slice::from_ref(&honest))
+        broken(&config.clone().with_tail(&ring), std::slice::from_ref(&honest))
     };
     assert_eq!((said(1), said(2), said(3)), ("waits-for-all", "none", "on-grid"));
 }
@@ -157,11 +154,10 @@ fn pieces_that_leave_otherwise() {
 #[test]
 fn a_pause_is_public() {
     let shape = Shape { pauses: true, ..Shape::small() };
-    let (mut config, lives) = lives_of(&Scene { shape, epochs: 30, ..scene() }, &[]);
+    let (config, lives) = lives_of(&Scene { shape, epochs: 30, ..scene() }, &[]);
     assert_eq!(broken(&config, &lives), "none");
-    let EngineConfig::Ring(ring) = &mut config.engine else { unreachable!() };
-    ring.pauses = false;
-    assert_eq!(broken(&config, &lives), "on-grid");
+    let ring = RingConfig { pauses: false, ..config.tail().unwrap() };
+    assert_eq!(broken(&config.with_tail(&ring), &lives), "on-grid");
 }
 
 /// Whichever window is forged, nothing is sent once it has arrived: no other window of its batch, no

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_sim::scene::Played;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{
-    EngineConfig, Event, PublicConfig, Request, RingConfig, Sent, TraceReader,
-};
+use fogbank_store::trace::{Event, PublicConfig, Request, Sent, TraceReader};
 
 /// A trace, read whole.
 pub struct View {
@@ -25,10 +24,7 @@ pub struct Batch {
 impl View {
     pub fn read(path: &Path, played: Played) -> Self {
         let reader = TraceReader::open(path).unwrap();
-        let EngineConfig::Ring(config) = PublicConfig::decode(reader.config()).unwrap().engine
-        else {
-            unreachable!()
-        };
+        let config = PublicConfig::decode(reader.config()).unwrap().tail().unwrap();
         let events = reader.collect::<Result<_, _>>().unwrap();
         Self { config, events, played }
     }

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_sim::scene::{Cast, Intensity, Played, Scene, Shape, Workload, record, record_lives};
 use fogbank_store::Operation;
-use fogbank_store::trace::{EngineConfig, Event, PublicConfig, Request, Sent, TraceReader};
+use fogbank_store::trace::{Event, PublicConfig, Request, Sent, TraceReader};
 
 /// Plays a scene; what came of it, and its events.
 fn play(scene: &Scene) -> (Played, Vec<Event>) {
@@ -108,7 +109,7 @@ fn every_shape_plays() {
         Shape { cache_bytes: 4 << 10, ..small() },
         Shape { xor: true, prefetch: true, cache_bytes: 4 << 10, read_batches: 3, ..small() },
     ] {
-        let EngineConfig::Ring(told) = shape.public(None).unwrap().engine else { unreachable!() };
+        let told: RingConfig = shape.public(None).unwrap().tail().unwrap();
         assert_eq!(told.cached_levels > 0, shape.cache_bytes > 0);
         let of = |workload| Scene { shape: shape.clone(), epochs: 40, ..Scene::new(workload, 6) };
         let (played, busy) = play(&of(Workload::Uniform));
@@ -128,9 +129,7 @@ fn a_vault_writes_what_the_head_of_the_trace_says() {
     let path = folder.path().join("trace");
     assert_eq!(record(&scene, &path).unwrap().stopped, None);
     let reader = TraceReader::open(&path).unwrap();
-    let EngineConfig::Ring(told) = PublicConfig::decode(reader.config()).unwrap().engine else {
-        unreachable!()
-    };
+    let told: RingConfig = PublicConfig::decode(reader.config()).unwrap().tail().unwrap();
     let (told, events) = (told.vault.unwrap(), read(&path));
     assert_eq!((told.pieces, told.journal.delta_pieces), (1, 1));
     let journal = &told.journal;

@@ -1,15 +1,75 @@
-//! Which configurations the oracle follows: a trace comes from anywhere, and its head must not buy
-//! hours or memory.
+//! The public configuration, and of which kind the oracle follows it: a trace comes from anywhere,
+//! and its head must not buy hours or memory.
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::RingConfig;
+use fogbank_store::trace::VaultConfig;
+use serde::{Deserialize, Serialize};
 
 use super::buckets::{Buckets, Shape};
 use super::fault::Refused;
 
+/// The tail of the public configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingConfig {
+    /// R: read batches of an epoch.
+    pub read_batches: u32,
+    /// Path reads of a read batch.
+    pub read_batch: u32,
+    /// Slots of a write batch.
+    pub write_batch: u32,
+    /// The points of the epochs' grid are multiples of this; 0 is back to back.
+    pub interval_ns: u64,
+    /// How long after its point a batch is sent.
+    pub slack_ns: u64,
+    /// Departures are multiples of this; 0 is at once.
+    pub quantum_ns: u64,
+    /// Z.
+    pub reals: u16,
+    /// S.
+    pub dummies: u16,
+    /// A.
+    pub evict_every: u16,
+    /// L: the root is level 0, leaves are level L.
+    pub leaf_level: u8,
+    /// Levels kept in the proxy, from the root.
+    pub cached_levels: u8,
+    /// The array of the tree.
+    pub array: u16,
+    /// Bytes of a sealed cell.
+    pub cell_bytes: u32,
+    /// Cells that one message names at most before the next window of a batch begins.
+    pub window_cells: u32,
+    /// Buckets that one message writes at most.
+    pub window_chunks: u32,
+    /// Windows of a batch, or of a commit, that are under way at once.
+    #[serde(default = "one")]
+    pub windows: u32,
+    /// Read batches that are under way at once.
+    #[serde(default = "one")]
+    pub in_flight: u32,
+    /// Whether an epoch may begin later than it could: a schedule says when epochs run.
+    #[serde(default)]
+    pub pauses: bool,
+    /// Whether rewritten buckets stay in the proxy to the end of the epoch.
+    pub epoch_buffer: bool,
+    /// Whether the last read batch of an epoch fetches for the write batch's evictions.
+    pub prefetch: bool,
+    /// Whether a path read is one XORed cell.
+    pub xor: bool,
+    /// Whether superseded versions stay until a later, public moment.
+    pub keep_superseded: bool,
+    /// Sizes of the objects around the tree; `None` where a bare engine runs.
+    pub vault: Option<VaultConfig>,
+}
+
+/// What heads say nothing of that were written before there was a choice.
+fn one() -> u32 {
+    1
+}
+
 /// Checks a configuration; every derived number then fits its type.
 pub(super) fn check(config: &RingConfig) -> Result<Shape, Refused> {
-    let refuse = |reason| Err(Refused(reason));
+    let refuse = |reason: &str| Err(Refused(reason.into()));
     if !config.epoch_buffer {
         return refuse("rewritten buckets are written through");
     }

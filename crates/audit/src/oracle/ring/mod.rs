@@ -45,6 +45,7 @@ mod bare;
 mod buckets;
 mod config;
 mod crash_replay;
+mod engine;
 mod epochs;
 mod pace;
 mod reads;
@@ -53,13 +54,13 @@ mod xor;
 
 use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;
-use fogbank_store::trace::{
-    ChunkCells, Condition, Done, Event, Request, RingConfig, Sent, TraceClock,
-};
+use fogbank_store::trace::{ChunkCells, Condition, Done, Event, Request, Sent, TraceClock};
 
 use self::after_failure::Silence;
 use self::buckets::Shape;
+pub use self::config::RingConfig;
 use self::config::check;
+pub(super) use self::engine::NAME;
 use self::epochs::{Epochs, Lane};
 use self::pace::Pace;
 use super::chain::Chain;

@@ -9,8 +9,9 @@
 
 use std::collections::VecDeque;
 
+use super::TaoConfig;
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Client, TaoConfig};
+use fogbank_store::trace::Client;
 
 use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};

@@ -19,6 +19,7 @@ mod accesses;
 mod checkpoints;
 mod config;
 mod done;
+mod engine;
 mod grid;
 mod instants;
 mod opening;
@@ -33,11 +34,13 @@ use std::collections::BTreeMap;
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{Event, TaoConfig, TraceClock};
+use fogbank_store::trace::{Event, TraceClock};
 
 use self::accesses::Accesses;
 use self::checkpoints::{Checkpoint, Deletion};
+pub use self::config::TaoConfig;
 use self::config::check;
+pub(super) use self::engine::NAME;
 use self::grid::Grid;
 use self::instants::Instants;
 use self::recovery::{Journalled, Replay};

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeSet;
 
+use super::TaoConfig;
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{ChunkSeen, TaoConfig};
+use fogbank_store::trace::ChunkSeen;
 
 use super::tree::{Shown, TICK_BITS, Tree};
 use super::turns::{Turns, check_turn};

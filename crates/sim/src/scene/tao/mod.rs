@@ -20,7 +20,7 @@ use std::time::Duration;
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream, SystemClock};
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
-use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::trace::{PublicConfig, TraceClock, TraceOptions, TraceWriter};
 use fogbank_store::{Delay, DepartureGrid, GridStore, LieRule, Link, Recorded, Store};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -133,8 +133,7 @@ impl TaoScene {
     /// # Errors
     /// Those of [`TaoSettings::geometry`].
     pub fn public(&self) -> Result<PublicConfig, SceneError> {
-        let tao = self.settings.public(CONFIG.len(), true)?;
-        Ok(PublicConfig { clock: TraceClock::Virtual, engine: EngineConfig::Tao(tao) })
+        Ok(self.settings.public(TraceClock::Virtual, CONFIG.len(), true)?)
     }
 
     /// Plays it and writes its trace to `path`, where there must be no file.

@@ -1,6 +1,6 @@
 //! A message may be of a later batch than the first one that it can be of: how far it may reach.
 
-use fogbank_store::trace::RingConfig;
+use crate::oracle::ring::RingConfig;
 
 use crate::Observer;
 use crate::oracle::fault::Step;

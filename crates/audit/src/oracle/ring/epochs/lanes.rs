@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
+use crate::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
-use fogbank_store::trace::RingConfig;
 
 use crate::oracle::fault::{Step, fault};
 use crate::oracle::ring::pace::{Cause, Pace};

@@ -9,9 +9,10 @@ mod commit;
 mod further;
 mod lanes;
 
+use crate::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
-use fogbank_store::trace::{ChunkCells, RingConfig};
+use fogbank_store::trace::ChunkCells;
 
 pub(super) use self::commit::Commit;
 use self::further::Further;

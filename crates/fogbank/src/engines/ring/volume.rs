@@ -11,9 +11,10 @@ use bytesize::ByteSize;
 use fogbank_txn::{BLOCK_KEY_BYTES, Ticker, Uptime};
 use serde::{Deserialize, Serialize};
 
-use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
+use super::NAME;
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
+use crate::engines::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
 use crate::error::{Error, Result};
 use crate::object_default::interval_for;
 use crate::plan::lines::{Line, of_store};
@@ -21,8 +22,8 @@ use crate::traffic::Traffic;
 use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_EPOCHS, Volume, VolumeShape, number};
 
 /// The entry.
-pub(super) static ENGINE: VolumeEngine = VolumeEngine {
-    name: "ring",
+pub(crate) static ENGINE: VolumeEngine = VolumeEngine {
+    name: NAME,
     about: "Obladi: accesses wait for the epochs, which come at one pace whether there are any \
             or not",
     flags: &[&CACHE, &INTERVAL_MS, &READ_BATCHES, &BATCH, &WRITE_BATCH],

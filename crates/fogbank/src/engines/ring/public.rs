@@ -3,29 +3,34 @@
 
 use fogbank_durable::{Pieces, Piecing, VaultSettings, full_every};
 use fogbank_oram::ring::{EpochTiming, record_bytes};
-use fogbank_store::trace::{EngineConfig, PublicConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 
 impl StoreConfig {
-    /// The public configuration for the head of a trace whose times are by `clock`.
+    /// The public configuration for the head of a trace whose times are by `clock`. `pauses` says
+    /// whether an epoch may begin later than it could.
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] if the shape is out of the engine's limits.
-    pub fn public(&self, clock: TraceClock) -> Result<PublicConfig> {
+    pub fn public(&self, clock: TraceClock, pauses: bool) -> Result<PublicConfig> {
         let proxy = self.proxy_settings();
         let pace = EpochTiming {
             interval: proxy.interval,
             slack: proxy.slack,
             quantum: self.departure_quantum(),
             in_flight: proxy.in_flight,
-            pauses: false,
+            pauses,
         };
+        let vault = Some(self.public_vault()?);
+        self.ring_settings().public(clock, pace, vault).map_err(usage)
+    }
+
+    /// Sizes of the objects around the tree.
+    pub(crate) fn public_vault(&self) -> Result<VaultConfig> {
         let (full, delta) = (self.full_pieces()?, self.delta_pieces()?);
-        let vault = self.vault_settings()?.public(self.encode().len(), full, delta);
-        let ring = self.ring_settings().public(pace, Some(vault)).map_err(usage)?;
-        Ok(PublicConfig { clock, engine: EngineConfig::Ring(ring) })
+        Ok(self.vault_settings()?.public(self.encode().len(), full, delta))
     }
 
     /// What the vault is opened with.
