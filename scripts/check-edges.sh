@@ -68,6 +68,30 @@ if [ "$(reaches txn | grep -c oram)" = 0 ]; then
     failed=1
 fi
 
+# An engine is named in its own folders, in fogbank/engines, in tests and in benchmarks. The registries list
+# all engines, and nothing else knows which there are.
+engines=$(sed -nE 's/^pub const NAME: &str = "([a-z]+)";$/\1/p' crates/audit/src/oracle/*/engine.rs | paste -sd '|')
+# naming FILES: lines that name an engine, up to the tests at the end of a file.
+naming() {
+    awk -v names="\"($engines)\"|(^|[^a-z])($engines)engine|engineconfig::($engines)" '
+        FNR == 1 { tests = 0 }
+        /^#\[cfg\(test\)\]/ { tests = 1 }
+        !tests && tolower($0) ~ names { print FILENAME ":" FNR ":" $0 }' "$@"
+}
+elsewhere=$(find crates -path '*/src/*' -name '*.rs' | sort \
+    | grep -vE "/($engines)/|/tests?(/|\.rs)|^crates/(fogbank/src/engines|lab/src/bench|sim)/")
+if named=$(naming $elsewhere) && [ -n "$named" ]; then
+    echo "engines: named outside of their places (docs/decisions/0047-an-engine-is-listed-once-a-crate.md):" >&2
+    echo "$named" >&2
+    failed=1
+fi
+for name in RingEngine 'TaoEngine::open' 'EngineConfig::Ring' '"tao"'; do
+    if [ -z "$(naming <(echo "let engine = $name;"))" ]; then
+        echo "engines: the check itself is blind ($name is known to name one)" >&2
+        failed=1
+    fi
+done
+
 # Crates of others in the program that holds the key: a new one is a decision.
 others=$(cargo tree --locked -e normal,no-proc-macro --prefix none -p fogbank-cli --format '{p}' \
     | sed -n '/^fogbank/!s/^\([^ ]*\) .*/\1/p' | sort -u)
