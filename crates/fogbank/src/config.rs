@@ -155,6 +155,12 @@ impl StoreConfig {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        if self.engine != ring::NAME {
+            let engine = &self.engine;
+            return Err(Error::Usage(format!(
+                "this store was made by another version of fogbank: there is no engine {engine}"
+            )));
+        }
         let positive = [
             ("--read-batches", self.read_batches, 1, 1_000),
             ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
@@ -397,6 +403,13 @@ mod tests {
         for part in ["--capacity 6000 (created with 5000)", "--batch 1", "--data"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn a_store_of_an_engine_that_is_not_known_is_refused() {
+        let config = StoreConfig { engine: "other".into(), ..derive(|_| ()).unwrap() };
+        let told = StoreConfig::decode(&config.encode()).unwrap_err().to_string();
+        assert!(told.contains("another version") && told.contains("engine other"), "{told}");
     }
 
     #[test]
