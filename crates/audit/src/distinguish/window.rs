@@ -12,13 +12,12 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::{Event, Outcome, PublicConfig, Request, Sent};
 use fogbank_store::{ArrayId, ArrayShape};
 
-use crate::engine;
-
 use super::feature::{Feature, Row};
 use super::matrix::Table;
 use super::moments::Moments;
 use super::place::{fraction, level};
 use super::reads::Reads;
+use crate::engine;
 
 /// Requests whose replies are awaited; of more, the oldest are forgotten.
 const OUTSTANDING: usize = 1024;

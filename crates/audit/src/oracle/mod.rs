@@ -4,7 +4,7 @@
 //! operation, order, bucket, size, version, names and sizes of blobs, the times of departures. What
 //! differs is a [`Breach`] of one rule. What it leaves free goes to the observers.
 //!
-//! Every engine has a machine of its own, and a place in [`ENGINES`]. They share what a vault is
+//! Every engine has a machine of its own, and a place in `ENGINES`. They share what a vault is
 //! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`).
 //!
 //! # What is outside

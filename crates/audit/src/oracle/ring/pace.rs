@@ -10,10 +10,10 @@
 //! there a batch is only known to take a point of its own, counted from the start of its epoch, and
 //! one that is not past when the message before it ended.
 
-use super::RingConfig;
 use fogbank_env::Nanos;
 use fogbank_store::trace::TraceClock;
 
+use super::RingConfig;
 use super::fault::{Step, fault};
 
 /// The clockwork of one proxy.

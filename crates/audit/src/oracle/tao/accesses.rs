@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
-use super::TaoConfig;
 use fogbank_env::Nanos;
 use fogbank_store::trace::Client;
 
+use super::TaoConfig;
 use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};
 

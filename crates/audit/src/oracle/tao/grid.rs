@@ -6,8 +6,9 @@
 //!
 //! Here they are the moments at which it is decided what leaves: a quantum before, if there is one.
 
-use super::TaoConfig;
 use fogbank_env::Nanos;
+
+use super::TaoConfig;
 
 /// See the module; of an engine without a rate it holds nothing up.
 #[derive(Debug, Clone, Copy)]

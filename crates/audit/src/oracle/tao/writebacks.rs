@@ -13,11 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use super::TaoConfig;
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkSeen;
 
+use super::TaoConfig;
 use super::tree::{Shown, TICK_BITS, Tree};
 use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};

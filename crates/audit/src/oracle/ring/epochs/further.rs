@@ -1,9 +1,8 @@
 //! A message may be of a later batch than the first one that it can be of: how far it may reach.
 
-use crate::oracle::ring::RingConfig;
-
 use crate::Observer;
 use crate::oracle::fault::Step;
+use crate::oracle::ring::RingConfig;
 use crate::oracle::ring::pace::Pace;
 use crate::oracle::ring::reads::{Reads, Where};
 

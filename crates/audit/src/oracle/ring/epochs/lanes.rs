@@ -11,10 +11,10 @@
 
 use std::collections::VecDeque;
 
-use crate::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
 
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::ring::RingConfig;
 use crate::oracle::ring::pace::{Cause, Pace};
 
 /// Where a message under way belongs.

@@ -9,7 +9,6 @@ mod commit;
 mod further;
 mod lanes;
 
-use crate::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkCells;
@@ -17,6 +16,7 @@ use fogbank_store::trace::ChunkCells;
 pub(super) use self::commit::Commit;
 use self::further::Further;
 pub(super) use self::lanes::{Lane, Lanes};
+use super::RingConfig;
 use super::buckets::{Buckets, Shape};
 use super::crash_replay::Again;
 use super::fault::{Step, fault};
