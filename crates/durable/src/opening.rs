@@ -333,7 +333,7 @@ impl Opening<'_> {
         }
         let kept: Vec<ContainerName> =
             vault.deltas.iter().copied().chain(vault.record.full).collect();
-        sweep(store, &vault.record, &kept, self.settings.cuts()).await?;
+        sweep(store, &vault.record, &kept, self.settings.cuts).await?;
         let epoch = vault.record.epoch;
         Ok((vault, Recovered { full, deltas, journal, epoch }))
     }

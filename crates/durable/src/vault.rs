@@ -46,8 +46,11 @@ pub struct VaultSettings {
     pub record_parts_max: usize,
     /// From one full checkpoint to the next, in epochs; at least 1. See [`crate::full_every`].
     pub full_every: u64,
-    /// How checkpoints and deltas are cut.
+    /// How checkpoints and deltas are cut into pieces.
     pub pieces: Piecing,
+    /// Whether checkpoints are written beside the journal ([`Vault::cut`]), as engines need that
+    /// serve accesses as they come.
+    pub cuts: bool,
 }
 
 /// How checkpoints and deltas are cut into pieces.
@@ -68,12 +71,6 @@ impl Piecing {
 }
 
 impl VaultSettings {
-    /// Whether checkpoints are cut: only engines that serve accesses as they come need that, and only
-    /// theirs are records of several parts.
-    pub(crate) fn cuts(&self) -> bool {
-        self.record_parts_max > 1
-    }
-
     pub(crate) fn lengths(&self) -> Lengths {
         Lengths { part_bytes: self.record_bytes, parts_max: self.record_parts_max }
     }

@@ -4,7 +4,7 @@
 //!
 //! 1. [`ImmediateEngine::submit`] takes an access and returns at once; the order of these calls is
 //!    the order of arrival.
-//! 2. The [`Ticket`] gives the block as it was after the access. Answers come in the order of
+//! 2. The [`Ticket`] gives the block as it was after the access (of a swap, before it). Answers come in the order of
 //!    arrival, so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
 //! 4. [`ImmediateEngine::close`] answers what was submitted and closes the store; an engine that
@@ -62,10 +62,23 @@ impl ImmediateShape {
         if address.0 >= self.capacity {
             return Err(Error::Caller(format!("address {} is beyond the capacity", address.0)));
         }
-        let Access::Write { offset, bytes } = access else { return Ok(()) };
-        let (start, end) = (*offset as usize, (*offset as usize).saturating_add(bytes.len()));
+        let (offset, bytes) = match access {
+            Access::Read => return Ok(()),
+            Access::Write { offset, bytes } => (*offset as usize, bytes),
+            Access::Swap { offset, expected, bytes } => {
+                if expected.len() != bytes.len() || bytes.len() > self.value_bytes / 2 {
+                    return Err(Error::Caller(format!(
+                        "{} bytes for {}: what is swapped has one length, at most half a block",
+                        bytes.len(),
+                        expected.len()
+                    )));
+                }
+                (*offset as usize, bytes)
+            }
+        };
+        let end = offset.saturating_add(bytes.len());
         if bytes.is_empty() || end > self.value_bytes {
-            return Err(Error::Caller(format!("{start}..{end} is no part of a block")));
+            return Err(Error::Caller(format!("{offset}..{end} is no part of a block")));
         }
         Ok(())
     }
@@ -84,19 +97,82 @@ pub enum Access {
         /// What to put there: at least one byte.
         bytes: Bytes,
     },
+    /// Compare and swap: put `bytes` at `offset` if `expected` stands there, and leave the block
+    /// alone if not. It took if `expected` stands in the answer, which is the block *before* the
+    /// access.
+    Swap {
+        /// Where in the block, in bytes.
+        offset: u32,
+        /// What has to stand there: as long as `bytes`.
+        expected: Bytes,
+        /// What to put there: at least one byte, and at most half a block.
+        bytes: Bytes,
+    },
 }
 
 impl Access {
-    /// The block after the access that was `before` it, of which this is a part. What was written
-    /// is copied: a block does not keep alive the buffer in which its bytes came.
+    /// Whether the block may be another afterwards.
+    pub fn changes(&self) -> bool {
+        *self != Self::Read
+    }
+
+    /// The block after the access that was `before` it. What was written is copied: a block does
+    /// not keep alive the buffer in which its bytes came.
     pub fn applied_to(&self, before: &Bytes) -> Bytes {
-        let Self::Write { offset, bytes } = self else { return before.clone() };
+        if !self.changes() {
+            return before.clone();
+        }
         let mut after = BytesMut::from(&before[..]);
-        let start = *offset as usize;
-        if let Some(part) = after.get_mut(start..start + bytes.len()) {
+        self.patch(&mut after);
+        after.freeze()
+    }
+
+    /// Makes of `block` what it is after the access.
+    pub(crate) fn patch(&self, block: &mut [u8]) {
+        let (offset, expected, bytes) = match self {
+            Self::Read => return,
+            Self::Write { offset, bytes } => (*offset as usize, None, bytes),
+            Self::Swap { offset, expected, bytes } => (*offset as usize, Some(expected), bytes),
+        };
+        if let Some(part) = block.get_mut(offset..offset + bytes.len())
+            && expected.is_none_or(|expected| *part == expected[..])
+        {
             part.copy_from_slice(bytes);
         }
-        after.freeze()
+    }
+
+    /// What is answered, of the block before and after the access.
+    pub fn answer<T>(&self, before: T, after: T) -> T {
+        if matches!(self, Self::Swap { .. }) { before } else { after }
+    }
+
+    /// As it stands in a journal: a code, where in the block, and what to put there; of a swap what
+    /// is expected before that.
+    pub(crate) fn journalled(&self) -> (u8, u32, [&[u8]; 2]) {
+        match self {
+            Self::Read => (0, 0, [&[], &[]]),
+            Self::Write { offset, bytes } => (1, *offset, [bytes, &[]]),
+            Self::Swap { offset, expected, bytes } => (2, *offset, [expected, bytes]),
+        }
+    }
+
+    /// What [`Access::journalled`] says, of a block of so many bytes; `None` if it says nothing.
+    pub(crate) fn from_journal(
+        (code, offset, bytes): (u8, u32, &[u8]),
+        value_bytes: usize,
+    ) -> Option<Self> {
+        let access = match code {
+            0 => return Some(Self::Read),
+            1 => Self::Write { offset, bytes: Bytes::copy_from_slice(bytes) },
+            2 => {
+                let (expected, bytes) = bytes.split_at(bytes.len() / 2);
+                let [expected, bytes] = [expected, bytes].map(Bytes::copy_from_slice);
+                Self::Swap { offset, expected, bytes }
+            }
+            _ => return None,
+        };
+        let shape = ImmediateShape { capacity: 1, value_bytes };
+        shape.check(Address(0), &access).is_ok().then_some(access)
     }
 }
 
@@ -130,7 +206,7 @@ pub trait ImmediateEngine: Send + Sync {
     async fn stopped(&self) -> Error;
 }
 
-/// The answer to come: the block as it was after the access, `value_bytes` long. Dropping it
+/// The answer to come: the block as it was after the access (of a swap, before it), `value_bytes` long. Dropping it
 /// changes nothing of what the access does.
 #[derive(Debug)]
 pub struct Ticket(oneshot::Receiver<Result<Bytes>>);

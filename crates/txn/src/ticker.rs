@@ -93,7 +93,7 @@ impl ImmediateEngine for Ticker {
                 key: Key::new(b"", &address.0.to_be_bytes()),
                 access,
                 zeros: self.zeros.clone(),
-                after: None,
+                answer: None,
                 reply,
             })),
         }
@@ -126,19 +126,24 @@ struct BlockAccess {
     access: Access,
     /// What a block holds that was never written.
     zeros: Bytes,
-    /// The block after the access, once it has run, or why it was refused.
-    after: Option<crate::Result<Bytes>>,
+    /// What is answered, once it has run, or why it was refused.
+    answer: Option<crate::Result<Bytes>>,
     reply: oneshot::Sender<Result<Bytes>>,
 }
 
 impl BlockAccess {
-    fn block_after(&self, view: &mut View<'_>) -> std::result::Result<Bytes, Pause> {
+    /// The block before the access and after it.
+    fn block(&self, view: &mut View<'_>) -> std::result::Result<(Bytes, Bytes), Pause> {
         match &self.access {
             // Nothing of what was there stays, so it is not read.
-            Access::Write { bytes, .. } if bytes.len() == self.zeros.len() => Ok(bytes.clone()),
+            Access::Write { bytes, .. } if bytes.len() == self.zeros.len() => {
+                Ok((bytes.clone(), bytes.clone()))
+            }
             access => {
                 let record = view.get(&self.key)?;
-                Ok(access.applied_to(record.as_ref().map_or(&self.zeros, |record| &record.value)))
+                let before = record.map_or_else(|| self.zeros.clone(), |record| record.value);
+                let after = access.applied_to(&before);
+                Ok((before, after))
             }
         }
     }
@@ -146,23 +151,23 @@ impl BlockAccess {
 
 impl Submission for BlockAccess {
     fn run(&mut self, view: &mut View<'_>) -> std::result::Result<(), Pause> {
-        self.after = None;
-        let after = self.block_after(view)?;
-        if matches!(self.access, Access::Write { .. }) {
+        self.answer = None;
+        let (before, after) = self.block(view)?;
+        if self.access.changes() {
             view.put(&self.key, after.clone(), 0)?;
         }
-        self.after = Some(Ok(after));
+        self.answer = Some(Ok(self.access.answer(before, after)));
         Ok(())
     }
 
     fn refuse(&mut self, error: crate::Error) {
-        self.after = Some(Err(error));
+        self.answer = Some(Err(error));
     }
 
     fn answer(self: Box<Self>, outcome: crate::Result<()>) {
-        let Self { after, reply, .. } = *self;
+        let Self { answer, reply, .. } = *self;
         let never_ran = || Err(crate::Error::fault("an access was answered that had not run"));
-        let outcome = outcome.and_then(|()| after.unwrap_or_else(never_ran));
+        let outcome = outcome.and_then(|()| answer.unwrap_or_else(never_ran));
         // Whoever dropped the ticket does not want to know.
         let _unwanted = reply.send(outcome.map_err(blame));
     }

@@ -14,8 +14,13 @@ use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
 
 /// Most containers have several.
 pub const PIECES: Piecing = Piecing { bytes: 40, at_once: 3 };
-pub const SETTINGS: VaultSettings =
-    VaultSettings { record_bytes: 24, record_parts_max: 1, full_every: 2, pieces: PIECES };
+pub const SETTINGS: VaultSettings = VaultSettings {
+    record_bytes: 24,
+    record_parts_max: 1,
+    full_every: 2,
+    pieces: PIECES,
+    cuts: false,
+};
 pub const CONFIG: &[u8] = b"config";
 const DELTA: u16 = 1;
 const FULL: u16 = 2;
@@ -91,6 +96,7 @@ impl World {
             random: &random,
             settings: VaultSettings {
                 record_parts_max: if self.cuts { 3 } else { 1 },
+                cuts: self.cuts,
                 pieces: if self.whole { Piecing::usual(1) } else { PIECES },
                 ..SETTINGS
             },

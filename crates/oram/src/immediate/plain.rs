@@ -26,11 +26,12 @@ impl PlainEngine {
     fn access(&self, address: Address, access: Access) -> Result<Bytes> {
         self.shape.check(address, &access)?;
         let mut blocks = self.blocks.lock();
-        let after = access.applied_to(blocks.get(&address).unwrap_or(&self.zeros));
-        if matches!(access, Access::Write { .. }) {
+        let before = blocks.get(&address).unwrap_or(&self.zeros).clone();
+        let after = access.applied_to(&before);
+        if access.changes() {
             blocks.insert(address, after.clone());
         }
-        Ok(after)
+        Ok(access.answer(before, after))
     }
 }
 
@@ -59,6 +60,23 @@ impl ImmediateEngine for PlainEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_swap_takes_if_what_is_expected_stands_there() {
+        let engine = PlainEngine::new(ImmediateShape { capacity: 1, value_bytes: 4 });
+        let swap = |offset, expected: &'static [u8], bytes: &'static [u8]| {
+            let access = Access::Swap { offset, expected: expected.into(), bytes: bytes.into() };
+            engine.submit(Address(0), access)
+        };
+        assert_eq!(swap(1, b"\0\0", b"ab").await.unwrap(), &[0; 4][..]);
+        assert_eq!(swap(1, b"xx", b"cd").await.unwrap(), &b"\0ab\0"[..]);
+        assert_eq!(engine.submit(Address(0), Access::Read).await.unwrap(), &b"\0ab\0"[..]);
+        for (offset, expected, bytes) in
+            [(0, &b"a"[..], &b"bc"[..]), (3, b"ab", b"ab"), (0, b"", b""), (0, b"\0ab", b"abc")]
+        {
+            assert!(matches!(swap(offset, expected, bytes).await, Err(Error::Caller(_))));
+        }
+    }
 
     #[tokio::test]
     async fn a_write_patches_and_misuse_changes_nothing() {

@@ -10,10 +10,10 @@
 //! access  1 kind (3 the block's own partition, 4 a duplicate, 5 padding)
 //!         4 block | 4 partition | 4 partition to go to
 //!         4 n | n times (1 level | 2 rank)
-//!         1 access (0 read, 1 write) | 4 offset | 4 n | n bytes
+//!         1 access (0 read, 1 write, 2 swap) | 4 offset | 4 n | n bytes
+//! swap    the bytes are what is expected, then what is put there, n / 2 of each
 //! ```
 
-use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter};
 
 use super::job::{FROM_STASH_MAX, JobPart};
@@ -28,8 +28,6 @@ const JOB: u8 = 2;
 const OWN: u8 = 3;
 const DUPLICATE: u8 = 4;
 const NOBODY: u8 = 5;
-const READ: u8 = 0;
-const WRITE: u8 = 1;
 
 const CELL_BYTES: usize = 1 + 2;
 const JOB_BYTES: usize = 1 + 4 + 8 + 4 + 4 * FROM_STASH_MAX;
@@ -114,10 +112,9 @@ fn encode_access(w: &mut SectionWriter, part: &AccessPart) {
     w.u8(kind).u32(part.block.unwrap_or(PADDING)).u32(part.partition).u32(part.to);
     w.u32(part.cells.len() as u32);
     part.cells.iter().for_each(|cell| _ = w.u8(cell.level).u16(cell.rank));
-    match &part.access {
-        Access::Read => w.u8(READ).u32(0).bytes(&[]),
-        Access::Write { offset, bytes } => w.u8(WRITE).u32(*offset).bytes(bytes),
-    };
+    let (code, offset, bytes) = part.access.journalled();
+    w.u8(code).u32(offset).u32((bytes[0].len() + bytes[1].len()) as u32);
+    w.raw(bytes[0]).raw(bytes[1]);
 }
 
 /// The parts of a record.
@@ -148,13 +145,11 @@ fn decode_part(mut r: SectionReader<'_>, layout: &Layout, value_bytes: usize) ->
             let cells = r.u32()?;
             let cells: Result<Vec<(u8, u16)>> =
                 (0..cells).map(|_| Ok((r.u8()?, r.u16()?))).collect();
-            let (cells, writes, offset) = (cells?, r.u8()? == WRITE, r.u32()?);
-            let bytes = Bytes::copy_from_slice(r.bytes()?);
-            let within = offset as usize + bytes.len() <= value_bytes;
-            if !within || to >= layout.partitions {
+            let (cells, access) = (cells?, (r.u8()?, r.u32()?, r.bytes()?));
+            let access = Access::from_journal(access, value_bytes).ok_or_else(inconsistent)?;
+            if to >= layout.partitions {
                 return Err(inconsistent());
             }
-            let access = if writes { Access::Write { offset, bytes } } else { Access::Read };
             let block = (kind != NOBODY).then_some(block);
             let is_duplicate = kind == DUPLICATE;
             Read::Access(Again { block, access, is_duplicate, partition, to, cells })

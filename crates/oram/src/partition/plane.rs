@@ -225,8 +225,9 @@ impl PartitionPlane {
         };
         let value = self.values.get_mut(&block);
         let value = value.ok_or_else(|| Error::Bug("the block has not come".into()))?;
-        *value = access.access.applied_to(value);
-        let (answer, to) = (value.clone(), access.to);
+        let after = access.access.applied_to(value);
+        let before = std::mem::replace(value, after.clone());
+        let (answer, to) = (access.access.answer(before, after), access.to);
         let left = self.waiting.get_mut(&block).map_or(0, |left| {
             *left -= 1;
             *left

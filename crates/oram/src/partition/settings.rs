@@ -104,6 +104,7 @@ impl PartitionSettings {
         VaultSettings {
             record_bytes: self.part_bytes(),
             record_parts_max: self.group_max() + 2 * JOBS_MAX,
+            cuts: true,
             full_every: 1,
             pieces: PIECES,
         }

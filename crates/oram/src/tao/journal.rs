@@ -6,11 +6,11 @@
 //! block.
 //!
 //! ```text
-//! part   1 kind (1 the block's own path, 2 a decoy, 3 padding) | 1 access (0 read, 1 write)
+//! part   1 kind (1 the block's own path, 2 a decoy, 3 padding) | 1 access (0 read, 1 write, 2 swap)
 //!        4 block | 4 leaf | 4 offset | 4 n | n bytes, zeros up to the block size
+//! swap   the bytes are what is expected, then what is put there, n / 2 of each
 //! ```
 
-use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter};
 
 use crate::checkpoint::inconsistent;
@@ -18,8 +18,6 @@ use crate::geometry::Geometry;
 use crate::{Access, Result};
 
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 4;
-const READ: u8 = 0;
-const WRITE: u8 = 1;
 
 /// Why a path is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +49,9 @@ pub(super) fn encode<'a>(entries: impl Iterator<Item = &'a Entry>, value_bytes: 
     let mut w = SectionWriter::default();
     for entry in entries {
         let end = w.0.len() + entry_bytes(value_bytes);
-        let (access, offset, bytes) = match &entry.access {
-            Access::Read => (READ, 0, &[][..]),
-            Access::Write { offset, bytes } => (WRITE, *offset, &bytes[..]),
-        };
+        let (access, offset, bytes) = entry.access.journalled();
         w.u8(entry.kind as u8).u8(access).u32(entry.block).u32(entry.leaf).u32(offset);
-        w.bytes(bytes);
+        w.u32((bytes[0].len() + bytes[1].len()) as u32).raw(bytes[0]).raw(bytes[1]);
         w.0.resize(end, 0);
     }
     w.0
@@ -82,21 +77,20 @@ fn decode_part(part: &[u8], geometry: &Geometry) -> Result<Entry> {
         3 => Kind::Padding,
         _ => return Err(inconsistent()),
     };
-    let writes = r.u8()? == WRITE;
+    let code = r.u8()?;
     let (block, leaf, offset) = (r.u32()?, r.u32()?, r.u32()?);
     let bytes = r.bytes()?;
-    let access = match writes {
-        false => Access::Read,
-        true => Access::Write { offset, bytes: Bytes::copy_from_slice(bytes) },
-    };
+    let access = Access::from_journal((code, offset, bytes), geometry.value_bytes);
+    let access = access.ok_or_else(inconsistent)?;
     let known = block < geometry.capacity || kind == Kind::Padding;
-    let within = offset as usize + bytes.len() <= geometry.value_bytes;
-    let sound = known && within && leaf < geometry.tree.leaves();
+    let sound = known && leaf < geometry.tree.leaves();
     if sound { Ok(Entry { kind, block, leaf, access }) } else { Err(inconsistent()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::geometry::BucketShape;
     use crate::immediate::arrival::PADDING;
@@ -105,13 +99,16 @@ mod tests {
     fn a_record_comes_back_and_has_a_length_by_its_count() {
         let geometry = Geometry::new(64, 8, BucketShape::path(4), 0).unwrap();
         let write = Access::Write { offset: 3, bytes: Bytes::from_static(b"abcde") };
+        let [expected, bytes] = [&b"abcd"[..], b"efgh"].map(Bytes::from_static);
+        let swap = Access::Swap { offset: 4, expected, bytes };
         let entries = [
             Entry { kind: Kind::Own, block: 63, leaf: 15, access: write },
             Entry { kind: Kind::Decoy, block: 63, leaf: 0, access: Access::Read },
+            Entry { kind: Kind::Own, block: 1, leaf: 2, access: swap },
             Entry { kind: Kind::Padding, block: PADDING, leaf: 7, access: Access::Read },
         ];
         let record = encode(entries.iter(), 8);
-        assert_eq!(record.len(), 3 * entry_bytes(8));
+        assert_eq!(record.len(), 4 * entry_bytes(8));
         assert_eq!(decode(&record, &geometry).unwrap(), entries);
         for (at, byte) in [(0, 4), (2, 64), (6, 16), (10, 4)] {
             let mut other = record.clone();

@@ -246,20 +246,21 @@ impl Processor {
             },
         };
         for (number, access) in requests {
-            if let Access::Write { offset, bytes } = access {
+            let is_swap = matches!(access, Access::Swap { .. });
+            if is_swap {
+                self.answer(number, payload, answers);
+            }
+            if access.changes() {
                 let payload = *payload.get_or_insert_with(|| {
                     let payload = self.handles.claim();
                     self.slab.fill(payload, block, &self.zeros);
                     payload
                 });
-                let at = BLOCK_ID_BYTES + offset as usize;
-                self.slab.get_mut(payload)[at..at + bytes.len()].copy_from_slice(&bytes);
+                access.patch(&mut self.slab.get_mut(payload)[BLOCK_ID_BYTES..]);
             }
-            let (slab, zeros) = (&self.slab, &self.zeros);
-            answers.answer(number, || match payload {
-                Some(payload) => Bytes::copy_from_slice(&slab.get(payload)[BLOCK_ID_BYTES..]),
-                None => zeros.clone(),
-            });
+            if !is_swap {
+                self.answer(number, payload, answers);
+            }
         }
         match payload {
             Some(payload) => {
@@ -269,6 +270,14 @@ impl Processor {
             None => self.positions.clear(block),
         }
         Ok(())
+    }
+
+    /// The answer is the block as it is now, zeros if there is none.
+    fn answer(&self, number: Number, payload: Option<Handle>, answers: &mut Sequencer) {
+        answers.answer(number, || match payload {
+            Some(payload) => Bytes::copy_from_slice(&self.slab.get(payload)[BLOCK_ID_BYTES..]),
+            None => self.zeros.clone(),
+        });
     }
 
     /// Flush: the blocks of the path, and those that wait above it, go as deep along it as they

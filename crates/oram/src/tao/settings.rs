@@ -95,7 +95,8 @@ impl TaoSettings {
     pub fn vault(&self) -> VaultSettings {
         VaultSettings {
             record_bytes: journal::entry_bytes(self.shell.shape.value_bytes),
-            record_parts_max: self.group_max().max(2), // one that never cuts has one part
+            record_parts_max: self.group_max(),
+            cuts: true,
             full_every: 1,
             pieces: PIECES,
         }

@@ -15,14 +15,16 @@ pub fn empty() -> Blocks {
     vec![Bytes::from(vec![0; SHAPE.value_bytes]); SHAPE.capacity as usize]
 }
 
-/// Applies an access; the block after it.
+/// Applies an access; what it is answered with.
 pub fn apply(blocks: &mut Blocks, address: Address, access: &Access) -> Bytes {
     let block = &mut blocks[address.0 as usize];
-    *block = access.applied_to(block);
-    block.clone()
+    let after = access.applied_to(block);
+    let before = std::mem::replace(block, after.clone());
+    access.answer(before, after)
 }
 
-/// Random accesses, half of them to a few hot blocks; some write whole blocks.
+/// Random accesses, half of them to a few hot blocks; some write whole blocks, some swap a byte that
+/// may be what is expected.
 pub struct Workload(Stream);
 
 impl Workload {
@@ -38,9 +40,13 @@ impl Workload {
         let hot = self.below(2) == 0;
         let address = Address(self.below(if hot { 3 } else { SHAPE.capacity }));
         let whole = SHAPE.value_bytes as u32;
-        let (offset, length) = match self.below(4) {
+        let (offset, length) = match self.below(5) {
             0 | 1 => return (address, Access::Read),
             2 => (0, whole),
+            3 => {
+                let [expected, bytes] = [0, 1].map(|_| vec![self.below(2) as u8].into());
+                return (address, Access::Swap { offset: self.below(4), expected, bytes });
+            }
             _ => {
                 let offset = self.below(whole);
                 (offset, 1 + self.below(whole - offset))
