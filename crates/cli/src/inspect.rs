@@ -1,5 +1,6 @@
 //! `fogbank inspect`: what is at a store, without opening it. Nothing is changed and no secret shown.
 
+use fogbank_process::say;
 use std::sync::Arc;
 
 use bytesize::ByteSize;
@@ -34,7 +35,7 @@ pub async fn run(args: InspectArgs) -> Result<()> {
     let url = place.store_url();
     let told = Told { url: &url, found: &found, config: &config, held };
     if args.json {
-        println!("{}", told.json())
+        say!("{}", told.json())
     } else {
         told.print()
     }
@@ -107,21 +108,23 @@ impl Told<'_> {
     fn print(&self) {
         let (found, config, held) = (self.found, self.config, &self.held);
         let size = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
-        println!("store         {}", self.url);
-        println!("  id          {}", self.id());
-        println!("  state       {}", self.state());
-        println!("  commits     {} ({} openings)", found.sequence, found.openings);
+        say!("store         {}", self.url);
+        say!("  id          {}", self.id());
+        say!("  state       {}", self.state());
+        say!("  commits     {} ({} openings)", found.sequence, found.openings);
         match found.verified {
-            Some(standing) => println!(
+            Some(standing) => say!(
                 "  verified    newest state by key and register: epoch {}, full checkpoint of epoch \
                  {} in {} pieces",
-                standing.epoch, standing.full_epoch, standing.full_pieces
+                standing.epoch,
+                standing.full_epoch,
+                standing.full_pieces
             ),
             None => {
-                println!("  verified    no: without the trusted side this is what the cloud claims")
+                say!("  verified    no: without the trusted side this is what the cloud claims")
             }
         }
-        println!(
+        say!(
             "  shape       {} records of {}, epochs of {} x {} reads and {} writes every {} ms",
             config.capacity,
             size(config.value_size as u64),
@@ -130,7 +133,7 @@ impl Told<'_> {
             config.write_batch,
             config.interval_ms
         );
-        println!(
+        say!(
             "  tree        Z {}, S {}, A {}, leaf level {}; cells of {}",
             config.bucket_reals,
             config.bucket_dummies,
@@ -138,7 +141,7 @@ impl Told<'_> {
             config.leaf_level,
             size(config.cell_bytes() as u64)
         );
-        println!(
+        say!(
             "  held        {} buckets ({}), {} checkpoint pieces, {} deltas, {} journal records",
             held.buckets,
             size(self.bucket_bytes()),

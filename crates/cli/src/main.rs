@@ -1,5 +1,7 @@
 //! The binary: parse, dispatch, exit.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
+
 mod forward;
 mod inspect;
 mod mount;

@@ -1,5 +1,6 @@
 //! `fogbank plan`: what a store of a shape will need and cost, before it is made.
 
+use fogbank_process::say;
 use std::sync::Arc;
 
 use fogbank::args::PlanArgs;
@@ -39,7 +40,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let beside = lines::beside(&planned.config, &url, &prices)?;
     planned.print(lines::of_bill(&bill, &url, false).into_iter().chain(beside));
     if args.json {
-        println!("{}", planned.json());
+        say!("{}", planned.json());
     }
     Ok(())
 }
@@ -94,7 +95,7 @@ impl Planned {
     /// How fast, how much memory and how many dollars; then the rest.
     fn print(&self, bill: impl Iterator<Item = Line>) {
         let Self { config, plan, requests, .. } = self;
-        let line = |what: &str, figure: String| println!("{what:<22} {figure}");
+        let line = |what: &str, figure: String| say!("{what:<22} {figure}");
         let (mean_s, max_s) = plan.latency_s();
         let per_s = plan.accesses / plan.epoch.total_s;
         let (mean, most) = (seconds(mean_s), seconds(max_s));

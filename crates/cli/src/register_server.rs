@@ -1,5 +1,6 @@
 //! `fogbank register-server`: one of the servers that keep freshness registers, until a signal says stop.
 
+use fogbank_process::{say, say_error};
 use std::sync::Arc;
 
 use fogbank::args::RegisterServerArgs;
@@ -21,7 +22,7 @@ pub async fn run(args: RegisterServerArgs) -> Result<()> {
     let stop = stop_signal()?;
     greet(&bound);
     bound.serve(Arc::new(SystemClock::new()), stop).await;
-    eprintln!("stopped; everything acknowledged is kept");
+    say_error!("stopped; everything acknowledged is kept");
     Ok(())
 }
 
@@ -35,13 +36,13 @@ fn explain(error: ServerError) -> Error {
 /// Says where the secret stands, never what it is, and what to do with it.
 fn greet(bound: &Bound) {
     let (file, listening) = (bound.address_file().display(), &bound.address().place);
-    println!("fogbank {} register server", env!("CARGO_PKG_VERSION"));
-    println!("  address  {file} (one line, a secret: whoever has it may keep registers here)");
-    println!(
+    say!("fogbank {} register server", env!("CARGO_PKG_VERSION"));
+    say!("  address  {file} (one line, a secret: whoever has it may keep registers here)");
+    say!(
         "  next     append that line to a file of mode 0600 at the proxy, with those of the other"
     );
-    println!("           servers (3 or 5 in all), HOST as the proxy reaches it, then:");
-    println!("           fogbank serve --registers FILE");
-    println!("  stop     Ctrl-C or SIGTERM");
-    println!("listening on {listening}");
+    say!("           servers (3 or 5 in all), HOST as the proxy reaches it, then:");
+    say!("           fogbank serve --registers FILE");
+    say!("  stop     Ctrl-C or SIGTERM");
+    say!("listening on {listening}");
 }

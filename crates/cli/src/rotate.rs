@@ -13,6 +13,7 @@
 //! What the cloud sees: a backup of the one, then a restore into the other. If both are in one cloud it
 //! sees that one took the place of the other.
 
+use fogbank_process::say;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
@@ -96,10 +97,10 @@ pub fn passing_key(random: &Randomness) -> MasterKey {
 }
 
 fn tell(old: &Place, new: &Place) {
-    println!("the same data is in {}", new.store_url());
-    println!("its key is new: {}; keep and back up", new.trusted().join("key").display());
-    println!("next: fogbank serve --data {}{}", new.data.display(), flags(new));
-    println!(
+    say!("the same data is in {}", new.store_url());
+    say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
+    say!("next: fogbank serve --data {}{}", new.data.display(), flags(new));
+    say!(
         "then delete the old store, {} and {}: its key still opens it",
         old.trusted().display(),
         old.store_url()

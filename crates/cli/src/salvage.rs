@@ -15,6 +15,7 @@
 //! What the cloud sees: commit record, checkpoint and deltas are read, and then each bucket once,
 //! whole; of the new store what a restore shows.
 
+use fogbank_process::say;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
 use std::path::PathBuf;
@@ -72,9 +73,9 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
     let restored = OpenOptions::new(new.clone()).restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
-    println!("what verifies is in {}", new.store_url());
-    println!("its key is new: {}; keep and back up", new.trusted().join("key").display());
-    println!("next: fogbank serve --data {}{}", new.data.display(), flags(&new));
+    say!("what verifies is in {}", new.store_url());
+    say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
+    say!("next: fogbank serve --data {}{}", new.data.display(), flags(&new));
     tell(&lost)
 }
 
@@ -101,16 +102,16 @@ pub fn tell(lost: &Lost) -> Result<()> {
     for run in lost.places.chunk_by(follows) {
         match run {
             [first, .., Unverified::Cell { cell, .. }] => {
-                println!("does not verify: {first} to {cell}")
+                say!("does not verify: {first} to {cell}")
             }
-            run => run.iter().for_each(|place| println!("does not verify: {place}")),
+            run => run.iter().for_each(|place| say!("does not verify: {place}")),
         }
     }
     for key in &lost.keys {
-        println!("lost: {}", told(key));
+        say!("lost: {}", told(key));
     }
     if lost.places.is_empty() {
-        println!("nothing is lost: all {} records verify", lost.records);
+        say!("nothing is lost: all {} records verify", lost.records);
         return Ok(());
     }
     let records = match lost.keys.len() {

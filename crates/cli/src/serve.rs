@@ -5,6 +5,7 @@
 //! number of epochs for what it has taken, and closes the store: when that begins tells nothing of
 //! clients. What was acknowledged is kept.
 
+use fogbank_process::{say, say_error};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let finished = looks.finish();
     closed?;
     finished?;
-    eprintln!(
+    say_error!(
         "closed; {}",
         if kept {
             "everything acknowledged is kept"
@@ -89,7 +90,7 @@ async fn serve_until_stopped(
     });
     let serving = clients.handle().spawn(serving);
     tokio::select! {
-        () = signal => eprintln!("stopping: finishing what was begun and closing the store"),
+        () = signal => say_error!("stopping: finishing what was begun and closing the store"),
         reason = proxy.stopped() => say_stopped("the epochs have ended", reason, kept),
     }
     let _gone = stop.send(());
@@ -100,7 +101,7 @@ async fn serve_until_stopped(
     tokio::select! { biased;
         _ended = serving => {}
         () = clock.sleep_until(patience) => {
-            eprintln!("clients were still taking their answers; they get no more");
+            say_error!("clients were still taking their answers; they get no more");
         }
     }
     closed
@@ -118,8 +119,8 @@ pub fn client_threads() -> Result<ClientThreads> {
 
 /// Says why it ends that nobody has stopped, and what to do.
 pub fn say_stopped(what: &str, reason: impl std::fmt::Display + Into<Error>, kept: bool) {
-    eprintln!("fogbank: {what}: {reason}");
-    eprintln!("fogbank: {}", reason.into().advice(kept));
+    say_error!("fogbank: {what}: {reason}");
+    say_error!("fogbank: {}", reason.into().advice(kept));
 }
 
 fn listen_settings(args: &ServeArgs) -> Result<Settings> {
@@ -162,33 +163,33 @@ fn explain(error: resp::Error) -> Error {
 fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, looks: &Observers) {
     let config = opened.config();
     let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
-    println!("fogbank {}", env!("CARGO_PKG_VERSION"));
-    println!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
+    say!("fogbank {}", env!("CARGO_PKG_VERSION"));
+    say!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
     let trusted = place.trusted();
     let register = opened.register();
     match opened.is_kept() {
         true => {
-            println!("  trusted side  {} (key and {register}: keep and back up)", trusted.display())
+            say!("  trusted side  {} (key and {register}: keep and back up)", trusted.display())
         }
-        false => println!(
+        false => say!(
             "  trusted side  {} (what is new there is of no use once this ends)",
             trusted.display()
         ),
     }
-    println!(
+    say!(
         "  store         {} records of {}, longer values take several",
         config.capacity,
         show(config.value_size)
     );
     let rests = args.schedule.rest_after.is_some();
-    println!("  traffic       {}", traffic(config, rests));
+    say!("  traffic       {}", traffic(config, rests));
     let bill = lines::of_store(config, &place.store_url(), rests);
-    bill.iter().for_each(|(what, said)| println!("  {what:<13} {said}"));
+    bill.iter().for_each(|(what, said)| say!("  {what:<13} {said}"));
     if let Some(seen) = args.schedule.seen() {
-        println!("  schedule      {seen}");
+        say!("  schedule      {seen}");
     }
     if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
-        println!(
+        say!(
             "  warning       other machines can reach {address}{}: give --password-file, --tls-cert \
              and --tls-key, or listen on 127.0.0.1",
             if args.password_file.is_none() { " without a password" } else { " in clear" }
@@ -197,16 +198,16 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     let (host, port) = (address.ip(), address.port());
     let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
-    println!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
-    looks.greeting().iter().for_each(|line| println!("  {line}"));
-    println!(
+    say!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
+    looks.greeting().iter().for_each(|line| say!("  {line}"));
+    say!(
         "  stop          Ctrl-C or SIGTERM; {}",
         match opened.is_kept() {
             true => "after a crash, start it again: nothing acknowledged is lost",
             false => "the store is in memory: everything in it is lost when this process ends",
         }
     );
-    println!("listening on {address}");
+    say!("listening on {address}");
 }
 
 /// What flows, used or not.

@@ -1,6 +1,7 @@
 //! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
 //! `restore`, `load`.
 
+use fogbank_process::{say, say_error};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
@@ -33,13 +34,13 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
     if let Some(to) = args.move_register {
         let (clock, to_servers) = (SystemClock::new(), to == MoveRegister::Servers);
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        println!("{}", move_register(&place, to_servers, &randomness()?, &clock).await?);
+        say!("{}", move_register(&place, to_servers, &randomness()?, &clock).await?);
         place.registers = place.registers.filter(|_| to_servers);
     }
     let options = OpenOptions::new(place.clone()).existing();
     let (opened, accepted) = match OpenedStore::open(options.clone()).await {
         Err(refused) if args.accept_rollback_risk && refused.is_mended_by_acceptance() => {
-            eprintln!("{refused}");
+            say_error!("{refused}");
             (open_what_the_cloud_shows(options, &place).await?, true)
         }
         opened => (opened?, false),
@@ -47,22 +48,24 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
     match opened {
         OpenedStore::Store(opened) => {
             let was = opened.recovered();
-            println!(
+            say!(
                 "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
                  open epoch repeated",
-                was.epoch, was.epochs_replayed, was.batches_repeated
+                was.epoch,
+                was.epochs_replayed,
+                was.batches_repeated
             );
             opened.close().await?;
         }
         OpenedStore::Volume(volume) => {
-            println!("recovered the volume: {} records of its journal replayed", volume.replayed());
+            say!("recovered the volume: {} records of its journal replayed", volume.replayed());
             volume.close().await?;
         }
     }
     if accepted {
-        println!("closed; what the cloud showed is the newest state from now on");
+        say!("closed; what the cloud showed is the newest state from now on");
     } else {
-        println!("closed; everything acknowledged is kept");
+        say!("closed; everything acknowledged is kept");
     }
     Ok(())
 }
@@ -79,9 +82,9 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
     let aside = names.find(|name| !name.exists()).filter(|_| register.exists());
     if let Some(aside) = &aside {
         moved(&register, aside)?;
-        eprintln!("the register is {} now", aside.display());
+        say_error!("the register is {} now", aside.display());
     }
-    eprintln!("going on with what the cloud shows, as you said: it may be an old state");
+    say_error!("going on with what the cloud shows, as you said: it may be an old state");
     let opened = OpenedStore::open(options.accept_rollback_risk(true)).await;
     if let (Some(aside), Err(_), false) = (&aside, &opened, register.exists()) {
         moved(aside, &register)?;
@@ -106,23 +109,25 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
     count.bar.finish_and_clear();
     scanned?;
     resting.close().await?;
-    println!("everything that is in use is what was written; {} blocks", count.blocks);
+    say!("everything that is in use is what was written; {} blocks", count.blocks);
     Ok(())
 }
 
 /// `fogbank verify --presence`.
 async fn look(place: &Place) -> Result<()> {
     let found = presence(place).await?;
-    println!(
+    say!(
         "everything that has to be there is there, as of epoch {}: the commit record, which is the \
          newest; the checkpoint and {} deltas, which verify; {} buckets by name and version",
-        found.epoch, found.deltas, found.buckets
+        found.epoch,
+        found.deltas,
+        found.buckets
     );
     match found.journal {
-        Some(records) => println!("and {records} records of the open epoch's journal by name"),
-        None => println!("not looked for: the journal, whose epochs end too fast"),
+        Some(records) => say!("and {records} records of the open epoch's journal by name"),
+        None => say!("not looked for: the journal, whose epochs end too fast"),
     }
-    println!(
+    say!(
         "not checked: what is in the buckets, and {} that were written again meanwhile; for that \
          stop the server and run fogbank verify",
         found.rewritten
@@ -172,7 +177,7 @@ pub async fn backup(args: BackupArgs) -> Result<()> {
     };
     let _ = std::fs::remove_file(&partial); // it has its name, or is of no use
     let (bytes, lost) = named?;
-    println!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
+    say!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
     lost.map_or(Ok(()), |lost| crate::salvage::tell(&lost))
 }
 
@@ -217,9 +222,9 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
-    println!("restored into {}", place.store_url());
-    println!("its key is new: {}; keep and back up", place.trusted().join("key").display());
-    println!("next: fogbank serve --data {}{}", args.data.display(), flags(&place));
+    say!("restored into {}", place.store_url());
+    say!("its key is new: {}; keep and back up", place.trusted().join("key").display());
+    say!("next: fogbank serve --data {}{}", args.data.display(), flags(&place));
     Ok(())
 }
 
@@ -239,7 +244,7 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     bar.finish_and_clear();
     let Loaded { keys, skipped, went_on, was_finished } = loaded?;
     if was_finished {
-        println!(
+        say!(
             "this load is finished: all {keys} records of {} were loaded into {} before; nothing was changed",
             args.from.display(),
             place.store_url()
@@ -247,14 +252,14 @@ pub async fn load(args: LoadArgs) -> Result<()> {
         return Ok(());
     }
     if went_on {
-        println!("went on with the load that was begun");
+        say!("went on with the load that was begun");
     }
     if skipped > 0 {
-        println!("left out {skipped} keys of types that cannot be stored");
+        say!("left out {skipped} keys of types that cannot be stored");
     }
-    println!("loaded {keys} records into {}", place.store_url());
-    println!("its key is {}; keep and back up", place.trusted().join("key").display());
-    println!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
+    say!("loaded {keys} records into {}", place.store_url());
+    say!("its key is {}; keep and back up", place.trusted().join("key").display());
+    say!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
     Ok(())
 }
 

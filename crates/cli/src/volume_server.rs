@@ -3,6 +3,7 @@
 //! The address is bound before the volume is opened, so an address that is taken changes nothing; the
 //! volume is closed after the last reply has left, so what was acknowledged is kept.
 
+use fogbank_process::{say, say_error};
 use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
@@ -28,7 +29,7 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
         return Err(Error::Usage(why.into()));
     }
     Volume::create(place.clone(), &config).await?;
-    println!(
+    say!(
         "made a volume of {} bytes in {} blocks of {} at {}; the key is in {}: without it nobody reads \
          the volume, so keep a copy elsewhere; register, beside it, says what is newest, and without it only \
          fogbank recover --accept-rollback-risk opens the volume",
@@ -56,14 +57,14 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let (engine, stopped) = (volume.engine(), volume.stopped());
     let stop = async move {
         tokio::select! {
-            () = signal => eprintln!("stopping: answering what was asked and closing the volume"),
+            () = signal => say_error!("stopping: answering what was asked and closing the volume"),
             reason = stopped => say_stopped("the engine has stopped", reason, true),
         }
     };
     let serving = listener.serve(engine, volume.clock(), stop);
     client_threads()?.handle().spawn(serving).await.map_err(|e| Error::Bug(e.to_string()))?;
     volume.close().await?;
-    eprintln!("closed; everything acknowledged is kept");
+    say_error!("closed; everything acknowledged is kept");
     Ok(())
 }
 
@@ -100,7 +101,7 @@ fn explain(error: nbd::Error) -> Error {
 fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Result<()> {
     let config = volume.config();
     if volume.replayed() > 0 {
-        eprintln!(
+        say_error!(
             "the volume was not closed: {} records of what it did were replayed",
             volume.replayed()
         );
@@ -112,7 +113,7 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
             (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())
         }
     };
-    eprintln!(
+    say_error!(
         "serving {} bytes in blocks of {} at {at}\n  trusted side {}, cloud side {}, register {}",
         config.bytes(),
         config.block_bytes(),
@@ -122,9 +123,9 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     );
     tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {
-        eprintln!("  {}", rest_seen(after));
+        say_error!("  {}", rest_seen(after));
     }
-    eprintln!(
+    say_error!(
         "  nbdinfo '{uri}'\n  nbdfuse DIR/disk '{uri}' &   # then: mount -o loop DIR/disk MOUNTPOINT"
     );
     Ok(())
@@ -133,10 +134,10 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
 /// Says what leaves, and what that costs.
 pub fn tell_cost(config: &VolumeConfig, url: &str, flow: Flow) -> Result<()> {
     for said in config.traffic(flow)? {
-        eprintln!("  {said}");
+        say_error!("  {said}");
     }
     for (what, said) in config.cost(flow, url) {
-        eprintln!("  {what}: {said}");
+        say_error!("  {what}: {said}");
     }
     Ok(())
 }

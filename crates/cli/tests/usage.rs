@@ -129,3 +129,17 @@ fn a_record_that_exists_is_kept() {
     let words = refused(folder, &args);
     assert!(words.contains("choose a new name") && words.contains("LABEL=old,new"), "{words}");
 }
+
+/// As with `fogbank plan | head -n 3`.
+#[test]
+fn whoever_stops_reading_is_no_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    command.current_dir(folder.path()).arg("plan").stdout(write);
+    let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && told.is_empty(), "{:?}: {told}", output.status);
+}

@@ -5,6 +5,7 @@
 //! process to another over two connections in buffers of 256 KiB. Copy and batches take turns, and the
 //! medians are set against each other, so that what else the machine does meets both alike.
 
+use fogbank_process::say;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -71,7 +72,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     }
     drop(server);
     let (tcp, read, written) = (median(tcp), median(read), median(written));
-    println!(
+    say!(
         "{}",
         serde_json::json!({
             "tcp_copy_gb_per_s": tcp, "read_gb_per_s": read, "write_gb_per_s": written,
@@ -85,7 +86,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
 /// The end of the copy that sends.
 pub fn source(args: &SourceArgs) -> Result<(), Failure> {
     let socket = TcpListener::bind("127.0.0.1:0").map_err(|e| failed(&e))?;
-    println!("sending on {}", socket.local_addr().map_err(|e| failed(&e))?);
+    say!("sending on {}", socket.local_addr().map_err(|e| failed(&e))?);
     std::thread::scope(|scope| {
         for _ in 0..args.streams {
             let Ok((mut stream, _)) = socket.accept() else { return };

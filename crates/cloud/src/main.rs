@@ -1,7 +1,10 @@
 //! `fogbank-cloud`: the storage server, its tenants, and how fast it is.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
+
 mod bench;
 
+use fogbank_process::{say, say_error};
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -170,7 +173,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err((why, code)) => {
-            eprintln!("fogbank-cloud: {why}");
+            say_error!("fogbank-cloud: {why}");
             ExitCode::from(code)
         }
     }
@@ -191,13 +194,13 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
     };
     let file = Tenants::add(&args.data.data, &args.name, allowed, pin)
         .map_err(|e| (format!("tenant {}: {e}", args.name), CANNOT))?;
-    println!("tenant       {} (at most {})", args.name, words(&allowed));
+    say!("tenant       {} (at most {})", args.name, words(&allowed));
     match before {
         None => {}
         Some(before) if before == allowed => {
-            println!("             was there already, and nothing has changed");
+            say!("             was there already, and nothing has changed");
         }
-        Some(before) => println!(
+        Some(before) => say!(
             "             was there already, with at most {}; its token and what it keeps stay{}",
             words(&before),
             match roster::is_served(&args.data.data) {
@@ -207,12 +210,9 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
             }
         ),
     }
-    println!("credentials  {} (a secret: token and pin)", file.display());
-    println!("next         copy that file to the proxy, mode 0600, then:");
-    println!(
-        "             fogbank serve --store 'grpc://HOST:PORT/{}?credentials=FILE'",
-        args.name
-    );
+    say!("credentials  {} (a secret: token and pin)", file.display());
+    say!("next         copy that file to the proxy, mode 0600, then:");
+    say!("             fogbank serve --store 'grpc://HOST:PORT/{}?credentials=FILE'", args.name);
     Ok(())
 }
 
@@ -226,11 +226,11 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     let all = roster::list(&args.data);
     let all = all.map_err(|e| (format!("{}: {e}", args.data.display()), CANNOT))?;
     if all.is_empty() {
-        println!("no tenants in {}", args.data.display());
+        say!("no tenants in {}", args.data.display());
     }
     for listed in all {
         let allowed = listed.allowed.as_ref().map_or("a quota that cannot be read".into(), words);
-        println!("{:<32} {} on disk of at most {allowed}", listed.name, ByteSize::b(listed.bytes));
+        say!("{:<32} {} on disk of at most {allowed}", listed.name, ByteSize::b(listed.bytes));
     }
     Ok(())
 }
@@ -245,7 +245,7 @@ fn remove(args: &RemoveArgs) -> Result<(), Failure> {
         let code = if e.kind() == ErrorKind::NotFound { USAGE } else { CANNOT };
         (format!("tenant {name}: {e}"), code)
     })?;
-    println!("tenant       {name} is gone, with everything that it kept");
+    say!("tenant       {name} is gone, with everything that it kept");
     Ok(())
 }
 
@@ -275,7 +275,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         None => None,
     };
     if let Some(registers) = &registers {
-        println!("registers on {}", registers.address());
+        say!("registers on {}", registers.address());
     }
     greet(&server, &args);
     let (stopping, stopped) = tokio::sync::watch::channel(false);
@@ -292,7 +292,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
         stopping.send_replace(true);
     };
     tokio::join!(server.serve(until(stopped.clone())), hold, signalled);
-    eprintln!(
+    say_error!(
         "stopped; everything acknowledged is kept{}",
         match keeping {
             Keeping::Disk => "",
@@ -303,22 +303,22 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn greet(server: &CloudServer, args: &ServeArgs) {
-    println!("fogbank-cloud {}", env!("CARGO_PKG_VERSION"));
+    say!("fogbank-cloud {}", env!("CARGO_PKG_VERSION"));
     let keeps = if args.memory { "in memory: gone with this process" } else { "on its disk" };
-    println!("  data     {} ({keeps})", args.data.data.display());
-    println!("  pin      {} (of its certificate)", server.pin());
+    say!("  data     {} ({keeps})", args.data.data.display());
+    say!("  pin      {} (of its certificate)", server.pin());
     match server.tenants() {
-        0 => println!(
+        0 => say!(
             "  tenants  none yet: fogbank-cloud tenant add NAME --data {}",
             args.data.data.display()
         ),
-        many => println!("  tenants  {many}"),
+        many => say!("  tenants  {many}"),
     }
     if let Some(metrics) = &args.metrics {
-        println!("  metrics  http://{metrics}/metrics");
+        say!("  metrics  http://{metrics}/metrics");
     }
-    println!("  stop     Ctrl-C or SIGTERM: what was begun is answered");
-    println!("listening on {}", server.address());
+    say!("  stop     Ctrl-C or SIGTERM: what was begun is answered");
+    say!("listening on {}", server.address());
 }
 
 fn view(at: &str, metrics: &Metrics) -> Result<Sites, Failure> {

@@ -1,5 +1,6 @@
 //! `fogbank audit`: the auditor over recorded traces.
 
+use fogbank_process::{say, say_error};
 use std::path::{Path, PathBuf};
 
 use crate::args::AuditArgs;
@@ -38,13 +39,13 @@ fn tell(args: &AuditArgs, report: &Report) -> Result<()> {
         report.write_html(path).map_err(|e| {
             Error::CannotUse(format!("cannot write the page {}: {e}", path.display()))
         })?;
-        eprintln!("wrote {}", path.display());
+        say_error!("wrote {}", path.display());
     }
     if args.json {
-        eprint!("{}", report::text(report));
-        println!("{}", report::json(report));
+        say_error!("{}", report::text(report).trim_end());
+        say!("{}", report::json(report));
     } else {
-        print!("{}", report::text(report));
+        say!("{}", report::text(report).trim_end());
     }
     Ok(())
 }

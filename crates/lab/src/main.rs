@@ -1,6 +1,8 @@
 //! `fogbank-lab`: measures, tunes and audits. It is a program of its own so that the one that
 //! holds a user's key links none of what that takes; `fogbank` starts it from beside itself.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
+
 mod args;
 mod audit;
 mod bench;

@@ -2,11 +2,13 @@
 //! they log, the signals that stop them, a bar that shows how far they are.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
 
 mod log;
 mod progress;
 mod signals;
 
+use fogbank_process::say_error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
@@ -29,14 +31,14 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
-            eprintln!("fogbank: cannot start: {e}");
+            say_error!("fogbank: cannot start: {e}");
             return ExitCode::from(71);
         }
     };
     match runtime.block_on(async { command(typed).await }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("fogbank: {e}");
+            say_error!("fogbank: {e}");
             e.exit_code()
         }
     }

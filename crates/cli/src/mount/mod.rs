@@ -13,6 +13,7 @@
 mod stack;
 mod tools;
 
+use fogbank_process::say_error;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub async fn run(args: MountArgs) -> Result<()> {
     // round.
     volume.close().await?;
     outcome?;
-    eprintln!("unmounted and closed; everything that was written is kept");
+    say_error!("unmounted and closed; everything that was written is kept");
     Ok(())
 }
 
@@ -91,7 +92,7 @@ async fn use_until_stopped(
         done = set_up => done.map_err(explain)?,
         reason = &mut stopped => return Err(reason.into()),
     }
-    eprintln!(
+    say_error!(
         "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
         volume.config().bytes(),
         args.mount_point.display()
@@ -112,7 +113,7 @@ async fn unmount(stack: &mut Stack, clock: &dyn Clock) -> Result<()> {
     loop {
         let Err(error) = stack.unmount().await else { return Ok(()) };
         if !told {
-            eprintln!(
+            say_error!(
                 "fogbank: {error}; waiting until nobody uses it (once more Ctrl-C: do not wait)"
             );
             told = true;

@@ -6,6 +6,7 @@
 //!
 //! What was set up is taken down in the opposite order, also if a step failed.
 
+use fogbank_process::say_error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -152,7 +153,7 @@ impl Stack {
             let ended = tokio::task::spawn_blocking(move || child.wait()).await;
             ended.ok();
         }
-        failed.iter().for_each(|error| eprintln!("fogbank: {error}"));
+        failed.iter().for_each(|error| say_error!("fogbank: {error}"));
     }
 
     fn device(&self) -> Result<&str> {

@@ -6,6 +6,7 @@
 //!    an epoch, across the link that the flags describe; every value read is compared with what was
 //!    last written. With `--durable` the epochs are journalled and committed as a proxy does it.
 
+use fogbank_process::{say, say_error};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,10 +70,10 @@ pub async fn run(mut args: BenchEngineArgs) -> Result<()> {
         let engine = RingEngine::create(store, keys()?, settings, &randomness).await?;
         Driver::new(engine, None, &config, (&clock, &randomness))
     };
-    eprintln!("loading {} records", config.capacity);
+    say_error!("loading {} records", config.capacity);
     driver.load().await?;
     driver.warm_up().await?;
-    eprintln!("measuring for {} s", args.seconds);
+    say_error!("measuring for {} s", args.seconds);
     far.set_link(link);
     driver.pace(Duration::from_millis(config.interval_ms));
     let before = counted.traffic();
@@ -143,22 +144,22 @@ fn report(
         "raw_epoch_ms": m.raw_s.map(|s| s * 1e3),
         "raw_ratio": m.raw_s.map(|s| s / epoch_s),
     });
-    println!("accesses/s        {:>12.0}", m.stats.accesses as f64 / m.wall_s);
-    println!("cells/access      {:>12.2}", m.stats.cells_per_access());
-    println!("bytes/access      {:>12.0}", bytes / m.stats.accesses.max(1) as f64);
-    println!(
+    say!("accesses/s        {:>12.0}", m.stats.accesses as f64 / m.wall_s);
+    say!("cells/access      {:>12.2}", m.stats.cells_per_access());
+    say!("bytes/access      {:>12.0}", bytes / m.stats.accesses.max(1) as f64);
+    say!(
         "read, written     {:>12.1} MB/s, {:.1} MB/s",
         traffic.read as f64 / m.wall_s / 1e6,
         traffic.written as f64 / m.wall_s / 1e6
     );
-    println!("epoch             {:>12.2} ms", epoch_s * 1e3);
-    println!("bound             {:>12.2} ms (AEAD of the same cells and one copy)", bound_s * 1e3);
-    println!("bound ratio       {:>12.3}", bound_s / epoch_s);
+    say!("epoch             {:>12.2} ms", epoch_s * 1e3);
+    say!("bound             {:>12.2} ms (AEAD of the same cells and one copy)", bound_s * 1e3);
+    say!("bound ratio       {:>12.3}", bound_s / epoch_s);
     if let Some(raw_s) = m.raw_s {
-        println!("same calls, bare  {:>12.2} ms an epoch", raw_s * 1e3);
-        println!("ratio to that     {:>12.3}", raw_s / epoch_s);
+        say!("same calls, bare  {:>12.2} ms an epoch", raw_s * 1e3);
+        say!("ratio to that     {:>12.3}", raw_s / epoch_s);
     }
     if args.json {
-        println!("{figures}");
+        say!("{figures}");
     }
 }

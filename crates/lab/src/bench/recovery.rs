@@ -6,6 +6,7 @@
 //! 3. A whole proxy with as many keys as the store has room for is cut off in the middle of an epoch as
 //!    far from its last full checkpoint as it gets, and opened again.
 
+use fogbank_process::{say, say_error};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -67,16 +68,19 @@ pub async fn run(mut args: BenchRecoveryArgs) -> Result<()> {
         "recovered_epochs": recovery.epochs,
         "recovered_batches": recovery.batches,
     });
-    println!("bump of the register  {:>12.3} ms", bump_s * 1e3);
-    println!("accesses/s alone      {:>12.0}", ratio.alone);
-    println!("accesses/s durable    {:>12.0}", ratio.durable);
-    println!("durability ratio      {:>12.3}", ratio.durable / ratio.alone);
-    println!(
+    say!("bump of the register  {:>12.3} ms", bump_s * 1e3);
+    say!("accesses/s alone      {:>12.0}", ratio.alone);
+    say!("accesses/s durable    {:>12.0}", ratio.durable);
+    say!("durability ratio      {:>12.3}", ratio.durable / ratio.alone);
+    say!(
         "recovery              {:>12.3} s ({} keys, {} epochs, {} batches)",
-        recovery.seconds, recovery.keys, recovery.epochs, recovery.batches
+        recovery.seconds,
+        recovery.keys,
+        recovery.epochs,
+        recovery.batches
     );
     if args.json {
-        println!("{figures}");
+        say!("{figures}");
     }
     Ok(())
 }
@@ -152,7 +156,7 @@ async fn throughput(
     let register = register(args, &folder.join("register"))?;
     let (durable, engine) = Durable::create(other.clone(), register, config, &randomness).await?;
     let mut durable = Driver::new(engine, Some(durable), config, (clock, &randomness));
-    eprintln!("loading {} records twice", config.capacity);
+    say_error!("loading {} records twice", config.capacity);
     for driver in [&mut alone, &mut durable] {
         driver.load().await?;
         driver.warm_up().await?;
@@ -164,7 +168,7 @@ async fn throughput(
     for driver in [&mut alone, &mut durable] {
         driver.pace(Duration::from_millis(config.interval_ms));
     }
-    eprintln!("measuring in {} rounds of {} s each", args.rounds, args.seconds);
+    say_error!("measuring in {} rounds of {} s each", args.rounds, args.seconds);
     let (mut of_alone, mut of_durable) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
         for (driver, figures) in [(&mut alone, &mut of_alone), (&mut durable, &mut of_durable)] {
@@ -237,7 +241,7 @@ impl Cut<'_> {
             options.clock(clock.clone()).on(store)
         };
         let opened = open(breaks).open().await?;
-        eprintln!("filling a proxy with {keys} keys");
+        say_error!("filling a proxy with {keys} keys");
         fill(&opened, keys, config.write_batch as u32).await?;
         // The last epoch before a full checkpoint.
         let every = config.vault_settings()?.full_every;

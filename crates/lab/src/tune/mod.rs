@@ -22,6 +22,7 @@ mod serving;
 #[cfg(test)]
 mod tests;
 
+use fogbank_process::{say, say_error};
 use std::sync::Arc;
 
 use crate::args::{BenchAppArgs, BenchCommand, System, TuneArgs};
@@ -80,11 +81,11 @@ pub async fn run(args: TuneArgs) -> Result<()> {
     let report = Report { seen: &seen, arrivals, records, link: &args.link, proposal: &proposal };
     report.print();
     if args.r#try {
-        println!();
+        say!("");
         run_app(bench_args(&args, Some(&proposal))?).await?;
     }
     if args.json {
-        println!("{}", report.json());
+        say!("{}", report.json());
     }
     Ok(())
 }
@@ -98,7 +99,7 @@ async fn observe(
 ) -> Result<(Arrivals, u64)> {
     let setting = Setting::of(&bench_args(args, None)?)?;
     let random = Randomness::repeatable(setting.seed);
-    eprintln!("observing {}", setting.workload.name());
+    say_error!("observing {}", setting.workload.name());
     let ground = SystemUnderTest::load(System::Nopriv, &setting, clock, &random).await?;
     let database = Arc::new(Observed::new(ground.database.clone(), watching.clone()));
     let load = (setting.load, setting.span);

@@ -2,6 +2,7 @@
 
 use fogbank::link::LinkArgs;
 use fogbank::plan::size;
+use fogbank_process::say;
 use serde_json::json;
 
 use super::need::Arrivals;
@@ -36,7 +37,7 @@ impl Report<'_> {
     /// Prints it for people.
     pub fn print(&self) {
         let Self { seen, proposal, .. } = self;
-        let line = |what: &str, figure: String| println!("{what:<16} {figure}");
+        let line = |what: &str, figure: String| say!("{what:<16} {figure}");
         let (mean, busiest) = seen.per_s();
         line(
             "seen (secret)",
@@ -73,7 +74,7 @@ impl Report<'_> {
         }
         let [most, max] = [99.0, 100.0].map(|percent| seen.value_percentile(percent));
         line("  values", format!("up to {most} B for 99 of 100, {max} B at most"));
-        println!();
+        say!("");
         let (latency_ms, latency_max_ms) = proposal.latency_ms();
         line("proposal", proposal.flags().join(" "));
         let store = if self.link.is_instant() { "" } else { " --store <URL>" };
@@ -114,7 +115,7 @@ impl Report<'_> {
                 ),
             },
         );
-        println!("\n{REVEALS}");
+        say!("\n{REVEALS}");
     }
 
     /// The share of transactions that are too deep.

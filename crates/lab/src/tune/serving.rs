@@ -4,6 +4,7 @@
 //! Epochs are short and large, so that little waits: an answer takes 10 to 40 ms. An application that waits for
 //! its answers arrives as often as that lets it.
 
+use fogbank_process::say;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,15 +53,15 @@ pub async fn observe(
         Components { clock: clock.clone(), random, metrics: metrics.clone(), clients: None };
     let proxy = Proxy::start(settings, Box::new(Memory::new(SHAPE)), components, None).await?;
     proxy.observe_programs(watching.clone());
-    println!("observing what Redis clients ask; everything is in memory and gone afterwards");
+    say!("observing what Redis clients ask; everything is in memory and gone afterwards");
     match seconds {
-        Some(seconds) => println!("  until         {seconds} s are over, Ctrl-C or SIGTERM"),
-        None => println!("  until         Ctrl-C or SIGTERM"),
+        Some(seconds) => say!("  until         {seconds} s are over, Ctrl-C or SIGTERM"),
+        None => say!("  until         Ctrl-C or SIGTERM"),
     }
     if !listener.address().ip().is_loopback() {
-        println!("  warning       other machines can reach it without a password and in clear");
+        say!("  warning       other machines can reach it without a password and in clear");
     }
-    println!("listening on {}", listener.address());
+    say!("listening on {}", listener.address());
     let (until, sleeping) = (seconds.map(|s| clock.now() + (s * 1e9) as Nanos), clock.clone());
     let over = async move {
         match until {

@@ -15,6 +15,7 @@ mod setting;
 mod system_under_test;
 mod table;
 
+use fogbank_process::say_error;
 use std::sync::Arc;
 
 use crate::args::{BenchAppArgs, System};
@@ -117,7 +118,7 @@ impl Lane {
         round: usize,
     ) -> Result<()> {
         let system = self.ground.system;
-        eprintln!("measuring {}", system.name());
+        say_error!("measuring {}", system.name());
         self.ground.set_link(setting.link);
         let (database, workload) = (self.ground.database.clone(), self.workload.clone());
         let random = self.random.split(round as u64);
@@ -135,7 +136,7 @@ impl Lane {
     /// Holds the system against the application's rules, and lets it go.
     async fn end(self) -> Result<Row> {
         let system = self.ground.system;
-        eprintln!("checking {}", system.name());
+        say_error!("checking {}", system.name());
         let checked = self.workload.check(&*self.ground.database, &self.ledger).await;
         checked.map_err(|e| blamed(system, e))?;
         self.ground.close().await?;

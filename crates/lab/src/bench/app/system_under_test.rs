@@ -1,5 +1,6 @@
 //! A system to measure, loaded: what it stands on, and how to reach it.
 
+use fogbank_process::say_error;
 use std::sync::Arc;
 
 use crate::args::System;
@@ -213,10 +214,10 @@ async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
     let interval_s = config.interval_ms as f64 / 1e3;
     let until = (config.interval_ms > 0).then(|| clock.now() + WARM_UP_NANOS);
     match until {
-        None => eprintln!("warming up: {epochs} epochs"),
+        None => say_error!("warming up: {epochs} epochs"),
         Some(_) => {
             let seconds = epochs as f64 * (config.read_batches + 1) as f64 * interval_s;
-            eprintln!("warming up: {epochs} epochs, {seconds:.0} s at this interval");
+            say_error!("warming up: {epochs} epochs, {seconds:.0} s at this interval");
         }
     }
     let first = opened.proxy().epoch();
@@ -227,7 +228,7 @@ async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
     };
     if done < epochs {
         let seconds = WARM_UP_NANOS / 1_000_000_000;
-        eprintln!(
+        say_error!(
             "the rest of the warm-up is left out after {seconds} s, with {done} of {epochs} epochs: some buckets are \
              still as they were filled; --interval-ms 0 has it whole"
         );

@@ -1,6 +1,7 @@
 //! What was measured, for people and for programs.
 
 use crate::args::System;
+use fogbank_process::say;
 use fogbank_workload::drive::{Load, Measured, Tally};
 use serde_json::json;
 
@@ -73,7 +74,7 @@ pub fn print(
     rows: &[Row],
     as_json: bool,
 ) {
-    println!(
+    say!(
         "{} over {}; {}{}{}",
         setting.workload.name(),
         setting.link_words,
@@ -84,12 +85,12 @@ pub fn print(
         epochs.map_or(String::new(), |epochs| format!("; {}", epochs.words())),
         kept.map_or(String::new(), |kept| format!("; {}", kept.words()))
     );
-    println!(
+    say!(
         "system            tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
     );
     for row in rows {
         let (all, rate) = (row.all(), row.rate());
-        println!(
+        say!(
             "{:<13} {:>8.0}  {:>8.0}  {:>8.0}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8.2}  {:>8}",
             row.system.name(),
             rate.median,
@@ -111,15 +112,15 @@ pub fn print(
     let clients = setting.clients();
     if clients > CONNECTIONS_MAX && rows.iter().any(|row| row.system == System::FogbankRedis) {
         let name = System::FogbankRedis.name();
-        println!("{name}: {clients} clients share {CONNECTIONS_MAX} connections");
+        say!("{name}: {clients} clients share {CONNECTIONS_MAX} connections");
     }
     if !here.is_empty() {
-        println!("{}: on this machine, without the link", here.join(", "));
+        say!("{}: on this machine, without the link", here.join(", "));
     }
     if let Load::Open { per_s, .. } = setting.load {
         for row in rows.iter().filter(|row| row.rate().median < SERVED * per_s) {
             let name = row.system.name();
-            println!(
+            say!(
                 "{name}: serves less than arrives, so its latency grows for as long as it is measured"
             );
         }
@@ -129,7 +130,7 @@ pub fn print(
             others.iter().filter(|other| first.came_to_something() && other.came_to_something())
         {
             let (first_name, name) = (first.system.name(), other.system.name());
-            println!(
+            say!(
                 "{name} / {first_name}: {:.2}x the throughput; latency of {first_name} / {name}: {:.2}x",
                 other.rate().median / first.rate().median,
                 first.all().mean_ms() / other.all().mean_ms(),
@@ -142,7 +143,7 @@ pub fn print(
             Load::Open { per_s, .. } => (None, Some(per_s)),
         };
         let systems: Vec<_> = rows.iter().map(|row| json_of(setting, row)).collect();
-        println!(
+        say!(
             "{}",
             json!({
                 "workload": setting.workload.name(),

@@ -5,6 +5,7 @@
 //! than one of the paper's ten is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
 //! sizes stores have room for little more than their records, where `bench app` has room for what a long run makes.
 
+use fogbank_process::say_error;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub async fn with_and_without(ask: &Ask) -> Result<Figure> {
         let mut near = None;
         for (at, link) in [lan().link, wan().link].iter().enumerate() {
             let place = format!("{}, {} ms", application.name(), link.rtt_ms);
-            eprintln!("figure 9: {place}");
+            say_error!("figure 9: {place}");
             let words = application.words(ask, link, &[System::Fogbank, System::Nopriv], &[]);
             commands.push(format!("fogbank bench {}", words.join(" ")));
             let setting = prepared(application, ask, &words)?;
@@ -123,7 +124,7 @@ pub async fn by_epoch_length(ask: &Ask) -> Result<Figure> {
     let (link, mut kept) = (lan().link, Keeps::new());
     for application in ALL {
         for batches in LENGTHS {
-            eprintln!("figure 10f: {}, epochs of {batches} batches", application.name());
+            say_error!("figure 10f: {}, epochs of {batches} batches", application.name());
             let length = ["--read-batches".to_owned(), batches.to_string()];
             let words = application.words(ask, &link, &[System::Fogbank], &length);
             let setting = prepared(application, ask, &words)?;

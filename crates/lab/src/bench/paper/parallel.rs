@@ -14,6 +14,7 @@
 //!
 //! The sequential ones run for whole rounds of A accesses, so that each has its share of evictions.
 
+use fogbank_process::say_error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,7 +95,7 @@ struct Lanes {
 impl Lanes {
     async fn load(epochs: &StoreConfig, ask: &Ask) -> Result<Self> {
         let objects = epochs.capacity;
-        eprintln!("loading four engines with {objects} records");
+        say_error!("loading four engines with {objects} records");
         let in_epochs = Lane::load(epochs, Buckets::Buffered, ask).await?;
         let parallel = ask.engine(objects, 1, ask.batch(), 0)?;
         let parallel = Lane::load(&parallel, Buckets::Buffered, ask).await?;

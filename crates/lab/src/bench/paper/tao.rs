@@ -2,6 +2,7 @@
 
 use crate::args::{BenchCommand, PaperFigure};
 use fogbank::{Error, Result};
+use fogbank_process::say_error;
 
 use super::ask::Ask;
 use super::figure::{Drawn, Figure, Panel, Spread};
@@ -106,7 +107,7 @@ pub async fn write_back(ask: &Ask) -> Result<Figure> {
 
 /// All points of what `words` sweep; those of one loaded store in turns.
 async fn sweep(ask: &Ask, words: &[String]) -> Result<Vec<Swept>> {
-    eprintln!("fogbank bench {}", words.join(" "));
+    say_error!("fogbank bench {}", words.join(" "));
     let BenchCommand::Tao(args) = typed(words)? else {
         return Err(Error::Bug("bench tao is another command".into()));
     };

@@ -20,6 +20,7 @@ mod setting;
 use crate::args::BenchTaoArgs;
 use clap::ValueEnum;
 use fogbank::Result;
+use fogbank_process::{say, say_error};
 
 use self::figures::Figures;
 use self::point::HEAD;
@@ -36,13 +37,13 @@ pub async fn run(args: BenchTaoArgs) -> Result<()> {
     let setting = Setting::of(&args)?;
     let figures = args.plot.as_deref().map(|folder| Figures::prepare(folder, &setting));
     let figures = figures.transpose()?;
-    println!("{HEAD}");
+    say!("{HEAD}");
     let mut points = Vec::new();
     for cache in &setting.caches {
         points.extend(sweep_loaded(&args, &setting, *cache).await?);
     }
     for file in figures.map_or(Ok(vec![]), |figures| figures.draw(&setting, &points))? {
-        eprintln!("drawn: {}", file.display());
+        say_error!("drawn: {}", file.display());
     }
     Ok(())
 }
@@ -55,16 +56,16 @@ async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Res
     let all = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
     let mut points = Vec::new();
     let Some(first) = all.first() else { return Ok(points) };
-    eprintln!("loading {} blocks", first.shell.shape.capacity);
+    say_error!("loading {} blocks", first.shell.shape.capacity);
     let mut lane = Lane::load(first.clone(), args.seed).await?;
     for settings in &all {
         lane = lane.reopen(settings.clone()).await?;
         for clients in &setting.clients {
             let measured = lane.measure(*clients, setting.link, args.seconds).await?;
             let point = Point::of(&profile, setting, (settings, *clients), &measured)?;
-            println!("{}", point.row());
+            say!("{}", point.row());
             if args.json {
-                println!("{}", point.json());
+                say!("{}", point.json());
             }
             points.push(point);
         }

@@ -18,6 +18,7 @@ use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::partition::PartitionSettings;
 use fogbank_oram::tao::TaoSettings;
+use fogbank_process::{say, say_error};
 use fogbank_store::Link;
 use serde_json::json;
 
@@ -39,8 +40,8 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
     let capacity = args.size.as_u64().checked_div(block).unwrap_or(0).try_into();
     let capacity = capacity.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
     let shape = ImmediateShape { capacity, value_bytes: block as usize };
-    println!("{}; {capacity} blocks of {block} bytes", args.link.words());
-    println!("{HEAD}");
+    say!("{}; {capacity} blocks of {block} bytes", args.link.words());
+    say!("{HEAD}");
     for engine in &args.engine {
         match engine {
             VolumeEngineName::Tao => {
@@ -76,7 +77,7 @@ const HEAD: &str =
     "engine      clients  accesses/s     MB/s   ms mean    ms p99    ms max  KB down    KB up";
 
 async fn measure<S: MeasuredEngine>(name: &str, settings: S, args: &BenchVolumeArgs) -> Result<()> {
-    eprintln!("{name}: loading {} blocks", settings.shell().shape.capacity);
+    say_error!("{name}: loading {} blocks", settings.shell().shape.capacity);
     let lane = Lane::load(settings.clone(), args.seed).await?;
     let mut lane = lane.reopen(settings).await?;
     for clients in &args.clients {
@@ -95,7 +96,7 @@ async fn measure<S: MeasuredEngine>(name: &str, settings: S, args: &BenchVolumeA
         let mean = latencies.mean() / 1e6;
         let [p99, max] = [0.99, 1.0].map(|share| latencies.value_at_quantile(share) as f64 / 1e6);
         let [down, up] = [traffic.read, traffic.written].map(|bytes| bytes as f64 / ops);
-        println!(
+        say!(
             "{name:<11} {clients:>7} {per_s:>11.1} {mb_s:>8.2} {mean:>9.1} {p99:>9.1} {max:>9.1} \
              {:>8.1} {:>8.1}",
             down / 1e3,
@@ -118,7 +119,7 @@ async fn measure<S: MeasuredEngine>(name: &str, settings: S, args: &BenchVolumeA
                 "down_bytes_per_op": down,
                 "checkpoints": checkpoints,
             });
-            println!("{figures}");
+            say!("{figures}");
         }
     }
     lane.close().await

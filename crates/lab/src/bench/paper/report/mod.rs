@@ -11,6 +11,7 @@ mod drawing;
 mod page;
 mod table;
 
+use fogbank_process::{say, say_error};
 use std::path::{Path, PathBuf};
 
 use crate::args::{BenchPaperArgs, PaperFigure};
@@ -57,7 +58,7 @@ impl Report {
     /// As [`Figure::check`]; [`Error::CannotUse`] for a file that cannot be written.
     pub fn add(&mut self, figure: Figure) -> Result<()> {
         figure.check()?;
-        println!("{}", table::of(&figure));
+        say!("{}", table::of(&figure));
         let mut drawn = Vec::new();
         for panel in &figure.panels {
             let svg = drawing::svg(&figure, panel)?;
@@ -76,9 +77,9 @@ impl Report {
     /// [`Error::CannotUse`] for a file that cannot be written.
     pub fn finish(self, args: &BenchPaperArgs) -> Result<()> {
         self.write_all()?;
-        eprintln!("written: {}", self.folder.display());
+        say_error!("written: {}", self.folder.display());
         if args.json {
-            println!("{}", self.json(serde_json::to_string)?);
+            say!("{}", self.json(serde_json::to_string)?);
         }
         Ok(())
     }
