@@ -1,13 +1,15 @@
 #!/bin/sh
 # Installs the object stores that tests start on this machine, under .tools/: gofakes3 and versitygw (S3),
-# Azurite (Azure). Quick when everything is there already. Needs Go 1.25 or newer, Node.js and npm, and
-# says so if they are missing: what distributions have is often too old.
+# Azurite (Azure), or those that are named. Quick when everything is there already. Needs Go 1.25 or newer,
+# for Azurite Node.js and npm, and says so if they are missing: what distributions have is often too old.
 set -eu
 cd "$(dirname "$0")/.."
+named=${*:-gofakes3 versitygw azurite}
 
 bin=$PWD/.tools/bin
-# wanted NAME VERSION: whether it is not installed yet, in that version.
+# wanted NAME VERSION: whether it is to be installed, and is not yet in that version.
 wanted() {
+    case " $named " in *" $1 "*) ;; *) return 1 ;; esac
     [ "$(cat ".tools/$1.installed" 2>/dev/null || true)" != "$2" ]
 }
 # note NAME VERSION: it is now.
