@@ -1,6 +1,5 @@
 //! `fogbank inspect`: what is at a store, without opening it. Nothing is changed and no secret shown.
 
-use fogbank_process::say;
 use std::sync::Arc;
 
 use bytesize::ByteSize;
@@ -10,6 +9,7 @@ use fogbank::registers::RegisterPlace;
 use fogbank::{Error, Place, Result, open_store};
 use fogbank_durable::{Inspected, State};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_process::say;
 use fogbank_store::{ArrayId, Store};
 use serde_json::json;
 

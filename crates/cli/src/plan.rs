@@ -1,6 +1,5 @@
 //! `fogbank plan`: what a store of a shape will need and cost, before it is made.
 
-use fogbank_process::say;
 use std::sync::Arc;
 
 use fogbank::args::PlanArgs;
@@ -15,6 +14,7 @@ use fogbank::plan::requests::Requests;
 use fogbank::plan::{Plan, machine, size};
 use fogbank::{Place, Result, across_a_link, check_scheme};
 use fogbank_env::{Clock, SystemClock};
+use fogbank_process::say;
 use serde_json::json;
 
 /// Prints the plan.

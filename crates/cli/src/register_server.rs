@@ -1,12 +1,12 @@
 //! `fogbank register-server`: one of the servers that keep freshness registers, until a signal says stop.
 
-use fogbank_process::{say, say_error};
 use std::sync::Arc;
 
 use fogbank::args::RegisterServerArgs;
 use fogbank::{Error, Result};
 use fogbank_env::SystemClock;
 use fogbank_peer::{Bound, RegisterServer, ServerError};
+use fogbank_process::{say, say_error};
 
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 

@@ -13,7 +13,6 @@
 //! What the cloud sees: a backup of the one, then a restore into the other. If both are in one cloud it
 //! sees that one took the place of the other.
 
-use fogbank_process::say;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,6 +22,7 @@ use fogbank::backup::{back_up, unread};
 use fogbank::{Error, OpenOptions, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Purpose, Randomness};
+use fogbank_process::say;
 use fogbank_seal::MasterKey;
 use rand_core::Rng;
 

@@ -15,7 +15,6 @@
 //! What the cloud sees: commit record, checkpoint and deltas are read, and then each bucket once,
 //! whole; of the new store what a restore shows.
 
-use fogbank_process::say;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
 use std::path::PathBuf;
@@ -26,6 +25,7 @@ use fogbank::{Error, OpenOptions, Place, Result};
 use fogbank_durable::BackupReader;
 use fogbank_front::resp::told;
 use fogbank_oram::Unverified;
+use fogbank_process::say;
 use fogbank_seal::MasterKey;
 
 use crate::rotate::{nameless, passing_key};

@@ -5,7 +5,6 @@
 //! number of epochs for what it has taken, and closes the store: when that begins tells nothing of
 //! clients. What was acknowledged is kept.
 
-use fogbank_process::{say, say_error};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use fogbank::traffic::Traffic;
 use fogbank::{Error, OpenOptions, Opened, Place, Result};
 use fogbank_env::{ClientThreads, Metrics, Nanos};
 use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
+use fogbank_process::{say, say_error};
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 use tokio::sync::oneshot;
 

@@ -1,7 +1,6 @@
 //! What whoever looks after a store runs while nobody serves it: `recover`, `verify`, `backup`,
 //! `restore`, `load`.
 
-use fogbank_process::{say, say_error};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,6 +20,7 @@ use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::records_of;
 use fogbank_oram::{Address, Scanned};
+use fogbank_process::{say, say_error};
 use fogbank_seal::MasterKey;
 use fogbank_terminal::{bar, show};
 use indicatif::ProgressBar;

@@ -5,7 +5,6 @@
 //! process to another over two connections in buffers of 256 KiB. Copy and batches take turns, and the
 //! medians are set against each other, so that what else the machine does meets both alike.
 
-use fogbank_process::say;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +14,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use fogbank_cloud::{Address, Allowance, CloudStore, Credentials, Tenants, identity};
 use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
+use fogbank_process::say;
 use fogbank_store::{ArrayId, ArrayShape, CellReads, ChunkName, ChunkWrite, Store, StoreError};
 use rand_core::Rng;
 

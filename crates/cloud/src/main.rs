@@ -4,7 +4,6 @@
 
 mod bench;
 
-use fogbank_process::{say, say_error};
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -18,6 +17,7 @@ use fogbank_cloud::{
 };
 use fogbank_env::{Metrics, SystemClock, Visibility};
 use fogbank_pages::{Site, Sites, figures};
+use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
 use tokio::signal::unix::{SignalKind, signal};
 

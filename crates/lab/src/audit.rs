@@ -1,12 +1,12 @@
 //! `fogbank audit`: the auditor over recorded traces.
 
-use fogbank_process::{say, say_error};
 use std::path::{Path, PathBuf};
 
 use crate::args::AuditArgs;
 use fogbank::{Error, Result};
 use fogbank_audit::report::{self, Report};
 use fogbank_audit::{AuditError, Given, Options, Verdict, audit};
+use fogbank_process::{say, say_error};
 
 /// Audits the traces that `args` names, tells what came of it, and ends accordingly.
 ///

@@ -8,12 +8,12 @@ mod log;
 mod progress;
 mod signals;
 
-use fogbank_process::say_error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 use clap::Parser;
 use fogbank::{Error, Result};
+use fogbank_process::say_error;
 
 pub use log::{log_to_standard_error, warn_on_standard_error};
 pub use progress::{bar, show};

@@ -13,7 +13,6 @@
 mod stack;
 mod tools;
 
-use fogbank_process::say_error;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use fogbank::volume::{Flow, Volume};
 use fogbank::{Error, Place, Result};
 use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
+use fogbank_process::say_error;
 use tokio::sync::Notify;
 
 use fogbank_terminal::{log_to_standard_error, stop_signal};

@@ -6,7 +6,6 @@
 //!
 //! What was set up is taken down in the opposite order, also if a step failed.
 
-use fogbank_process::say_error;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 
 use fogbank::{Error, Result};
 use fogbank_env::Clock;
+use fogbank_process::say_error;
 
 use super::tools::{LOSETUP, MKFS, MOUNT, NBDFUSE, UMOUNT};
 

@@ -6,13 +6,13 @@
 //!    an epoch, across the link that the flags describe; every value read is compared with what was
 //!    last written. With `--durable` the epochs are journalled and committed as a proxy does it.
 
-use fogbank_process::{say, say_error};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_durable::MemoryRegister;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::{EpochTiming, RingEngine, RingSettings};
+use fogbank_process::{say, say_error};
 use fogbank_seal::{KeyRing, MasterKey, Salt, StoreId};
 use fogbank_store::trace::{PublicConfig, TraceClock};
 use fogbank_store::{Delay, Link, Store};

@@ -6,7 +6,6 @@
 //! 3. A whole proxy with as many keys as the store has room for is cut off in the middle of an epoch as
 //!    far from its last full checkpoint as it gets, and opened again.
 
-use fogbank_process::{say, say_error};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,6 +14,7 @@ use std::time::Duration;
 use fogbank_durable::{FileRegister, MemoryRegister, Register, RegisterValue};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_oram::ring::RingEngine;
+use fogbank_process::{say, say_error};
 use fogbank_store::{Call, Delay, Fault, Faulty, Link, MemoryStore, Store};
 use fogbank_txn::{Ticker, View};
 use serde_json::json;

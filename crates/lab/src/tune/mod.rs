@@ -22,13 +22,13 @@ mod serving;
 #[cfg(test)]
 mod tests;
 
-use fogbank_process::{say, say_error};
 use std::sync::Arc;
 
 use crate::args::{BenchAppArgs, BenchCommand, System, TuneArgs};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Randomness, SystemClock};
+use fogbank_process::{say, say_error};
 use fogbank_workload::Observed;
 use fogbank_workload::drive::{self, Load};
 

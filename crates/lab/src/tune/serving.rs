@@ -4,7 +4,6 @@
 //! Epochs are short and large, so that little waits: an answer takes 10 to 40 ms. An application that waits for
 //! its answers arrives as often as that lets it.
 
-use fogbank_process::say;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use fogbank::{Error, Result};
 use fogbank_env::{Clock, Metrics, Nanos, Randomness};
 use fogbank_front::resp::{Listener, Settings as Listening};
 use fogbank_oram::BatchShape;
+use fogbank_process::say;
 use fogbank_terminal::{address as typed_address, stop_signal};
 use fogbank_txn::{Components, Proxy, Settings};
 

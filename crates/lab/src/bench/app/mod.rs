@@ -15,12 +15,12 @@ mod setting;
 mod system_under_test;
 mod table;
 
-use fogbank_process::say_error;
 use std::sync::Arc;
 
 use crate::args::{BenchAppArgs, System};
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Randomness, SystemClock};
+use fogbank_process::say_error;
 use fogbank_workload::drive::{self, Measured};
 use fogbank_workload::{Ledger, Workload};
 

@@ -1,12 +1,12 @@
 //! A system to measure, loaded: what it stands on, and how to reach it.
 
-use fogbank_process::say_error;
 use std::sync::Arc;
 
 use crate::args::System;
 use fogbank::{Error, OpenOptions, Opened, Place, Result, open_store};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness};
 use fogbank_front::resp::Filled;
+use fogbank_process::say_error;
 use fogbank_store::{Delay, Link, Store};
 use fogbank_terminal::{bar, show};
 use fogbank_txn::NoPriv;

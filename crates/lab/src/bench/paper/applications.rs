@@ -5,7 +5,6 @@
 //! than one of the paper's ten is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
 //! sizes stores have room for little more than their records, where `bench app` has room for what a long run makes.
 
-use fogbank_process::say_error;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use crate::args::{Application as Typed, BenchCommand, PaperFigure, ShapeArgs, Sy
 use bytesize::ByteSize;
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
+use fogbank_process::say_error;
 use fogbank_workload::tpcc::{Scale, Tpcc};
 
 use super::ask::{Ask, lan, wan};

@@ -14,13 +14,13 @@
 //!
 //! The sequential ones run for whole rounds of A accesses, so that each has its share of evictions.
 
-use fogbank_process::say_error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::PaperFigure;
 use fogbank::Result;
 use fogbank::config::StoreConfig;
+use fogbank_process::say_error;
 use fogbank_store::{Call, Cell, CellReads, MemoryStore, Reply, Store, StoreError, store_by_calls};
 
 use super::ask::{Ask, BATCHES, OBJECTS, Site, sites, sites_words};

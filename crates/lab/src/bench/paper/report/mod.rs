@@ -11,11 +11,11 @@ mod drawing;
 mod page;
 mod table;
 
-use fogbank_process::{say, say_error};
 use std::path::{Path, PathBuf};
 
 use crate::args::{BenchPaperArgs, PaperFigure};
 use fogbank::{Error, Result};
+use fogbank_process::{say, say_error};
 use serde::Serialize;
 
 use super::figure::Figure;
