@@ -3,7 +3,7 @@
 //! The address is bound before the volume is opened, so an address that is taken changes nothing; the
 //! volume is closed after the last reply has left, so what was acknowledged is kept.
 
-use fogbank_process::{say, say_error};
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
@@ -11,10 +11,12 @@ use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
 use fogbank::{Error, Place, Result};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
+use fogbank_process::{say, say_error};
 
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 
 use crate::serve::{client_threads, say_stopped};
+use crate::upkeep::flags;
 
 /// Makes a volume.
 ///
@@ -30,16 +32,18 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     }
     Volume::create(place.clone(), &config).await?;
     say!(
-        "made a volume of {} bytes in {} blocks of {} at {}; the key is in {}: without it nobody reads \
-         the volume, so keep a copy elsewhere; register, beside it, says what is newest, and without it only \
-         fogbank recover --accept-rollback-risk opens the volume",
+        "made a volume of {} bytes in {} blocks of {}",
         config.bytes(),
         config.blocks(),
-        config.block_bytes(),
-        place.store_url(),
-        place.trusted().display()
+        config.block_bytes()
     );
-    tell_cost(&config, &place.store_url(), Flow::default())
+    let kept = if place.registers.is_some() { "key" } else { "key and register" };
+    tell_sides(&place, kept);
+    tell_cost(&config, &place.store_url(), Flow::default())?;
+    let (data, beside) = (place.data.display(), flags(&place));
+    tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4{beside}     as root"));
+    tell("or", format_args!("fogbank volume serve --data {data}{beside}"));
+    Ok(())
 }
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
@@ -113,31 +117,35 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
             (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())
         }
     };
-    say_error!(
-        "serving {} bytes in blocks of {} at {at}\n  trusted side {}, cloud side {}, register {}",
-        config.bytes(),
-        config.block_bytes(),
-        place.trusted().display(),
-        place.store_url(),
-        volume.register()
-    );
+    say_error!("serving {} bytes in blocks of {} at {at}", config.bytes(), config.block_bytes());
+    tell_sides(place, &format!("key and {}", volume.register()));
     tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {
-        say_error!("  {}", rest_seen(after));
+        tell("schedule", rest_seen(after));
     }
-    say_error!(
-        "  nbdinfo '{uri}'\n  nbdfuse DIR/disk '{uri}' &   # then: mount -o loop DIR/disk MOUNTPOINT"
-    );
+    tell("next", format_args!("nbdinfo '{uri}'"));
+    tell("or", format_args!("nbdfuse DIR/disk '{uri}' &"));
+    tell("then", "mount -o loop DIR/disk MOUNTPOINT");
+    tell("stop", "Ctrl-C or SIGTERM; unmount before");
     Ok(())
+}
+
+/// Where both sides are, and what of them must not be lost.
+fn tell_sides(place: &Place, kept: &str) {
+    tell("cloud side", format_args!("{} (untrusted)", place.store_url()));
+    let trusted = place.trusted();
+    tell("trusted side", format_args!("{} ({kept}: keep and back up)", trusted.display()));
+}
+
+/// A line of a banner.
+fn tell(what: &str, said: impl Display) {
+    say_error!("  {what:<13} {said}");
 }
 
 /// Says what leaves, and what that costs.
 pub fn tell_cost(config: &VolumeConfig, url: &str, flow: Flow) -> Result<()> {
-    for said in config.traffic(flow)? {
-        say_error!("  {said}");
-    }
-    for (what, said) in config.cost(flow, url) {
-        say_error!("  {what}: {said}");
+    for (what, said) in config.traffic(flow)?.into_iter().chain(config.cost(flow, url)) {
+        tell(what, said);
     }
     Ok(())
 }

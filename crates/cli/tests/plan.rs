@@ -38,6 +38,8 @@ fn the_help_of_plan_names_all_schemes_and_the_format_of_prices() {
     assert!(lines[2].starts_with("bill") && lines[2].contains("$ "), "{told}");
     assert!(told.contains("round trips of 30 ms") && told.contains("assumed of s3"), "{told}");
     assert!(told.contains("a store made with --interval-ms"), "{told}");
+    let at_rest = told.lines().find(|line| line.starts_with("at rest"));
+    assert!(at_rest.is_some_and(|line| line.contains("serve --rest-after")), "{told}");
 }
 
 #[test]

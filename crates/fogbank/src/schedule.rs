@@ -97,8 +97,11 @@ impl ScheduleArgs {
 
 /// What the cloud sees of a store that rests.
 pub fn rest_seen(after: Duration) -> String {
+    // As it is typed: 10m, and not 600s.
+    let after =
+        SignedDuration::try_from(after).map_or(format!("{after:?}"), |after| format!("{after:#}"));
     format!(
-        "rests when no client has been connected for {after:?}; the cloud sees when someone is there, and \
+        "rests when no client has been connected for {after}; the cloud sees when someone is there, and \
          nothing else"
     )
 }
@@ -249,6 +252,6 @@ mod tests {
         let given = ScheduleArgs { rest_after, ..args("always") };
         let Ok(Uptime::WhilePresent { linger }) = given.uptime() else { panic!() };
         assert_eq!(linger, Duration::from_secs(600));
-        assert!(given.seen().unwrap().contains("no client has been connected for 600s"));
+        assert!(given.seen().unwrap().contains("no client has been connected for 10m"));
     }
 }

@@ -16,6 +16,7 @@ use fogbank_store::{DepartureGrid, GridStore};
 use super::VolumeOpening;
 use crate::error::{Error, Result};
 use crate::open::{Side, Sides};
+use crate::plan::lines::Line;
 use crate::registers::RegisterPlace;
 use crate::volume::{Flow, Volume};
 
@@ -86,28 +87,41 @@ pub(super) fn write_behind(opening: &VolumeOpening) -> usize {
     opening.flow.write_behind.unwrap_or(usual) as usize
 }
 
-/// Bytes that a block of a busy volume moves, or bytes a second at a fixed rate, in lines of a
-/// banner; and what the volume takes there.
-pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<String> {
-    let Some(rate) = flow.rate else {
-        return vec![
-            format!("it takes up to {:.2} GB there once it is full", storage_bytes as f64 / 1e9),
-            format!(
-                "every block asked for sends {:.0} KB and receives {:.0} KB; how many are, and when, is \
-                 seen: --fixed-rate N of volume serve hides it",
-                traffic.up_bytes / 1e3,
-                traffic.down_bytes / 1e3
-            ),
-        ];
-    };
-    let per_s = rate.accesses as f64 * 1e9 / rate.interval as f64;
-    vec![format!(
-        "fixed rate: {} accesses every {} ms, {:.2} MB/s up and {:.2} MB/s down, used or not",
-        rate.accesses,
-        rate.interval / 1_000_000,
-        per_s * traffic.up_bytes / 1e6,
-        per_s * traffic.down_bytes / 1e6
-    )]
+/// What the volume takes there, and bytes that a block of a busy one moves, or bytes a second at a
+/// fixed rate: in lines of a banner.
+pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<Line> {
+    let gb = storage_bytes as f64 / 1e9;
+    let storage = format!("up to {gb:.2} GB at the cloud side, once the volume is full");
+    let mut lines = vec![("storage", storage)];
+    let Traffic { up_bytes, down_bytes } = traffic;
+    match flow.rate {
+        None => {
+            let (up, down) = (up_bytes / 1e3, down_bytes / 1e3);
+            lines.push((
+                "traffic",
+                format!("every block you ask for sends {up:.0} KB and receives {down:.0} KB"),
+            ));
+            lines.push((
+                "seen",
+                "the cloud sees how many blocks you ask for, and when; volume serve --fixed-rate N \
+                 hides it"
+                    .into(),
+            ));
+        }
+        Some(Rate { interval, accesses }) => {
+            let per_s = accesses as f64 * 1e9 / interval as f64;
+            let (up, down) = (per_s * up_bytes / 1e6, per_s * down_bytes / 1e6);
+            let ms = interval / 1_000_000;
+            lines.push((
+                "fixed rate",
+                format!(
+                    "{accesses} accesses every {ms} ms, {up:.2} MB/s up and {down:.2} MB/s down, \
+                     used or not"
+                ),
+            ));
+        }
+    }
+    lines
 }
 
 /// An engine that is being opened.

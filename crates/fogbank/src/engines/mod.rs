@@ -66,7 +66,7 @@ pub(crate) trait VolumeTail: EncodeRecord + Debug + Send + Sync {
     fn check(&self, shape: VolumeShape) -> Result<()>;
 
     /// Says what leaves, in lines of a banner.
-    fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<String>>;
+    fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>>;
 
     /// Says what a volume at `url` costs, in lines of a banner.
     fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>>;

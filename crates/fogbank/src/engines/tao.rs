@@ -95,7 +95,7 @@ impl VolumeTail for TaoVolume {
         Ok(self.settings(shape, Flow::default()).geometry().map(drop)?)
     }
 
-    fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<String>> {
+    fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let settings = self.settings(shape, Flow::default());
         Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
     }

@@ -41,10 +41,10 @@ pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
     if is_charged(url) {
         lines.push(("bill", format!("{} (list prices)", bill.words(when))));
         if let Some(running) = bill.running.filter(|running| running.usd() > 0.0) {
-            let how = if rests { "while no client is here" } else { "with --rest-after" };
-            let storage = usd(bill.storage_usd);
-            let saved = usd(running.usd());
-            lines.push(("at rest", format!("{storage} a month, {saved} less: {how}")));
+            let how = if rests { "" } else { ": serve --rest-after 10m" };
+            let (storage, saved) = (usd(bill.storage_usd), usd(running.usd()));
+            let when = "while no client is connected";
+            lines.push(("at rest", format!("{storage} a month, {saved} less, {when}{how}")));
         }
     }
     if let Some(bytes) = bill.written_a_day.filter(|_| url.starts_with("file:")) {

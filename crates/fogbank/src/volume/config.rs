@@ -103,7 +103,7 @@ impl VolumeConfig {
     ///
     /// # Errors
     /// [`Error::Usage`] if the shape is outside the engine's limits.
-    pub fn traffic(&self, flow: Flow) -> Result<Vec<String>> {
+    pub fn traffic(&self, flow: Flow) -> Result<Vec<Line>> {
         self.tail.traffic(self.shape, flow)
     }
 

@@ -17,7 +17,7 @@ use crate::config::StoreConfig;
 use crate::engines::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
 use crate::error::{Error, Result};
 use crate::object_default::interval_for;
-use crate::plan::lines::{Line, of_store};
+use crate::plan::lines::{Line, of_store, when};
 use crate::traffic::Traffic;
 use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_EPOCHS, Volume, VolumeShape, number};
 
@@ -120,7 +120,7 @@ impl VolumeTail for RingVolume {
     }
 
     /// Bytes a second, once every bucket is written.
-    fn traffic(&self, _shape: VolumeShape, _flow: Flow) -> Result<Vec<String>> {
+    fn traffic(&self, _shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let epochs = &self.epochs;
         let traffic = Traffic::of(epochs)?;
         let (up, down) = (traffic.bytes_written(epochs) / 1e6, traffic.bytes_read(epochs) / 1e6);
@@ -132,12 +132,13 @@ impl VolumeTail for RingVolume {
             ),
             ms => format!(
                 "epochs of {ms} ms, at most {reads} blocks read and {writes} written in each, {:.2} MB/s up \
-                 and {:.2} MB/s down, used or not",
+                 and {:.2} MB/s down, {}",
                 up * 1000.0 / ms as f64,
-                down * 1000.0 / ms as f64
+                down * 1000.0 / ms as f64,
+                when(flow.rest_after.is_some())
             ),
         };
-        Ok(vec![said])
+        Ok(vec![("traffic", said)])
     }
 
     fn cost(&self, _shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
