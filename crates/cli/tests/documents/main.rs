@@ -25,6 +25,7 @@ mod reader;
 mod resp;
 #[path = "../clients/server.rs"]
 mod server;
+mod width;
 
 use page::Page;
 use reader::Reader;
@@ -79,6 +80,12 @@ fn every_link_leads_somewhere() {
     assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
+#[test]
+fn prose_fits_on_a_screen() {
+    let wide: Vec<String> = page::all().iter().flat_map(width::wide).collect();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
 /// The server does not know the command.
 const REFUSED: &str = "```sh serve\ntarget/release/fogbank serve --data a --store memory:\n```\n\
     ```sh\nredis-cli NOSUCH\n```\n";
@@ -107,4 +114,8 @@ fn a_page_that_does_not_hold_is_found_out() {
     }
     let page = Page::parse("docs/page.md", "[a](redis.md) [b](nowhere.md) [c](redis.md#nothing)\n");
     assert_eq!(links::dead(&[page.unwrap()]).len(), 2);
+    let line = "a".repeat(101);
+    let page = format!("{line}\n| {line} |\n```text\n{line}\n```\n{line}\n");
+    let told = width::wide(&Page::parse("page.md", &page).unwrap());
+    assert_eq!(told, ["page.md:1: more than 100 columns", "page.md:6: more than 100 columns"]);
 }
