@@ -1,6 +1,8 @@
 # The two commands are `make run` and `make test`; on a fresh machine they do all the set-up.
 
 CARGO ?= cargo
+# Tests that start clients and servers wait for them: scripts/run-test.sh runs more of them at once.
+TEST = $(CARGO) --config 'target."cfg(unix)".runner="scripts/run-test.sh"' test
 DATA ?= fogbank-data
 
 .PHONY: run build test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
@@ -14,7 +16,7 @@ build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes a
 	$(CARGO) build --release --locked --bin fogbank --bin fogbank-lab
 
 test: setup setup-tests check ## everything CI runs
-	$(CARGO) test --workspace --locked
+	$(TEST) --workspace --locked
 	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --test tao --locked
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
