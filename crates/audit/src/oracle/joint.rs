@@ -13,7 +13,7 @@ use fogbank_store::trace::{Condition, Request, VaultConfig};
 use super::blob::{COMMIT, Kept, epoch_prefix, opening_by_bytes};
 
 /// The commit records that were put in the traces so far, the last 2^20 of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Past {
     order: VecDeque<u64>,
     all: HashSet<u64>,

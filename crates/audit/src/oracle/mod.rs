@@ -5,7 +5,8 @@
 //! differs is a [`Breach`] of one rule. What it leaves free goes to the observers.
 //!
 //! Every engine has a machine of its own, and a place in `ENGINES`. They share what a vault is
-//! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`).
+//! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`); engines that
+//! serve accesses as they come share what is around them (`immediate`).
 //!
 //! # What is outside
 //!
@@ -21,6 +22,7 @@
 mod blob;
 mod chain;
 mod fault;
+mod immediate;
 mod joint;
 mod replay;
 mod replies;

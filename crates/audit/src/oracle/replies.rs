@@ -33,7 +33,7 @@ pub(super) enum Expected {
 }
 
 /// A request under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting<L> {
     pub id: u64,
     pub expected: Expected,

@@ -19,7 +19,7 @@ pub(super) struct Blob {
 }
 
 /// The blobs of one store, but for the commit record.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Blobs {
     known: BTreeMap<String, Blob>,
     deleting: Vec<String>,

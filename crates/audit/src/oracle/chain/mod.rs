@@ -64,7 +64,7 @@ pub(super) struct Parts {
 }
 
 /// The vault of one store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Chain {
     config: VaultConfig,
     parts: Option<Parts>,

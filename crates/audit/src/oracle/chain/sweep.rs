@@ -19,7 +19,7 @@ use crate::oracle::blob::{DELTA, FULL, JOURNAL, Kept, opening_of};
 use crate::oracle::fault::{Step, fault};
 
 /// What a sweep has seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Sweep {
     /// Records that were listed.
     records: u64,

@@ -13,11 +13,11 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::Client;
 
 use super::TaoConfig;
-use super::turns::{Turns, check_turn};
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::immediate::turns::{Turns, check_turn};
 
 /// A record whose accesses have not all been answered, or whose paths are not all back.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Record {
     number: u64,
     /// Accesses that somebody waits for; the others are padding.
@@ -32,7 +32,7 @@ struct Record {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Accesses {
     most: usize,
     under_way_max: usize,

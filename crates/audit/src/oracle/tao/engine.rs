@@ -16,7 +16,7 @@ pub const NAME: &str = "tao";
 
 impl Engine for TaoConfig {
     fn machine(&self, clock: TraceClock) -> Result<Box<dyn Machine + Send>, Refused> {
-        Ok(Box::new(Tao::new(clock, self)?))
+        Ok(Box::new(Tao::machine(clock, self)?))
     }
 
     fn free(&self) -> Free {

@@ -16,313 +16,307 @@
 //! tolerated; so traces by a real clock, in which work takes time, are refused.
 
 mod accesses;
-mod checkpoints;
 mod config;
-mod done;
 mod engine;
-mod grid;
-mod instants;
-mod opening;
 mod recovery;
-mod sent;
 mod subtree;
 mod tree;
-mod turns;
 mod writebacks;
 
 use std::collections::BTreeMap;
 
 use fogbank_env::Nanos;
-use fogbank_store::ChunkName;
-use fogbank_store::trace::{Event, TraceClock};
+use fogbank_store::trace::{Client, Request, Sent, TraceClock};
+use fogbank_store::{ArrayShape, ChunkName};
 
 use self::accesses::Accesses;
-use self::checkpoints::{Checkpoint, Deletion};
 pub use self::config::TaoConfig;
 use self::config::check;
 pub(super) use self::engine::NAME;
-use self::grid::Grid;
-use self::instants::Instants;
 use self::recovery::{Journalled, Replay};
 use self::tree::{Shown, Tree};
 use self::writebacks::WriteBacks;
-use super::blob::Kept;
-use super::chain::{Chain, Parts};
-use super::fault::{Refused, Step, Stop, Summary, fault};
-use super::{LIE, MIDST, Machine, replies};
+use super::chain::Parts;
+use super::fault::{Refused, Step, Stop};
+use super::immediate::instants::Instants;
+use super::immediate::stored::Stored;
+use super::immediate::{Immediate, Part, Plane, Shell, Stage, Worlds};
+use super::replies::Expected;
 use crate::Observer;
 
-/// What is due in the life of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The vault's calls, one after the other, and the array.
-    Opening,
-    Replaying,
-    /// The checkpoint after a replay.
-    Recovering,
-    SweepList,
-    SweepDelete(u64),
-    Serving,
-    Closing,
-    Ended,
-}
-
-/// What a request is part of.
+/// What a message of its own is part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Opening,
-    /// A piece or record of which it is known what it holds.
-    Fetch(Kept),
-    Array,
-    SweepList,
-    SweepDelete,
-    Record(String),
+pub(super) enum Own {
     Path((u64, usize), Shown),
     Again,
     Images((u64, usize)),
-    Barrier,
-    Piece(String, bool),
-    Commit,
-    Blobs(u64),
-    Chunks(u64),
-    /// The look at what became of a put, and the barrier after it.
-    Look,
-    Settled,
-    /// It left at the instant at which silence began: before the proxy saw why, perhaps.
-    Unchecked,
 }
-
-type Waiting = replies::Waiting<Part>;
 
 /// Why a pace may be too slow to be followed (`turns`).
 const SLOW: &str = "while buckets are written for the first time nobody can tell at this pace which message of a \
                     write-back is its last";
 
-/// A put of unknown outcome.
-#[derive(Debug, Clone)]
-struct Doubt {
-    name: String,
-    kept: Kept,
-    part: Part,
-    /// Whether our bytes were seen to be there.
-    ours: bool,
-    under_way: bool,
-}
-
-/// The machine.
+/// What `tao` has behind what is shared.
+#[derive(Clone)]
 pub(super) struct Tao {
     config: TaoConfig,
-    stage: Stage,
-    chain: Chain,
     tree: Tree,
     accesses: Accesses,
     write_backs: WriteBacks,
-    grid: Grid,
-    /// Whether a record is on its way.
-    is_recording: bool,
-    /// Whether departures have ended: the store is about to be closed.
-    has_departed: bool,
-    /// Whether there was room for a record when this instant began.
-    had_room: bool,
-    /// Whether a cut comes after the record that is on its way.
-    is_last: bool,
-    cut_due: bool,
     cut_after: u64,
-    checkpoint: Option<Checkpoint>,
-    deletions: Vec<Deletion>,
     /// The versions of the newest checkpoint, and of the one that is being committed.
     saved: Vec<u64>,
     saving: Option<Vec<u64>>,
     /// By name: what was seen of records that the newest checkpoint may not hold.
     journal: BTreeMap<String, Journalled>,
     replay: Replay,
-    /// What the sweep deletes.
-    swept: Vec<ChunkName>,
-    waiting: Vec<Waiting>,
-    doubts: Vec<Doubt>,
-    oriented: bool,
-    /// Nothing may leave any more, by which rule.
-    silent: Option<(&'static str, Nanos)>,
-    at: Nanos,
-    instants: Instants,
-    is_ending: bool,
-    summary: Summary,
 }
 
 impl Tao {
-    pub fn new(clock: TraceClock, config: &TaoConfig) -> Result<Self, Refused> {
+    pub fn machine(clock: TraceClock, config: &TaoConfig) -> Result<Worlds<Self>, Refused> {
         let shape = check(clock, config)?;
-        let parts = Parts { bytes: config.part_bytes, most: config.parts_max };
-        Ok(Self {
+        let plane = Self {
             config: config.clone(),
-            stage: Stage::Opening,
-            chain: Chain::cutting(config.vault.clone(), parts),
             tree: Tree::new(shape, config.array, config.quantum_ns > 0),
             accesses: Accesses::new(config),
             write_backs: WriteBacks::new(config),
-            grid: Grid::new(config),
-            is_recording: false,
-            has_departed: false,
-            had_room: false,
-            is_last: false,
-            cut_due: false,
             cut_after: 0,
-            checkpoint: None,
-            deletions: Vec::new(),
             saved: vec![0; shape.buckets() as usize],
             saving: None,
             journal: BTreeMap::new(),
             replay: Replay::default(),
-            swept: Vec::new(),
-            waiting: Vec::new(),
-            doubts: Vec::new(),
-            oriented: false,
-            silent: None,
-            at: 0,
-            instants: Instants::new(config.quantum_ns),
-            is_ending: false,
-            summary: Summary::default(),
-        })
-    }
-}
-
-impl Machine for Tao {
-    fn seed(&mut self, seed: u64) {
-        self.tree.seed(seed);
+        };
+        let shell = Shell {
+            vault: config.vault.clone(),
+            parts: Parts { bytes: config.part_bytes, most: config.parts_max },
+            cell_bytes: config.cell_bytes,
+            quantum_ns: config.quantum_ns,
+            rate: config.rate,
+            clients: config.clients,
+        };
+        Ok(Worlds::new(Instants::new(config.quantum_ns), Immediate::new(shell, plane)))
     }
 
-    fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
-        let known = self.instants.take(event)?;
-        known.iter().try_for_each(|(at, event)| self.take(*at, event, out))
-    }
-
-    fn end_trace(&mut self, out: &mut dyn Observer) -> Result<(), Stop> {
-        // What was decided in the last quantum may not have left any more.
-        self.is_ending = true;
-        let known = self.instants.end();
-        known.iter().try_for_each(|(at, event)| self.take(*at, event, out))
-    }
-
-    fn next_trace(&mut self) {
-        self.summary.crashes += u32::from(self.chain.up);
-        self.chain.stop();
-        self.waiting.clear();
-        self.doubts.clear();
-        self.accesses.restart();
-        self.write_backs.restart();
-        self.tree.subtree.restart();
-        self.deletions.clear();
-        self.replay = Replay::default();
-        self.journal.values_mut().for_each(|record| record.number = None);
-        self.grid = Grid::new(&self.config);
-        self.stage = Stage::Opening;
-        (self.checkpoint, self.silent) = (None, None);
-        (self.is_recording, self.has_departed) = (false, false);
-        (self.is_last, self.cut_due, self.is_ending) = (false, false, false);
-        (self.cut_after, self.at) = (0, 0);
-    }
-
-    fn summary(&self) -> Summary {
-        Summary { images: self.write_backs.images, ..self.summary }
-    }
-}
-
-/// Instants.
-impl Tao {
-    /// Takes an event that counts from `at`.
-    fn take(&mut self, at: Nanos, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
-        while at > self.at {
-            let next = self.next_turn().map_or(at, |turn| turn.min(at));
-            self.instant_ends(next)?;
-            self.at = next;
-            self.had_room = self.may_record();
-        }
-        match event {
-            Event::Sent(sent) => self.sent(sent, out),
-            Event::Done(done) => self.done(done),
-            Event::Mark(mark) if mark.label == LIE => {
-                self.silence("silence-after-a-lie");
-                self.summary.lies += 1;
-                Ok(())
-            }
-            Event::ClientRequest(client) => {
-                self.accesses.arrive(client);
-                Ok(())
-            }
-            Event::ClientReply(client) if self.silent.is_none() => {
-                Ok(self.accesses.answer(client)?)
-            }
-            Event::Mark(_) | Event::ClientReply(_) => Ok(()),
-        }
-    }
-
-    /// When something may leave that waits for its turn alone.
-    fn next_turn(&mut self) -> Option<Nanos> {
-        let turns = [self.accesses.turn_after(self.at), self.write_backs.turn_after(self.at)];
-        turns.into_iter().flatten().min()
-    }
-
-    /// Whatever was due at once has to have come.
-    fn instant_ends(&mut self, next: Nanos) -> Step {
-        if self.silent.is_some() || self.stage == Stage::Opening {
-            return Ok(());
-        }
-        let tree = (&mut self.tree, self.accesses.put);
-        self.write_backs.close_full(self.at, None, tree)?;
-        self.take_paths();
-        self.decide_deletions();
-        self.recovered();
-        if self.is_ending {
-            return Ok(());
-        }
-        self.accesses.check_settled(self.at)?;
-        self.write_backs.check_settled(self.at)?;
-        let may_end = self.instants.may_end_after(self.at);
-        self.check_checkpoint_settled(may_end)?;
-        if may_end { Ok(()) } else { self.check_record_left(next) }
-    }
-
-    /// Paths for which there is room.
-    pub(super) fn room(&self) -> usize {
+    /// Accesses for which there is room.
+    fn room(&self) -> usize {
         match self.write_backs.under_way() < self.config.write_backs_max as usize {
             true => self.accesses.room(),
             false => 0,
         }
     }
+}
 
-    /// Whether a record of what waits could leave, as far as room goes.
+impl Plane for Tao {
+    type Part = Own;
+
+    fn seed(&mut self, seed: u64) {
+        self.tree.seed(seed);
+    }
+
+    fn restart(&mut self) {
+        self.accesses.restart();
+        self.write_backs.restart();
+        self.tree.subtree.restart();
+        self.replay = Replay::default();
+        self.journal.values_mut().for_each(|record| record.number = None);
+        self.cut_after = 0;
+    }
+
+    fn array(&self, nth: usize) -> Option<(u16, ArrayShape)> {
+        let (chunks, cells_per_chunk) = (self.tree.shape.buckets(), self.tree.shape.slots());
+        let cell_bytes = self.config.cell_bytes;
+        (nth == 0)
+            .then_some((self.config.array, ArrayShape { chunks, cells_per_chunk, cell_bytes }))
+    }
+
+    /// Its buckets are those of the newest checkpoint.
+    fn claimed(&mut self, opening: u32) {
+        self.write_backs.opening = opening;
+        for (chunk, version) in (0..).zip(&self.saved) {
+            self.tree.set_version(chunk, *version);
+        }
+    }
+
+    fn begin_replay(machine: &mut Immediate<Self>) {
+        machine.begin_replay();
+    }
+
+    fn arrive(&mut self, client: &Client) {
+        self.accesses.arrive(client);
+    }
+
+    fn answer(&mut self, client: &Client) -> Step {
+        self.accesses.answer(client)
+    }
+
+    fn have_left(&self) -> bool {
+        self.accesses.have_left()
+    }
+
     fn may_record(&self) -> bool {
         self.accesses.may_record(self.room())
     }
 
-    /// Records that were due before `next`.
-    fn check_record_left(&mut self, next: Nanos) -> Step {
-        let serves = self.stage == Stage::Serving && !self.has_departed;
-        if !serves || self.is_recording || self.cut_due || self.commits() {
-            return Ok(());
+    fn record(machine: &mut Immediate<Self>, name: &str, (parts, _): (usize, bool)) -> Step<bool> {
+        let plane = &mut machine.plane;
+        plane.accesses.record(parts, plane.room())?;
+        let number = Some(plane.accesses.put - 1);
+        let journalled = Journalled { number, parts, paths: Vec::new() };
+        plane.journal.insert(name.into(), journalled);
+        Ok(plane.write_backs.tick >= plane.cut_after + plane.config.write_backs_a_checkpoint)
+    }
+
+    fn recorded(machine: &mut Immediate<Self>, _: &str) {
+        machine.plane.accesses.durable(machine.at);
+    }
+
+    fn forget_record(&mut self, name: &str) {
+        self.journal.remove(name);
+    }
+
+    fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop> {
+        let tick = match request {
+            Some(Request::WriteChunks { writes }) => Some(WriteBacks::tick_of(writes)),
+            _ => None,
+        };
+        let plane = &mut machine.plane;
+        if request.is_some() && plane.write_backs.is_open_at(machine.at) {
+            return Err(Stop::Unpredictable(SLOW));
         }
-        match self.grid.next() {
-            None if self.config.clients && self.may_record() => {
-                fault("record-due", "a record of what has arrived, at once", "nothing")
+        let tree = (&mut plane.tree, plane.accesses.put);
+        plane.write_backs.close_full(machine.at, tick, tree)?;
+        machine.take_paths();
+        Ok(())
+    }
+
+    fn request(
+        machine: &mut Immediate<Self>,
+        sent: &Sent,
+        out: &mut dyn Observer,
+    ) -> Result<Option<Own>, Stop> {
+        Ok(Some(match &sent.request {
+            Request::ReadChunks { chunks }
+                if matches!(machine.stage, Stage::Replaying | Stage::Recovering) =>
+            {
+                machine.read_again(chunks, out)?
             }
-            None => Ok(()),
-            Some(_) => {
-                while let Some(point) = self.grid.next().filter(|point| *point < next) {
-                    // A reply of the very instant may come too late to make room for the point.
-                    let on_grid = self.config.quantum_ns > 0;
-                    let in_time = on_grid || point > self.at || self.had_room;
-                    if in_time && self.may_record() {
-                        self.has_departed = true; // only a close may follow
-                        return Ok(());
-                    }
-                    self.grid.after(point);
+            Request::ReadChunks { chunks } => {
+                let plane = &mut machine.plane;
+                let of = plane.accesses.path(machine.at, chunks.len())?;
+                let shown = plane.tree.path(chunks, machine.at)?;
+                plane.tree.ask(shown);
+                machine.note_path(shown, out);
+                let mut journal = machine.plane.journal.values_mut();
+                if let Some(record) = journal.rfind(|one| one.number == Some(of.0)) {
+                    record.paths.push(shown);
                 }
-                Ok(())
+                Own::Path(of, shown)
+            }
+            Request::WriteChunks { writes } => {
+                if !machine.plane.write_backs.has_begun(WriteBacks::tick_of(writes)) {
+                    machine.close_if_idle();
+                }
+                let plane = &mut machine.plane;
+                let tree = (&mut plane.tree, plane.accesses.put);
+                Own::Images(plane.write_backs.send(machine.at, writes, tree, out)?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)> {
+        let Request::ReadChunks { chunks } = request else { return None };
+        let bytes = u64::from(self.config.reals) * u64::from(self.config.cell_bytes);
+        Some((Expected::Buckets(bytes), self.tree.prints(chunks)))
+    }
+
+    /// All replies to write-backs of a moment are taken before anything leaves; all, on a grid.
+    fn passed_over(machine: &mut Immediate<Self>, part: &Part<Own>) -> Step {
+        let plane = &mut machine.plane;
+        match part {
+            Part::Own(Own::Images(_)) => Ok(()),
+            _ if plane.config.quantum_ns > 0 => Ok(()),
+            _ => {
+                let tree = (&mut plane.tree, plane.accesses.put);
+                plane.write_backs.close_full(machine.at, None, tree)
             }
         }
     }
 
-    fn silence(&mut self, rule: &'static str) {
-        self.silent.get_or_insert((rule, self.at));
+    fn ended(machine: &mut Immediate<Self>, part: Own) {
+        let plane = &mut machine.plane;
+        match part {
+            Own::Path(of, shown) => {
+                plane.accesses.back(of);
+                plane.write_backs.flush(shown, machine.at, &mut plane.tree);
+            }
+            Own::Again => machine.again_ended(),
+            Own::Images(message) => plane.write_backs.ended(message),
+        }
+    }
+
+    fn next_turn(&mut self, at: Nanos) -> Option<Nanos> {
+        let turns = [self.accesses.turn_after(at), self.write_backs.turn_after(at)];
+        turns.into_iter().flatten().min()
+    }
+
+    fn check_settled(machine: &mut Immediate<Self>) -> Step {
+        machine.plane.accesses.check_settled(machine.at)?;
+        machine.plane.write_backs.check_settled(machine.at)
+    }
+
+    fn is_quiet(&self) -> bool {
+        !self.accesses.are_under_way()
+    }
+
+    fn may_cut(&self) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.write_backs.is_idle()
+    }
+
+    /// What is queued is written back first.
+    fn cut(&mut self) -> u64 {
+        self.write_backs.begin(&self.tree);
+        self.write_backs.begin_saving(&self.tree);
+        self.cut_after = self.write_backs.tick;
+        self.cut_after
+    }
+
+    fn is_acknowledged(&self, mark: u64) -> bool {
+        self.write_backs.acknowledged(mark)
+    }
+
+    fn committing(&mut self) {
+        self.saving = Some(self.write_backs.take_saved());
+    }
+
+    fn committed(&mut self) {
+        if let Some(saved) = self.saving.take() {
+            self.saved = saved;
+        }
+    }
+
+    fn superseded(&mut self, mark: u64, closes: bool) -> Vec<ChunkName> {
+        let oldest = if closes { u64::MAX } else { self.accesses.oldest() };
+        self.write_backs.take_superseded(mark, oldest)
+    }
+
+    fn stored(&mut self) -> &mut Stored {
+        &mut self.tree.stored
+    }
+
+    fn check_sweep(&self, names: &[ChunkName], of: (u64, u32)) -> Step {
+        self.tree.stored.check_sweep(names, of, |name| self.tree.is_current(name))
+    }
+
+    fn current(&self) -> u64 {
+        self.tree.current()
+    }
+
+    fn images(&self) -> u64 {
+        self.write_backs.images
     }
 }

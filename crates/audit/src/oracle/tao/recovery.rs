@@ -10,7 +10,7 @@
 use fogbank_store::ChunkName;
 
 use super::tree::{Shown, Tree};
-use super::{Part, Stage, Tao};
+use super::{Immediate, Own, Stage, Tao};
 use crate::oracle::fault::{Step, fault};
 use crate::{Observation, Observer};
 
@@ -27,7 +27,7 @@ pub(super) struct Journalled {
 }
 
 /// The paths that are read again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Replay {
     /// By path: its record, which of that one's it is, and what was shown of it.
     paths: Vec<(String, usize, Option<Shown>)>,
@@ -60,71 +60,72 @@ fn are_one(one: Shown, other: Shown, tree: &Tree) -> bool {
 }
 
 /// Requests.
-impl Tao {
+impl Immediate<Tao> {
     /// The store is open: what its journal names is read again, if it names anything.
     pub(super) fn begin_replay(&mut self) {
         let mut replay = Replay::default();
         for name in self.chain.journalled() {
-            let known = self.journal.get(&name).cloned().unwrap_or_default();
+            let known = self.plane.journal.get(&name).cloned().unwrap_or_default();
             for nth in 0..known.parts {
                 replay.paths.push((name.clone(), nth, known.paths.get(nth).copied()));
             }
         }
         let any = !replay.paths.is_empty();
         self.stage = if any { Stage::Replaying } else { Stage::SweepList };
-        self.replay = replay;
+        self.plane.replay = replay;
         self.open_window();
     }
 
     fn open_window(&mut self) {
-        let replay = &mut self.replay;
+        let replay = &mut self.plane.replay;
         replay.seen.clear();
         (replay.taken, replay.under_way) = (0, 0);
-        self.accesses.put += 1;
+        self.plane.accesses.put += 1;
     }
 
-    pub(super) fn read_again(&mut self, names: &[ChunkName], out: &mut dyn Observer) -> Step<Part> {
-        let shown = self.tree.path(names, self.at)?;
-        let (nth, window) = (self.replay.seen.len(), self.replay.window());
-        let known = self.replay.paths.get(self.replay.begins + nth);
+    pub(super) fn read_again(&mut self, names: &[ChunkName], out: &mut dyn Observer) -> Step<Own> {
+        let shown = self.plane.tree.path(names, self.at)?;
+        let (nth, window) = (self.plane.replay.seen.len(), self.plane.replay.window());
+        let known = self.plane.replay.paths.get(self.plane.replay.begins + nth);
         let next = known.filter(|_| self.stage == Stage::Replaying && nth < window).cloned();
-        let is_it = |known: Option<Shown>| known.is_none_or(|k| are_one(k, shown, &self.tree));
+        let is_it =
+            |known: Option<Shown>| known.is_none_or(|k| are_one(k, shown, &self.plane.tree));
         let Some((name, nth, known)) = next.filter(|(_, _, known)| is_it(*known)) else {
             let due = "the paths that the journal names, in its order";
             return fault("replay-exact", due, format!("{names:x?}"));
         };
-        self.tree.ask(shown);
-        self.replay.seen.push(shown);
-        self.replay.under_way += 1;
+        self.plane.tree.ask(shown);
+        self.plane.replay.seen.push(shown);
+        self.plane.replay.under_way += 1;
         if known.is_none() {
             self.note_path(shown, out);
         }
-        let journalled = self.journal.entry(name).or_default();
+        let journalled = self.plane.journal.entry(name).or_default();
         match journalled.paths.get_mut(nth) {
             Some(known) => *known = Shown(known.0.max(shown.0)),
             None => journalled.paths.push(shown),
         }
-        Ok(Part::Again)
+        Ok(Own::Again)
     }
 }
 
 /// Replies.
-impl Tao {
+impl Immediate<Tao> {
     pub(super) fn again_ended(&mut self) {
-        self.replay.under_way -= 1;
+        self.plane.replay.under_way -= 1;
         self.take_paths();
     }
 
     /// Takes the paths of the window in their order, as far as no write-back is waited for.
     pub(super) fn take_paths(&mut self) {
         while self.stage == Stage::Replaying
-            && self.replay.seen.len() == self.replay.window()
-            && self.replay.under_way == 0
-            && self.write_backs.is_idle()
+            && self.plane.replay.seen.len() == self.plane.replay.window()
+            && self.plane.replay.under_way == 0
+            && self.plane.write_backs.is_idle()
         {
-            let Some(shown) = self.replay.seen.get(self.replay.taken).copied() else {
-                self.replay.begins += self.replay.seen.len();
-                if self.replay.begins == self.replay.paths.len() {
+            let Some(shown) = self.plane.replay.seen.get(self.plane.replay.taken).copied() else {
+                self.plane.replay.begins += self.plane.replay.seen.len();
+                if self.plane.replay.begins == self.plane.replay.paths.len() {
                     self.stage = Stage::Recovering;
                     self.cut(false);
                     return;
@@ -132,28 +133,20 @@ impl Tao {
                 self.open_window();
                 return;
             };
-            self.replay.taken += 1;
-            self.write_backs.flush(shown, self.at, &mut self.tree);
-        }
-    }
-
-    /// The checkpoint of a recovery counts, and what it superseded is deleted.
-    pub(super) fn recovered(&mut self) {
-        let over = self.checkpoint.is_none() && self.deletions.is_empty();
-        if self.stage == Stage::Recovering && over {
-            self.stage = Stage::SweepList;
+            self.plane.replay.taken += 1;
+            self.plane.write_backs.flush(shown, self.at, &mut self.plane.tree);
         }
     }
 
     pub(super) fn note_path(&mut self, shown: Shown, out: &mut dyn Observer) {
-        let leaf = self.tree.complete(shown);
+        let leaf = self.plane.tree.complete(shown);
         let batch = self.summary.read_batches;
         out.observe(&Observation::Path {
             epoch: self.summary.epochs,
             batch,
             access: self.summary.accesses,
             leaf,
-            whole: self.tree.is_whole(shown),
+            whole: self.plane.tree.is_whole(shown),
             shown: shown.0.is_some(),
             stretch: batch,
         });

@@ -46,7 +46,7 @@ struct Vague {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Subtree {
     shape: Shape,
     /// Whether events of one moment have an order that tells: on a grid they have.

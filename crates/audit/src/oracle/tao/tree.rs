@@ -5,13 +5,12 @@
 //! with the proxy (`subtree`). What is written are whole paths, so above a written
 //! bucket all are; a path that ends before the lowest level shows a part of its leaf only.
 
-use std::collections::{BTreeMap, HashMap};
-
 use fogbank_env::{Nanos, Purpose, Randomness, Stream};
-use fogbank_store::ChunkName;
+use fogbank_store::{ArrayId, ChunkName};
 
 use super::subtree::{Presence, Subtree};
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::immediate::stored::Stored;
 use crate::oracle::shape::{Shape, below};
 
 /// A version of a bucket.
@@ -19,9 +18,10 @@ pub(super) type Version = (u32, u64);
 
 /// What a path has shown of its leaf: its lowest bucket, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown(pub Option<u32>);
+pub(in crate::oracle) struct Shown(pub Option<u32>);
 
 /// All buckets of a store.
+#[derive(Clone)]
 pub(super) struct Tree {
     pub shape: Shape,
     /// What the proxy has of them.
@@ -30,10 +30,8 @@ pub(super) struct Tree {
     cells: usize,
     /// By bucket: the version that the proxy names; 0 if it was never written.
     versions: Vec<u64>,
-    /// Versions that are there or may be, and whether that is certain.
-    there: BTreeMap<Version, bool>,
-    /// The fingerprints of what was written.
-    prints: HashMap<Version, Vec<u64>>,
+    /// What of them is there.
+    pub stored: Stored,
     /// Buckets at the top of what is stored that were never written.
     open: u32,
     random: Stream,
@@ -47,8 +45,7 @@ impl Tree {
             array,
             cells: usize::from(shape.slots()),
             versions: vec![0; shape.buckets() as usize],
-            there: BTreeMap::new(),
-            prints: HashMap::new(),
+            stored: Stored::default(),
             open: 1 << shape.cached_levels,
             random: Randomness::repeatable(0).stream(Purpose::Padding),
         }
@@ -162,80 +159,33 @@ impl Tree {
     /// The fingerprints of buckets, 0 where they are not known.
     pub fn prints(&self, names: &[ChunkName]) -> Vec<u64> {
         let of = |name: &ChunkName| {
-            let known = self.prints.get(&(name.chunk, name.version));
-            known.cloned().unwrap_or_else(|| vec![0; self.cells])
+            self.stored.prints(name).map_or_else(|| vec![0; self.cells], <[u64]>::to_vec)
         };
         names.iter().flat_map(of).collect()
     }
 
+    /// The name of a version of a bucket.
+    pub fn name(&self, (chunk, version): Version) -> ChunkName {
+        ChunkName { array: ArrayId(self.array), chunk, version }
+    }
+
     /// A bucket is being written.
     pub fn write(&mut self, version: Version, prints: &[u64]) {
-        let known = prints.len() == self.cells;
-        self.prints.insert(version, if known { prints.to_vec() } else { vec![0; self.cells] });
-        self.there.insert(version, false);
+        self.stored.write(self.name(version), self.cells, prints);
     }
 
     /// It was.
     pub fn written(&mut self, version: Version) {
-        self.there.insert(version, true);
+        self.stored.written(self.name(version));
     }
 
-    /// Versions are being deleted.
-    pub fn delete(&mut self, names: &[ChunkName]) {
-        for name in names {
-            self.there.entry((name.chunk, name.version)).and_modify(|certain| *certain = false);
-        }
+    /// How many buckets were ever written.
+    pub fn current(&self) -> u64 {
+        self.versions.iter().filter(|version| **version != 0).count() as u64
     }
 
-    /// They were.
-    pub fn deleted(&mut self, names: &[ChunkName]) {
-        for name in names {
-            self.there.remove(&(name.chunk, name.version));
-            self.prints.remove(&(name.chunk, name.version));
-        }
-    }
-
-    /// So many versions were listed. How many of them an opening leaves; `None` if that cannot be.
-    pub fn stay(&self, listed: u64) -> Option<u64> {
-        let certain = self.there.values().filter(|certain| **certain).count() as u64;
-        let possible = (certain..=self.there.len() as u64).contains(&listed);
-        possible.then(|| self.versions.iter().filter(|version| **version != 0).count() as u64)
-    }
-
-    /// Holds the deletion of `count` versions by `opening` against what may be left over.
-    pub fn check_sweep(&self, names: &[ChunkName], count: u64, opening: u32) -> Step {
-        let useless = |version: &Version| {
-            self.version(version.0) != version.1 && (version.1 >> TICK_BITS) < u64::from(opening)
-        };
-        let due = || format!("a deletion of {count} versions that nothing refers to, in order");
-        let is = |name: &&ChunkName| {
-            let version = (name.chunk, name.version);
-            name.array.0 == self.array && self.there.contains_key(&version) && useless(&version)
-        };
-        if let Some(name) = names.iter().find(|name| !is(name)) {
-            return fault("superseded-deleted", due(), format!("delete {name:x?}"));
-        }
-        let missing = self.there.iter().find(|(version, certain)| {
-            **certain
-                && useless(version)
-                && !names.iter().any(|n| (n.chunk, n.version) == **version)
-        });
-        match missing {
-            Some((version, _)) => {
-                fault("superseded-deleted", due(), format!("{version:x?} is not deleted"))
-            }
-            None if names.len() as u64 != count || !names.is_sorted_by(|a, b| a < b) => {
-                fault("superseded-deleted", due(), format!("{} versions", names.len()))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Only what was there for certain is there after a clean list.
-    pub fn settle(&mut self) {
-        self.there.retain(|_, certain| *certain);
+    /// Whether the proxy names this version.
+    pub fn is_current(&self, name: &ChunkName) -> bool {
+        name.array.0 == self.array && self.versions.get(name.chunk as usize) == Some(&name.version)
     }
 }
-
-/// Versions are (opening, time stamp).
-pub(super) const TICK_BITS: u32 = 40;

@@ -18,13 +18,14 @@ use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkSeen;
 
 use super::TaoConfig;
-use super::tree::{Shown, TICK_BITS, Tree};
-use super::turns::{Turns, check_turn};
+use super::tree::{Shown, Tree};
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::immediate::stored::TICK_BITS;
+use crate::oracle::immediate::turns::{Turns, check_turn};
 use crate::{Observation, Observer};
 
 /// One that has begun and has not been acknowledged.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct WriteBack {
     tick: u64,
     /// Paths that had come back when the one before began, and when it did.
@@ -55,6 +56,7 @@ struct Superseded {
 }
 
 /// All write-backs of a life.
+#[derive(Clone)]
 pub(super) struct WriteBacks {
     every: usize,
     window: usize,

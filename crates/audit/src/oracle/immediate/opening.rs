@@ -1,9 +1,9 @@
 //! The calls of an opening, one after the other, and the sweep of bucket versions at its end.
 
-use fogbank_store::ChunkName;
 use fogbank_store::trace::Request;
+use fogbank_store::{ArrayShape, ChunkName};
 
-use super::{Part, Stage, Tao, Waiting};
+use super::{Immediate, MIDST, Part, Plane, Stage, Waiting};
 use crate::oracle::blob::Kept;
 use crate::oracle::chain::Next;
 use crate::oracle::fault::{Step, Stop, fault};
@@ -11,8 +11,8 @@ use crate::oracle::joint::Looked;
 use crate::oracle::replies::Reply;
 
 /// Requests.
-impl Tao {
-    pub(super) fn opening_call(&mut self, request: &Request) -> Step<Part> {
+impl<P: Plane> Immediate<P> {
+    pub(in crate::oracle) fn opening_call(&mut self, request: &Request) -> Step<Part<P::Part>> {
         if !self.waiting.is_empty() {
             let seen = format!("{:?}", request.operation());
             return fault("waits-for-all", "the end of the request before", seen);
@@ -48,17 +48,25 @@ impl Tao {
     }
 
     /// The deletion of a sweep.
-    pub(super) fn sweep(&mut self, names: &[ChunkName], count: u64) -> Step<Part> {
-        self.tree.check_sweep(names, count, self.chain.opening())?;
-        self.tree.delete(names);
+    pub(in crate::oracle) fn sweep(
+        &mut self,
+        names: &[ChunkName],
+        count: u64,
+    ) -> Step<Part<P::Part>> {
+        self.plane.check_sweep(names, (count, self.chain.opening()))?;
+        self.plane.stored().delete(names);
         self.swept = names.to_vec();
         Ok(Part::SweepDelete)
     }
 }
 
 /// Replies.
-impl Tao {
-    pub(super) fn opening_ended(&mut self, waiting: &Waiting, reply: Reply) -> Result<(), Stop> {
+impl<P: Plane> Immediate<P> {
+    pub(in crate::oracle) fn opening_ended(
+        &mut self,
+        waiting: &Waiting<P::Part>,
+        reply: Reply,
+    ) -> Result<(), Stop> {
         let was = self.chain.next;
         let puts = waiting.put.is_some() || self.chain.is_unsettled();
         match (&waiting.put, reply) {
@@ -78,16 +86,12 @@ impl Tao {
         Ok(())
     }
 
-    /// The store is claimed: its buckets are those of the newest checkpoint.
     fn claimed(&mut self) {
         self.summary.openings += 1;
-        self.write_backs.opening = self.chain.opening();
-        for (chunk, version) in (0..).zip(&self.saved) {
-            self.tree.set_version(chunk, *version);
-        }
+        self.plane.claimed(self.chain.opening());
     }
 
-    pub(super) fn opening_doubt(&mut self, waiting: &Waiting) {
+    pub(in crate::oracle) fn opening_doubt(&mut self, waiting: &Waiting<P::Part>) {
         if let Some(name) = &waiting.put {
             self.chain.put_ended(name, false);
         }
@@ -95,7 +99,7 @@ impl Tao {
 
     fn opening_looked(&mut self, seen: Option<Kept>) -> Result<(), Stop> {
         if !self.oriented && seen.is_some() {
-            return Err(Stop::Unpredictable(super::MIDST));
+            return Err(Stop::Unpredictable(MIDST));
         }
         self.oriented = true;
         if self.chain.is_doubtful() {
@@ -113,7 +117,7 @@ impl Tao {
             _ => self.chain.looked_at(seen),
         };
         match looked {
-            Looked::True { landed: true } => self.committed(),
+            Looked::True { landed: true } => self.plane.committed(),
             Looked::True { .. } => {}
             Looked::Lie => {
                 self.summary.lies += 1;
@@ -127,33 +131,47 @@ impl Tao {
         Ok(())
     }
 
-    /// So many bucket versions were listed.
-    pub(super) fn swept(&mut self, listed: u64) {
+    /// So many versions were listed in one of the arrays.
+    pub(in crate::oracle) fn swept(&mut self, listed: u64) {
         if self.stage != Stage::SweepList {
             return;
         }
-        let Some(stay) = self.tree.stay(listed) else {
+        self.listed = (self.listed.0 + 1, self.listed.1 + listed);
+        let (arrays, listed) = self.listed;
+        if self.plane.array(arrays).is_some() {
+            return;
+        }
+        if !self.plane.stored().is_possible(listed) {
             self.summary.lies += 1;
             return self.serve();
-        };
-        match listed.saturating_sub(stay) {
+        }
+        match listed.saturating_sub(self.plane.current()) {
             0 => {
-                self.tree.settle();
+                self.plane.stored().settle();
                 self.serve();
             }
             left => self.stage = Stage::SweepDelete(left),
         }
     }
 
-    pub(super) fn sweep_ended(&mut self) {
+    pub(in crate::oracle) fn sweep_ended(&mut self) {
         let swept = std::mem::take(&mut self.swept);
-        self.tree.deleted(&swept);
-        self.tree.settle();
+        self.plane.stored().deleted(&swept);
+        self.plane.stored().settle();
         self.serve();
     }
 
     fn serve(&mut self) {
         self.stage = Stage::Serving;
         self.grid.after(self.at);
+    }
+
+    /// Holds the making of an array against the engine's.
+    fn check_array(&self, array: u16, shape: ArrayShape) -> Step {
+        let due = self.plane.array(self.arrays);
+        if due != Some((array, shape)) {
+            return fault("array-shape", format!("{due:?}"), format!("{array}: {shape:?}"));
+        }
+        Ok(())
     }
 }

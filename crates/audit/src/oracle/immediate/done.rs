@@ -5,25 +5,25 @@
 
 use fogbank_store::trace::{Blame, Done, Outcome};
 
-use super::{Doubt, Part, Stop, Tao, Waiting};
+use super::{Doubt, Immediate, Part, Plane, Waiting};
 use crate::oracle::blob::Kept;
 use crate::oracle::chain::Next;
-use crate::oracle::fault::{Step, fault};
+use crate::oracle::fault::{Stop, fault};
 use crate::oracle::replies::Reply;
 
-impl Tao {
-    pub(super) fn done(&mut self, done: &Done) -> Result<(), Stop> {
+impl<P: Plane> Immediate<P> {
+    pub(in crate::oracle) fn done(&mut self, done: &Done) -> Result<(), Stop> {
         let Some(at) = self.waiting.iter().position(|waiting| waiting.id == done.id) else {
             let seen = format!("request {}", done.id);
             return Ok(fault("reply-fits", "the end of a request", seen)?);
         };
         let waiting = self.waiting.swap_remove(at);
-        let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
+        let reply = waiting.judge(&done.outcome, self.shell.cell_bytes)?;
         if self.silent.is_some() {
             return Ok(());
         }
         if !matches!(reply, Reply::Failed | Reply::Abandoned) {
-            self.passed_over(&waiting.lane)?;
+            P::passed_over(self, &waiting.lane)?;
         }
         match reply {
             Reply::Lie => {
@@ -46,21 +46,8 @@ impl Tao {
         Ok(())
     }
 
-    /// What could have left before this reply and has not, will not; unless all replies of the moment are
-    /// taken before anything leaves, as those to write-backs are, and all on a grid.
-    fn passed_over(&mut self, part: &Part) -> Step {
-        match part {
-            Part::Images(_) => Ok(()),
-            _ if self.config.quantum_ns > 0 => Ok(()),
-            _ => {
-                let tree = (&mut self.tree, self.accesses.put);
-                self.write_backs.close_full(self.at, None, tree)
-            }
-        }
-    }
-
     /// A put whose outcome nobody knows.
-    fn doubt(&mut self, waiting: Waiting) {
+    fn doubt(&mut self, waiting: Waiting<P::Part>) {
         if waiting.lane == Part::Opening {
             return self.opening_doubt(&waiting);
         }
@@ -92,33 +79,27 @@ impl Tao {
     }
 
     /// A request has ended well.
-    fn ended(&mut self, part: Part) {
+    fn ended(&mut self, part: Part<P::Part>) {
         match part {
             Part::Record(name) => {
                 self.chain.landed(&name);
                 self.is_recording = false;
-                self.accesses.durable(self.at);
                 self.grid.after(self.at);
-                self.cut_due = std::mem::take(&mut self.is_last);
-                self.cut_if_due();
+                self.cut_due |= std::mem::take(&mut self.is_last);
+                P::recorded(self, &name);
             }
-            Part::Path(of, shown) => {
-                self.accesses.back(of);
-                self.write_backs.flush(shown, self.at, &mut self.tree);
-                self.cut_if_due();
-            }
-            Part::Again => self.again_ended(),
-            Part::Images(message) => {
-                self.write_backs.ended(message);
-            }
+            Part::Own(part) => P::ended(self, part),
             Part::Barrier => self.barrier_ended(),
             Part::Piece(name, last) => self.piece_ended(&name, last),
             Part::Commit => self.commit_ended(),
             Part::Blobs(number) => self.blobs_deleted(number),
             Part::Chunks(number) => self.chunks_deleted(number),
             Part::Array => {
-                self.chain.next = Next::Batches;
-                self.begin_replay();
+                self.arrays += 1;
+                if self.plane.array(self.arrays).is_none() {
+                    self.chain.next = Next::Batches;
+                    P::begin_replay(self);
+                }
             }
             Part::SweepDelete => self.sweep_ended(),
             Part::Opening
@@ -128,13 +109,7 @@ impl Tao {
             | Part::Settled
             | Part::Unchecked => {}
         }
-    }
-
-    /// The checkpoint that was being committed counts.
-    pub(super) fn committed(&mut self) {
-        if let Some(saved) = self.saving.take() {
-            self.saved = saved;
-        }
+        self.cut_if_due();
     }
 }
 

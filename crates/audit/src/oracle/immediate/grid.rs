@@ -7,21 +7,19 @@
 //! Here they are the moments at which it is decided what leaves: a quantum before, if there is one.
 
 use fogbank_env::Nanos;
-
-use super::TaoConfig;
+use fogbank_store::trace::RateConfig;
 
 /// See the module; of an engine without a rate it holds nothing up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Grid {
+pub(in crate::oracle) struct Grid {
     interval: Option<Nanos>,
     quantum: Nanos,
     next: Nanos,
 }
 
 impl Grid {
-    pub fn new(config: &TaoConfig) -> Self {
-        let interval = config.rate.map(|rate| rate.interval_ns);
-        Self { interval, quantum: config.quantum_ns, next: 0 }
+    pub fn new(rate: Option<RateConfig>, quantum: Nanos) -> Self {
+        Self { interval: rate.map(|rate| rate.interval_ns), quantum, next: 0 }
     }
 
     /// The next point, if there is a rate.

@@ -29,7 +29,7 @@ const DEPARTURES: u8 = 3;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Instants {
+pub(in crate::oracle) struct Instants {
     quantum: Nanos,
     held: BTreeMap<Place, Event>,
     /// Events so far.

@@ -1,25 +1,24 @@
 //! Checkpoints beside the journal, deletions after them, and the close.
 //!
-//! 1. After the first record that left when s write-backs had begun since the last cut, departures wait
-//!    until the last checkpoint counts and no path is under way. Then what is queued is written back, and
-//!    departures go on.
-//! 2. When the write-backs so far are acknowledged there is a barrier; then the pieces, one after the
+//! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts and no
+//!    access is under way. Then there is the cut, and departures go on.
+//! 2. When what was written so far is acknowledged there is a barrier; then the pieces, one after the
 //!    other; then, as soon as no record is on its way and what the last one superseded is gone, the commit.
-//! 3. What it superseded is deleted: blobs, then bucket versions that no path under way can name.
+//! 3. What it superseded is deleted: blobs, then chunk versions that no access under way can name.
 //!
 //! A close is the same when nothing is under way, whenever the owner wants it.
 
 use fogbank_store::ChunkName;
 use fogbank_store::trace::Condition;
 
-use super::{Part, Stage, Tao};
+use super::{Immediate, Part, Plane, Stage};
 use crate::oracle::blob::{COMMIT, FULL, Kept, check_names};
 use crate::oracle::fault::{Step, fault};
 
 /// A checkpoint that is being written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Checkpoint {
-    tick: u64,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::oracle) struct Checkpoint {
+    mark: u64,
     closes: bool,
     due: Due,
     under_way: bool,
@@ -34,51 +33,45 @@ enum Due {
 }
 
 /// What a commit superseded.
-#[derive(Debug)]
-pub(super) struct Deletion {
+#[derive(Debug, Clone)]
+pub(in crate::oracle) struct Deletion {
     number: u64,
     blobs: Vec<String>,
     /// Decided when the blobs are gone and what came with that has been taken.
     chunks: Option<Vec<ChunkName>>,
     closes: bool,
-    tick: u64,
+    mark: u64,
     under_way: bool,
 }
 
 /// Requests.
-impl Tao {
-    /// Whether a cut comes after the record that leaves now.
-    pub(super) fn checkpoint_is_due(&self) -> bool {
-        self.write_backs.tick >= self.cut_after + self.config.write_backs_a_checkpoint
-    }
-
+impl<P: Plane> Immediate<P> {
     /// Cuts if that is due and nothing is under way any more.
-    pub(super) fn cut_if_due(&mut self) {
-        if self.cut_due && self.checkpoint.is_none() && !self.accesses.are_under_way() {
+    pub(in crate::oracle) fn cut_if_due(&mut self) {
+        let may_cut = self.plane.is_quiet() && self.plane.may_cut();
+        if self.cut_due && self.checkpoint.is_none() && !self.is_recording && may_cut {
             self.cut_due = false;
             self.cut(false);
             self.grid.held_up(self.at);
         }
     }
 
-    pub(super) fn cut(&mut self, closes: bool) {
-        self.write_backs.begin(&self.tree);
-        self.write_backs.begin_saving(&self.tree);
+    pub(in crate::oracle) fn cut(&mut self, closes: bool) {
+        let mark = self.plane.cut();
         self.chain.cut();
-        self.cut_after = self.write_backs.tick;
-        let tick = self.cut_after;
-        self.checkpoint = Some(Checkpoint { tick, closes, due: Due::Barrier, under_way: false });
+        self.checkpoint = Some(Checkpoint { mark, closes, due: Due::Barrier, under_way: false });
     }
 
     /// The owner closes the store, if he may.
-    pub(super) fn close_if_idle(&mut self) {
+    pub(in crate::oracle) fn close_if_idle(&mut self) {
         let idle = self.stage == Stage::Serving
             && self.checkpoint.is_none()
             && !self.cut_due
             && !self.is_recording
-            && !self.accesses.are_under_way()
-            && self.accesses.have_left()
-            && self.write_backs.is_idle()
+            && self.plane.is_quiet()
+            && self.plane.may_cut()
+            && self.plane.have_left()
+            && self.plane.is_idle()
             && self.deletions.is_empty();
         if idle {
             self.stage = Stage::Closing;
@@ -90,7 +83,7 @@ impl Tao {
     fn due(&self) -> Option<Due> {
         let one = self.checkpoint.filter(|one| !one.under_way)?;
         let may = match one.due {
-            Due::Barrier => self.write_backs.acknowledged(one.tick),
+            Due::Barrier => self.plane.is_acknowledged(one.mark),
             Due::Piece(_) => true,
             Due::Commit => !self.is_recording && self.deletions.is_empty(),
         };
@@ -98,7 +91,7 @@ impl Tao {
     }
 
     /// Whether a commit is due, before which no record may leave.
-    pub(super) fn commits(&self) -> bool {
+    pub(in crate::oracle) fn commits(&self) -> bool {
         self.checkpoint.is_some_and(|one| one.due == Due::Commit)
     }
 
@@ -113,7 +106,8 @@ impl Tao {
         Ok(())
     }
 
-    pub(super) fn barrier(&mut self) -> Step<Part> {
+    /// A barrier that is not the engine's own.
+    pub(in crate::oracle) fn barrier(&mut self) -> Step<Part<P::Part>> {
         if self.checkpoint.is_none() {
             self.close_if_idle();
         }
@@ -122,7 +116,10 @@ impl Tao {
     }
 
     /// A piece or a commit is put.
-    pub(super) fn put_checkpoint(&mut self, put: (&str, Kept, &Condition)) -> Step<Part> {
+    pub(in crate::oracle) fn put_checkpoint(
+        &mut self,
+        put: (&str, Kept, &Condition),
+    ) -> Step<Part<P::Part>> {
         let (name, kept, condition) = put;
         let closes = self.checkpoint.is_some_and(|one| one.closes);
         match self.checkpoint.map(|one| one.due) {
@@ -134,7 +131,7 @@ impl Tao {
             Some(Due::Commit) if name == COMMIT => {
                 self.leaves(Due::Commit, name)?;
                 self.chain.cut_commit(closes, kept, condition)?;
-                self.saving = Some(self.write_backs.take_saved());
+                self.plane.committing();
                 Ok(Part::Commit)
             }
             _ => {
@@ -145,7 +142,7 @@ impl Tao {
         }
     }
 
-    pub(super) fn delete_blobs(&mut self, names: &[String]) -> Step<Part> {
+    pub(in crate::oracle) fn delete_blobs(&mut self, names: &[String]) -> Step<Part<P::Part>> {
         let due = self.deletions.iter_mut().find(|one| !one.under_way && !one.blobs.is_empty());
         let Some(one) = due else {
             return fault("commit-order", "no deletion of blobs", format!("delete {names:?}"));
@@ -157,7 +154,7 @@ impl Tao {
         Ok(Part::Blobs(number))
     }
 
-    pub(super) fn delete_chunks(&mut self, names: &[ChunkName]) -> Step<Part> {
+    pub(in crate::oracle) fn delete_chunks(&mut self, names: &[ChunkName]) -> Step<Part<P::Part>> {
         let decided = |one: &&mut Deletion| !one.under_way && one.chunks.is_some();
         let found = self.deletions.iter_mut().find(decided);
         let Some((one, chunks)) = found.and_then(|one| one.chunks.clone().map(|c| (one, c))) else {
@@ -174,18 +171,18 @@ impl Tao {
         }
         one.under_way = true;
         let number = one.number;
-        self.tree.delete(names);
+        self.plane.stored().delete(names);
         Ok(Part::Chunks(number))
     }
 }
 
 /// Replies.
-impl Tao {
-    pub(super) fn barrier_ended(&mut self) {
+impl<P: Plane> Immediate<P> {
+    pub(in crate::oracle) fn barrier_ended(&mut self) {
         self.next_of_checkpoint(Due::Piece(0));
     }
 
-    pub(super) fn piece_ended(&mut self, name: &str, last: bool) {
+    pub(in crate::oracle) fn piece_ended(&mut self, name: &str, last: bool) {
         self.chain.landed(name);
         let Some(Checkpoint { due: Due::Piece(piece), .. }) = self.checkpoint else { return };
         self.next_of_checkpoint(if last { Due::Commit } else { Due::Piece(piece + 1) });
@@ -197,43 +194,41 @@ impl Tao {
         }
     }
 
-    pub(super) fn commit_ended(&mut self) {
-        let Some(Checkpoint { tick, closes, .. }) = self.checkpoint.take() else { return };
+    pub(in crate::oracle) fn commit_ended(&mut self) {
+        let Some(Checkpoint { mark, closes, .. }) = self.checkpoint.take() else { return };
         let blobs = self.chain.committed(closes);
-        self.committed();
+        self.plane.committed();
         self.summary.epochs += 1;
         self.summary.closings += u32::from(closes);
-        blobs.iter().for_each(|name| drop(self.journal.remove(name)));
+        blobs.iter().for_each(|name| self.plane.forget_record(name));
         let (number, chunks, under_way) = (self.summary.epochs, None, false);
-        self.deletions.push(Deletion { number, blobs, chunks, closes, tick, under_way });
+        self.deletions.push(Deletion { number, blobs, chunks, closes, mark, under_way });
         self.grid.held_up(self.at);
         self.cut_if_due();
     }
 
-    pub(super) fn blobs_deleted(&mut self, number: u64) {
+    pub(in crate::oracle) fn blobs_deleted(&mut self, number: u64) {
         let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
         let blobs = std::mem::take(&mut one.blobs);
         one.under_way = false;
         self.chain.deleted(&blobs);
-        if self.config.quantum_ns == 0 {
+        if self.shell.quantum_ns == 0 {
             self.decide_deletions();
         }
     }
 
     /// Which versions go is decided where the blobs are gone.
-    pub(super) fn decide_deletions(&mut self) {
-        let oldest = self.accesses.oldest();
+    pub(in crate::oracle) fn decide_deletions(&mut self) {
         for one in self.deletions.iter_mut().filter(|one| one.blobs.is_empty()) {
-            let oldest = if one.closes { u64::MAX } else { oldest };
-            one.chunks.get_or_insert_with(|| self.write_backs.take_superseded(one.tick, oldest));
+            one.chunks.get_or_insert_with(|| self.plane.superseded(one.mark, one.closes));
         }
         self.drop_deleted();
     }
 
-    pub(super) fn chunks_deleted(&mut self, number: u64) {
+    pub(in crate::oracle) fn chunks_deleted(&mut self, number: u64) {
         let Some(one) = self.deletions.iter_mut().find(|one| one.number == number) else { return };
         let chunks = one.chunks.replace(Vec::new()).unwrap_or_default();
-        self.tree.deleted(&chunks);
+        self.plane.stored().deleted(&chunks);
         self.drop_deleted();
     }
 
@@ -244,9 +239,17 @@ impl Tao {
         }
     }
 
+    /// The checkpoint of a recovery counts, and what it superseded is deleted.
+    pub(in crate::oracle) fn recovered(&mut self) {
+        let over = self.checkpoint.is_none() && self.deletions.is_empty();
+        if self.stage == Stage::Recovering && over && !self.cut_due {
+            self.stage = Stage::SweepList;
+        }
+    }
+
     /// What should have left at once and has not.
     /// Unless all `may_end` before what was decided leaves.
-    pub(super) fn check_checkpoint_settled(&self, may_end: bool) -> Step {
+    pub(in crate::oracle) fn check_checkpoint_settled(&self, may_end: bool) -> Step {
         if let Some(due) = self.due() {
             return fault("commit-order", format!("{due:?} at once"), "nothing");
         }

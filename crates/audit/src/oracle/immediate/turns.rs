@@ -15,7 +15,7 @@ use crate::oracle::fault::{Step, fault};
 
 /// See the module; without a rate nothing waits.
 #[derive(Debug, Clone)]
-pub(super) struct Turns {
+pub(in crate::oracle) struct Turns {
     quantum: Nanos,
     bytes_per_s: Option<u64>,
     free_at: Nanos,
@@ -54,7 +54,7 @@ const LATEST: Nanos = Nanos::MAX / 2;
 
 /// Holds the time at which something leaves against that of its turn. That it does not leave later is looked
 /// at when its turn is over.
-pub(super) fn check_turn(due: Nanos, at: Nanos) -> Step {
+pub(in crate::oracle) fn check_turn(due: Nanos, at: Nanos) -> Step {
     if at < due {
         return fault("in-turn", format!("{due} ns"), format!("{at} ns"));
     }
