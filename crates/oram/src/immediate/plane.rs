@@ -86,6 +86,11 @@ pub trait Plane: Sized + Send + 'static {
     /// All of `written` has been acknowledged.
     fn acknowledged(core: &mut Core<Self>, written: &Self::Written);
 
+    /// Whether what was written counts only once a barrier has passed, if it has jobs.
+    fn awaits_barrier(&self) -> bool {
+        true
+    }
+
     /// How many accesses may be under way. Public.
     fn room(&self) -> usize;
 

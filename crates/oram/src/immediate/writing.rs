@@ -121,7 +121,7 @@ pub async fn send_all<P: Plane>(
             continue;
         }
         let written = writing.swap_remove(at).written;
-        match P::HAS_JOBS {
+        match P::HAS_JOBS && shared.look(|core| core.plane.awaits_barrier()) {
             true => acknowledged.push(written),
             false => shared.step(|core| P::acknowledged(core, &written)),
         }

@@ -14,6 +14,8 @@ use crate::{Error, Result};
 const OVERFLOW_BITS: f64 = 80.0;
 /// Orders an access: one, and one in turn after every fourth.
 const NU: f64 = 1.25;
+/// 2^32 over the golden ratio: its multiples, taken modulo 2^32, lie evenly.
+const SPREAD: u32 = 0x9e37_79b9;
 /// A level is one chunk, and a chunk has so many cells at most.
 const CELLS_MAX: usize = u16::MAX as usize;
 
@@ -83,6 +85,12 @@ impl Layout {
     /// Orders from one rebuild of the top to the next.
     pub fn cycle(&self) -> u64 {
         1 << self.top()
+    }
+
+    /// Orders that a partition of a new store has carried out. Spread evenly, so that tops do not
+    /// fall due together; public, so the cloud may know them.
+    pub fn first_orders(&self, partition: u32) -> u64 {
+        u64::from(partition.wrapping_mul(SPREAD)) * self.cycle() >> 32
     }
 
     /// Live blocks that `level` has room for; also its quota: so many cells of it are read by a

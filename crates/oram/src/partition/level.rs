@@ -52,7 +52,7 @@ pub struct Level {
     /// Where to look for the next unread live cell.
     next_live: u16,
     /// Where to look for the next unread dummy. Ranks below are taken or live.
-    next_dummy: u16,
+    pub next_dummy: u16,
     cells: u16,
     /// Cells read by accesses before it was due.
     pub asked: u16,

@@ -38,6 +38,10 @@
 //!
 //! Paper: ObliviStore, sections 3 to 5; SSS for the pyramids.
 
+#[cfg(not(feature = "canaries"))]
+mod canary;
+#[cfg(feature = "canaries")]
+pub mod canary;
 mod codec;
 mod job;
 mod journal;
@@ -46,6 +50,7 @@ mod level;
 mod orders;
 mod plane;
 mod position;
+mod public;
 mod pyramid;
 mod reader;
 mod replay;
@@ -62,6 +67,7 @@ pub use settings::PartitionSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
+use self::canary::Canary;
 use self::codec::PartitionCodec;
 use self::plane::PartitionPlane;
 use crate::Result;
@@ -78,16 +84,51 @@ impl PartitionEngine {
     /// As for an access; [`crate::Error::Caller`] for settings outside the limits or of another
     /// store.
     pub async fn open(settings: PartitionSettings, parts: Parts<'_>) -> Result<Self> {
+        Self::open_with(settings, parts, Canary::default()).await
+    }
+
+    /// The same, leaking from the first call on.
+    ///
+    /// # Errors
+    /// As [`PartitionEngine::open`].
+    #[cfg(feature = "canaries")]
+    pub async fn open_leaking(
+        settings: PartitionSettings,
+        parts: Parts<'_>,
+        canary: Canary,
+    ) -> Result<Self> {
+        Self::open_with(settings, parts, canary).await
+    }
+
+    async fn open_with(
+        settings: PartitionSettings,
+        parts: Parts<'_>,
+        canary: Canary,
+    ) -> Result<Self> {
         settings.check()?;
         let keys = parts.vault.keys();
         let mut plane = PartitionPlane::new(&settings, keys.clone(), parts.random);
+        plane.canary = canary;
         if parts.recovered.full.is_empty() {
-            plane = plane.fill(parts.random);
+            plane = plane.fill();
         } else {
             state::restore(&mut plane, &parts.recovered.full)?;
         }
         let (shell, group_max) = (settings.shell.clone(), settings.group_max());
         Self::begin(plane, (PartitionCodec::new(keys, settings), shell, group_max), parts).await
+    }
+
+    /// From now on the pyramids leak what `canary` says.
+    #[cfg(feature = "canaries")]
+    pub fn set_canary(&self, canary: Canary) {
+        self.shared.step(|core| core.plane.canary = canary);
+    }
+
+    /// Other budgets: orders given and not carried out, and cells of open jobs.
+    #[cfg(feature = "canaries")]
+    pub fn set_budgets(&self, (orders_max, cells_max): (u64, u64)) {
+        self.shared
+            .step(|core| (core.plane.orders_max, core.plane.cells_max) = (orders_max, cells_max));
     }
 
     /// Figures so far.

@@ -19,6 +19,7 @@ use fogbank_store::{ArrayId, ChunkName};
 use hashbrown::HashMap;
 use rand_core::Rng;
 
+use super::canary::Canary;
 use super::job::Image;
 use super::layout::Layout;
 use super::level::{Level, Taken};
@@ -119,6 +120,8 @@ pub struct PartitionPlane {
     /// Whether its positions were drawn now, and stand in no checkpoint.
     pub(super) is_new: bool,
     pub(super) stats: Stats,
+    /// What it leaks: nothing, but in tests.
+    pub(super) canary: Canary,
     partitions_drawn: Stream,
     decoys: Stream,
 }
@@ -149,6 +152,7 @@ impl PartitionPlane {
             since_cut: 0,
             is_new: false,
             stats: Stats::default(),
+            canary: Canary::default(),
             value_bytes: settings.shell.shape.value_bytes,
             partitions_drawn: random.stream(Purpose::Leaves),
             decoys: random.stream(Purpose::Padding),
@@ -158,11 +162,9 @@ impl PartitionPlane {
     }
 
     /// Makes it that of a new store, all of whose blocks hold zeros: nothing of it is in the cloud.
-    /// Counters begin anywhere, so that tops do not fall due together.
-    pub fn fill(mut self, random: &Randomness) -> Self {
-        let mut counters = random.stream(Purpose::Shuffle);
-        for pyramid in &mut self.pyramids {
-            *pyramid = Pyramid::new(&self.layout, counters.next_u64() % self.layout.cycle());
+    pub fn fill(mut self) -> Self {
+        for (partition, pyramid) in (0..).zip(&mut self.pyramids) {
+            *pyramid = Pyramid::new(&self.layout, self.layout.first_orders(partition));
         }
         self.place_all();
         self.is_new = true;
@@ -245,7 +247,8 @@ impl PartitionPlane {
     fn may_end(&self, access: &UnderWay) -> bool {
         let job = self.pyramids[access.partition as usize].job.as_ref();
         let is_awaited = job.is_some_and(|job| Some(job.until) == access.awaits && !job.has_come());
-        access.has_come && !is_awaited
+        let is_here = access.block.is_none_or(|block| self.values.contains_key(&block));
+        access.has_come && (!is_awaited || (is_here && self.canary.awaits_no_job()))
     }
 
     fn retire(&mut self) {

@@ -44,7 +44,10 @@ impl PartitionPlane {
     /// [`Error::Bug`] if an invariant does not hold.
     pub fn cut_access(&mut self, block: Option<u32>, access: Access) -> Result<AccessPart> {
         let is_own = block.is_some_and(|block| !self.waiting.contains_key(&block));
-        let (decoy, to) = (self.draw_decoy(), self.draw_partition());
+        let (mut decoy, to) = (self.draw_decoy(), self.draw_partition());
+        if let Some(block) = block.filter(|_| self.canary.shows_twice()) {
+            (decoy, _) = self.positions.get(block);
+        }
         self.cut_drawn(block, access, ((!is_own).then_some(decoy), to))
     }
 
@@ -65,7 +68,11 @@ impl PartitionPlane {
             decoy.or(own).ok_or_else(|| Error::Bug("an access has no partition".into()))?;
         // 2. One cell of every filled level, by the table; the block leaves whatever it is in.
         let home = held.filter(|_| decoy.is_none()).map(|(_, (_, home))| home);
-        let cells = self.pick(partition, home)?;
+        let is_here = matches!(home, Some(Home::Stash | Home::Job { .. }));
+        let cells = match is_here && self.canary.sends_nothing() {
+            true => Vec::new(),
+            false => self.pick(partition, home)?,
+        };
         if let Some((block, (partition, home))) = held {
             self.leave(block, partition, home)?;
         }
@@ -100,7 +107,8 @@ impl PartitionPlane {
     fn pick(&mut self, partition: u32, home: Option<Home>) -> Result<Vec<Cell>> {
         let layout = self.layout;
         let pyramid = &self.pyramids[partition as usize];
-        let (given, done) = (pyramid.given, pyramid.done);
+        let is_late = pyramid.job.is_none() && self.canary.marks_late();
+        let (given, done) = (if is_late { pyramid.done } else { pyramid.given }, pyramid.done);
         let mut cells = Vec::with_capacity(layout.levels.into());
         for level in layout.filled(done) {
             let wanted = match home {
@@ -112,6 +120,9 @@ impl PartitionPlane {
                 false => Some(held.take_for_access(wanted, layout.dummies(level))?),
                 true => held.take_early(wanted, layout.room(level))?,
             };
+            if let Some(dummy) = taken.filter(|t| t.block.is_none() && self.canary.keeps_dummy()) {
+                held.next_dummy = dummy.rank;
+            }
             cells.extend(self.cells(partition, level, taken)?);
         }
         Ok(cells)

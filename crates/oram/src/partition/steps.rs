@@ -36,12 +36,7 @@ impl Plane for PartitionPlane {
         }
         // 2. Partitions whose durable orders touch a stored level get a job.
         let mut jobs = Vec::new();
-        while jobs.len() < JOBS_MAX
-            && let Some(job) = self.begin_job(self.cells_max)?
-        {
-            parts.push(Part::Job(job.clone()));
-            jobs.push(Asked::Job(job));
-        }
+        self.begin_jobs(&mut parts, &mut jobs)?;
         // 3. Every access shows one cell of each filled level of one partition, and gives orders.
         let mut accesses = Vec::with_capacity(departing.len());
         for (number, address, access) in departing {
@@ -52,6 +47,10 @@ impl Plane for PartitionPlane {
             }
             parts.push(Part::Access(part.clone()));
             accesses.push(part);
+        }
+        if self.canary.counts_at_once() {
+            accesses.iter().for_each(|part| self.orders_are_durable(part));
+            self.begin_jobs(&mut parts, &mut jobs)?;
         }
         self.since_cut += accesses.len() as u64;
         // 4. When the record is durable its cells are read: those of accesses before those of jobs.
@@ -69,6 +68,7 @@ impl Plane for PartitionPlane {
             match part {
                 Part::Commit(commit) => self.commit(*commit)?,
                 Part::Job(_) => {}
+                Part::Access(_) if self.canary.counts_at_once() => {}
                 Part::Access(access) => self.orders_are_durable(access),
             }
         }
@@ -94,6 +94,10 @@ impl Plane for PartitionPlane {
 
     fn acknowledged(core: &mut Core<Self>, partition: &u32) {
         core.plane.written.push_back(*partition);
+    }
+
+    fn awaits_barrier(&self) -> bool {
+        !self.canary.skips_barrier()
     }
 
     /// At the budget of orders no access is cut.
@@ -129,9 +133,10 @@ impl Plane for PartitionPlane {
 
     /// What nobody reads any more; no access that would is under way when its job commits.
     fn superseded(&mut self, mark: u64, _: Number) -> Vec<ChunkName> {
-        let dropped = mark.saturating_sub(self.dropped) as usize;
+        let mark = if self.canary.drops_early() { u64::MAX } else { mark };
+        let dropped = (mark.saturating_sub(self.dropped) as usize).min(self.dead.len());
         self.dropped += dropped as u64;
-        self.dead.drain(..dropped.min(self.dead.len())).collect()
+        self.dead.drain(..dropped).collect()
     }
 
     fn is_current(&self, name: &ChunkName) -> bool {
@@ -148,6 +153,18 @@ impl Plane for PartitionPlane {
         progress: &Progress,
     ) -> Result<bool> {
         replay::replay(shared, journal, progress).await
+    }
+}
+
+impl PartitionPlane {
+    fn begin_jobs(&mut self, parts: &mut Vec<Part>, jobs: &mut Vec<Asked>) -> Result<()> {
+        while jobs.len() < JOBS_MAX
+            && let Some(job) = self.begin_job(self.cells_max)?
+        {
+            parts.push(Part::Job(job.clone()));
+            jobs.push(Asked::Job(job));
+        }
+        Ok(())
     }
 }
 

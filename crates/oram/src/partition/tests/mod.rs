@@ -62,7 +62,7 @@ impl Harness {
         let shape = ImmediateShape { capacity: layout.blocks, value_bytes: BLOCK_BYTES };
         let settings = PartitionSettings { layout, ..PartitionSettings::new(shape, 0).unwrap() };
         Self {
-            plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill(&random),
+            plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill(),
             layout,
             cells: HashMap::new(),
             shown: HashMap::new(),
