@@ -24,6 +24,7 @@ mod chain;
 mod fault;
 mod immediate;
 mod joint;
+pub mod partition;
 mod replay;
 mod replies;
 pub mod ring;
@@ -41,8 +42,9 @@ use crate::engine::{self, Entry};
 use crate::{Breach, Observer};
 
 /// The engines that this crate knows.
-pub(crate) static ENGINES: [Entry; 2] = [
+pub(crate) static ENGINES: [Entry; 3] = [
     Entry { name: ring::NAME, read: engine::read::<ring::RingConfig> },
+    Entry { name: partition::NAME, read: engine::read::<partition::PartitionConfig> },
     Entry { name: tao::NAME, read: engine::read::<tao::TaoConfig> },
 ];
 

@@ -9,6 +9,9 @@ use fogbank_store::trace::{ChunkSeen, Outcome};
 use super::blob::Kept;
 use super::fault::{Step, fault};
 
+/// The fingerprint of a cell that nobody has written.
+pub(super) const NOT_WRITTEN: u64 = u64::MAX;
+
 /// What kind of reply a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
@@ -94,11 +97,12 @@ impl<L> Waiting<L> {
 }
 
 fn are_cells(prints: &[u64], cells: &[Option<ChunkSeen>], cell_bytes: u32) -> bool {
-    let is = |(print, cell): (&u64, &Option<ChunkSeen>)| {
-        cell.as_ref().is_some_and(|seen| {
+    let is = |(print, cell): (&u64, &Option<ChunkSeen>)| match *print {
+        NOT_WRITTEN => cell.is_none(),
+        _ => cell.as_ref().is_some_and(|seen| {
             let known = seen.fingerprints.first().filter(|_| *print != 0);
             seen.bytes == u64::from(cell_bytes) && known.is_none_or(|seen| seen == print)
-        })
+        }),
     };
     cells.len() == prints.len() && prints.iter().zip(cells).all(is)
 }

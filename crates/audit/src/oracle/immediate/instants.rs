@@ -46,6 +46,11 @@ pub(in crate::oracle) struct Instants {
     ends: BTreeSet<Nanos>,
     /// By time: the place of the first path that counts from then.
     first_paths: HashMap<Nanos, u64>,
+    /// Whether messages of cells leave as soon as their record is durable, whatever was decided
+    /// meanwhile; records on their way, and the place of the last that became durable.
+    has_messages: bool,
+    records: HashSet<u64>,
+    durable: (Nanos, u64),
 }
 
 impl Instants {
@@ -61,13 +66,49 @@ impl Instants {
             puts: HashSet::new(),
             ends: BTreeSet::new(),
             first_paths: HashMap::new(),
+            has_messages: false,
+            records: HashSet::new(),
+            durable: (Nanos::MAX, 0),
         }
+    }
+
+    /// Of an engine whose messages of cells leave at the instant at which their record is durable:
+    /// in that instant they were decided first.
+    pub fn with_messages(self) -> Self {
+        Self { has_messages: true, ..self }
+    }
+
+    /// The place of an event within its instant, where there is no grid.
+    fn place_at_once(&mut self, event: &Event) -> Place {
+        self.count += 1;
+        let (at, count) = (event.at(), self.count);
+        match event {
+            Event::Sent(Sent { id, request: Request::BlobPut { name, .. }, .. })
+                if name.starts_with(JOURNAL) =>
+            {
+                self.records.insert(*id);
+            }
+            Event::Done(done) if self.records.remove(&done.id) => self.durable = (at, count),
+            Event::Sent(Sent { request: Request::ReadCells { .. }, .. })
+                if self.durable.0 == at =>
+            {
+                return (at, REPLIES, self.durable.1, count);
+            }
+            _ => {}
+        }
+        (at, REPLIES, count, 0)
     }
 
     /// Takes an event in as it happened; returns those whose order is known by now.
     pub fn take(&mut self, event: &Event) -> Step<Vec<(Nanos, Event)>> {
-        if self.quantum == 0 {
+        if self.quantum == 0 && !self.has_messages {
             return Ok(vec![(event.at(), event.clone())]);
+        }
+        if self.quantum == 0 {
+            self.last = event.at();
+            let place = self.place_at_once(event);
+            self.held.insert(place, event.clone());
+            return Ok(self.drain(event.at()));
         }
         self.check(event)?;
         self.last = event.at();
@@ -80,7 +121,7 @@ impl Instants {
     /// The process has ended: what had been decided by then. What came and was not taken never counted.
     pub fn end(&mut self) -> Vec<(Nanos, Event)> {
         let known = self.drain(self.last + 1);
-        *self = Self::new(self.quantum);
+        *self = Self { has_messages: self.has_messages, ..Self::new(self.quantum) };
         known
     }
 
@@ -149,7 +190,9 @@ impl Instants {
             Request::BlobPut { name, .. } if is_record(name) => {
                 return (before, DEPARTURES, count, 0);
             }
-            Request::ReadChunks { .. } => _ = self.paths.insert(sent.id),
+            Request::ReadChunks { .. } | Request::ReadCells { .. } => {
+                _ = self.paths.insert(sent.id);
+            }
             Request::CreateArray { .. } => self.is_open = true,
             _ => {}
         }

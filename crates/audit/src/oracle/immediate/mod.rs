@@ -133,6 +133,8 @@ pub(super) trait Plane: Sized + Clone + Send {
     /// It stands in no journal any more.
     fn forget_record(&mut self, name: &str);
 
+    /// An instant begins.
+    fn instant_begins(_machine: &mut Immediate<Self>) {}
     /// What is about to be taken in: all that had to come before has come.
     fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop>;
     /// A request of its own; `None` if it is none.
@@ -281,19 +283,18 @@ impl<P: Plane> Immediate<P> {
         Summary { images: self.plane.images(), ..self.summary }
     }
 
-    /// Takes an event that counts from `at`.
-    fn take(
-        &mut self,
-        (at, event): (Nanos, &Event),
-        instants: &Instants,
-        out: &mut dyn Observer,
-    ) -> Result<(), Stop> {
-        while at > self.at {
-            let next = self.plane.next_turn(self.at).map_or(at, |turn| turn.min(at));
-            self.instant_ends(next, instants)?;
-            self.at = next;
-            self.had_room = self.plane.may_record();
-        }
+    /// The instant is over; the next begins, up to `at`.
+    fn step(&mut self, at: Nanos, instants: &Instants) -> Result<(), Stop> {
+        let next = self.plane.next_turn(self.at).map_or(at, |turn| turn.min(at));
+        self.instant_ends(next, instants)?;
+        self.at = next;
+        P::instant_begins(self);
+        self.had_room = self.plane.may_record();
+        Ok(())
+    }
+
+    /// Takes an event of this instant.
+    fn take(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
         match event {
             Event::Sent(sent) => self.sent(sent, out),
             Event::Done(done) => self.done(done),

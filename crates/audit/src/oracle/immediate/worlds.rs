@@ -11,7 +11,7 @@ use crate::oracle::fault::{Stop, Summary};
 use crate::{Observation, Observer};
 
 /// More than these are not followed.
-const WORLDS_MAX: usize = 4_096;
+const WORLDS_MAX: usize = 512;
 const MANY: &str = "too much of it is open for too long";
 
 /// See the module.
@@ -27,11 +27,26 @@ impl<P: Plane> Worlds<P> {
     }
 
     fn take(&mut self, at: Nanos, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
+        while self.worlds.iter().any(|world| world.at < at) {
+            self.each(out, |world, instants, _| match world.at < at {
+                true => world.step(at, instants),
+                false => Ok(()),
+            })?;
+        }
+        self.each(out, |world, _, out| world.take(event, out))
+    }
+
+    /// Each does so; what it may have been instead is followed from there on.
+    fn each(
+        &mut self,
+        out: &mut dyn Observer,
+        mut one: impl FnMut(&mut Immediate<P>, &Instants, &mut dyn Observer) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let (mut left, mut ended): (Vec<Immediate<P>>, Option<Stop>) = (Vec::new(), None);
         for mut world in std::mem::take(&mut self.worlds) {
             let nobody = &mut |_: &Observation<'_>| {};
             let out: &mut dyn Observer = if left.is_empty() { &mut *out } else { nobody };
-            match world.take((at, event), &self.instants, out) {
+            match one(&mut world, &self.instants, out) {
                 Ok(()) => {
                     let others = world.plane.others();
                     let others =

@@ -71,7 +71,7 @@ leaks! {
     Tree::DecoyWhole: "decoy-whole", caught by "fresh-subtree";
 }
 
-/// The scene under which it shows. The honest engine in it is the same with [`TaoScene::leak`] set to
+/// The scene under which it shows. The honest engine in it is the same with its `leak` set to
 /// `None`.
 pub fn scene(leak: Leak, seed: u64) -> TaoScene {
     // Room for all that arrives: a leak that takes none is not to show by that first.

@@ -1,4 +1,4 @@
-//! Scenes of `tao`: an engine in its store, in virtual time from one seed, with several clients, a trace of
+//! Scenes of engines that serve accesses as they come: an engine in its store, in virtual time from one seed, with several clients, a trace of
 //! all that its cloud saw, and a scheduler who holds and reorders messages.
 //!
 //! 1. Clients submit at times that the seed says and nothing else, also while others wait; the trace has
@@ -7,20 +7,22 @@
 //!    submitted.
 //! 3. When all have been answered the store is closed, at a time that the scene says if it does.
 
-pub mod canary;
 mod file_system;
 mod load;
 mod scheduler;
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use fogbank_durable::VaultSettings;
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream, SystemClock};
-use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
+use fogbank_oram::immediate::{Parts, ShellSettings};
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
-use fogbank_store::trace::{PublicConfig, TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::trace::{PublicConfig, TraceOptions, TraceWriter};
 use fogbank_store::{Delay, DepartureGrid, GridStore, LieRule, Link, Recorded, Store};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -29,7 +31,6 @@ pub use self::file_system::BLOCKS as FILE_SYSTEM_BLOCKS;
 pub use self::load::Load;
 pub use self::scheduler::Schedule;
 
-use self::canary::Leak;
 use self::scheduler::Scheduling;
 use super::death::{Death, Dying};
 use super::liar::Liar;
@@ -41,9 +42,40 @@ const CONFIG: &[u8] = b"tao";
 /// Where the numbers of openings begin among the parts of a scene's randomness, after clients.
 const OPENINGS: u64 = 1 << 32;
 
+/// The settings of an engine, by which a scene knows it.
+#[async_trait]
+pub trait Played: Clone + Debug + Send + Sync + 'static {
+    /// The engine.
+    type Engine: ImmediateEngine + 'static;
+    /// What it can leak.
+    type Leak: Copy + Debug + Send + Sync + 'static;
+
+    /// What every engine of the kind is told.
+    fn shell(&self) -> &ShellSettings;
+
+    /// What the vault is opened with.
+    fn vault(&self) -> VaultSettings;
+
+    /// What the auditor is told, of a store whose configuration has so many bytes.
+    ///
+    /// # Errors
+    /// Those of the engine's settings.
+    fn public(&self, config_bytes: usize) -> Result<PublicConfig, SceneError>;
+
+    /// Opens a store; a leak that is to be there from the first call on is.
+    async fn open(
+        self,
+        parts: Parts<'_>,
+        leak: Option<Self::Leak>,
+    ) -> fogbank_oram::Result<Self::Engine>;
+
+    /// From now on the engine leaks.
+    fn begin(leak: Self::Leak, engine: &Self::Engine);
+}
+
 /// What is put together, and what runs over it.
 #[derive(Debug, Clone)]
-pub struct TaoScene {
+pub struct VolumeScene<S: Played> {
     /// What clients ask for.
     pub load: Load,
     /// How many clients.
@@ -59,7 +91,7 @@ pub struct TaoScene {
     /// Where that comes from: scenes that are compared have the same.
     pub arrivals: u64,
     /// The engine's.
-    pub settings: TaoSettings,
+    pub settings: S,
     /// The way to the store.
     pub link: Link,
     /// What the adversary holds.
@@ -69,12 +101,12 @@ pub struct TaoScene {
     /// Where the proxy stops midway.
     pub death: Option<Death>,
     /// What is leaked on purpose; nothing if `None`.
-    pub leak: Option<Leak>,
+    pub leak: Option<S::Leak>,
 }
 
 /// What a scene came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaoPlayed {
+pub struct VolumePlayed {
     /// Events in the trace.
     pub events: u64,
     /// Accesses that were answered.
@@ -100,47 +132,20 @@ pub struct Observed {
     pub block: Vec<u8>,
 }
 
-impl TaoScene {
-    /// Five clients on a small store that writes back and checkpoints often, over a link of 8 ms with as
-    /// much jitter, to a cloud that holds one message in eight.
-    pub fn new(load: Load, seed: u64) -> Self {
-        let shape = ImmediateShape { capacity: 100, value_bytes: 16 };
-        let ms = Duration::from_millis;
-        Self {
-            load,
-            clients: 5,
-            accesses: 600,
-            gap: ms(12),
-            serves_until: Duration::ZERO,
-            seed,
-            arrivals: seed,
-            settings: TaoSettings { write_back_every: 5, ..TaoSettings::new(shape) }.with_shell(
-                |shell| {
-                    shell.window_bytes = 600;
-                    shell.windows = 2;
-                },
-            ),
-            link: Link { round_trip: ms(8), jitter: ms(8), ..Link::instant() },
-            schedule: Schedule { every: 8, most: ms(40) },
-            lie: None,
-            death: None,
-            leak: None,
-        }
-    }
-
+impl<S: Played> VolumeScene<S> {
     /// What the auditor is told.
     ///
     /// # Errors
-    /// Those of [`TaoSettings::geometry`].
+    /// Those of the engine's settings.
     pub fn public(&self) -> Result<PublicConfig, SceneError> {
-        Ok(self.settings.public(TraceClock::Virtual, CONFIG.len(), true)?)
+        self.settings.public(CONFIG.len())
     }
 
     /// Plays it and writes its trace to `path`, where there must be no file.
     ///
     /// # Errors
     /// [`SceneError`] if it cannot be set up. An engine that stops midway is no error.
-    pub fn record(&self, path: impl AsRef<Path>) -> Result<TaoPlayed, SceneError> {
+    pub fn record(&self, path: impl AsRef<Path>) -> Result<VolumePlayed, SceneError> {
         self.record_on(&TestStore::default(), &State::new(self), (0, path.as_ref()))
     }
 
@@ -148,11 +153,11 @@ impl TaoScene {
     /// it, with a trace of each. After a death answers are not held against the model.
     ///
     /// # Errors
-    /// As [`TaoScene::record`].
+    /// As [`VolumeScene::record`].
     pub fn record_lives<P: AsRef<Path>>(
         &self,
         lives: &[(P, Option<Death>)],
-    ) -> Result<Vec<TaoPlayed>, SceneError> {
+    ) -> Result<Vec<VolumePlayed>, SceneError> {
         let (ground, state) = (TestStore::default(), State::new(self));
         let lives = (0..).zip(lives);
         let played = lives.map(|(opening, (path, death))| {
@@ -167,7 +172,7 @@ impl TaoScene {
         ground: &TestStore,
         state: &Arc<State>,
         (opening, path): (u64, &Path),
-    ) -> Result<TaoPlayed, SceneError> {
+    ) -> Result<VolumePlayed, SceneError> {
         let (events, stopped) = run(async {
             let stage = Stage::set(self, ground, (opening, path))?;
             let stopped = tokio::select! {
@@ -180,7 +185,7 @@ impl TaoScene {
         let (answered, wrong) = (&state.answered, &state.wrong);
         let [answered, wrong] = [answered, wrong].map(|count| count.swap(0, Ordering::Relaxed));
         let seen = std::mem::take(&mut *state.seen.lock());
-        Ok(TaoPlayed { events, answered, wrong, stopped, seen })
+        Ok(VolumePlayed { events, answered, wrong, stopped, seen })
     }
 
     /// Plays it with other clients than its own: `clients` has the engine to itself, and what its
@@ -191,7 +196,7 @@ impl TaoScene {
     pub fn record_clients<F: Future<Output = ()>>(
         &self,
         path: impl AsRef<Path>,
-        clients: impl FnOnce(Arc<TaoEngine>, Arc<dyn Clock>) -> F,
+        clients: impl FnOnce(Arc<S::Engine>, Arc<dyn Clock>) -> F,
     ) -> Result<(), SceneError> {
         let ground = TestStore::default();
         run(async {
@@ -204,15 +209,15 @@ impl TaoScene {
         })?
     }
 
-    async fn open(&self, stage: &Stage<'_>) -> Result<TaoEngine, SceneError> {
+    async fn open(&self, stage: &Stage<'_>) -> Result<S::Engine, SceneError> {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
-        let points = DepartureGrid::new(stage.clock.clone(), self.settings.shell.quantum);
+        let points = DepartureGrid::new(stage.clock.clone(), self.settings.shell().quantum);
         let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
-        Ok(TaoEngine::open(self.settings.clone(), parts).await?)
+        Ok(self.settings.clone().open(parts, self.leak).await?)
     }
 
     async fn live(&self, stage: &Stage<'_>, state: &Arc<State>) -> Result<(), SceneError> {
@@ -223,7 +228,7 @@ impl TaoScene {
             let (engine, clock) = (engine.clone(), stage.clock.clone());
             clients.spawn(async move {
                 clock.sleep_until(LEAKS_FROM).await;
-                leak.begin(&engine);
+                S::begin(leak, &engine);
             });
         }
         let arrivals = Randomness::repeatable(self.arrivals);
@@ -267,7 +272,7 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn set(
-        scene: &TaoScene,
+        scene: &VolumeScene<impl Played>,
         ground: &'a TestStore,
         (opening, path): (u64, &Path),
     ) -> Result<Self, SceneError> {
@@ -304,8 +309,8 @@ struct State {
 }
 
 impl State {
-    fn new(scene: &TaoScene) -> Arc<Self> {
-        let ImmediateShape { capacity, value_bytes } = scene.settings.shell.shape;
+    fn new(scene: &VolumeScene<impl Played>) -> Arc<Self> {
+        let ImmediateShape { capacity, value_bytes } = scene.settings.shell().shape;
         Arc::new(Self {
             model: Mutex::new(vec![vec![0; value_bytes]; capacity as usize]),
             known: AtomicBool::new(true),
@@ -325,9 +330,9 @@ impl State {
     }
 }
 
-struct Client {
+struct Client<E> {
     number: u32,
-    engine: Arc<TaoEngine>,
+    engine: Arc<E>,
     clock: Arc<dyn Clock>,
     trace: TraceWriter,
     state: Arc<State>,
@@ -335,9 +340,9 @@ struct Client {
     stream: Stream,
 }
 
-impl Client {
-    async fn run(mut self, scene: TaoScene) {
-        let (shape, mean) = (scene.settings.shell.shape, scene.gap.as_nanos() as Nanos);
+impl<E: ImmediateEngine> Client<E> {
+    async fn run(mut self, scene: VolumeScene<impl Played>) {
+        let (shape, mean) = (scene.settings.shell().shape, scene.gap.as_nanos() as Nanos);
         let mut answers = JoinSet::new();
         for number in 0..scene.accesses {
             let gap = scene.load.gap(number, &mut self.times, mean);

@@ -1,0 +1,114 @@
+//! The public configuration, and of which kind the oracle follows it: a trace comes from anywhere,
+//! and its head must not buy hours or memory.
+
+use fogbank_store::trace::{PaceConfig, RateConfig, TraceClock, VaultConfig};
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+use crate::oracle::fault::Refused;
+
+/// The tail of the public configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionConfig {
+    /// P.
+    pub partitions: u32,
+    /// L.
+    pub levels: u8,
+    /// C.
+    pub top_blocks: u16,
+    /// c0.
+    pub kept_levels: u8,
+    /// Bytes of a sealed cell.
+    pub cell_bytes: u32,
+    /// D: orders given and not carried out, at most.
+    pub orders_max: u64,
+    /// K: cells of open jobs, at most, but for one job.
+    pub job_cells_max: u64,
+    /// E: accesses from one checkpoint to the next.
+    pub checkpoint_every: u64,
+    /// Jobs of a record at most, and commits.
+    pub jobs_max: u32,
+    /// A message of what is written ends where so many bytes are reached.
+    pub window_bytes: u64,
+    /// Such messages under way at once.
+    pub windows: u32,
+    /// Accesses under way at once, at most.
+    pub under_way_max: u32,
+    /// Accesses of a record at most.
+    pub accesses_max: u32,
+    /// Parts of a record at most.
+    pub parts_max: u32,
+    /// Bytes of a part.
+    pub part_bytes: u64,
+    /// Messages leave at multiples of this; 0 if they leave as soon as they can.
+    #[serde(default)]
+    pub quantum_ns: u64,
+    /// The rate, if it is fixed.
+    #[serde(default)]
+    pub rate: Option<RateConfig>,
+    /// At which pace what is written and what is read leaves.
+    #[serde(default)]
+    pub pace: PaceConfig,
+    /// Whether the trace holds when accesses arrive and are answered.
+    #[serde(default)]
+    pub clients: bool,
+    /// Sizes of the objects around the levels. There are no deltas; a record of the journal is one
+    /// of one part.
+    pub vault: VaultConfig,
+}
+
+/// Checks a configuration; every derived number then fits its type.
+pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layout, Refused> {
+    let refuse = |reason: &str| Err(Refused(reason.into()));
+    if clock == TraceClock::Real {
+        return refuse("by a real clock nothing tells how long the proxy worked");
+    }
+    if config.pace.down_bytes_per_s.is_some() {
+        return refuse("at a pace a record is put before what the one before reads is seen");
+    }
+    if !config.clients && config.rate.is_none() {
+        return refuse("nothing tells how many accesses a record has");
+    }
+    let few = |number: u32, most: u32| (1..=most).contains(&number);
+    let vault = &config.vault;
+    let bytes = [
+        vault.commit_bytes,
+        vault.commit_bytes_an_opening,
+        vault.piece_bytes,
+        vault.last_piece_bytes,
+        vault.journal.record_bytes,
+        config.part_bytes,
+        config.window_bytes,
+    ];
+    let rate = config.rate.is_none_or(|rate| {
+        let on_grid = config.quantum_ns == 0 || rate.interval_ns.is_multiple_of(config.quantum_ns);
+        (1..=TIME_MAX).contains(&rate.interval_ns)
+            && few(rate.accesses, config.accesses_max)
+            && on_grid
+    });
+    let levels = (1..=15).contains(&config.levels) && config.kept_levels < config.levels;
+    let sound = levels
+        && config.partitions.is_power_of_two()
+        && config.partitions <= 1 << 16
+        && config.top_blocks >= 1 << (config.levels - 1)
+        && config.top_blocks < 1 << 15
+        && few(config.jobs_max, 1 << 16)
+        && few(config.windows, 1 << 10)
+        && few(config.under_way_max, 1 << 16)
+        && few(config.accesses_max, 1 << 16)
+        && few(config.parts_max, 1 << 16)
+        && few(vault.pieces, 1 << 20)
+        && (1..1 << 40).contains(&config.checkpoint_every)
+        && config.quantum_ns <= TIME_MAX
+        && bytes.iter().all(|bytes| *bytes < 1 << 48)
+        && config.pace.up_bytes_per_s.is_none_or(|rate| rate > 0 && config.quantum_ns > 0)
+        && rate;
+    if !sound {
+        return refuse("a number is out of its limits");
+    }
+    let PartitionConfig { partitions, levels, top_blocks, kept_levels, .. } = *config;
+    Ok(Layout { partitions, levels, top_blocks, kept_levels })
+}
+
+/// Longer times are a mistake.
+const TIME_MAX: u64 = 1 << 50;

@@ -1,0 +1,434 @@
+//! `partition`: accesses are served as they come; each reads a cell of every filled level of one
+//! partition, and jobs rewrite partitions in the background.
+//!
+//! The machine goes by what the cloud does and sees, and by what it may know: when accesses arrive and
+//! are answered, if the trace has it. It keeps the counters of every partition (`state`) and carries
+//! out cuts, jobs and commits as the engine does, but for what is secret. A new store's counters are
+//! public (`layout`), so what is filled is known from the first access on.
+//!
+//! | rule | what has to be | what is free in it, and its law |
+//! |---|---|---|
+//! | `access-per-request` | as many accesses in a message as its record has | |
+//! | `cell-per-level` | one cell of every filled level that is not due, or due with quota left | the partition: uniform |
+//! | `cell-once` | a cell is read once in a generation | the cell: uniform among those unread |
+//! | `early-cell` | a job writes when its cells have come and those of all accesses before it | |
+//! | `job-by-durable-orders`, `job-due` | the parts of a record: every partition gets a job whose durable orders touch a stored level, first ready first, as far as the budget goes | |
+//! | `job-quota` | a job reads of every source its quota, less early cells | the cells: uniform among those unread |
+//! | `job-fixed` | no cell of a source after its job has begun | |
+//! | `level-whole` | every destination is written, whole, in its turn | ciphertexts |
+//! | `commit-after-barrier` | a commit is in a record when all was written and a barrier has passed | |
+//! | `commit-before-read` | a generation is read when its commit is durable | |
+//! | `superseded-deleted` | what died before a cut is deleted when its checkpoint counts, and nothing else | |
+//! | `end-after-job`, `reply-time` | an access is answered when its cells have come, those of an earlier job of its partition, and all before it were | |
+//! | `budget-orders`, `budget-cells` | no access at D, no job at K | |
+//! | `replay-identical` | a recovery reads the same cells | |
+//!
+//! What is free goes to the statistics. An access all of whose levels are in a job reads nothing:
+//! its partition shows later, by what a job does. All partitions that it can be are followed.
+
+mod accesses;
+mod config;
+mod engine;
+mod layout;
+mod pyramid;
+mod recovery;
+mod state;
+mod writes;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fogbank_env::{Nanos, Purpose, Randomness, Stream};
+use fogbank_store::trace::{ChunkCells, Client, Request, Sent, TraceClock};
+use fogbank_store::{ArrayShape, ChunkName};
+
+use self::accesses::{Access, Note};
+pub use self::config::PartitionConfig;
+use self::config::check;
+pub(super) use self::engine::NAME;
+use self::layout::{Layout, is_new};
+use self::recovery::{Journalled, Replay};
+use self::state::State;
+use super::chain::Parts;
+use super::fault::{Refused, Step, Stop, fault};
+use super::immediate::instants::Instants;
+use super::immediate::stored::Stored;
+use super::immediate::turns::Turns;
+use super::immediate::{Immediate, Part, Plane, Shell, Stage, Worlds};
+use super::replies::{Expected, NOT_WRITTEN};
+use crate::Observer;
+
+/// A cell of a message.
+type CellSeen = (ChunkName, u16);
+
+/// What a message of its own is part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// The cells of all accesses of the record of this number.
+    Accesses(u64),
+    /// The cells of the job of this partition.
+    Job(u32),
+    /// What the job of this partition writes.
+    Write(u32, Vec<ChunkName>),
+    /// The barrier behind what jobs have written.
+    Barrier,
+}
+
+/// A message that is due.
+#[derive(Debug, Clone, PartialEq)]
+enum Due {
+    /// Of the record of this number: of so many accesses.
+    Accesses(u64, usize),
+    Job(u32),
+}
+
+impl Due {
+    /// The rule that is broken if it does not leave.
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::Accesses(..) => "access-per-request",
+            Self::Job(_) => "job-quota",
+        }
+    }
+}
+
+/// What happens at a point without a message.
+#[derive(Debug, Clone, PartialEq)]
+enum Silent {
+    Accesses(u64),
+    Job(u32),
+    ReplayNext,
+}
+
+/// What `partition` has behind what is shared.
+#[derive(Clone)]
+pub(super) struct Partition {
+    config: PartitionConfig,
+    opening: u32,
+    state: State,
+    /// The state of the newest checkpoint, of the one that is being written, and of its commit.
+    saved: Option<State>,
+    saving: Option<State>,
+    committing: Option<State>,
+    stored: Stored,
+    /// Arrivals without a record, and without an answer.
+    waiting: usize,
+    unanswered: VecDeque<(u32, u64)>,
+    /// Accesses that have ended and whose answers have not left.
+    due_answers: usize,
+    /// Accesses under way, the number of the first of them, and those of a record whose cells were
+    /// not seen.
+    accesses: VecDeque<Access>,
+    first: u64,
+    pending: usize,
+    /// Accesses of that record that somebody waits for, and its jobs.
+    asked: usize,
+    jobs: Vec<u32>,
+    /// Messages that are due, in their order.
+    due: VecDeque<Due>,
+    /// What takes effect when the accesses of the record were seen.
+    commits: Vec<(u32, u64)>,
+    /// The record that was put last.
+    record: (u64, String),
+    timers: Vec<(Nanos, Silent)>,
+    /// Partitions whose jobs were written, in the order of their last replies; and those that the
+    /// barrier that is due or under way serves.
+    acknowledged: Vec<u32>,
+    served: Vec<u32>,
+    has_barrier: bool,
+    /// Those behind a barrier: their commits are due.
+    written: VecDeque<u32>,
+    /// Messages of what is written that are under way.
+    windows: usize,
+    turns: Turns,
+    journal: BTreeMap<String, Journalled>,
+    replay: Replay,
+    images: u64,
+    notes: Vec<Note>,
+    others: Vec<Self>,
+    random: Stream,
+}
+
+impl Partition {
+    pub fn machine(clock: TraceClock, config: &PartitionConfig) -> Result<Worlds<Self>, Refused> {
+        let layout = check(clock, config)?;
+        let plane = Self {
+            config: config.clone(),
+            opening: 0,
+            state: State::new(layout, 0),
+            saved: None,
+            saving: None,
+            committing: None,
+            stored: Stored::default(),
+            waiting: 0,
+            unanswered: VecDeque::new(),
+            due_answers: 0,
+            accesses: VecDeque::new(),
+            first: 0,
+            pending: 0,
+            asked: 0,
+            jobs: Vec::new(),
+            due: VecDeque::new(),
+            commits: Vec::new(),
+            record: (0, String::new()),
+            timers: Vec::new(),
+            acknowledged: Vec::new(),
+            served: Vec::new(),
+            has_barrier: false,
+            written: VecDeque::new(),
+            windows: 0,
+            turns: Turns::new(config.quantum_ns, config.pace.up_bytes_per_s),
+            journal: BTreeMap::new(),
+            replay: Replay::default(),
+            images: 0,
+            notes: Vec::new(),
+            others: Vec::new(),
+            random: Randomness::repeatable(0).stream(Purpose::Padding),
+        };
+        let shell = Shell {
+            vault: config.vault.clone(),
+            parts: Parts { bytes: config.part_bytes, most: config.parts_max },
+            cell_bytes: config.cell_bytes,
+            quantum_ns: config.quantum_ns,
+            rate: config.rate,
+            clients: config.clients,
+        };
+        let instants = Instants::new(config.quantum_ns).with_messages();
+        Ok(Worlds::new(instants, Immediate::new(shell, plane)))
+    }
+
+    fn layout(&self) -> Layout {
+        self.state.layout
+    }
+}
+
+impl Plane for Partition {
+    type Part = Own;
+
+    fn seed(&mut self, seed: u64) {
+        self.random = Randomness::repeatable(seed).stream(Purpose::Padding);
+    }
+
+    fn restart(&mut self) {
+        self.saving = None;
+        self.waiting = 0;
+        self.unanswered.clear();
+        (self.due_answers, self.pending, self.windows) = (0, 0, 0);
+        self.accesses.clear();
+        self.due.clear();
+        (self.asked, self.jobs) = (0, Vec::new());
+        self.commits.clear();
+        self.timers.clear();
+        self.acknowledged.clear();
+        self.served.clear();
+        self.written.clear();
+        self.has_barrier = false;
+        self.turns.restart();
+        self.replay = Replay::default();
+    }
+
+    fn array(&self, nth: usize) -> Option<(u16, ArrayShape)> {
+        let level = self.layout().stored().nth(nth)?;
+        let shape = ArrayShape {
+            chunks: self.config.partitions,
+            cells_per_chunk: self.layout().cells(level),
+            cell_bytes: self.config.cell_bytes,
+        };
+        Some((u16::from(level) + 1, shape))
+    }
+
+    fn claimed(&mut self, opening: u32) {
+        self.opening = opening;
+    }
+
+    fn begin_replay(machine: &mut Immediate<Self>) {
+        machine.begin_replay();
+    }
+
+    fn arrive(&mut self, client: &Client) {
+        self.waiting += 1;
+        self.unanswered.push_back((client.connection, client.number));
+    }
+
+    fn answer(&mut self, client: &Client) -> Step {
+        self.check_answer(client)
+    }
+
+    fn have_left(&self) -> bool {
+        self.waiting == 0
+    }
+
+    fn may_record(&self) -> bool {
+        let room = self.room();
+        let may_depart = match self.config.rate {
+            Some(rate) => room >= rate.accesses as usize,
+            None => self.waiting > 0 && room > 0,
+        };
+        may_depart || self.has_parts()
+    }
+
+    fn record(machine: &mut Immediate<Self>, name: &str, of: (usize, bool)) -> Step<bool> {
+        machine.plane.cut_record(name, of)
+    }
+
+    fn has_parts(&self) -> bool {
+        let may_begin = self.state.open_cells < self.config.job_cells_max;
+        !self.written.is_empty() || (!self.state.ready.is_empty() && may_begin)
+    }
+
+    fn recorded(machine: &mut Immediate<Self>, _: &str) {
+        let at = machine.at;
+        machine.plane.record_is_durable(at);
+    }
+
+    fn forget_record(&mut self, name: &str) {
+        self.journal.remove(name);
+    }
+
+    fn before(machine: &mut Immediate<Self>, _: Option<&Request>) -> Result<(), Stop> {
+        machine.replay_wakes();
+        Ok(())
+    }
+
+    fn instant_begins(machine: &mut Immediate<Self>) {
+        machine.timers_come();
+    }
+
+    fn request(
+        machine: &mut Immediate<Self>,
+        sent: &Sent,
+        out: &mut dyn Observer,
+    ) -> Result<Option<Own>, Stop> {
+        let at = machine.at;
+        Ok(Some(match &sent.request {
+            Request::ReadCells { reads } => {
+                let cells = cells_of(reads);
+                machine.summary.cells_read += cells.len() as u64;
+                let part = machine.plane.read(&cells)?;
+                machine.note(out);
+                part
+            }
+            Request::WriteChunks { writes } => machine.plane.write(at, writes, out)?,
+            Request::Barrier if machine.plane.barrier_is_due() => {
+                machine.plane.has_barrier = true;
+                Own::Barrier
+            }
+            Request::Barrier
+                if machine.checkpoint.is_none() && machine.plane.next_write().is_some() =>
+            {
+                let due = format!("what the jobs of {:?} write", machine.plane.next_write());
+                fault("level-whole", due, "a barrier")?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)> {
+        let Request::ReadCells { reads } = request else { return None };
+        let print = |(name, cell): CellSeen| match self.stored.prints(&name) {
+            Some(prints) => prints.get(usize::from(cell)).copied().unwrap_or(0),
+            None if is_new(&name) => NOT_WRITTEN,
+            None => 0,
+        };
+        Some((Expected::Cells, cells_of(reads).into_iter().map(print).collect()))
+    }
+
+    fn passed_over(_: &mut Immediate<Self>, _: &Part<Own>) -> Step {
+        Ok(())
+    }
+
+    fn ended(machine: &mut Immediate<Self>, part: Own) {
+        let at = machine.at;
+        if machine.stage == Stage::Replaying {
+            machine.plane.replay.reply_comes();
+        }
+        match part {
+            Own::Accesses(record) => machine.plane.accesses_came(record, at),
+            Own::Job(partition) => machine.plane.job_came(partition, at),
+            Own::Write(partition, names) => machine.plane.write_ended(partition, &names),
+            Own::Barrier => machine.plane.barrier_ended(),
+        }
+        machine.replay_goes_on();
+    }
+
+    fn next_turn(&mut self, at: Nanos) -> Option<Nanos> {
+        let timers = self.timers.iter().map(|(when, _)| *when).min();
+        let turn = self.next_write().map(|_| self.turns.due(at)).filter(|due| *due > at);
+        timers.into_iter().chain(turn).min()
+    }
+
+    fn check_settled(machine: &mut Immediate<Self>) -> Step {
+        machine.plane.check_all_left(machine.at)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.accesses.is_empty() && self.pending == 0
+    }
+
+    fn may_cut(&self) -> bool {
+        self.state.open_cells == 0 && self.state.ready.is_empty()
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    fn cut(&mut self) -> u64 {
+        self.state.since_cut = 0;
+        self.saving = Some(self.state.clone());
+        self.state.dropped + self.state.dead.len() as u64
+    }
+
+    fn is_acknowledged(&self, _: u64) -> bool {
+        true
+    }
+
+    fn committing(&mut self) {
+        self.committing = self.saving.take();
+    }
+
+    fn committed(&mut self) {
+        if let Some(saved) = self.committing.take() {
+            self.saved = Some(saved);
+        }
+    }
+
+    fn superseded(&mut self, mark: u64, _: bool) -> Vec<ChunkName> {
+        let count = mark.saturating_sub(self.state.dropped) as usize;
+        self.state.dropped += count as u64;
+        self.state.dead.drain(..count.min(self.state.dead.len())).collect()
+    }
+
+    fn stored(&mut self) -> &mut Stored {
+        &mut self.stored
+    }
+
+    fn check_sweep(&self, names: &[ChunkName], of: (u64, u32)) -> Step {
+        self.stored.check_sweep(names, of, |name| self.state.is_current(name))
+    }
+
+    fn current(&self) -> u64 {
+        self.state.current()
+    }
+
+    fn images(&self) -> u64 {
+        self.images
+    }
+
+    fn others(&mut self) -> Vec<Self> {
+        std::mem::take(&mut self.others)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.state == other.state
+            && self.accesses == other.accesses
+            && (self.due_answers, self.pending) == (other.due_answers, other.pending)
+            && self.due == other.due
+            && self.timers == other.timers
+            && self.replay == other.replay
+    }
+}
+
+/// The cells of a message in their order.
+fn cells_of(reads: &[ChunkCells]) -> Vec<CellSeen> {
+    reads.iter().flat_map(|read| read.cells.iter().map(|cell| (read.chunk, *cell))).collect()
+}

@@ -1,0 +1,202 @@
+//! Jobs: what they read, what they write, and the barrier behind it.
+//!
+//! 1. A job reads of every source what its quota lacks.
+//! 2. When its cells have come, and those of accesses to its partition cut before it, its destinations
+//!    are written, in messages of a public size, one job after the other, so many under way at once.
+//! 3. When all of it was written there is a barrier, for all that were before it.
+
+use fogbank_env::Nanos;
+use fogbank_store::ChunkName;
+use fogbank_store::trace::ChunkSeen;
+
+use super::layout::name;
+use super::pyramid::{Job, Phase};
+use super::{CellSeen, Own, Partition};
+use crate::oracle::fault::{Step, fault};
+use crate::oracle::immediate::turns::check_turn;
+use crate::{Observation, Observer};
+
+impl Partition {
+    /// A message of the job of `partition` reads these cells.
+    pub(super) fn read_job(&mut self, partition: u32, cells: &[CellSeen]) -> Step {
+        let Some(job) = &self.state.of(partition).job else { return Ok(()) };
+        let sources = job.sources.clone();
+        let mut rest = cells;
+        for (level, count) in sources {
+            let pyramid = self.state.of(partition);
+            let Some(held) = &mut pyramid.levels[usize::from(level)] else { continue };
+            let due = name(partition, level, held.version);
+            let own = rest.iter().take_while(|(seen, _)| *seen == due).count();
+            if own != usize::from(count) {
+                let due = format!("{count} cells of {due:x?}");
+                return fault(
+                    "job-quota",
+                    due,
+                    format!("{own} of them, then {:x?}", rest.get(own)),
+                );
+            }
+            for (_, cell) in &rest[..own] {
+                held.take(*cell)?;
+            }
+            if !rest[..own].is_sorted_by(|a, b| a.1 < b.1) {
+                return fault("job-quota", "cells in the order of their places", "others");
+            }
+            rest = &rest[own..];
+        }
+        if let Some(seen) = rest.first() {
+            return fault("job-quota", "no further cell", format!("{seen:x?}"));
+        }
+        self.journal_job(cells)
+    }
+
+    pub(super) fn job_came(&mut self, partition: u32, at: Nanos) {
+        if let Some(job) = &mut self.state.of(partition).job
+            && job.step == Phase::Reading
+        {
+            job.step = Phase::Come;
+        }
+        self.end_accesses();
+        self.jobs_are_whole(at);
+    }
+
+    /// Jobs whose cells have come, and those of accesses before them, write.
+    pub(super) fn jobs_are_whole(&mut self, at: Nanos) {
+        if !self.replay.is_idle() {
+            return;
+        }
+        for partition in 0..self.config.partitions {
+            let Some(job) = &self.state.pyramids[partition as usize].job else { continue };
+            if job.step != Phase::Come || !job.early.iter().all(|number| self.has_come(*number)) {
+                continue;
+            }
+            let windows = self.windows_of(job);
+            if let Some(job) = &mut self.state.of(partition).job {
+                (job.step, job.windows) = (Phase::Writing(at), windows);
+            }
+        }
+    }
+
+    fn windows_of(&self, job: &Job) -> Vec<Vec<u8>> {
+        let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for level in &job.destinations {
+            bytes += u64::from(self.layout().cells(*level)) * u64::from(self.config.cell_bytes);
+            window.push(*level);
+            if bytes >= self.config.window_bytes {
+                windows.push(std::mem::take(&mut window));
+                bytes = 0;
+            }
+        }
+        windows.extend((!window.is_empty()).then_some(window));
+        windows
+    }
+
+    /// The partitions whose job may write next: that which has begun, or those that could first.
+    pub(super) fn next_write(&self) -> Option<Vec<u32>> {
+        if self.windows >= self.config.windows as usize {
+            return None;
+        }
+        let open = |(partition, pyramid): (u32, &super::pyramid::Pyramid)| {
+            let job = pyramid.job.as_ref().filter(|job| !job.windows.is_empty())?;
+            let Phase::Writing(since) = job.step else { return None };
+            let has_begun = job.windows.len() < self.windows_of(job).len();
+            Some(((!has_begun, since), partition))
+        };
+        let open: Vec<_> = (0..).zip(&self.state.pyramids).filter_map(open).collect();
+        let (first, _) = open.iter().min()?;
+        Some(open.iter().filter(|(order, _)| order == first).map(|(_, p)| *p).collect())
+    }
+
+    /// A message of what is written leaves at `at`.
+    pub(super) fn write(
+        &mut self,
+        at: Nanos,
+        writes: &[(ChunkName, ChunkSeen)],
+        out: &mut dyn Observer,
+    ) -> Step<Own> {
+        let seen = || format!("{:x?}", writes.first().map(|(name, _)| name));
+        let partition = writes.first().map_or(u32::MAX, |(name, _)| name.chunk);
+        let Some(next) = self.next_write().filter(|next| next.contains(&partition)) else {
+            let job = self.state.pyramids.get(partition as usize).and_then(|p| p.job.as_ref());
+            let rule = match job.map(|job| job.step) {
+                Some(Phase::Reading | Phase::Come) => "early-cell",
+                _ => "level-whole",
+            };
+            return fault(rule, format!("what is due of {:?}", self.next_write()), seen());
+        };
+        let due = self.turns.due(at);
+        check_turn(due, at)?;
+        let cell_bytes = u64::from(self.config.cell_bytes);
+        let Some(job) = &mut self.state.of(partition).job else {
+            return fault("level-whole", format!("{next:?}"), seen());
+        };
+        let (window, version) = (job.windows.remove(0), job.version);
+        job.under_way += 1;
+        let names: Vec<ChunkName> =
+            window.iter().map(|level| name(partition, *level, version)).collect();
+        if !names.iter().eq(writes.iter().map(|(name, _)| name)) {
+            return fault("level-whole", format!("{names:x?}"), format!("{} chunks", writes.len()));
+        }
+        let mut bytes = 0;
+        for ((name, seen), level) in writes.iter().zip(&window) {
+            let cells = self.layout().cells(*level);
+            let due = u64::from(cells) * cell_bytes;
+            if seen.bytes != due {
+                return fault("level-whole", format!("{due} bytes"), format!("{}", seen.bytes));
+            }
+            bytes += due;
+            self.stored.write(*name, cells.into(), &seen.fingerprints);
+            let (chunk, version, fingerprints) = (name.chunk, name.version, &seen.fingerprints[..]);
+            out.observe(&Observation::Image { chunk, version, fingerprints });
+            self.images += 1;
+        }
+        self.turns.take(at, bytes);
+        self.windows += 1;
+        Ok(Own::Write(partition, names))
+    }
+
+    pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
+        self.windows -= 1;
+        names.iter().for_each(|name| self.stored.written(*name));
+        let Some(job) = &mut self.state.of(partition).job else { return };
+        job.under_way -= 1;
+        if job.windows.is_empty() && job.under_way == 0 {
+            job.step = Phase::Written;
+            self.acknowledged.push(partition);
+            self.next_barrier();
+        }
+    }
+
+    /// One barrier serves all that were acknowledged before it.
+    fn next_barrier(&mut self) {
+        if self.served.is_empty() {
+            self.served = std::mem::take(&mut self.acknowledged);
+        }
+    }
+
+    pub(super) fn barrier_ended(&mut self) {
+        self.has_barrier = false;
+        self.written.extend(std::mem::take(&mut self.served));
+        self.next_barrier();
+    }
+
+    pub(super) fn barrier_is_due(&self) -> bool {
+        !self.has_barrier && !self.served.is_empty()
+    }
+
+    /// What should have left by `at` and has not.
+    pub(super) fn check_all_left(&mut self, at: Nanos) -> Step {
+        if let Some(due) = self.due.front() {
+            return fault(due.rule(), format!("{due:?} at once"), "nothing");
+        }
+        if self.config.clients && self.due_answers > 0 {
+            return fault("reply-time", format!("{} answers", self.due_answers), "nothing");
+        }
+        if let Some(next) = self.next_write().filter(|_| self.turns.due(at) <= at) {
+            return fault("level-whole", format!("what the jobs of {next:?} write"), "nothing");
+        }
+        match self.barrier_is_due() {
+            true => fault("commit-after-barrier", "a barrier at once", "nothing"),
+            false => Ok(()),
+        }
+    }
+}
