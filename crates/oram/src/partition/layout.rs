@@ -90,7 +90,7 @@ impl Layout {
     /// Orders that a partition of a new store has carried out. Spread evenly, so that tops do not
     /// fall due together; public, so the cloud may know them.
     pub fn first_orders(&self, partition: u32) -> u64 {
-        u64::from(partition.wrapping_mul(SPREAD)) * self.cycle() >> 32
+        (u64::from(partition.wrapping_mul(SPREAD)) * self.cycle()) >> 32
     }
 
     /// Live blocks that `level` has room for; also its quota: so many cells of it are read by a
