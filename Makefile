@@ -17,7 +17,7 @@ build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes a
 
 test: setup setup-tests check ## everything CI runs
 	$(TEST) --workspace --locked
-	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --test tao --locked
+	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --test tao --test partition --locked
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release

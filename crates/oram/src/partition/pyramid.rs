@@ -14,7 +14,7 @@ use super::level::Level;
 /// See the module.
 #[derive(Debug)]
 pub struct Pyramid {
-    /// Orders carried out; public. It begins at a random number.
+    /// Orders carried out; public. Those of a new store are spread evenly.
     pub done: u64,
     /// Orders given at cuts; public.
     pub given: u64,
