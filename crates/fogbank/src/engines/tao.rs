@@ -106,9 +106,11 @@ impl VolumeTail for TaoVolume {
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
-        let settings = self.settings(opening.config.shape(), opening.flow);
-        // Before anything of the store is touched.
-        accesses::check(&settings.shell, settings.group_max(), settings.traffic()?)?;
+        let shape = opening.config.shape();
+        let settings = self.settings(shape, opening.flow);
+        // Before anything of the store is touched; in the words of flags, not of settings.
+        let traffic = self.settings(shape, Flow::default()).traffic()?;
+        accesses::check(&settings.shell, settings.group_max(), traffic)?;
         let settings = settings.with_write_behind(accesses::write_behind(&opening));
         let settings = settings.map_err(|error| Error::Usage(error.to_string()))?;
         let vault = (settings.vault(), settings.shell.quantum);
