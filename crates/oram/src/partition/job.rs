@@ -184,6 +184,7 @@ impl PartitionPlane {
         let cost = if self.canary.counts_reals() { blocks.len() as u64 } else { cost };
         self.open_cells += cost;
         self.stats.jobs += 1;
+        self.stats.cells_read += cells.len() as u64;
         self.stats.cells_written +=
             written.iter().map(|l| u64::from(layout.cells(*l))).sum::<u64>();
         let early = self.not_come_of(partition);
@@ -203,7 +204,7 @@ impl PartitionPlane {
 
     /// The cells of the job of `partition` have come: the live ones, by block.
     pub fn job_came(&mut self, partition: u32, live: impl IntoIterator<Item = (u32, Bytes)>) {
-        self.values.extend(live);
+        self.take_values(live);
         if let Some(job) = &mut self.pyramids[partition as usize].job {
             job.step = Step::Come;
         }

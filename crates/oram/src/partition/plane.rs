@@ -204,10 +204,17 @@ impl PartitionPlane {
 
     /// The cells of access `number` have come: the live ones, by block.
     pub fn cells_came(&mut self, number: Number, live: impl IntoIterator<Item = (u32, Bytes)>) {
-        self.values.extend(live);
+        self.take_values(live);
         if let Some(access) = self.under_way(number) {
             access.has_come = true;
         }
+    }
+
+    /// Values that have come are in memory from now on.
+    pub(super) fn take_values(&mut self, live: impl IntoIterator<Item = (u32, Bytes)>) {
+        self.values.extend(live);
+        let most = &mut self.stats.secret.blocks_max;
+        *most = (*most).max(self.values.len());
     }
 
     /// Ends the next access if it may end, and gives its number and its block as it is then.
@@ -247,8 +254,8 @@ impl PartitionPlane {
     fn may_end(&self, access: &UnderWay) -> bool {
         let job = self.pyramids[access.partition as usize].job.as_ref();
         let is_awaited = job.is_some_and(|job| Some(job.until) == access.awaits && !job.has_come());
-        let is_here = access.block.is_none_or(|block| self.values.contains_key(&block));
-        access.has_come && (!is_awaited || (is_here && self.canary.awaits_no_job()))
+        let is_here = || access.block.is_none_or(|block| self.values.contains_key(&block));
+        access.has_come && (!is_awaited || (self.canary.awaits_no_job() && is_here()))
     }
 
     fn retire(&mut self) {

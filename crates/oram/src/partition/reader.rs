@@ -93,6 +93,9 @@ impl PartitionPlane {
             cells,
             also,
         };
+        self.stats.accesses += 1;
+        self.stats.cells_asked += part.cells.len() as u64;
+        self.stats.secret.duplicates += u64::from(part.is_duplicate);
         self.accesses.push_back(UnderWay {
             block,
             access: part.access.clone(),
