@@ -43,7 +43,7 @@ pub enum State {
 
 /// A place in the journal of the open epoch: how many records come before it, and the digest of the
 /// last of them (at place 0, of the commit record that began the epoch).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     pub place: u32,
     pub digest: Digest,

@@ -2,7 +2,7 @@
 //!
 //! The commit record is the register's, or its successor by the one put that a stop may have kept
 //! from the register. The journal passes through every place that register and record know, and goes
-//! on from the last of them by one record at most.
+//! on from the last of them by as many records as may be under way at once.
 
 use crate::commit::{CommitRecord, LogEnd};
 use crate::error::Suspicion;
@@ -54,16 +54,16 @@ impl Known {
     ///
     /// # Errors
     /// [`Error::CloudLied`] if it is cut, another one, or too long.
-    pub(crate) fn check_log(&self, log: &Log<'_>) -> Result<()> {
+    pub(crate) fn check_log(&self, log: &Log<'_>, at_once: u32) -> Result<()> {
         let last = self.places.iter().map(|end| end.place).max().unwrap_or(0);
         let end = log.end().place;
         let missed = self.places.iter().filter(|end| !log.passes(**end)).map(|end| end.place).min();
         let suspicion = match missed {
             _ if end < last => Suspicion::JournalCut(log.record(end)),
             // What is known of a place is the record before it.
-            Some(place) => Suspicion::Journal(log.record(place.saturating_sub(1))),
-            None if end > last + 1 && !self.any_length => {
-                Suspicion::JournalLong(log.record(end - 1))
+            Some(place) => Suspicion::Journal(log.before(place)),
+            None if end > last + at_once && !self.any_length => {
+                Suspicion::JournalLong(log.before(end))
             }
             None => return Ok(()),
         };

@@ -14,6 +14,9 @@
 //! - A record's length says how many parts it has, and no more: one for every engine that reads in
 //!   batches; as many as accesses go together for one that serves them as they come.
 //! - One place is taken once: whoever finds it taken by another is fenced.
+//! - Several records may be under way at once, so a place may be free and later ones taken. A takeover
+//!   fills the first free place, and the journal goes on behind all that may have been under way: what
+//!   comes there late is in nobody's way and never counts.
 //! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
 //!   held for many epochs must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
@@ -81,17 +84,28 @@ pub(crate) struct Writer<'a> {
     pub store: &'a dyn Store,
     pub keys: &'a KeyRing,
     pub epoch: u64,
-    pub lengths: Lengths,
+    pub rules: Rules,
 }
 
-/// Which lengths an engine's records have: whole parts, from one part up.
+/// What is public of an engine's records.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lengths {
+pub(crate) struct Rules {
+    /// A record's length: whole parts, from one part up.
     pub part_bytes: usize,
     pub parts_max: usize,
+    /// Records under way at most.
+    pub at_once: u32,
 }
 
-impl Lengths {
+impl Rules {
+    /// The place behind an entry at `place`.
+    fn behind(self, place: u32, entry: &Entry) -> u32 {
+        match entry {
+            Entry::Batch(_) => place + 1,
+            Entry::Takeover => place + self.at_once,
+        }
+    }
+
     /// What a record of `bytes` is padded to; `None` if it is too long.
     fn padded(self, bytes: usize) -> Option<usize> {
         let parts = bytes.div_ceil(self.part_bytes.max(1)).max(1);
@@ -107,21 +121,28 @@ impl Lengths {
 impl Writer<'_> {
     /// Puts `entry` behind `end` and returns the new end once it is durable.
     pub(crate) async fn append(&self, end: LogEnd, entry: &Entry) -> Result<Appended> {
-        let sealed = Bytes::from(self.seal(end, entry)?);
-        let digest = digest(&[&sealed]);
+        let (sealed, next) = self.next(end, entry)?;
         let name = record_name(self.epoch, end.place);
         match put(self.store, &name, sealed, PutCondition::IfAbsent).await? {
             Put::Theirs(there) => Ok(Appended::Taken(there)),
-            Put::Ours(_) => Ok(Appended::At(LogEnd { place: end.place + 1, digest })),
+            Put::Ours(_) => Ok(Appended::At(next)),
         }
+    }
+
+    /// The record of `entry` behind `end`, and the end behind it.
+    pub(crate) fn next(&self, end: LogEnd, entry: &Entry) -> Result<(Bytes, LogEnd)> {
+        let sealed = Bytes::from(self.seal(end, entry)?);
+        let place = self.rules.behind(end.place, entry);
+        let digest = digest(&[&sealed]);
+        Ok((sealed, LogEnd { place, digest }))
     }
 
     /// Whether `there`, which the cloud shows behind `end`, is a takeover record that names the record
     /// of `end`. If that is one of ours, only somebody who has the key and has seen it can have made
     /// this: no older record names it, so none can be shown instead.
     pub(crate) fn is_takeover(&self, end: LogEnd, there: &[u8]) -> bool {
-        let Self { keys, epoch, lengths, .. } = *self;
-        let opened = open(keys, (epoch, lengths), end, there);
+        let Self { keys, epoch, rules, .. } = *self;
+        let opened = open(keys, (epoch, rules), end, there);
         opened.is_ok_and(|opened| opened.kind == TAKEOVER)
     }
 
@@ -130,7 +151,7 @@ impl Writer<'_> {
             Entry::Batch(record) => (BATCH, record),
             Entry::Takeover => (TAKEOVER, &[]),
         };
-        let padded = self.lengths.padded(record.len()).filter(|_| end.place < PLACES);
+        let padded = self.rules.padded(record.len()).filter(|_| end.place < PLACES);
         let padded = padded
             .ok_or_else(|| Error::Bug(format!("a journal record of {} bytes", record.len())))?;
         let (opening, keys) = self.keys.current();
@@ -162,11 +183,9 @@ pub(crate) struct Log<'a> {
     pub store: &'a dyn Store,
     pub keys: &'a KeyRing,
     pub epoch: u64,
-    pub lengths: Lengths,
-    /// The place it is read from.
-    pub first: u32,
-    /// The digest at every place from there: of the record before it.
-    pub digests: Vec<Digest>,
+    pub rules: Rules,
+    /// Where it is read from, and the end behind each entry.
+    pub ends: Vec<LogEnd>,
     pub entries: Vec<Entry>,
     /// The salts that stand in the records.
     pub salts: Vec<Salt>,
@@ -196,9 +215,10 @@ impl Log<'_> {
 
     /// Takes in the next record, which bears `salt` and has this digest.
     pub(crate) fn add(&mut self, entry: Entry, salt: Salt, digest: Digest) {
+        let place = self.rules.behind(self.end().place, &entry);
+        self.ends.push(LogEnd { place, digest });
         self.entries.push(entry);
         self.salts.push(salt);
-        self.digests.push(digest);
     }
 
     /// The record at `place`.
@@ -206,22 +226,27 @@ impl Log<'_> {
         Blob::Journal { epoch: self.epoch, place }
     }
 
+    /// The record before `place`.
+    pub(crate) fn before(&self, place: u32) -> Blob {
+        let behind = self.ends.iter().position(|end| end.place == place);
+        let before = behind.and_then(|at| self.ends.get(at.checked_sub(1)?));
+        self.record(before.map_or(place.saturating_sub(1), |end| end.place))
+    }
+
     /// Where the next record goes.
     pub(crate) fn end(&self) -> LogEnd {
-        let digest = self.digests.last().copied().unwrap_or_default();
-        LogEnd { place: self.first + self.entries.len() as u32, digest }
+        self.ends.last().copied().unwrap_or_default()
     }
 
     /// Whether the log went through `end`.
     pub(crate) fn passes(&self, end: LogEnd) -> bool {
-        let index = end.place.checked_sub(self.first);
-        index.and_then(|index| self.digests.get(index as usize)) == Some(&end.digest)
+        self.ends.contains(&end)
     }
 
     /// The places of takeover records.
     pub(crate) fn takeovers(&self) -> Vec<u32> {
-        let entries = self.entries.iter().zip(self.first..);
-        entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, place)| place).collect()
+        let entries = self.entries.iter().zip(&self.ends);
+        entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, end)| end.place).collect()
     }
 
     /// Whether anything was about to be read.
@@ -239,7 +264,7 @@ impl Log<'_> {
     }
 
     fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
-        let opened = open(self.keys, (self.epoch, self.lengths), end, sealed)?;
+        let opened = open(self.keys, (self.epoch, self.rules), end, sealed)?;
         let Opened { kind, opening, salt, record } = opened;
         let claimed = self.keys.salts().nth((opening as usize).wrapping_sub(1)) == Some(salt);
         match kind {
@@ -261,13 +286,13 @@ struct Opened {
 /// Opens a record that stands behind `end`, whoever wrote it.
 fn open(
     keys: &KeyRing,
-    (epoch, lengths): (u64, Lengths),
+    (epoch, rules): (u64, Rules),
     end: LogEnd,
     sealed: &[u8],
 ) -> Result<Opened> {
     let record = Blob::Journal { epoch, place: end.place };
     let lied = || Error::CloudLied(Suspicion::Journal(record));
-    if !lengths.allow(sealed.len()) {
+    if !rules.allow(sealed.len()) {
         return Err(lied());
     }
     let (public, sealed) = sealed.split_at(PUBLIC_BYTES);
@@ -299,8 +324,8 @@ mod tests {
     async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
         let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
         let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
-        let lengths = |part_bytes| Lengths { part_bytes, parts_max: 1 };
-        let writer = Writer { store: &store, keys: &keys, epoch: 1, lengths: lengths(9) };
+        let rules = |part_bytes| Rules { part_bytes, parts_max: 1, at_once: 1 };
+        let writer = Writer { store: &store, keys: &keys, epoch: 1, rules: rules(9) };
         let (start, batch) =
             (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
         let at = async |end| match writer.append(end, &batch).await.unwrap() {
@@ -313,9 +338,8 @@ mod tests {
             store: &store,
             keys: &keys,
             epoch: 1,
-            lengths: lengths(part_bytes),
-            first: 0,
-            digests: vec![start.digest],
+            rules: rules(part_bytes),
+            ends: vec![start],
             entries: Vec::new(),
             salts: Vec::new(),
         };
@@ -325,6 +349,8 @@ mod tests {
         let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal(_))));
         assert!(lied(read.read_next().await));
         assert!(lied(log(10).read_next().await));
-        assert!(lied(Log { digests: vec![[5; 32]], ..log(9) }.read_next().await));
+        assert!(lied(
+            Log { ends: vec![LogEnd { digest: [5; 32], ..start }], ..log(9) }.read_next().await
+        ));
     }
 }

@@ -18,7 +18,8 @@
 //!   record, the earlier one's next put fails ([`Error::Fenced`]). That it failed for that reason is said
 //!   on proof alone: the register's, or that of a record which the key opens and which names what the
 //!   earlier one put. A cloud that only says so has lied.
-//! - The register is never ahead of the cloud, and behind it by one object at most; a state that it
+//! - The register is never ahead of the cloud, and behind it by one object at most, of the
+//!   journal by as many records as may be under way at once; a state that it
 //!   does not know is refused.
 //! - Every length is a function of public configuration.
 //! - After a failure nothing more is sent.
@@ -62,7 +63,10 @@ pub use register::{MemoryRegister, Register, RegisterValue};
 pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
-pub use vault::{Checkpoint, CheckpointWriter, Cut, Piecing, Superseded, Vault, VaultSettings};
+pub use vault::{
+    BegunRecord, Checkpoint, CheckpointWriter, Cut, Piecing, PutRecord, Superseded, Vault,
+    VaultSettings,
+};
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

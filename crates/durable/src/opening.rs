@@ -165,7 +165,7 @@ impl Opening<'_> {
         }
         let mut log = self.log(&view);
         log.read_all().await?;
-        places.check_log(&log)?;
+        places.check_log(&log, self.settings.records_at_once)?;
         if !self.settle(&view, registered, &log).await? {
             return Ok(None);
         }
@@ -190,7 +190,7 @@ impl Opening<'_> {
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
         let mut takeovers = log.takeovers();
-        takeovers.push(end.place - 1);
+        takeovers.push(end.place - self.settings.records_at_once);
         let journal = log.batches();
         let vault = Vault {
             store: self.store.clone(),
@@ -203,6 +203,7 @@ impl Opening<'_> {
             known,
             bumping: None,
             log: end,
+            ahead: end,
             takeovers,
             tail_takeovers: Vec::new(),
             deltas: Vec::new(),
@@ -218,9 +219,8 @@ impl Opening<'_> {
             store: &*self.store,
             keys: &view.keys,
             epoch: view.record.epoch + 1,
-            lengths: self.settings.lengths(),
-            first: 0,
-            digests: vec![view.record.log_start(view.digest).digest],
+            rules: self.settings.rules(),
+            ends: vec![view.record.log_start(view.digest)],
             entries: Vec::new(),
             salts: Vec::new(),
         }
@@ -255,8 +255,8 @@ impl Opening<'_> {
         log: &mut Log<'_>,
         registered: &mut Option<RegisterValue>,
     ) -> Result<Option<LogEnd>> {
-        let (epoch, lengths) = (log.epoch, log.lengths);
-        let writer = Writer { store: &*self.store, keys, epoch, lengths };
+        let (epoch, rules) = (log.epoch, log.rules);
+        let writer = Writer { store: &*self.store, keys, epoch, rules };
         loop {
             if let Appended::At(end) = writer.append(log.end(), &Entry::Takeover).await? {
                 return Ok(Some(end));
@@ -296,9 +296,8 @@ impl Opening<'_> {
             store: &*self.store,
             keys: &vault.keys,
             epoch: vault.record.epoch,
-            lengths: self.settings.lengths(),
-            first: tail.from.place,
-            digests: vec![tail.from.digest],
+            rules: self.settings.rules(),
+            ends: vec![tail.from],
             entries: Vec::new(),
             salts: Vec::new(),
         };
@@ -308,7 +307,7 @@ impl Opening<'_> {
             }
         }
         if !log.passes(tail.to) {
-            let last = log.record(tail.to.place.saturating_sub(1));
+            let last = log.before(tail.to.place);
             return Err(Error::CloudLied(Suspicion::Journal(last)));
         }
         Ok((log.takeovers(), log.batches()))
@@ -455,6 +454,7 @@ async fn create_at(
         known,
         bumping,
         log,
+        ahead: log,
         takeovers: Vec::new(),
         tail_takeovers: Vec::new(),
         deltas,

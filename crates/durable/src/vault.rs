@@ -9,6 +9,9 @@
 //!    then may the epoch's answers leave;
 //! 3. then what the commit superseded is deleted, by name.
 //!
+//! Several records may be under way at once ([`Vault::begin_record`]): each names the one before it, and
+//! counts when all before it do ([`Vault::count`]).
+//!
 //! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint.
 //! It cuts instead ([`Vault::cut`]): the checkpoint is written beside further journal records
 //! ([`CheckpointWriter`]) and then adopted ([`Vault::adopt`]) by a commit that ends an epoch too. What the
@@ -31,7 +34,7 @@ use fogbank_store::{BlobTag, PutCondition, Store};
 use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
 use crate::container::{self, ContainerName, Kind};
 use crate::error::Suspicion;
-use crate::journal::{Appended, Entry, Lengths, Writer, record_name};
+use crate::journal::{Entry, Rules, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
 use crate::sweep::delete;
@@ -44,6 +47,8 @@ pub struct VaultSettings {
     pub record_bytes: usize,
     /// How many times as long one may be: 1 if all have one length.
     pub record_parts_max: usize,
+    /// Records under way at most; at least 1. Never changed in the life of a store.
+    pub records_at_once: u32,
     /// From one full checkpoint to the next, in epochs; at least 1. See [`crate::full_every`].
     pub full_every: u64,
     /// How checkpoints and deltas are cut into pieces.
@@ -71,8 +76,39 @@ impl Piecing {
 }
 
 impl VaultSettings {
-    pub(crate) fn lengths(&self) -> Lengths {
-        Lengths { part_bytes: self.record_bytes, parts_max: self.record_parts_max }
+    pub(crate) fn rules(&self) -> Rules {
+        let (part_bytes, parts_max) = (self.record_bytes, self.record_parts_max);
+        Rules { part_bytes, parts_max, at_once: self.records_at_once.max(1) }
+    }
+}
+
+/// A journal record that has its place, and is not in the cloud yet.
+#[must_use = "a record that is not put leaves a gap behind which nothing counts"]
+pub struct BegunRecord {
+    store: Arc<dyn Store>,
+    name: String,
+    sealed: Bytes,
+    before: LogEnd,
+    end: LogEnd,
+}
+
+/// A journal record that was put.
+#[derive(Debug)]
+pub struct PutRecord {
+    before: LogEnd,
+    end: LogEnd,
+    put: Put,
+}
+
+impl BegunRecord {
+    /// Puts it; done when it is durable. It counts with [`Vault::count`].
+    ///
+    /// # Errors
+    /// [`Error::Absent`] and the like.
+    pub async fn put(self) -> Result<PutRecord> {
+        let Self { store, name, sealed, before, end } = self;
+        let put = put(&*store, &name, sealed, PutCondition::IfAbsent).await?;
+        Ok(PutRecord { before, end, put })
     }
 }
 
@@ -145,8 +181,10 @@ pub struct Vault {
     pub(crate) known: RegisterValue,
     /// What it may hold as well, while it is being bumped.
     pub(crate) bumping: Option<RegisterValue>,
-    /// How far the journal of the open epoch goes.
+    /// How far the journal of the open epoch goes: all before is durable.
     pub(crate) log: LogEnd,
+    /// How far it will go with what is under way.
+    pub(crate) ahead: LogEnd,
     /// Places of takeover records in it.
     pub(crate) takeovers: Vec<u32>,
     /// Places of takeover records in the tail.
@@ -203,9 +241,43 @@ impl Vault {
     /// [`Error::Fenced`] if another proxy has taken the place, [`Error::Bug`] if the record is longer
     /// than the settings say.
     pub async fn append(&mut self, record: &[u8]) -> Result<()> {
+        let begun = self.begin_record(record)?;
         self.begin()?;
-        let appended = self.append_batch(record).await;
+        let appended = match begun.put().await {
+            Ok(put) => self.count_all(vec![put]).await,
+            Err(error) => Err(error),
+        };
         self.end(appended)
+    }
+
+    /// Gives a record the next place, behind those that are under way. Whoever calls this puts it
+    /// ([`BegunRecord::put`]), at most [`VaultSettings::records_at_once`] at once, and hands over what
+    /// came of it in their order ([`Vault::count`]).
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the record is longer than the settings say.
+    pub fn begin_record(&mut self, record: &[u8]) -> Result<BegunRecord> {
+        self.begin()?;
+        let before = self.ahead;
+        if before.place >= self.log.place + self.writer().rules.at_once {
+            return self.end(Err(Error::Bug("too many records under way".into())));
+        }
+        let next = self.writer().next(before, &Entry::Batch(record.to_vec()));
+        let (sealed, end) = self.end(next)?;
+        self.ahead = end;
+        let name = record_name(self.record.epoch + 1, before.place);
+        Ok(BegunRecord { store: self.store.clone(), name, sealed, before, end })
+    }
+
+    /// Records that were put count, once this has returned, in their order, and the register knows the
+    /// last. Only then may the reads of any of them leave.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has taken a place; [`Error::Bug`] if they are not the next.
+    pub async fn count(&mut self, records: Vec<PutRecord>) -> Result<()> {
+        self.begin()?;
+        let counted = self.count_all(records).await;
+        self.end(counted)
     }
 
     /// Commits the open epoch: `delta` is what it changed, `full` everything, given when
@@ -243,8 +315,9 @@ impl Vault {
     }
 
     /// Where the journal ends now: what a checkpoint of the engine's state at this moment covers.
+    /// Records under way are before it.
     pub fn cut(&self) -> Cut {
-        Cut { epoch: self.record.epoch + 1, end: self.log }
+        Cut { epoch: self.record.epoch + 1, end: self.ahead }
     }
 
     /// Writes the checkpoint of a cut. Its number is that of the next commit, which has to adopt it: no
@@ -318,27 +391,29 @@ impl Vault {
         Ok(())
     }
 
-    fn end(&mut self, result: Result<()>) -> Result<()> {
+    fn end<T>(&mut self, result: Result<T>) -> Result<T> {
         self.health = match result {
-            Ok(()) => Health::Well,
+            Ok(_) => Health::Well,
             Err(Error::Fenced) => Health::Fenced,
             Err(_) => Health::Stopped,
         };
         result
     }
 
-    async fn append_batch(&mut self, record: &[u8]) -> Result<()> {
-        let entry = Entry::Batch(record.to_vec());
-        let end = match self.writer().append(self.log, &entry).await? {
-            Appended::At(end) => end,
-            Appended::Taken(there) => {
-                let writer = self.writer();
-                let proves = there.is_some_and(|there| writer.is_takeover(self.log, &there));
+    async fn count_all(&mut self, records: Vec<PutRecord>) -> Result<()> {
+        let mut log = self.log;
+        for PutRecord { before, end, put } in records {
+            if before != log {
+                return Err(Error::Bug("a record out of its order".into()));
+            }
+            if let Put::Theirs(there) = put {
+                let proves = there.is_some_and(|there| self.writer().is_takeover(before, &there));
                 return Err(self.displaced(proves, Suspicion::Place).await);
             }
-        };
-        self.bump(register_value(&self.record, self.digest, end)).await?;
-        self.log = end;
+            log = end;
+        }
+        self.bump(register_value(&self.record, self.digest, log)).await?;
+        self.log = log;
         Ok(())
     }
 
@@ -350,8 +425,8 @@ impl Vault {
     }
 
     fn writer(&self) -> Writer<'_> {
-        let (epoch, lengths) = (self.record.epoch + 1, self.settings.lengths());
-        Writer { store: &*self.store, keys: &self.keys, epoch, lengths }
+        let (epoch, rules) = (self.record.epoch + 1, self.settings.rules());
+        Writer { store: &*self.store, keys: &self.keys, epoch, rules }
     }
 
     async fn commit_cut(&mut self, cut: Cut, full: ContainerName) -> Result<()> {
@@ -408,9 +483,13 @@ impl Vault {
     /// Puts the record that ends the epoch; its journal is superseded, but for takeovers and for the
     /// new tail, and the old tail is.
     async fn commit(&mut self, record: CommitRecord) -> Result<()> {
+        if self.ahead != self.log {
+            return Err(Error::Bug("a commit while records are under way".into()));
+        }
         let (old_epoch, old_log, old_tail) = (self.record.epoch + 1, self.log, self.record.tail);
         self.publish(record).await?;
         self.log = self.record.log_end(self.digest);
+        self.ahead = self.log;
         let mut takeovers = std::mem::take(&mut self.takeovers);
         let tail = self.record.tail.map_or(old_log.place, |tail| tail.from.place);
         self.supersede(old_epoch, 0..tail, &takeovers);

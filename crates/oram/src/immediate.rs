@@ -25,6 +25,7 @@ mod leaving;
 #[cfg(feature = "testing")]
 pub mod plain;
 pub(crate) mod plane;
+mod records;
 pub(crate) mod requests;
 mod returns;
 pub(crate) mod sequencer;

@@ -17,6 +17,7 @@ pub const PIECES: Piecing = Piecing { bytes: 40, at_once: 3 };
 pub const SETTINGS: VaultSettings = VaultSettings {
     record_bytes: 24,
     record_parts_max: 1,
+    records_at_once: 1,
     full_every: 2,
     pieces: PIECES,
     cuts: false,
@@ -38,17 +39,27 @@ pub fn master() -> MasterKey {
 }
 
 /// Both sides of one store, which outlive the proxies.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 pub struct World {
     pub cloud: Arc<MemoryStore>,
     pub register: Arc<MemoryRegister>,
     pub openings: Arc<Mutex<u64>>,
     /// Whether its proxies cut, and so have records of up to three parts.
     pub cuts: bool,
+    /// How many of their journal records may be under way at once.
+    pub at_once: u32,
     /// Whether containers have one piece.
     pub whole: bool,
     /// Lengths of all blobs put, by kind.
     pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let (cloud, register, lengths) = Default::default();
+        let openings = Arc::default();
+        Self { cloud, register, openings, cuts: false, at_once: 1, whole: false, lengths }
+    }
 }
 
 impl World {
@@ -96,6 +107,7 @@ impl World {
             random: &random,
             settings: VaultSettings {
                 record_parts_max: if self.cuts { 3 } else { 1 },
+                records_at_once: self.at_once,
                 cuts: self.cuts,
                 pieces: if self.whole { Piecing::usual(1) } else { PIECES },
                 ..SETTINGS

@@ -32,6 +32,7 @@ use super::arrival::Arrival;
 use super::core::Core;
 use super::engine::{FailOnDrop, Shared, guarded};
 use super::plane::{Codec, Cut as StateCut, Departing, Plane, Record};
+use super::records::{Landed, Records};
 use crate::{Error, Result, blame, of_task};
 
 /// See the module.
@@ -41,6 +42,8 @@ pub struct Departures<P: Plane> {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     /// What has arrived and waits for its record.
     waiting: VecDeque<Arrival>,
+    /// Records that do not count yet.
+    records: Records<P>,
     /// Of what the last checkpoint superseded.
     deletions: JoinSet<Result<()>>,
     checkpoints: JoinSet<Result<Checkpoint>>,
@@ -112,6 +115,7 @@ impl<P: Plane> Departures<P> {
             vault,
             arrivals,
             waiting: VecDeque::new(),
+            records: Records::new(),
             deletions: JoinSet::new(),
             checkpoints: JoinSet::new(),
             _beside: beside,
@@ -190,6 +194,9 @@ impl<P: Plane> Departures<P> {
                     self.adopt(of_task(written)?).await?;
                     self.grid.iter_mut().for_each(Grid::skip_passed);
                 }
+                landed = self.records.land(), if !self.records.is_empty() => {
+                    self.count(landed?).await?;
+                }
                 () = decision(&self.grid) => {
                     let _nothing_is_taken = shared.taking.read().await;
                     if !self.grid.as_mut().is_some_and(Grid::was_missed) {
@@ -257,13 +264,14 @@ impl<P: Plane> Departures<P> {
         if points.handed_over_at(first.at) > point { None } else { self.waiting.pop_front() }
     }
 
-    /// The record of `group`, and of what else is to go into one; then its requests leave.
+    /// The record of `group`, and of what else is to go into one, leaves. There is always room for
+    /// another when it returns.
     async fn depart(&mut self, group: Vec<Arrival>) -> Result<()> {
         let shared = self.shared.clone();
         if group.is_empty() && !shared.look(|core| core.plane.has_parts()) {
             return Ok(());
         }
-        // 1. What is read is decided, and journalled before any of it leaves.
+        let behind = self.records.len();
         let Record { parts, requests } = shared.step(|core| {
             let numbered = group.into_iter().map(|Arrival { address, access, reply, .. }| {
                 (core.arrive(reply), address, access)
@@ -271,15 +279,42 @@ impl<P: Plane> Departures<P> {
             let accesses: Vec<Departing> = numbered.collect();
             core.plane.depart(accesses)
         })?;
-        let record = shared.codec.encode(&parts);
+        let record = shared.codec.encode(&parts, behind);
         shared.sound()?;
-        self.vault.append(&record).await?;
-        if P::HAS_JOBS {
-            shared.step(|core| core.plane.is_recorded(&parts))?;
+        let begun = self.vault.begin_record(&record)?;
+        if shared.shell.records_at_once == 1 {
+            let put = begun.put().await?;
+            return self.count((vec![put], vec![requests])).await;
         }
-        // 2. It leaves.
-        let mut requests = requests.into_iter();
-        requests.try_for_each(|one| shared.departing.send(one)).map_err(|_| shared.fault())
+        self.records.begin(begun, requests);
+        while self.records.len() >= shared.shell.records_at_once {
+            let landed = self.records.land().await?;
+            self.count(landed).await?;
+        }
+        Ok(())
+    }
+
+    /// The oldest records are durable: they count, and what they name may leave.
+    async fn count(&mut self, (put, records): Landed<P>) -> Result<()> {
+        self.vault.count(put).await?;
+        for requests in records {
+            if P::HAS_JOBS {
+                self.shared.step(|core| core.plane.is_recorded())?;
+            }
+            let mut requests = requests.into_iter();
+            let left = requests.try_for_each(|one| self.shared.departing.send(one));
+            left.map_err(|_| self.shared.fault())?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every record counts.
+    async fn count_all(&mut self) -> Result<()> {
+        while !self.records.is_empty() {
+            let landed = self.records.land().await?;
+            self.count(landed).await?;
+        }
+        Ok(())
     }
 
     fn checkpoint_is_due(&self) -> bool {
@@ -314,6 +349,7 @@ impl<P: Plane> Departures<P> {
     async fn cut_state(&mut self) -> Result<(u64, Vec<Section>)> {
         let shared = self.shared.clone();
         loop {
+            self.count_all().await?;
             let is_quiet = |core: &Core<P>| {
                 core.under_way.is_empty() && (core.plane.may_cut() || core.plane.has_parts())
             };
@@ -336,6 +372,7 @@ impl<P: Plane> Departures<P> {
         while let Some(done) = self.deletions.join_next().await {
             of_task(done)?;
         }
+        self.count_all().await?;
         self.shared.sound()?;
         let (cut, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
@@ -380,6 +417,7 @@ impl<P: Plane> Departures<P> {
                 else => break,
             }
         }
+        self.count_all().await?;
         let is_over = |core: &Core<P>| {
             core.under_way.is_empty()
                 && core.plane.is_acknowledged(u64::MAX)

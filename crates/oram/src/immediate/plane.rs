@@ -8,7 +8,7 @@
 //! # An access
 //!
 //! 1. [`Plane::depart`]: what arrived becomes parts of a record, and requests.
-//! 2. When the record is durable, [`Plane::is_recorded`]; then its requests leave, each with the
+//! 2. When the record and all before it are durable, [`Plane::is_recorded`]; then its requests leave, each with the
 //!    message that [`Plane::ask`] gives.
 //! 3. The reply is verified ([`Codec::open`]) and taken ([`Plane::returned`]): accesses end, and
 //!    something may be due to be written.
@@ -62,11 +62,12 @@ pub trait Plane: Sized + Send + 'static {
         false
     }
 
-    /// A record with these parts, and all before it, are durable. Only if [`Plane::HAS_JOBS`].
+    /// The oldest record that does not count yet does: it and all before it are durable. Only if
+    /// [`Plane::HAS_JOBS`].
     ///
     /// # Errors
     /// As for [`Plane::depart`].
-    fn is_recorded(&mut self, _parts: &[Self::Part]) -> Result<()> {
+    fn is_recorded(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -135,8 +136,8 @@ pub trait Codec<P: Plane>: Debug + Send + Sync {
     /// Arrays in the cloud.
     fn arrays(&self) -> Vec<(ArrayId, ArrayShape)>;
 
-    /// The record of these parts.
-    fn encode(&self, parts: &[P::Part]) -> Vec<u8>;
+    /// The record of these parts, cut while so many before it did not count.
+    fn encode(&self, parts: &[P::Part], behind: usize) -> Vec<u8>;
 
     /// Verifies every cell of a reply.
     ///

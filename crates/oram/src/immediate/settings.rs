@@ -55,6 +55,8 @@ pub struct ShellSettings {
     pub shape: ImmediateShape,
     /// Accesses under way at once; further accesses wait their turn.
     pub under_way_max: usize,
+    /// Journal records under way at once. Never changed in the life of a store.
+    pub records_at_once: usize,
     /// About how many bytes of what is written go into one message: what comes behind one waits for
     /// it.
     pub window_bytes: usize,
@@ -81,6 +83,7 @@ impl ShellSettings {
         Self {
             shape,
             under_way_max: 64,
+            records_at_once: 1,
             window_bytes: WINDOW_BYTES_MAX,
             windows: WINDOWS,
             quantum: Duration::ZERO,
@@ -110,7 +113,7 @@ impl ShellSettings {
         let most = parts_max.min(self.under_way_max);
         let quantum = self.quantum.as_nanos() as Nanos;
         let counts = |rate: Rate| rate.interval > 0 && (1..=most).contains(&rate.accesses);
-        if self.under_way_max == 0 || !self.rate.is_none_or(counts) {
+        if self.under_way_max == 0 || self.records_at_once == 0 || !self.rate.is_none_or(counts) {
             return Err(Error::Caller(format!(
                 "accesses under way are at least one; a fixed rate has 1 to {most} at every point"
             )));

@@ -168,8 +168,8 @@ impl Codec<PartitionPlane> for PartitionCodec {
         layout.stored_levels().map(array).collect()
     }
 
-    fn encode(&self, parts: &[Part]) -> Vec<u8> {
-        journal::encode(parts, self.settings.part_bytes())
+    fn encode(&self, parts: &[Part], behind: usize) -> Vec<u8> {
+        journal::encode(parts, behind as u16, self.settings.part_bytes())
     }
 
     fn open(&self, asked: &Asked, _: &Message, reply: Reply) -> Result<Opened> {

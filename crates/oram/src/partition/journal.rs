@@ -4,7 +4,11 @@
 //! recovery needs stands in it. The cells of an access and of a job follow from the state; those of an
 //! access are noted as well, so that a recovery that would read others stops before it does.
 //!
+//! Every part begins with the number of records that were under way when its record was cut: what
+//! those before them brought about had taken effect by then.
+//!
 //! ```text
+//! each    2 records under way
 //! commit  1 kind (1) | 4 partition | 8 orders carried out | 8 generation
 //! job     1 kind (2) | 4 partition | 8 orders carried out | 4 n | n times 4 block from the stash
 //! access  1 kind (3 the block's own partition, 4 a duplicate, 5 padding)
@@ -30,8 +34,8 @@ const DUPLICATE: u8 = 4;
 const NOBODY: u8 = 5;
 
 const CELL_BYTES: usize = 1 + 2;
-const JOB_BYTES: usize = 1 + 4 + 8 + 4 + 4 * FROM_STASH_MAX;
-const ACCESS_BYTES: usize = 1 + 4 + 4 + 4 + 4 + 1 + 4 + 4;
+const JOB_BYTES: usize = 2 + 1 + 4 + 8 + 4 + 4 * FROM_STASH_MAX;
+const ACCESS_BYTES: usize = 2 + 1 + 4 + 4 + 4 + 4 + 1 + 4 + 4;
 
 /// A part of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,10 +88,11 @@ pub fn part_bytes(layout: &Layout, value_bytes: usize) -> usize {
     access.max(JOB_BYTES)
 }
 
-/// The record of these parts, each of `part_bytes`.
-pub fn encode(parts: &[Part], part_bytes: usize) -> Vec<u8> {
+/// The record of these parts, each of `part_bytes`, cut while so many records were under way.
+pub fn encode(parts: &[Part], behind: u16, part_bytes: usize) -> Vec<u8> {
     let mut w = SectionWriter(Vec::with_capacity(parts.len() * part_bytes));
     for (part, end) in parts.iter().zip((1..).map(|parts| parts * part_bytes)) {
+        w.u16(behind);
         match part {
             Part::Commit(commit) => {
                 w.u8(COMMIT).u32(commit.partition).u64(commit.until).u64(commit.version);
@@ -117,19 +122,22 @@ fn encode_access(w: &mut SectionWriter, part: &AccessPart) {
     w.raw(bytes[0]).raw(bytes[1]);
 }
 
-/// The parts of a record.
+/// The parts of a record, and how many were under way when it was cut.
 ///
 /// # Errors
 /// [`crate::Error::Bug`] if it is none of ours: it has verified.
-pub fn decode(record: &[u8], layout: &Layout, value_bytes: usize) -> Result<Vec<Read>> {
+pub fn decode(record: &[u8], layout: &Layout, value_bytes: usize) -> Result<(usize, Vec<Read>)> {
     let parts = record.chunks_exact(part_bytes(layout, value_bytes));
     if parts.len() == 0 || !parts.remainder().is_empty() {
         return Err(inconsistent());
     }
-    parts.map(|part| decode_part(SectionReader(part), layout, value_bytes)).collect()
+    let behind = SectionReader(record).u16()?;
+    let parts = parts.map(|part| decode_part(SectionReader(part), layout, value_bytes));
+    Ok((behind.into(), parts.collect::<Result<_>>()?))
 }
 
 fn decode_part(mut r: SectionReader<'_>, layout: &Layout, value_bytes: usize) -> Result<Read> {
+    r.u16()?;
     let part = match r.u8()? {
         COMMIT => {
             let (partition, until, version) = (r.u32()?, r.u64()?, r.u64()?);

@@ -5,11 +5,38 @@
 //! record would show by its jobs which partition the lost access had asked (protocol, section 1.9).
 //! Orders that touch only levels of the proxy need no job.
 
+use super::journal::{Commit, Part};
 use super::plane::PartitionPlane;
-use super::reader::AccessPart;
+use crate::Result;
 
 /// Accesses from one order in turn to the next: nu = 1.25 orders an access.
 const TURN_EVERY: u8 = 4;
+
+/// What a record brings about when it counts.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Effects {
+    /// Jobs that are done.
+    pub commits: Vec<Commit>,
+    /// The partitions that get an order.
+    pub orders: Vec<u32>,
+}
+
+impl Effects {
+    /// Of the record of these parts.
+    pub fn of(parts: &[Part]) -> Self {
+        let mut effects = Self::default();
+        for part in parts {
+            match part {
+                Part::Commit(commit) => effects.commits.push(*commit),
+                Part::Job(_) => {}
+                Part::Access(access) => {
+                    effects.orders.extend([Some(access.partition), access.also].iter().flatten());
+                }
+            }
+        }
+        effects
+    }
+}
 
 impl PartitionPlane {
     /// The orders that an access to `partition` gives; the second partition, if there is one.
@@ -31,11 +58,21 @@ impl PartitionPlane {
         self.open_orders += 1;
     }
 
-    /// The record of this access, and all records before it, are durable: its orders count.
-    pub fn orders_are_durable(&mut self, part: &AccessPart) {
-        for partition in [Some(part.partition), part.also].into_iter().flatten() {
-            self.pyramids[partition as usize].sure += 1;
-            self.settle(partition);
+    /// A record and all records before it are durable: its commits take effect, its orders count.
+    ///
+    /// # Errors
+    /// As for [`PartitionPlane::commit`].
+    pub fn take_effect(&mut self, Effects { commits, orders }: Effects) -> Result<()> {
+        commits.into_iter().try_for_each(|commit| self.commit(commit))?;
+        self.orders_are_durable(&orders);
+        Ok(())
+    }
+
+    /// These partitions have an order each that counts.
+    pub fn orders_are_durable(&mut self, partitions: &[u32]) {
+        for partition in partitions {
+            self.pyramids[*partition as usize].sure += 1;
+            self.settle(*partition);
         }
     }
 

@@ -23,6 +23,7 @@ use super::canary::Canary;
 use super::job::Image;
 use super::layout::Layout;
 use super::level::{Level, Taken};
+use super::orders::Effects;
 use super::position::{Home, Positions};
 use super::pyramid::Pyramid;
 use super::settings::PartitionSettings;
@@ -105,6 +106,8 @@ pub struct PartitionPlane {
     pub(super) open_orders: u64,
     /// Cells of jobs that have begun and have not been committed. Public.
     pub(super) open_cells: u64,
+    /// Of records that do not count yet, oldest first.
+    pub(super) uncounted: VecDeque<Effects>,
     /// Partitions whose jobs have written everything, durably.
     pub(super) written: VecDeque<u32>,
     /// Generations that a later one has taken the place of, and how many were taken from the front.
@@ -142,6 +145,7 @@ impl PartitionPlane {
             ready: VecDeque::new(),
             open_orders: 0,
             open_cells: 0,
+            uncounted: VecDeque::new(),
             written: VecDeque::new(),
             dead: VecDeque::new(),
             dropped: 0,

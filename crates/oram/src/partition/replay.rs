@@ -1,8 +1,8 @@
 //! Recovery: what the journal names is read again, in its order.
 //!
-//! A record is taken as it was in life: its jobs are planned again and its accesses cut again, with
-//! what they drew then, so the same cells are read. Then its commits take effect and its orders
-//! count. In life accesses may have ended later; they end at once here, so a block that was under way
+//! A record is taken as it was in life: what had taken effect then takes effect; its jobs are planned
+//! again and its accesses cut again, with what they drew then, so the same cells are read. In life
+//! accesses may have ended later; they end at once here, so a block that was under way
 //! is in a stash, where no job of the journal looks for it.
 //!
 //! Jobs without a commit are written anew, under this opening.
@@ -13,6 +13,7 @@ use futures_util::future::try_join_all;
 
 use super::codec::Asked;
 use super::journal::{self, Again, Part, Read};
+use super::orders::Effects;
 use super::plane::PartitionPlane;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
@@ -36,10 +37,15 @@ pub(super) async fn replay(
     }
     for (at, record) in journal.iter().enumerate() {
         progress(at, journal.len());
-        // 1. What the record says is planned again.
-        let record = journal::decode(record, &layout, value_bytes)?;
+        // 1. What counted when it was cut counts.
+        let (behind, record) = journal::decode(record, &layout, value_bytes)?;
+        while shared.look(|core| core.plane.uncounted.len() > behind) {
+            shared.step(|core| core.plane.is_recorded())?;
+        }
+        // 2. What the record says is planned again.
         let (parts, asked) = shared.step(|core| plan_again(core, record))?;
-        // 2. The same cells are read again.
+        shared.step(|core| core.plane.uncounted.push_back(Effects::of(&parts)));
+        // 3. The same cells are read again.
         let (_, nothing_is_taken) = shared.at_point().await;
         shared.sound()?;
         let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
@@ -51,9 +57,10 @@ pub(super) async fn replay(
             let opened = shared.codec.open(&asked, message, reply)?;
             shared.step(|core| core.take(asked, opened))?;
         }
-        // 3. Its commits take effect and its orders count.
-        shared.step(|core| core.plane.is_recorded(&parts))?;
         shared.let_leave();
+    }
+    while shared.look(|core| !core.plane.uncounted.is_empty()) {
+        shared.step(|core| core.plane.is_recorded())?;
     }
     let due = shared.step(|core| core.plane.images_again())?;
     shared.send(due)?;

@@ -14,6 +14,8 @@ use crate::{Error, ImmediateShape, Result};
 pub(super) const PIECES: Piecing = Piecing::usual(1);
 /// Accesses that go into one journal record at most, of small blocks.
 const GROUP_MAX: usize = 1_024;
+/// Records under way at once: throughput is not bounded by one a round trip.
+const RECORDS_AT_ONCE: usize = 64;
 /// Jobs, and commits, that one record has at most.
 pub(super) const JOBS_MAX: usize = 64;
 /// D: orders given and not carried out, at least so many and so many an access under way.
@@ -44,7 +46,7 @@ impl PartitionSettings {
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
         let every = u64::from(shape.capacity) / BLOCKS_AN_ACCESS;
         Ok(Self {
-            shell: ShellSettings::new(shape),
+            shell: ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) },
             layout: Layout::new(shape.capacity, kept_levels)?,
             checkpoint_every: every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end()),
         })
@@ -104,6 +106,7 @@ impl PartitionSettings {
         VaultSettings {
             record_bytes: self.part_bytes(),
             record_parts_max: self.group_max() + 2 * JOBS_MAX,
+            records_at_once: self.shell.records_at_once as u32,
             cuts: true,
             full_every: 1,
             pieces: PIECES,

@@ -6,6 +6,7 @@ use fogbank_store::ChunkName;
 
 use super::codec::{Asked, Opened, PartitionCodec};
 use super::journal::Part;
+use super::orders::Effects;
 use super::plane::{Images, PartitionPlane};
 use super::settings::JOBS_MAX;
 use super::{replay, state};
@@ -48,10 +49,12 @@ impl Plane for PartitionPlane {
             parts.push(Part::Access(part.clone()));
             accesses.push(part);
         }
+        let mut effects = Effects::of(&parts);
         if self.canary.counts_at_once() {
-            accesses.iter().for_each(|part| self.orders_are_durable(part));
+            self.orders_are_durable(&std::mem::take(&mut effects.orders));
             self.begin_jobs(&mut parts, &mut jobs)?;
         }
+        self.uncounted.push_back(effects);
         self.since_cut += accesses.len() as u64;
         // 4. When the record is durable its cells are read: those of accesses before those of jobs.
         let asked = (!accesses.is_empty()).then_some(Asked::Accesses(accesses));
@@ -63,16 +66,9 @@ impl Plane for PartitionPlane {
         !self.written.is_empty() || (!self.ready.is_empty() && self.open_cells < self.cells_max)
     }
 
-    fn is_recorded(&mut self, parts: &[Part]) -> Result<()> {
-        for part in parts {
-            match part {
-                Part::Commit(commit) => self.commit(*commit)?,
-                Part::Job(_) => {}
-                Part::Access(_) if self.canary.counts_at_once() => {}
-                Part::Access(access) => self.orders_are_durable(access),
-            }
-        }
-        Ok(())
+    fn is_recorded(&mut self) -> Result<()> {
+        let effects = self.uncounted.pop_front();
+        self.take_effect(effects.ok_or_else(|| Error::Bug("no record counts".into()))?)
     }
 
     fn ask(&mut self, asked: &Asked) -> Message {

@@ -41,7 +41,7 @@ impl Codec<Processor> for TaoCodec {
         vec![(self.array, self.geometry.array_shape())]
     }
 
-    fn encode(&self, parts: &[Entry]) -> Vec<u8> {
+    fn encode(&self, parts: &[Entry], _: usize) -> Vec<u8> {
         journal::encode(parts.iter(), self.geometry.value_bytes)
     }
 

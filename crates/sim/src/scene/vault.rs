@@ -64,7 +64,14 @@ pub(super) fn vault_sizes(shape: &Shape) -> Result<VaultConfig, SceneError> {
 pub(super) fn vault_settings(shape: &Shape) -> VaultSettings {
     let record_bytes = fogbank_oram::ring::record_bytes(shape.batch.read_batch);
     let pieces = shape.pieces();
-    VaultSettings { record_bytes, record_parts_max: 1, full_every: FULL_EVERY, pieces, cuts: false }
+    VaultSettings {
+        record_bytes,
+        record_parts_max: 1,
+        records_at_once: 1,
+        full_every: FULL_EVERY,
+        pieces,
+        cuts: false,
+    }
 }
 
 /// The master key of a scene.

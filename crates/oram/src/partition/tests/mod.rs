@@ -178,7 +178,9 @@ impl Harness {
                 self.calls.push(Call::ReadForJob(job));
             }
             Part::Access(access) => {
-                self.plane.orders_are_durable(&access);
+                let given = [Some(access.partition), access.also];
+                let given: Vec<u32> = given.into_iter().flatten().collect();
+                self.plane.orders_are_durable(&given);
                 self.show("read", access.number, access.partition, &access.cells);
                 self.calls.push(Call::Read(access));
             }

@@ -1,0 +1,75 @@
+//! Records on their way: several at once, which land in any order and count in theirs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fogbank_durable::{BegunRecord, PutRecord};
+use tokio::task::JoinSet;
+
+use super::plane::Plane;
+use crate::{Error, Result, of_task};
+
+/// Records that were put, and what may leave when they count.
+pub type Landed<P> = (Vec<PutRecord>, Vec<Vec<<P as Plane>::Request>>);
+
+/// See the module.
+pub struct Records<P: Plane> {
+    /// What may leave when they count; oldest first.
+    under_way: VecDeque<Vec<P::Request>>,
+    /// The number of the first of them.
+    first: u64,
+    /// Each is put by a task of its own: it leaves at its point whatever departures wait for.
+    puts: JoinSet<Result<(u64, PutRecord)>>,
+    landed: BTreeMap<u64, PutRecord>,
+}
+
+impl<P: Plane> Records<P> {
+    /// None.
+    pub fn new() -> Self {
+        let (under_way, landed) = (VecDeque::new(), BTreeMap::new());
+        Self { under_way, first: 0, puts: JoinSet::new(), landed }
+    }
+
+    /// How many are under way.
+    pub fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// A record leaves; `requests` may when it counts.
+    pub fn begin(&mut self, begun: BegunRecord, requests: Vec<P::Request>) {
+        let number = self.first + self.under_way.len() as u64;
+        self.under_way.push_back(requests);
+        self.puts.spawn(async move { Ok((number, begun.put().await?)) });
+    }
+
+    /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost if
+    /// this is abandoned.
+    ///
+    /// # Errors
+    /// Those of a put.
+    pub async fn land(&mut self) -> Result<Landed<P>> {
+        loop {
+            let counts = (self.first..).zip(self.landed.keys());
+            let counts = counts.take_while(|(number, landed)| number == *landed).count();
+            if counts > 0 {
+                return Ok(self.take(counts));
+            }
+            let Some(put) = self.puts.join_next().await else {
+                return Err(Error::Bug("no record is under way".into()));
+            };
+            let (number, put) = of_task(put)?;
+            self.landed.insert(number, put);
+        }
+    }
+
+    fn take(&mut self, counts: usize) -> Landed<P> {
+        let put = std::iter::from_fn(|| self.landed.pop_first().map(|(_, put)| put));
+        let put = put.take(counts).collect();
+        self.first += counts as u64;
+        (put, self.under_way.drain(..counts.min(self.under_way.len())).collect())
+    }
+}
