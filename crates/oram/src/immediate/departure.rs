@@ -323,14 +323,18 @@ impl<P: Plane> Departures<P> {
 
     /// The cut; what follows goes on beside further departures.
     async fn begin_checkpoint(&mut self) -> Result<()> {
-        let (mark, sections) = self.cut_state().await?;
+        let (mark, sections) = match self.shared.look(|core| core.plane.cuts_quietly()) {
+            true => self.cut_state().await?,
+            false => self.cut_now()?,
+        };
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
         self.checkpoints.spawn(async move {
             let writes = async {
                 shared.until(|core| core.plane.is_acknowledged(mark)).await?;
                 shared.store.barrier().await.map_err(blame)?;
                 shared.sound()?;
-                Ok(writer.write(Section::each(sections)).await?)
+                let sections = shared.look(|core| core.plane.sections(sections));
+                Ok(writer.write(sections).await?)
             };
             // Also before this task ends with departures: a piece that waits for its point is not
             // to leave.
@@ -344,7 +348,7 @@ impl<P: Plane> Departures<P> {
         Ok(())
     }
 
-    /// Waits until no access is under way and the state can be copied, and copies it. Returns the
+    /// Waits until no access is under way and the state can be copied, and copies it. Gives the
     /// last of what is written that it comprises.
     async fn cut_state(&mut self) -> Result<(u64, Vec<Section>)> {
         let shared = self.shared.clone();
@@ -361,8 +365,12 @@ impl<P: Plane> Departures<P> {
             drop(shared.decision().await);
             self.depart(Vec::new()).await?;
         }
-        let StateCut { due, mark, sections } = shared.step(|core| core.plane.cut())?;
-        shared.send(due)?;
+        self.cut_now()
+    }
+
+    fn cut_now(&self) -> Result<(u64, Vec<Section>)> {
+        let StateCut { due, mark, sections } = self.shared.step(|core| core.plane.cut())?;
+        self.shared.send(due)?;
         Ok((mark, sections))
     }
 
@@ -389,7 +397,8 @@ impl<P: Plane> Departures<P> {
 
     /// The last checkpoint holds everything, and nothing else is under way.
     async fn close(self, mark: u64, sections: Vec<Section>) -> Result<()> {
-        self.vault.close(Section::each(sections)).await?;
+        let sections = self.shared.look(|core| core.plane.sections(sections));
+        self.vault.close(sections).await?;
         self.shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
     }
 
@@ -401,9 +410,17 @@ impl<P: Plane> Departures<P> {
 
     /// Waits until the checkpoint that is being written counts, if there is one.
     async fn adopt_last(&mut self) -> Result<()> {
-        match self.checkpoints.join_next().await {
-            Some(written) => self.adopt(of_task(written)?).await,
-            None => Ok(()),
+        loop {
+            // It may wait for accesses whose records have not landed.
+            tokio::select! { biased;
+                written = self.checkpoints.join_next() => return match written {
+                    Some(written) => self.adopt(of_task(written)?).await,
+                    None => Ok(()),
+                },
+                landed = self.records.land(), if !self.records.is_empty() => {
+                    self.count(landed?).await?;
+                }
+            }
         }
     }
 
@@ -414,10 +431,12 @@ impl<P: Plane> Departures<P> {
             tokio::select! { biased;
                 Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
                 Some(done) = self.deletions.join_next() => of_task(done)?,
+                landed = self.records.land(), if !self.records.is_empty() => {
+                    self.count(landed?).await?;
+                }
                 else => break,
             }
         }
-        self.count_all().await?;
         let is_over = |core: &Core<P>| {
             core.under_way.is_empty()
                 && core.plane.is_acknowledged(u64::MAX)

@@ -20,6 +20,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 
+use fogbank_durable::Sections;
 use fogbank_store::{ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, Store};
 
 use super::core::Core;
@@ -98,12 +99,18 @@ pub trait Plane: Sized + Send + 'static {
     /// Whether it is time for a cut. Public.
     fn cut_is_due(&self) -> bool;
 
+    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is made
+    /// between any two records. Public. The last, before a store is closed, always waits.
+    fn cuts_quietly(&self) -> bool {
+        true
+    }
+
     /// Whether the state can be copied, when no access is under way.
     fn may_cut(&self) -> bool {
         true
     }
 
-    /// The state at this moment.
+    /// The state at this moment, but for what accesses under way will make of it.
     ///
     /// # Errors
     /// As for [`Plane::depart`].
@@ -111,6 +118,11 @@ pub trait Plane: Sized + Send + 'static {
 
     /// Whether everything written up to `mark` has been acknowledged.
     fn is_acknowledged(&self, mark: u64) -> bool;
+
+    /// All sections of the checkpoint of the last `cut`, once it is acknowledged.
+    fn sections(&mut self, cut: Vec<Section>) -> Sections<'static> {
+        Section::each(cut)
+    }
 
     /// A checkpoint counts from now on.
     fn has_checkpoint(&mut self);

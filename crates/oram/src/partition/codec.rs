@@ -13,6 +13,7 @@ use rayon::prelude::*;
 
 use super::job::{Image, JobPart};
 use super::journal::{self, Part};
+use super::level::ANY;
 use super::plane::{Cell, Images, PartitionPlane, chunk};
 use super::reader::AccessPart;
 use super::settings::PartitionSettings;
@@ -31,6 +32,8 @@ pub enum Asked {
     Accesses(Vec<AccessPart>),
     /// The cells of a job.
     Job(JobPart),
+    /// Cells of quotas of this partition, whose values a checkpoint lacks.
+    Lacking(u32, Vec<Cell>),
 }
 
 impl Asked {
@@ -38,17 +41,18 @@ impl Asked {
     pub fn cells(&self) -> impl Iterator<Item = (u32, &Cell)> {
         let (accesses, job) = match self {
             Self::Accesses(parts) => (&parts[..], None),
-            Self::Job(part) => (&[][..], Some(part)),
+            Self::Job(JobPart { partition, cells, .. }) | Self::Lacking(partition, cells) => {
+                (&[][..], Some((*partition, cells)))
+            }
         };
         let of_access = |part: &'_ AccessPart| part.partition;
         let asked = accesses.iter().flat_map(move |part| {
             let partition = of_access(part);
             part.cells.iter().map(move |cell| (partition, cell))
         });
-        let read = job.into_iter().flat_map(|part| {
-            let partition = part.partition;
-            part.cells.iter().map(move |cell| (partition, cell))
-        });
+        let read = job
+            .into_iter()
+            .flat_map(|(partition, cells)| cells.iter().map(move |cell| (partition, cell)));
         asked.chain(read)
     }
 
@@ -106,7 +110,8 @@ impl PartitionCodec {
         Self { keys, settings, zeros }
     }
 
-    /// Verifies a cell; its block and value, if it has to hold a live one.
+    /// Verifies a cell; its block and value, if it has to hold a live one, or happens to where that
+    /// does not matter ([`ANY`]).
     fn open_cell(
         &self,
         (partition, cell): (u32, &Cell),
@@ -117,7 +122,8 @@ impl PartitionCodec {
         let sealed = match stored {
             // Nobody has written a store just made.
             Stored::NotWritten if tick_of(&name) == 0 => {
-                return Ok(cell.block.map(|block| (block, self.zeros.clone())));
+                let block = cell.block.filter(|block| *block != ANY);
+                return Ok(block.map(|block| (block, self.zeros.clone())));
             }
             Stored::NotWritten => return Err(lied()),
             Stored::Bytes(bytes) if bytes.len() != self.settings.cell_bytes() => return Err(lied()),
@@ -129,10 +135,13 @@ impl PartitionCodec {
         opened.map_err(|_| lied())?;
         let Some(block) = cell.block else { return Ok(None) };
         let id = plaintext.first_chunk::<BLOCK_ID_BYTES>().map(|id| u64::from_le_bytes(*id));
-        match id == Some(u64::from(block)) {
-            true => Ok(Some((block, Bytes::from(plaintext).slice(BLOCK_ID_BYTES..)))),
-            false => Err(Error::Bug("a cell holds another block".into())),
-        }
+        let block = match (block, id) {
+            (ANY, Some(DUMMY)) => return Ok(None),
+            (ANY, Some(id)) => u32::try_from(id).ok(),
+            (block, id) => (id == Some(u64::from(block))).then_some(block),
+        };
+        let block = block.ok_or_else(|| Error::Bug("a cell holds another block".into()))?;
+        Ok(Some((block, Bytes::from(plaintext).slice(BLOCK_ID_BYTES..))))
     }
 
     /// A level, sealed cell by cell.

@@ -18,6 +18,7 @@
 use bytes::Bytes;
 
 use super::journal::Commit;
+use super::layout::Layout;
 use super::level::{HOLE, Level};
 use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
 use super::position::Home;
@@ -67,12 +68,16 @@ pub struct Job {
     /// Orders carried out when it is done.
     pub until: u64,
     sources: Vec<u8>,
+    /// What it took from the stash: the values were in memory.
+    pub from_stash: Vec<u32>,
+    /// What was too many, and is in the stash: the values come with its cells.
+    pub overflow: Vec<u32>,
     /// From the lowest level.
     pub destinations: Vec<Destination>,
     /// The generation that they will have.
     version: u64,
     /// What it takes of the budget of cells.
-    cost: u64,
+    pub cost: u64,
     /// Accesses to the partition that were cut before it and whose cells had not come.
     early: Vec<Number>,
     step: Step,
@@ -90,9 +95,35 @@ pub struct Image {
 }
 
 impl Job {
+    /// One of a checkpoint, whose cells have to be read again.
+    pub fn saved(until: u64, of: &Layout, done: u64, destinations: Vec<Destination>) -> Self {
+        Self {
+            until,
+            sources: of.sources(until, done),
+            from_stash: Vec::new(),
+            overflow: Vec::new(),
+            destinations,
+            version: 0, // it is written anew, or its commit says
+            cost: of.job_cells(until, done),
+            early: Vec::new(),
+            step: Step::Reading,
+        }
+    }
+
     /// Whether its cells have come.
     pub fn has_come(&self) -> bool {
         self.step != Step::Reading
+    }
+
+    /// The levels that it reads.
+    pub fn sources(&self) -> &[u8] {
+        &self.sources
+    }
+
+    /// The blocks that it holds, and what was too many.
+    pub fn blocks(&self) -> impl Iterator<Item = u32> {
+        let planned = self.destinations.iter().flat_map(|to| &to.plan);
+        planned.chain(&self.overflow).copied().filter(|block| *block != HOLE)
     }
 
     /// The block planned at this rank has been asked for.
@@ -163,6 +194,7 @@ impl PartitionPlane {
             rest = others;
         }
         destinations.reverse();
+        let overflow = rest.to_vec();
         for block in rest {
             self.positions.set_home(*block, Home::Stash);
             self.pyramids[partition as usize].stash.push_back(*block);
@@ -179,8 +211,7 @@ impl PartitionPlane {
             cells.extend(self.cells(partition, *level, taken)?);
             cells[from..].sort_unstable_by_key(|cell: &Cell| cell.place);
         }
-        let cost = sources.iter().map(|level| u64::from(layout.room(*level))).sum::<u64>()
-            + written.iter().map(|level| u64::from(layout.cells(*level))).sum::<u64>();
+        let cost = layout.job_cells(until, done);
         let cost = if self.canary.counts_reals() { blocks.len() as u64 } else { cost };
         self.open_cells += cost;
         self.stats.jobs += 1;
@@ -189,8 +220,17 @@ impl PartitionPlane {
             written.iter().map(|l| u64::from(layout.cells(*l))).sum::<u64>();
         let early = self.not_come_of(partition);
         let version = version(self.keys.current().0, until);
-        self.pyramids[partition as usize].job =
-            Some(Job { until, sources, destinations, version, cost, early, step: Step::Reading });
+        self.pyramids[partition as usize].job = Some(Job {
+            until,
+            sources,
+            from_stash: from_stash.clone(),
+            overflow,
+            destinations,
+            version,
+            cost,
+            early,
+            step: Step::Reading,
+        });
         Ok(JobPart { partition, until, from_stash, cells })
     }
 
@@ -267,6 +307,7 @@ impl PartitionPlane {
         for partition in 0..self.layout.partitions {
             if let Some(job) = &mut self.pyramids[partition as usize].job {
                 job.step = Step::Come;
+                job.version = version(self.keys.current().0, job.until);
             }
             due.extend(self.images(partition)?);
         }

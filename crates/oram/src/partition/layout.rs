@@ -134,6 +134,13 @@ impl Layout {
         partitions * kept.div_ceil(2) + partitions * 5 / 2 + spread
     }
 
+    /// What a job takes of the budget: the quotas of its sources and the cells of its destinations.
+    pub fn job_cells(&self, until: u64, done: u64) -> u64 {
+        let (sources, written) = (self.sources(until, done), self.destinations(until, done));
+        let read: u64 = sources.iter().map(|level| u64::from(self.room(*level))).sum();
+        read + written.iter().map(|level| u64::from(self.cells(*level))).sum::<u64>()
+    }
+
     /// The filled levels in the cloud of a partition that has carried out `done` orders.
     pub fn filled(&self, done: u64) -> impl Iterator<Item = u8> + use<> {
         let top = self.top();

@@ -19,6 +19,8 @@ use crate::{Error, Result};
 pub const HOLE: u32 = u32::MAX;
 /// In a level: a block that has left it. Its cell was read.
 const GONE: u32 = u32::MAX - 1;
+/// In a message: whichever block the cell holds, if it holds one.
+pub const ANY: u32 = u32::MAX - 2;
 /// Set where the cell of a live block was read.
 const READ: u32 = 1 << 31;
 
@@ -31,13 +33,21 @@ pub struct Taken {
     pub block: Option<u32>,
 }
 
-/// What a checkpoint says of a level beside its live blocks.
-#[derive(Debug, Clone, Copy)]
-pub struct Saved<'a> {
+/// What a checkpoint says of a level beside its live blocks. Bits are of ranks.
+#[derive(Debug, Clone, Default)]
+pub struct Saved {
+    /// Ranks that may be live.
+    pub live: u16,
     pub next_dummy: u16,
+    /// That at which it fell due.
+    pub first_dummy: u16,
     pub asked: u16,
-    /// A bit for each rank whose block has left.
-    pub left: &'a [u8],
+    /// What its quota lacks, if it is due and was asked.
+    pub left: Option<u16>,
+    /// Those whose block has left.
+    pub gone: Vec<u8>,
+    /// Those read since it is due.
+    pub due_reads: Vec<u8>,
 }
 
 /// See the module.
@@ -58,6 +68,9 @@ pub struct Level {
     pub asked: u16,
     /// Once it is due: what its quota lacks.
     pub left: Option<u16>,
+    /// What was read of its quota, and the next dummy when that began.
+    due_reads: Vec<u16>,
+    first_dummy: u16,
     places: Option<Box<[u16]>>,
 }
 
@@ -74,6 +87,8 @@ impl Level {
             cells,
             asked: 0,
             left: None,
+            due_reads: Vec::new(),
+            first_dummy: 0,
             places: None,
         }
     }
@@ -100,15 +115,25 @@ impl Level {
     /// # Errors
     /// [`Error::Bug`] if the quota cannot be met.
     pub fn take_early(&mut self, wanted: Option<u16>, quota: u16) -> Result<Option<Taken>> {
-        let left = self.left.unwrap_or(quota);
+        let left = self.is_due(quota);
         self.left = Some(left.saturating_sub(1));
-        match wanted.filter(|rank| self.is_unread(*rank)) {
-            _ if left == 0 => Ok(None),
-            Some(rank) => Ok(Some(self.take_live(rank))),
+        let taken = match wanted.filter(|rank| self.is_unread(*rank)) {
+            _ if left == 0 => None,
+            Some(rank) => Some(self.take_live(rank)),
             // What is left is all live: one of those fills in, for the job.
-            None if left <= self.unread_live => Ok(self.take_next_live()),
-            None => self.take_dummy().map(Some),
+            None if left <= self.unread_live => self.take_next_live(),
+            None => Some(self.take_dummy()?),
+        };
+        self.due_reads.extend(taken.map(|taken| taken.rank));
+        Ok(taken)
+    }
+
+    /// It is due: what its quota lacks.
+    fn is_due(&mut self, quota: u16) -> u16 {
+        if self.left.is_none() {
+            self.first_dummy = self.next_dummy;
         }
+        *self.left.get_or_insert(quota)
     }
 
     /// The rest of the `quota`, for a job: every unread live cell, then dummies.
@@ -116,7 +141,8 @@ impl Level {
     /// # Errors
     /// [`Error::Bug`] if it cannot be met.
     pub fn take_rest(&mut self, quota: u16) -> Result<Vec<Taken>> {
-        let left = self.left.replace(0).unwrap_or(quota);
+        let left = self.is_due(quota);
+        self.left = Some(0);
         let mut taken = Vec::with_capacity(left.into());
         while let Some(live) = self.take_next_live() {
             taken.push(live);
@@ -127,6 +153,7 @@ impl Level {
         while taken.len() < left.into() {
             taken.push(self.take_dummy()?);
         }
+        self.due_reads.extend(taken.iter().map(|taken| taken.rank));
         Ok(taken)
     }
 
@@ -142,26 +169,53 @@ impl Level {
         Ok(())
     }
 
-    /// One of a checkpoint: `live` by rank, [`HOLE`] for dummies; and the ranks of those that `left`,
-    /// read. It is not due.
-    pub fn saved(version: u64, cells: u16, mut live: Vec<u32>, saved: Saved<'_>) -> Self {
-        let left = |rank: usize| saved.left.get(rank / 8).is_some_and(|b| b >> (rank % 8) & 1 == 1);
-        for (rank, slot) in live.iter_mut().enumerate().filter(|(rank, _)| left(*rank)) {
-            debug_assert_eq!(*slot, HOLE, "rank {rank}");
-            *slot = GONE;
+    /// One of a checkpoint: `live` by rank, [`HOLE`] for those that hold no block of the level now.
+    pub fn saved(version: u64, cells: u16, mut live: Vec<u32>, saved: &Saved) -> Self {
+        let &Saved { next_dummy, first_dummy, asked, left, .. } = saved;
+        let mut due_reads = Vec::new();
+        for (rank, slot) in live.iter_mut().enumerate() {
+            let is_read = has(&saved.due_reads, rank);
+            match *slot {
+                HOLE if has(&saved.gone, rank) => *slot = GONE,
+                HOLE => {}
+                _ if is_read => *slot |= READ,
+                _ => {}
+            }
+            due_reads.extend(is_read.then_some(rank as u16));
+        }
+        if left.is_some() {
+            due_reads.extend((live.len() as u16).max(first_dummy)..next_dummy);
         }
         let unread_live = live.iter().filter(|slot| **slot & READ == 0).count() as u16;
-        let (next_dummy, asked) = (saved.next_dummy, saved.asked);
-        Self { unread_live, next_dummy, asked, ..Self::new(version, cells, live) }
+        let level = Self::new(version, cells, live);
+        Self { unread_live, next_dummy, first_dummy, asked, left, due_reads, ..level }
     }
 
-    /// What a checkpoint says of it beside its live blocks: a bit for each rank up to `room`.
-    pub fn save(&self, room: u16) -> (u16, u16, u16, Vec<u8>) {
-        let mut left = vec![0u8; usize::from(room).div_ceil(8)];
-        for rank in (0..self.live.len()).filter(|rank| self.live[*rank] == GONE) {
-            left[rank / 8] |= 1 << (rank % 8);
-        }
-        (self.live.len() as u16, self.next_dummy, self.asked, left)
+    /// What a checkpoint says of it beside its live blocks: bits of the ranks up to `room`.
+    pub fn save(&self, room: u16) -> Saved {
+        let bytes = usize::from(room).div_ceil(8);
+        let (mut gone, mut due_reads) = (vec![0u8; bytes], vec![0u8; bytes]);
+        let set = |bits: &mut [u8], rank: usize| bits[rank / 8] |= 1 << (rank % 8);
+        let ranks = 0..self.live.len();
+        ranks.filter(|rank| self.live[*rank] == GONE).for_each(|rank| set(&mut gone, rank));
+        let read = self.due_reads.iter().map(|rank| usize::from(*rank));
+        read.filter(|rank| *rank < self.live.len()).for_each(|rank| set(&mut due_reads, rank));
+        let &Self { next_dummy, first_dummy, asked, left, .. } = self;
+        let live = self.live.len() as u16;
+        Saved { live, next_dummy, first_dummy, asked, left, gone, due_reads }
+    }
+
+    /// What was read of its quota, and what recovery wants of that: the block of a live cell; of a
+    /// source of a job, whose blocks are the job's now, any; nothing of cells whose block has left.
+    pub fn due_reads(&self, is_source: bool) -> impl Iterator<Item = Taken> {
+        self.due_reads.iter().map(move |rank| {
+            let block = match self.live.get(usize::from(*rank)) {
+                None | Some(&GONE) => None,
+                Some(&HOLE) => is_source.then_some(ANY),
+                Some(slot) => Some(slot & !READ),
+            };
+            Taken { rank: *rank, block }
+        })
     }
 
     /// The blocks that it holds, by rank.
@@ -208,6 +262,10 @@ impl Level {
         self.next_dummy = rank + 1;
         Ok(Taken { rank, block: None })
     }
+}
+
+fn has(bits: &[u8], rank: usize) -> bool {
+    bits.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1)
 }
 
 /// The array, the chunk and the tick by which a place is named in nonces and permutations.

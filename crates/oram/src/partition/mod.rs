@@ -16,6 +16,9 @@
 //!    wait are carried out by one job. Jobs of different partitions do not wait for each other.
 //! 6. When the job's commit is durable, what it has written takes the place of what it has read.
 //!
+//! A checkpoint is cut between any two records and lacks what stands in cells of quotas; a recovery
+//! reads those again, then what the journal names (`state`, `replay`).
+//!
 //! Levels below c0 never leave the proxy: their blocks wait in the stash of the partition.
 //!
 //! # Invariants

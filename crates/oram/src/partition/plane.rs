@@ -27,6 +27,7 @@ use super::orders::Effects;
 use super::position::{Home, Positions};
 use super::pyramid::Pyramid;
 use super::settings::PartitionSettings;
+use super::state::Cutting;
 use super::stats::Stats;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
@@ -120,6 +121,13 @@ pub struct PartitionPlane {
     pub(super) under_way_max: usize,
     /// Accesses since the last cut.
     pub(super) since_cut: u64,
+    /// The cut whose values are not all known yet, or were not handed over.
+    pub(super) cutting: Option<Cutting>,
+    /// Whether a cut waits until nothing is under way.
+    pub(super) cuts_quietly: bool,
+    /// What a checkpoint has room for: blocks with values, and bytes of what does not count yet.
+    pub(super) saved_blocks_max: usize,
+    pub(super) uncounted_bytes: usize,
     /// Whether its positions were drawn now, and stand in no checkpoint.
     pub(super) is_new: bool,
     pub(super) stats: Stats,
@@ -154,6 +162,10 @@ impl PartitionPlane {
             checkpoint_every: settings.checkpoint_every,
             under_way_max: settings.shell.under_way_max,
             since_cut: 0,
+            cutting: None,
+            cuts_quietly: settings.cuts_quietly,
+            saved_blocks_max: settings.saved_blocks_max(),
+            uncounted_bytes: settings.uncounted_bytes(),
             is_new: false,
             stats: Stats::default(),
             canary: Canary::default(),
@@ -206,6 +218,17 @@ impl PartitionPlane {
         }
     }
 
+    /// What is open follows from the counters; partitions that wait for a job do so by their number.
+    pub(super) fn count_open(&mut self) {
+        self.open_orders = self.pyramids.iter().map(|pyramid| pyramid.given - pyramid.done).sum();
+        let jobs = self.pyramids.iter().filter_map(|pyramid| pyramid.job.as_ref());
+        self.open_cells = jobs.map(|job| job.cost).sum();
+        for (partition, pyramid) in (0..).zip(&mut self.pyramids) {
+            pyramid.is_ready = pyramid.may_begin(&self.layout);
+            self.ready.extend(pyramid.is_ready.then_some(partition));
+        }
+    }
+
     /// The cells of access `number` have come: the live ones, by block.
     pub fn cells_came(&mut self, number: Number, live: impl IntoIterator<Item = (u32, Bytes)>) {
         self.take_values(live);
@@ -229,6 +252,7 @@ impl PartitionPlane {
     /// # Errors
     /// [`Error::Bug`] if the block has not come.
     pub fn end_next(&mut self) -> Result<Option<(Number, Bytes)>> {
+        self.look_at_cut()?;
         let Some(access) = self.accesses.front().filter(|access| self.may_end(access)) else {
             return Ok(None);
         };

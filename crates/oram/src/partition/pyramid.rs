@@ -51,6 +51,9 @@ impl Pyramid {
 
     /// Takes `block` out of the stash.
     pub fn unstash(&mut self, block: u32) {
+        if let Some(job) = &mut self.job {
+            job.overflow.retain(|held| *held != block);
+        }
         if let Some(at) = self.stash.iter().position(|held| *held == block) {
             self.stash.remove(at);
         }

@@ -1,4 +1,8 @@
-//! Recovery: what the journal names is read again, in its order.
+//! Recovery: what a checkpoint lacks is read again, then what the journal names, in its order.
+//!
+//! A checkpoint lacks the values that stand in cells of quotas: what accesses and jobs have read of
+//! levels that were due when it was cut. All these cells are read again, partition by partition,
+//! whatever they hold. So they are known to have been read by then, and which they are is public.
 //!
 //! A record is taken as it was in life: what had taken effect then takes effect; its jobs are planned
 //! again and its accesses cut again, with what they drew then, so the same cells are read. In life
@@ -9,18 +13,24 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::try_join_all;
+use hashbrown::hash_map::Entry;
 
 use super::codec::Asked;
 use super::journal::{self, Again, Part, Read};
 use super::orders::Effects;
-use super::plane::PartitionPlane;
+use super::plane::{Cell, PartitionPlane, chunk};
+use crate::geometry::tick_of;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
 use crate::immediate::plane::{Codec, Message, Plane};
 use crate::{Error, Result};
 
-/// Reads again what `journal` names and does what it says; whether a checkpoint is needed: if there
+/// Messages under way at once that bring what a checkpoint lacks.
+const MESSAGES_AT_ONCE: usize = 32;
+
+/// Reads again what a checkpoint lacks and `journal` names and does what it says; whether a checkpoint is needed: if there
 /// was anything, or if the store is new and its positions stand nowhere.
 ///
 /// # Errors
@@ -35,6 +45,7 @@ pub(super) async fn replay(
     if is_new && !journal.is_empty() {
         return Err(Error::Bug("a journal without a checkpoint".into()));
     }
+    read_lacking(shared).await?;
     for (at, record) in journal.iter().enumerate() {
         progress(at, journal.len());
         // 1. What counted when it was cut counts.
@@ -46,17 +57,7 @@ pub(super) async fn replay(
         let (parts, asked) = shared.step(|core| plan_again(core, record))?;
         shared.step(|core| core.plane.uncounted.push_back(Effects::of(&parts)));
         // 3. The same cells are read again.
-        let (_, nothing_is_taken) = shared.at_point().await;
-        shared.sound()?;
-        let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
-        drop(nothing_is_taken);
-        let replies =
-            try_join_all(messages.iter().map(|message| message.send(&*shared.bare))).await;
-        shared.points.handed_over(shared.points.now()).await;
-        for ((asked, message), reply) in asked.into_iter().zip(&messages).zip(replies?) {
-            let opened = shared.codec.open(&asked, message, reply)?;
-            shared.step(|core| core.take(asked, opened))?;
-        }
+        read(shared, asked).await?;
         shared.let_leave();
     }
     while shared.look(|core| !core.plane.uncounted.is_empty()) {
@@ -65,6 +66,95 @@ pub(super) async fn replay(
     let due = shared.step(|core| core.plane.images_again())?;
     shared.send(due)?;
     Ok(is_new || !journal.is_empty())
+}
+
+/// Sends these messages, and takes what comes.
+async fn read(shared: &Shared<PartitionPlane>, asked: Vec<Asked>) -> Result<()> {
+    let (_, nothing_is_taken) = shared.at_point().await;
+    shared.sound()?;
+    let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
+    drop(nothing_is_taken);
+    let replies = try_join_all(messages.iter().map(|message| message.send(&*shared.bare))).await;
+    shared.points.handed_over(shared.points.now()).await;
+    for ((asked, message), reply) in asked.into_iter().zip(&messages).zip(replies?) {
+        let opened = shared.codec.open(&asked, message, reply)?;
+        shared.step(|core| core.take(asked, opened))?;
+    }
+    Ok(())
+}
+
+/// Reads again what the checkpoint lacks: a message a partition, some at once.
+async fn read_lacking(shared: &Shared<PartitionPlane>) -> Result<()> {
+    let partitions = shared.codec.settings.layout.partitions;
+    let (mut asked, mut jobs) = (Vec::new(), Vec::new());
+    for partition in 0..partitions {
+        let cells = shared.look(|core| core.plane.lacking(partition))?;
+        if !cells.is_empty() {
+            asked.push(Asked::Lacking(partition, cells));
+        }
+        jobs.extend(shared.look(|core| core.plane.has_job(partition)).then_some(partition));
+        if asked.len() == MESSAGES_AT_ONCE || partition + 1 == partitions {
+            read(shared, std::mem::take(&mut asked)).await?;
+        }
+    }
+    let zeros = Bytes::from(vec![0; shared.shell.shape.value_bytes]);
+    jobs.into_iter()
+        .try_for_each(|partition| shared.step(|core| core.plane.lacks_nothing(partition, &zeros)))
+}
+
+impl PartitionPlane {
+    fn has_job(&self, partition: u32) -> bool {
+        self.pyramids[partition as usize].job.is_some()
+    }
+
+    /// The cells of quotas that were read of `partition`, by level and place.
+    fn lacking(&mut self, partition: u32) -> Result<Vec<Cell>> {
+        let mut lacking = Vec::new();
+        for level in self.layout.stored_levels() {
+            let pyramid = &self.pyramids[partition as usize];
+            let Some(held) = &pyramid.levels[usize::from(level)] else { continue };
+            let is_source = pyramid.job.as_ref().is_some_and(|job| job.sources().contains(&level));
+            let taken: Vec<_> = held.due_reads(is_source).collect();
+            let from = lacking.len();
+            lacking.extend(self.cells(partition, level, taken)?);
+            lacking[from..].sort_unstable_by_key(|cell: &Cell| cell.place);
+        }
+        Ok(lacking)
+    }
+
+    /// Values that a checkpoint lacked have come. One that it has is newer than any in a cell.
+    pub(super) fn take_lacking(&mut self, partition: u32, opened: Vec<(u32, Bytes)>) {
+        for (block, value) in opened {
+            let is_here = block < self.layout.blocks && self.positions.get(block).0 == partition;
+            if is_here {
+                self.values.entry(block).or_insert(value);
+            }
+        }
+    }
+
+    /// All cells of the job of `partition` have come. Blocks of a level that nobody has written, of a
+    /// store just made, hold zeros.
+    fn lacks_nothing(&mut self, partition: u32, zeros: &Bytes) -> Result<()> {
+        let pyramid = &mut self.pyramids[partition as usize];
+        let Some(job) = &pyramid.job else { return Ok(()) };
+        let is_first = |level: &u8| {
+            let held = pyramid.levels[usize::from(*level)].as_ref();
+            held.is_some_and(|held| tick_of(&chunk(partition, *level, held.version)) == 0)
+        };
+        let has_zeros = job.sources().iter().any(is_first);
+        for block in job.blocks() {
+            let value = self.values.entry(block);
+            match has_zeros {
+                true => _ = value.or_insert_with(|| zeros.clone()),
+                false if matches!(value, Entry::Vacant(_)) => {
+                    return Err(Error::Bug("no cell holds a block".into()));
+                }
+                false => {}
+            }
+        }
+        self.job_came(partition, None);
+        Ok(())
+    }
 }
 
 fn plan_again(

@@ -36,6 +36,8 @@ pub struct PartitionSettings {
     pub layout: Layout,
     /// E: accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
+    /// Whether a cut waits until no access is under way and no job is open.
+    pub cuts_quietly: bool,
 }
 
 impl PartitionSettings {
@@ -49,6 +51,7 @@ impl PartitionSettings {
             shell: ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) },
             layout: Layout::new(shape.capacity, kept_levels)?,
             checkpoint_every: every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end()),
+            cuts_quietly: false,
         })
     }
 
@@ -84,6 +87,19 @@ impl PartitionSettings {
     /// Accesses that go into one journal record at most: fewer of large blocks.
     pub fn group_max(&self) -> usize {
         parts_max(self.part_bytes(), GROUP_MAX)
+    }
+
+    /// Blocks that a checkpoint has room for: those of stashes, a cloud that holds all jobs drives
+    /// them up by one an access, and those under way.
+    pub(super) fn saved_blocks_max(&self) -> usize {
+        let held = self.orders_max() * 4 / 5;
+        self.layout.stash_blocks_max() + held as usize + self.shell.under_way_max
+    }
+
+    /// Records under way at a cut, and the commits and orders in them, at most.
+    pub(super) fn uncounted_max(&self) -> (usize, usize, usize) {
+        let (records, accesses) = (self.shell.records_at_once, self.shell.under_way_max);
+        (records, records * JOBS_MAX, accesses + accesses / 4 + records)
     }
 
     /// Bytes of a part of a record.

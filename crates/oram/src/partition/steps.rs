@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fogbank_durable::Sections;
 use fogbank_store::ChunkName;
 
 use super::codec::{Asked, Opened, PartitionCodec};
@@ -15,7 +16,7 @@ use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
 use crate::immediate::plane::{Cut, Departing, Message, Plane, Record};
 use crate::immediate::sequencer::Number;
-use crate::{Error, Result};
+use crate::{Error, Result, Section};
 
 impl Plane for PartitionPlane {
     type Part = Part;
@@ -79,6 +80,7 @@ impl Plane for PartitionPlane {
         let mut partitions: Vec<u32> = match &asked {
             Asked::Accesses(parts) => parts.iter().map(|part| part.partition).collect(),
             Asked::Job(part) => vec![part.partition],
+            Asked::Lacking(..) => Vec::new(),
         };
         core.take(asked, opened)?;
         // Jobs of these partitions may be whole now.
@@ -112,15 +114,29 @@ impl Plane for PartitionPlane {
         self.open_cells == 0 && self.ready.is_empty()
     }
 
+    fn cuts_quietly(&self) -> bool {
+        self.cuts_quietly
+    }
+
     fn cut(&mut self) -> Result<Cut<Self>> {
         self.since_cut = 0;
         let mark = self.dropped + self.dead.len() as u64;
-        Ok(Cut { due: None, mark, sections: state::save(self)? })
+        let sections = state::save(self)?;
+        self.look_at_cut()?;
+        Ok(Cut { due: None, mark, sections })
     }
 
-    /// What a job writes counts with its commit only.
+    /// What a job writes counts with its commit only: this waits for the values of the cut.
     fn is_acknowledged(&self, _: u64) -> bool {
-        true
+        self.cutting.as_ref().is_none_or(|cutting| cutting.is_whole)
+    }
+
+    fn sections(&mut self, cut: Vec<Section>) -> Sections<'static> {
+        let cutting = self.cutting.take();
+        match cutting {
+            Some(cutting) => Box::new(cut.into_iter().map(Ok).chain(cutting.sections())),
+            None => Section::each(cut),
+        }
     }
 
     fn has_checkpoint(&mut self) {
@@ -175,6 +191,7 @@ impl Core<PartitionPlane> {
                 }
             }
             Asked::Job(part) => self.plane.job_came(part.partition, opened),
+            Asked::Lacking(partition, _) => self.plane.take_lacking(partition, opened),
         }
         while let Some((number, block)) = self.plane.end_next()? {
             self.ended(number);

@@ -60,10 +60,10 @@ impl SavedStash {
     }
 
     /// The sections of what is `held`: blocks with their values, which have to be there.
-    pub fn save<'a>(
+    pub fn save<V: AsRef<[u8]>>(
         self,
-        mut held: impl Iterator<Item = (u32, Option<&'a [u8]>)> + Send + 'a,
-    ) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send + 'a {
+        mut held: impl Iterator<Item = (u32, Option<V>)> + Send,
+    ) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send {
         self.pieces().map(move |piece| self.save_piece(&mut held, piece))
     }
 
@@ -86,9 +86,9 @@ impl SavedStash {
         })
     }
 
-    fn save_piece<'a>(
+    fn save_piece<V: AsRef<[u8]>>(
         self,
-        held: &mut impl Iterator<Item = (u32, Option<&'a [u8]>)>,
+        held: &mut impl Iterator<Item = (u32, Option<V>)>,
         piece: StashPiece,
     ) -> fogbank_durable::Result<Section> {
         let nothing = vec![0; self.value_bytes];
@@ -102,7 +102,7 @@ impl SavedStash {
                 let words = "a block of the stash has no payload";
                 return Err(fogbank_durable::Error::Bug(words.into()));
             };
-            data.u32(block).raw(value);
+            data.u32(block).raw(value.as_ref());
         }
         if piece.is_last && held.next().is_some() {
             return Err(fogbank_durable::Error::Bug("the stash is above its bound".into()));

@@ -1,5 +1,7 @@
 //! What was asked of an engine, and what it may come to.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_oram::{Access, Address, Error, ImmediateEngine};
@@ -90,6 +92,33 @@ impl History {
                     self.answered += 1;
                     self.acknowledged += 1;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `count` accesses, of which so many wait for an answer, until the engine dies.
+    pub async fn run_ahead(
+        &mut self,
+        engine: &dyn ImmediateEngine,
+        work: &mut Workload,
+        (count, ahead): (usize, usize),
+    ) -> Result<(), Error> {
+        let mut tickets = VecDeque::new();
+        for round in 0..count + ahead {
+            if round < count {
+                let (address, access) = work.next();
+                let mut blocks = self.prefixes[self.prefixes.len() - 1].clone();
+                let expected = apply(&mut blocks, address, &access);
+                self.prefixes.push(blocks);
+                tickets.push_back((engine.submit(address, access), expected));
+            }
+            if (tickets.len() > ahead || round >= count)
+                && let Some((ticket, expected)) = tickets.pop_front()
+            {
+                assert_eq!(ticket.await?, expected, "another answer than a plain disk's");
+                self.answered += 1;
+                self.acknowledged += 1;
             }
         }
         Ok(())

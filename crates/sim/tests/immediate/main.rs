@@ -5,6 +5,7 @@
 
 mod engines;
 mod history;
+mod late;
 
 use std::sync::Arc;
 

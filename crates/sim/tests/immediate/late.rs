@@ -1,0 +1,81 @@
+//! Many accesses at once, whose messages are late in any order, and deaths among them: what was answered
+//! is kept, and no cell is read twice in a life.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
+use fogbank_oram::Error;
+use fogbank_store::{Call, Delay, Fault, Faulty, Link, Store};
+
+use crate::engines::{Kind, World};
+use crate::history::{History, Workload, read_all};
+
+const ACCESSES: usize = 150;
+/// Accesses without an answer, at most.
+const AHEAD: u32 = 60;
+
+/// The cloud of a life that ends at its call number `dies`; a cell that is read twice ends it, too.
+fn cloud(world: &World, (dies, fault): (u64, Fault), seed: u64) -> Arc<dyn Store> {
+    let (faulty, seen) = (Faulty::new(world.cloud.clone()), Mutex::new(HashSet::new()));
+    faulty.on_call(move |call, number| {
+        if let Call::ReadCells(reads) = call {
+            for read in reads.iter() {
+                for cell in read.cells {
+                    let name = (read.chunk, *cell);
+                    assert!(seen.lock().insert(name), "{name:x?} is read twice");
+                }
+            }
+        }
+        fault.ends_a_life(dies, number)
+    });
+    let ms = Duration::from_millis;
+    let link = Link { round_trip: ms(4), jitter: ms(40), ..Link::instant() };
+    let random = Randomness::repeatable(seed).stream(Purpose::Faults);
+    Arc::new(Delay::new(faulty, Arc::new(SystemClock::new()) as Arc<dyn Clock>, link, random))
+}
+
+async fn life(world: &World, history: &mut History, cloud: Arc<dyn Store>, seed: u64) {
+    let lived = async {
+        let engine = world.open(cloud).await?;
+        let found = read_all(&*engine).await?;
+        history.check(found).unwrap_or_else(|what| panic!("{:?} {seed}: {what}", world.kind));
+        let mut work = Workload::new(seed);
+        let ahead = 1 + work.below(AHEAD) as usize;
+        history.run_ahead(&*engine, &mut work, (ACCESSES, ahead)).await?;
+        engine.close().await
+    };
+    let lived = tokio::time::timeout(Duration::from_secs(3_600), lived).await;
+    let lived = lived.unwrap_or_else(|_| panic!("{:?} {seed}: nothing goes on", world.kind));
+    assert!(matches!(lived, Ok(()) | Err(Error::Absent(_))), "{:?} {seed}: {lived:?}", world.kind);
+}
+
+async fn lives(kind: Kind, seeds: std::ops::Range<u64>) {
+    let (mut acknowledged, least) = (0, 100 * (seeds.end - seeds.start));
+    for seed in seeds {
+        let (world, mut history) = (World::new(kind), History::new());
+        let mut random = Workload::new(seed);
+        for life_of in 0..6 {
+            let dies = 5 + u64::from(random.below(200));
+            let fault = [Fault::Before, Fault::After, Fault::Partly(2)][random.below(3) as usize];
+            let seed = seed * 8 + life_of;
+            life(&world, &mut history, cloud(&world, (dies, fault), seed), seed).await;
+        }
+        life(&world, &mut history, cloud(&world, (u64::MAX, Fault::Down), seed), seed).await;
+        acknowledged += history.acknowledged;
+    }
+    assert!(acknowledged as u64 > least, "{kind:?}: {acknowledged}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_in_any_order_and_deaths() {
+    lives(Kind::Tao, 0..10).await;
+    lives(Kind::Partition, 0..40).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "minutes: for changes of an engine or of recovery"]
+async fn replies_in_any_order_and_deaths_by_the_thousand() {
+    lives(Kind::Partition, 40..1_040).await;
+}
