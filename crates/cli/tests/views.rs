@@ -228,16 +228,22 @@ fn secrets_stay_on_this_machine_unless_told_otherwise() {
     assert!(matches!(Views::bind(&args), Err(Error::Usage(_))));
 }
 
+/// Another program may be given the port at once, but hardly three times.
 #[test]
 fn it_ends_with_the_server_and_with_it_every_connection() {
+    assert!((0..3).any(|_| nobody_listens_where_it_ended()));
+}
+
+fn nobody_listens_where_it_ended() -> bool {
     let mut world = World::new();
-    let address: SocketAddr = world.dashboard.parse().unwrap();
-    let mut idle = TcpStream::connect(address).unwrap();
+    let address: SocketAddr = world.dashboard.parse().expect("an address");
+    let mut idle = TcpStream::connect(address).expect("it listens");
     assert_eq!(world.dashboard("/").status, 200);
     world.viewing = None;
-    assert!(TcpStream::connect(address).is_err());
+    let refused = TcpStream::connect(address).is_err();
     let ended = idle.read(&mut [0; 1]);
     assert!(matches!(ended, Ok(0)) || ended.is_err());
+    refused
 }
 
 /// The trace of one run in virtual time.
