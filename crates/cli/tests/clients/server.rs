@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The shape that tests of clients run with: small, and as fast as the machine allows.
 const SHAPE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 500 \
-    --write-batch 1000 --interval-ms 5";
+    --write-batch 1000 --interval-ms 2";
 
 /// A running server; killed when dropped.
 pub struct Server {
