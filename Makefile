@@ -3,6 +3,10 @@
 CARGO ?= cargo
 # Tests that start clients and servers wait for them: scripts/run-test.sh runs more of them at once.
 TEST = $(CARGO) --config 'target."cfg(unix)".runner="scripts/run-test.sh"' test
+# Engines that leak on purpose. The whole workspace is selected, so that dependencies have the
+# features that they have in other builds, and are not built again.
+CANARIES = --workspace --locked --features fogbank-sim/canaries
+CANARY_TESTS = $(addprefix --test ,scenes canaries audit lives tao partition)
 DATA ?= fogbank-data
 
 .PHONY: run build test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
@@ -17,11 +21,11 @@ build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes a
 
 test: setup setup-tests check ## everything CI runs
 	$(TEST) --workspace --locked
-	$(CARGO) test -p fogbank-sim --features canaries --test scenes --test canaries --test audit --test lives --test tao --test partition --locked
+	$(CARGO) test $(CANARIES) $(CANARY_TESTS)
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release
-	FOGBANK_SIM_SCALE=10 $(CARGO) test -p fogbank-sim --features canaries --test lives --locked --release
+	FOGBANK_SIM_SCALE=10 $(CARGO) test $(CANARIES) --test lives --release
 
 # Building the library and running the server would lengthen `make test` by minutes. The server listens on
 # all interfaces, so it runs where there is none but loopback: in a network namespace of its own.
@@ -36,7 +40,8 @@ test-dynamodb: setup-tests ## DynamoDB as a store, which is off by default: lint
 check: setup ## format, lints, crate edges
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p fogbank-oram -p fogbank-sim --features fogbank-sim/canaries --all-targets --locked -- -D warnings
+	$(CARGO) clippy $(CANARIES) $(CANARY_TESTS) $(addprefix --test ,checker fuzz immediate serializable) \
+		$(addprefix --example ,audit_speed crashes departures digests long_audit scene) -- -D warnings
 	./scripts/check-edges.sh
 
 audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS CRASHES" (too short: Error 3)
