@@ -1,15 +1,13 @@
 # The two commands are `make run` and `make test`; on a fresh machine they do all the set-up.
 
 CARGO ?= cargo
-# Tests that start clients and servers wait for them: scripts/run-test.sh runs more of them at once.
-TEST = $(CARGO) --config 'target."cfg(unix)".runner="scripts/run-test.sh"' test
 # Engines that leak on purpose. The whole workspace is selected, so that dependencies have the
 # features that they have in other builds, and are not built again.
 CANARIES = --workspace --locked --features fogbank-sim/canaries
 CANARY_TESTS = $(addprefix --test ,scenes canaries audit lives tao partition)
 DATA ?= fogbank-data
 
-.PHONY: run build test test-long test-dynamodb check audit departures bench fuzz sim setup setup-tests
+.PHONY: run build test test-canaries test-long test-dynamodb check format lints audit departures bench fuzz sim setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
 	$(CARGO) build --release --locked --bin fogbank
@@ -19,9 +17,11 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes and audits for it
 	$(CARGO) build --release --locked --bin fogbank --bin fogbank-lab
 
-test: setup setup-tests check ## everything CI runs
-	$(TEST) --workspace --locked
-	$(CARGO) test $(CANARIES) $(CANARY_TESTS)
+test: setup setup-tests format ## everything CI runs
+	MAKE="$(MAKE)" CARGO="$(CARGO)" ./scripts/test.sh
+
+test-canaries: setup
+	$(CARGO) test $(CANARIES) $(CANARY_TESTS) --no-fail-fast
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release
@@ -37,12 +37,16 @@ test-dynamodb: setup-tests ## DynamoDB as a store, which is off by default: lint
 		$(CARGO) test -p fogbank-objects --features dynamodb --lib --test tables --locked --offline && \
 		$(CARGO) test -p fogbank-cli --features dynamodb --test clients --locked --offline -- table'
 
-check: setup ## format, lints, crate edges
+check: format lints ## format, crate edges, lints
+
+format: setup
 	$(CARGO) fmt --check
+	./scripts/check-edges.sh
+
+lints: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy $(CANARIES) $(CANARY_TESTS) $(addprefix --test ,checker fuzz immediate serializable) \
 		$(addprefix --example ,audit_speed crashes departures digests long_audit scene) -- -D warnings
-	./scripts/check-edges.sh
 
 audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS CRASHES" (too short: Error 3)
 	$(CARGO) run --release --locked -p fogbank-sim --features canaries --example long_audit -- $(ARGS)
