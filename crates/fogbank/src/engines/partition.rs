@@ -94,6 +94,7 @@ impl PartitionVolume {
                 kept_levels: self.kept_levels,
             },
             checkpoint_every: self.checkpoint_every,
+            cuts_quietly: false,
             shell: ShellSettings {
                 under_way_max: UNDER_WAY_MAX,
                 quantum: Duration::from_micros(self.quantum_us),
