@@ -63,8 +63,7 @@ pub struct VaultSettings {
 pub struct Piecing {
     /// Bytes of the contents of all pieces but the last; at least 1.
     pub bytes: usize,
-    /// Pieces under way at once; at least 1. Of a checkpoint that is written beside the journal
-    /// ([`Vault::cut`]) there is one.
+    /// Pieces under way at once; at least 1.
     pub at_once: usize,
 }
 
@@ -330,8 +329,8 @@ impl Vault {
             return Err(Error::Bug("two checkpoints at once".into()));
         }
         let (store, keys) = (self.store.clone(), self.keys.clone());
-        let pieces = Piecing { at_once: 1, ..self.settings.pieces };
-        Ok(CheckpointWriter { store, keys, number: self.record.public.sequence + 1, pieces })
+        let (number, pieces) = (self.record.public.sequence + 1, self.settings.pieces);
+        Ok(CheckpointWriter { store, keys, number, pieces })
     }
 
     /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use serde::{Deserialize, Serialize};
 
@@ -85,24 +84,21 @@ impl PartitionVolume {
     fn settings(&self, shape: VolumeShape, flow: Flow) -> PartitionSettings {
         let VolumeShape { blocks, block_bytes } = shape;
         let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
-        PartitionSettings {
-            layout: Layout {
-                blocks,
-                partitions: self.partitions,
-                levels: self.levels,
-                top_blocks: self.top_blocks,
-                kept_levels: self.kept_levels,
-            },
-            checkpoint_every: self.checkpoint_every,
-            cuts_quietly: false,
-            shell: ShellSettings {
-                under_way_max: UNDER_WAY_MAX,
-                quantum: Duration::from_micros(self.quantum_us),
-                rate: flow.rate,
-                pace: flow.pace,
-                ..ShellSettings::new(shape)
-            },
-        }
+        let layout = Layout {
+            blocks,
+            partitions: self.partitions,
+            levels: self.levels,
+            top_blocks: self.top_blocks,
+            kept_levels: self.kept_levels,
+        };
+        let checkpoint_every = self.checkpoint_every;
+        let usual = PartitionSettings::of(shape, layout);
+        PartitionSettings { checkpoint_every, ..usual }.with_shell(|shell| {
+            shell.under_way_max = UNDER_WAY_MAX;
+            shell.quantum = Duration::from_micros(self.quantum_us);
+            shell.rate = flow.rate;
+            shell.pace = flow.pace;
+        })
     }
 }
 

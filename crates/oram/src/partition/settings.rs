@@ -10,8 +10,9 @@ use crate::geometry::BLOCK_ID_BYTES;
 use crate::immediate::{ShellSettings, Traffic, parts_max};
 use crate::{Error, ImmediateShape, Result};
 
-/// Beside a checkpoint records leave, so its pieces take their time.
-pub(super) const PIECES: Piecing = Piecing::usual(1);
+/// Of a checkpoint some pieces are under way at once: it is to be there before the next is cut,
+/// however long a round trip is.
+pub(super) const PIECES: Piecing = Piecing::usual(4);
 /// Accesses that go into one journal record at most, of small blocks.
 const GROUP_MAX: usize = 1_024;
 /// Records under way at once: throughput is not bounded by one a round trip.
@@ -46,13 +47,18 @@ impl PartitionSettings {
     /// # Errors
     /// [`Error::Caller`] if there are no blocks, or too many.
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
+        Ok(Self::of(shape, Layout::new(shape.capacity, kept_levels)?))
+    }
+
+    /// The usual settings of a store of this shape and layout.
+    pub fn of(shape: ImmediateShape, layout: Layout) -> Self {
         let every = u64::from(shape.capacity) / BLOCKS_AN_ACCESS;
-        Ok(Self {
+        Self {
             shell: ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) },
-            layout: Layout::new(shape.capacity, kept_levels)?,
+            layout,
             checkpoint_every: every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end()),
             cuts_quietly: false,
-        })
+        }
     }
 
     /// The same with another shell.
@@ -125,7 +131,8 @@ impl PartitionSettings {
             records_at_once: self.shell.records_at_once as u32,
             cuts: true,
             full_every: 1,
-            pieces: PIECES,
+            // The auditor follows one piece at a time yet, as it follows quiet cuts only.
+            pieces: if self.cuts_quietly { Piecing::usual(1) } else { PIECES },
         }
     }
 
