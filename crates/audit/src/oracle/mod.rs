@@ -10,8 +10,9 @@
 //!
 //! # What is outside
 //!
-//! Marks are never an input, with one exception: a store that lies in a test may say `lie` where the
-//! fingerprints of a reply cannot tell. A trace is that of one process, which opens its store once, at
+//! Marks are never an input, with two exceptions: a store that lies in a test may say `lie` where the
+//! fingerprints of a reply cannot tell, and an engine may say what is public and shown by no message
+//! (`partition`). A trace is that of one process, which opens its store once, at
 //! the beginning. How many processes there were its owner knows, so [`Summary::openings`] and
 //! [`Summary::crashes`] are to be held against that; a trace that is missing among those given is no
 //! breach but [`Halt::Unfollowing`], as far as the traces tell.

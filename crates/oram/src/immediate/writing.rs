@@ -6,12 +6,12 @@
 //! the link behind many.
 //!
 //! Some engines' writes count only once a barrier has passed: one barrier serves all that were
-//! acknowledged before it.
+//! acknowledged before it left.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fogbank_env::Nanos;
+use fogbank_env::{Mutex, Nanos};
 use fogbank_store::{ChunkWrite, LinkPacer, Store};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
@@ -75,21 +75,20 @@ pub async fn send_all<P: Plane>(
     let most = shared.shell.windows.max(1);
     let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let (mut writing, mut next): (Vec<Writing<P>>, u64) = (Vec::new(), 0);
-    // Acknowledged, and not behind a barrier; and those that the barrier under way will serve.
-    let (mut acknowledged, mut served) = (Vec::new(), Vec::new());
+    // Acknowledged, and not behind a barrier.
+    let acknowledged = Mutex::new(Vec::new());
     let mut barrier = FuturesUnordered::new();
     let mut turns = LinkPacer::new(shared.points.quantum(), shared.shell.pace.up_bytes_per_s);
     loop {
-        if barrier.is_empty() && !acknowledged.is_empty() {
-            served = std::mem::take(&mut acknowledged);
-            barrier.push(pass_barrier(&shared));
+        if barrier.is_empty() && !acknowledged.lock().is_empty() {
+            barrier.push(pass_barrier(&shared, &acknowledged));
         }
         let may_leave = !queue.is_empty() && under_way.len() < most;
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => ended?,
-            Some(passed) = barrier.next() => {
-                passed?;
-                shared.step(|core| served.drain(..).for_each(|one| P::acknowledged(core, &one)));
+            Some(served) = barrier.next() => {
+                let served: Vec<Ended<P>> = served?;
+                shared.step(|core| served.iter().for_each(|(_, one)| P::acknowledged(core, one)));
                 continue;
             }
             Some((written, windows)) = sealed.recv() => {
@@ -120,17 +119,30 @@ pub async fn send_all<P: Plane>(
         if writing[at].left > 0 {
             continue;
         }
-        let written = writing.swap_remove(at).written;
+        let Writing { number, written, .. } = writing.swap_remove(at);
         match P::HAS_JOBS && shared.look(|core| core.plane.awaits_barrier()) {
-            true => acknowledged.push(written),
+            true => acknowledged.lock().push((number, written)),
             false => shared.step(|core| P::acknowledged(core, &written)),
         }
     }
 }
 
-async fn pass_barrier<P: Plane>(shared: &Shared<P>) -> Result<()> {
+/// What has ended, by its number.
+type Ended<P> = (u64, <P as Plane>::Written);
+
+/// A barrier leaves at the next point. It serves what has been acknowledged by then, and that is
+/// returned in the order in which it left: neither hangs on which reply was looked at first.
+async fn pass_barrier<P: Plane>(
+    shared: &Shared<P>,
+    acknowledged: &Mutex<Vec<Ended<P>>>,
+) -> Result<Vec<Ended<P>>> {
+    shared.points.met(|| ()).await;
+    let mut served = std::mem::take(&mut *acknowledged.lock());
+    served.sort_unstable_by_key(|(number, _)| *number);
     shared.sound()?;
-    shared.store.barrier().await.map_err(blame)
+    let passed = shared.bare.barrier().await.map_err(blame);
+    shared.points.handed_over(shared.points.now()).await;
+    passed.map(|()| served)
 }
 
 /// Waits for the point at which the next message leaves.

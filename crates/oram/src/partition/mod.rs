@@ -70,11 +70,17 @@ pub use settings::PartitionSettings;
 pub use state::checkpoint_lengths;
 pub use stats::{SecretStats, Stats};
 
+use std::sync::Arc;
+
 use self::canary::Canary;
 use self::codec::PartitionCodec;
 use self::plane::PartitionPlane;
 use crate::Result;
 use crate::immediate::{Immediate, Parts};
+
+/// Told of every access that reads nothing, when its record is durable: its number in the record, and
+/// its partition. Both are public, and no message shows them; a trace is to say them.
+pub type Silent = dyn Fn(u32, u32) + Send + Sync;
 
 /// The engine. See the module for the protocol.
 pub type PartitionEngine = Immediate<PartitionPlane>;
@@ -87,7 +93,19 @@ impl PartitionEngine {
     /// As for an access; [`crate::Error::Caller`] for settings outside the limits or of another
     /// store.
     pub async fn open(settings: PartitionSettings, parts: Parts<'_>) -> Result<Self> {
-        Self::open_with(settings, parts, Canary::default()).await
+        Self::open_with(settings, parts, (None, Canary::default())).await
+    }
+
+    /// The same; `silent` is told of accesses that read nothing. For traces.
+    ///
+    /// # Errors
+    /// As [`PartitionEngine::open`].
+    pub async fn open_telling(
+        settings: PartitionSettings,
+        parts: Parts<'_>,
+        silent: Arc<Silent>,
+    ) -> Result<Self> {
+        Self::open_with(settings, parts, (Some(silent), Canary::default())).await
     }
 
     /// The same, leaking from the first call on.
@@ -98,20 +116,21 @@ impl PartitionEngine {
     pub async fn open_leaking(
         settings: PartitionSettings,
         parts: Parts<'_>,
+        silent: Arc<Silent>,
         canary: Canary,
     ) -> Result<Self> {
-        Self::open_with(settings, parts, canary).await
+        Self::open_with(settings, parts, (Some(silent), canary)).await
     }
 
     async fn open_with(
         settings: PartitionSettings,
         parts: Parts<'_>,
-        canary: Canary,
+        (silent, canary): (Option<Arc<Silent>>, Canary),
     ) -> Result<Self> {
         settings.check()?;
         let keys = parts.vault.keys();
         let mut plane = PartitionPlane::new(&settings, keys.clone(), parts.random);
-        plane.canary = canary;
+        (plane.silent, plane.canary) = (silent, canary);
         if parts.recovered.full.is_empty() {
             plane = plane.fill();
         } else {

@@ -7,7 +7,7 @@
 
 use super::journal::{Commit, Part};
 use super::plane::PartitionPlane;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Accesses from one order in turn to the next: nu = 1.25 orders an access.
 const TURN_EVERY: u8 = 4;
@@ -19,17 +19,23 @@ pub struct Effects {
     pub commits: Vec<Commit>,
     /// The partitions that get an order.
     pub orders: Vec<u32>,
+    /// Accesses that read nothing: their places among those of the record, and their partitions.
+    pub silent: Vec<(u32, u32)>,
 }
 
 impl Effects {
     /// Of the record of these parts.
     pub fn of(parts: &[Part]) -> Self {
-        let mut effects = Self::default();
+        let (mut effects, mut nth) = (Self::default(), 0);
         for part in parts {
             match part {
                 Part::Commit(commit) => effects.commits.push(*commit),
                 Part::Job(_) => {}
                 Part::Access(access) => {
+                    if access.cells.is_empty() {
+                        effects.silent.push((nth, access.partition));
+                    }
+                    nth += 1;
                     effects.orders.extend([Some(access.partition), access.also].iter().flatten());
                 }
             }
@@ -58,11 +64,28 @@ impl PartitionPlane {
         self.open_orders += 1;
     }
 
+    /// Whoever keeps a trace learns which accesses of a durable record read nothing.
+    pub fn tell_silent(&self, effects: &Effects) {
+        if let Some(silent) = &self.silent {
+            effects.silent.iter().for_each(|(nth, partition)| silent(*nth, *partition));
+        }
+    }
+
+    /// The oldest record that does not count yet does.
+    ///
+    /// # Errors
+    /// As for [`PartitionPlane::commit`].
+    pub fn count_oldest(&mut self) -> Result<()> {
+        let effects = self.uncounted.pop_front();
+        self.take_effect(effects.ok_or_else(|| Error::Bug("no record counts".into()))?)
+    }
+
     /// A record and all records before it are durable: its commits take effect, its orders count.
     ///
     /// # Errors
     /// As for [`PartitionPlane::commit`].
-    pub fn take_effect(&mut self, Effects { commits, orders }: Effects) -> Result<()> {
+    pub fn take_effect(&mut self, effects: Effects) -> Result<()> {
+        let Effects { commits, orders, .. } = effects;
         commits.into_iter().try_for_each(|commit| self.commit(commit))?;
         self.orders_are_durable(&orders);
         Ok(())

@@ -19,6 +19,7 @@ use fogbank_store::{ArrayId, ChunkName};
 use hashbrown::HashMap;
 use rand_core::Rng;
 
+use super::Silent;
 use super::canary::Canary;
 use super::job::Image;
 use super::layout::Layout;
@@ -131,6 +132,8 @@ pub struct PartitionPlane {
     /// Whether its positions were drawn now, and stand in no checkpoint.
     pub(super) is_new: bool,
     pub(super) stats: Stats,
+    /// Who is told of accesses that read nothing.
+    pub(super) silent: Option<Arc<Silent>>,
     /// What it leaks: nothing, but in tests.
     pub(super) canary: Canary,
     partitions_drawn: Stream,
@@ -168,6 +171,7 @@ impl PartitionPlane {
             uncounted_bytes: settings.uncounted_bytes(),
             is_new: false,
             stats: Stats::default(),
+            silent: None,
             canary: Canary::default(),
             value_bytes: settings.shell.shape.value_bytes,
             partitions_drawn: random.stream(Purpose::Leaves),

@@ -24,7 +24,7 @@ use super::plane::{Cell, PartitionPlane, chunk};
 use crate::geometry::tick_of;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
-use crate::immediate::plane::{Codec, Message, Plane};
+use crate::immediate::plane::{Codec, Message};
 use crate::{Error, Result};
 
 /// Messages under way at once that bring what a checkpoint lacks.
@@ -51,17 +51,21 @@ pub(super) async fn replay(
         // 1. What counted when it was cut counts.
         let (behind, record) = journal::decode(record, &layout, value_bytes)?;
         while shared.look(|core| core.plane.uncounted.len() > behind) {
-            shared.step(|core| core.plane.is_recorded())?;
+            shared.step(|core| core.plane.count_oldest())?;
         }
         // 2. What the record says is planned again.
         let (parts, asked) = shared.step(|core| plan_again(core, record))?;
-        shared.step(|core| core.plane.uncounted.push_back(Effects::of(&parts)));
+        shared.step(|core| {
+            let effects = Effects::of(&parts);
+            core.plane.tell_silent(&effects);
+            core.plane.uncounted.push_back(effects);
+        });
         // 3. The same cells are read again.
         read(shared, asked).await?;
         shared.let_leave();
     }
     while shared.look(|core| !core.plane.uncounted.is_empty()) {
-        shared.step(|core| core.plane.is_recorded())?;
+        shared.step(|core| core.plane.count_oldest())?;
     }
     let due = shared.step(|core| core.plane.images_again())?;
     shared.send(due)?;
@@ -93,7 +97,9 @@ async fn read_lacking(shared: &Shared<PartitionPlane>) -> Result<()> {
             asked.push(Asked::Lacking(partition, cells));
         }
         jobs.extend(shared.look(|core| core.plane.has_job(partition)).then_some(partition));
-        if asked.len() == MESSAGES_AT_ONCE || partition + 1 == partitions {
+        let are_all = partition + 1 == partitions;
+        // Where nothing lacks nobody waits for a point: what lacks is public.
+        if asked.len() == MESSAGES_AT_ONCE || (are_all && !asked.is_empty()) {
             read(shared, std::mem::take(&mut asked)).await?;
         }
     }

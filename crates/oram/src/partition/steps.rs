@@ -68,8 +68,10 @@ impl Plane for PartitionPlane {
     }
 
     fn is_recorded(&mut self) -> Result<()> {
-        let effects = self.uncounted.pop_front();
-        self.take_effect(effects.ok_or_else(|| Error::Bug("no record counts".into()))?)
+        if let Some(effects) = self.uncounted.front() {
+            self.tell_silent(effects);
+        }
+        self.count_oldest()
     }
 
     fn ask(&mut self, asked: &Asked) -> Message {

@@ -32,7 +32,6 @@ fn scene(number: u64) -> PartitionScene {
 }
 
 #[test]
-#[ignore = "not followed yet: recovery is next"]
 fn openings_of_one_store() {
     for load in [Load::Mixed, Load::Scan] {
         let scene = PartitionScene { accesses: 200, ..PartitionScene::new(load, 1) };
@@ -43,7 +42,6 @@ fn openings_of_one_store() {
 }
 
 #[test]
-#[ignore = "not followed yet: recovery is next"]
 fn deaths_at_every_call() {
     assert!(die(1..90) > 40);
 }
@@ -73,7 +71,6 @@ fn die(numbers: Range<u64>) -> u32 {
 
 /// A forged reply is the last thing after which anything leaves.
 #[test]
-#[ignore = "not followed yet: recovery is next"]
 fn silence_after_a_lie() {
     for (operation, nth) in (20..400).step_by(40).map(|nth| (Operation::ReadCells, nth)) {
         let lie = Some(LieRule { operation, nth, lie: Lie::FlipBit(5), always: false });

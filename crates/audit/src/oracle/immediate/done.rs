@@ -84,7 +84,9 @@ impl<P: Plane> Immediate<P> {
             Part::Record(name) => {
                 self.chain.landed(&name);
                 self.is_recording = false;
-                self.grid.after(self.at);
+                if !self.is_extra {
+                    self.grid.after(self.at);
+                }
                 self.cut_due |= std::mem::take(&mut self.is_last);
                 P::recorded(self, &name);
             }

@@ -94,6 +94,9 @@ impl Instants {
             {
                 return (at, REPLIES, self.durable.1, count);
             }
+            Event::Mark(mark) if mark.label != LIE && self.durable.0 == at => {
+                return (at, REPLIES, self.durable.1, count);
+            }
             _ => {}
         }
         (at, REPLIES, count, 0)
@@ -155,8 +158,10 @@ impl Instants {
                 let from = self.counts_from(at);
                 if mark.label == LIE {
                     self.ends.insert(from);
+                    return (from, REPLIES, count, 0);
                 }
-                (from, REPLIES, count, 0)
+                // The proxy's own: said when it has taken something, between two points.
+                ((at / self.quantum + 1) * self.quantum, REPLIES, count, 0)
             }
             Event::Done(done) => {
                 let from = self.counts_from(at);

@@ -13,8 +13,7 @@
 //! in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing else is
 //! tolerated; so traces by a real clock, in which work takes time, are refused.
 //!
-//! Where a trace leaves open what the proxy did until later, all that it may have done is followed
-//! (`worlds`).
+//! What no message shows, though it is public, a trace says by marks of the engine ([`Plane::mark`]).
 
 mod checkpoints;
 mod done;
@@ -24,24 +23,22 @@ mod opening;
 mod sent;
 pub(in crate::oracle) mod stored;
 pub(in crate::oracle) mod turns;
-mod worlds;
 
 use std::fmt::Debug;
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Client, Event, RateConfig, Request, Sent, VaultConfig};
+use fogbank_store::trace::{Client, Event, Mark, RateConfig, Request, Sent, VaultConfig};
 use fogbank_store::{ArrayShape, ChunkName};
 
 use self::checkpoints::{Checkpoint, Deletion};
 use self::grid::Grid;
 use self::instants::Instants;
 use self::stored::Stored;
-pub(super) use self::worlds::Worlds;
 use super::blob::Kept;
 use super::chain::{Chain, Parts};
 use super::fault::{Step, Stop, Summary, fault};
 use super::replies::Expected;
-use super::{LIE, MIDST, replies};
+use super::{LIE, MIDST, Machine, replies};
 use crate::Observer;
 
 /// What is due in the life of a store.
@@ -98,7 +95,7 @@ struct Doubt<P> {
 }
 
 /// What an engine is behind all that is shared.
-pub(super) trait Plane: Sized + Clone + Send {
+pub(super) trait Plane: Sized + Send {
     /// What a message of its own is part of.
     type Part: Debug + Clone + PartialEq + Send;
 
@@ -133,6 +130,14 @@ pub(super) trait Plane: Sized + Clone + Send {
     /// It stands in no journal any more.
     fn forget_record(&mut self, name: &str);
 
+    /// The proxy says what no message shows.
+    fn mark(
+        _machine: &mut Immediate<Self>,
+        _mark: &Mark,
+        _out: &mut dyn Observer,
+    ) -> Result<(), Stop> {
+        Ok(())
+    }
     /// An instant begins.
     fn instant_begins(_machine: &mut Immediate<Self>) {}
     /// What is about to be taken in: all that had to come before has come.
@@ -179,14 +184,6 @@ pub(super) trait Plane: Sized + Clone + Send {
 
     /// Images written so far.
     fn images(&self) -> u64;
-    /// What it may have been instead, by what was seen last.
-    fn others(&mut self) -> Vec<Self> {
-        Vec::new()
-    }
-    /// Whether both will do the same.
-    fn is_same(&self, _other: &Self) -> bool {
-        false
-    }
 }
 
 /// What the configuration says of it.
@@ -202,8 +199,8 @@ pub(super) struct Shell {
 }
 
 /// The machine.
-#[derive(Clone)]
 pub(super) struct Immediate<P: Plane> {
+    instants: Instants,
     pub shell: Shell,
     pub plane: P,
     pub stage: Stage,
@@ -213,10 +210,14 @@ pub(super) struct Immediate<P: Plane> {
     arrays: usize,
     /// Whether a record is on its way.
     pub is_recording: bool,
+    /// Whether that one, or the last, brings to its end what was begun, at no point of the rate.
+    is_extra: bool,
     /// Whether departures have ended: the store is about to be closed.
     pub has_departed: bool,
     /// Whether there was room for a record when this instant began.
     had_room: bool,
+    /// Whether no access was under way then, so that all answers had left.
+    was_quiet: bool,
     /// Whether a cut comes after the record that is on its way.
     is_last: bool,
     pub cut_due: bool,
@@ -236,8 +237,9 @@ pub(super) struct Immediate<P: Plane> {
 }
 
 impl<P: Plane> Immediate<P> {
-    pub fn new(shell: Shell, plane: P) -> Self {
+    pub fn new(shell: Shell, instants: Instants, plane: P) -> Self {
         Self {
+            instants,
             chain: Chain::cutting(shell.vault.clone(), shell.parts),
             grid: Grid::new(shell.rate, shell.quantum_ns),
             shell,
@@ -245,8 +247,10 @@ impl<P: Plane> Immediate<P> {
             stage: Stage::Opening,
             arrays: 0,
             is_recording: false,
+            is_extra: false,
             has_departed: false,
             had_room: false,
+            was_quiet: false,
             is_last: false,
             cut_due: false,
             checkpoint: None,
@@ -263,38 +267,16 @@ impl<P: Plane> Immediate<P> {
         }
     }
 
-    /// What follows is a further trace of the same store.
-    fn next_trace(&mut self) {
-        self.summary.crashes += u32::from(self.chain.up);
-        self.chain.stop();
-        self.waiting.clear();
-        self.doubts.clear();
-        self.plane.restart();
-        self.deletions.clear();
-        self.grid = Grid::new(self.shell.rate, self.shell.quantum_ns);
-        self.stage = Stage::Opening;
-        (self.checkpoint, self.silent) = (None, None);
-        (self.is_recording, self.has_departed) = (false, false);
-        (self.is_last, self.cut_due, self.is_ending) = (false, false, false);
-        (self.arrays, self.listed, self.at) = (0, (0, 0), 0);
-    }
-
-    fn summary(&self) -> Summary {
-        Summary { images: self.plane.images(), ..self.summary }
-    }
-
-    /// The instant is over; the next begins, up to `at`.
-    fn step(&mut self, at: Nanos, instants: &Instants) -> Result<(), Stop> {
-        let next = self.plane.next_turn(self.at).map_or(at, |turn| turn.min(at));
-        self.instant_ends(next, instants)?;
-        self.at = next;
-        P::instant_begins(self);
-        self.had_room = self.plane.may_record();
-        Ok(())
-    }
-
-    /// Takes an event of this instant.
-    fn take(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
+    /// Takes an event that counts from `at`.
+    fn take(&mut self, (at, event): (Nanos, &Event), out: &mut dyn Observer) -> Result<(), Stop> {
+        while at > self.at {
+            let next = self.plane.next_turn(self.at).map_or(at, |turn| turn.min(at));
+            self.instant_ends(next)?;
+            self.at = next;
+            self.was_quiet = self.plane.is_quiet();
+            P::instant_begins(self);
+            self.had_room = self.plane.may_record();
+        }
         match event {
             Event::Sent(sent) => self.sent(sent, out),
             Event::Done(done) => self.done(done),
@@ -308,12 +290,13 @@ impl<P: Plane> Immediate<P> {
                 Ok(())
             }
             Event::ClientReply(client) if self.silent.is_none() => Ok(self.plane.answer(client)?),
+            Event::Mark(mark) if self.silent.is_none() => P::mark(self, mark, out),
             Event::Mark(_) | Event::ClientReply(_) => Ok(()),
         }
     }
 
     /// Whatever was due at once has to have come.
-    fn instant_ends(&mut self, next: Nanos, instants: &Instants) -> Result<(), Stop> {
+    fn instant_ends(&mut self, next: Nanos) -> Result<(), Stop> {
         if self.silent.is_some() || self.stage == Stage::Opening {
             return Ok(());
         }
@@ -324,7 +307,7 @@ impl<P: Plane> Immediate<P> {
             return Ok(());
         }
         P::check_settled(self)?;
-        let may_end = instants.may_end_after(self.at);
+        let may_end = self.instants.may_end_after(self.at);
         self.check_checkpoint_settled(may_end)?;
         if !may_end {
             self.check_record_left(next)?;
@@ -368,5 +351,42 @@ impl<P: Plane> Immediate<P> {
 
     pub fn silence(&mut self, rule: &'static str) {
         self.silent.get_or_insert((rule, self.at));
+    }
+}
+
+impl<P: Plane> Machine for Immediate<P> {
+    fn seed(&mut self, seed: u64) {
+        self.plane.seed(seed);
+    }
+
+    fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
+        let known = self.instants.take(event)?;
+        known.iter().try_for_each(|(at, event)| self.take((*at, event), out))
+    }
+
+    fn end_trace(&mut self, out: &mut dyn Observer) -> Result<(), Stop> {
+        // What was decided in the last quantum may not have left any more.
+        self.is_ending = true;
+        let known = self.instants.end();
+        known.iter().try_for_each(|(at, event)| self.take((*at, event), out))
+    }
+
+    fn next_trace(&mut self) {
+        self.summary.crashes += u32::from(self.chain.up);
+        self.chain.stop();
+        self.waiting.clear();
+        self.doubts.clear();
+        self.plane.restart();
+        self.deletions.clear();
+        self.grid = Grid::new(self.shell.rate, self.shell.quantum_ns);
+        self.stage = Stage::Opening;
+        (self.checkpoint, self.silent) = (None, None);
+        (self.is_recording, self.has_departed) = (false, false);
+        (self.is_last, self.cut_due, self.is_ending) = (false, false, false);
+        (self.arrays, self.listed, self.at) = (0, (0, 0), 0);
+    }
+
+    fn summary(&self) -> Summary {
+        Summary { images: self.plane.images(), ..self.summary }
     }
 }

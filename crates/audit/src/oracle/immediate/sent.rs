@@ -157,16 +157,17 @@ impl<P: Plane> Immediate<P> {
         let parts = self.chain.accesses_of(kept.bytes)? as usize;
         self.is_last = P::record(self, name, (parts, ends))?;
         self.chain.put(name, kept, condition, false)?;
-        self.is_recording = true;
+        (self.is_recording, self.is_extra) = (true, ends);
         self.summary.read_batches += 1;
         Ok(Part::Record(name.into()))
     }
 
     /// Whether a record leaves now that brings to its end what was begun, before a cut.
     pub(in crate::oracle) fn may_end_begun(&self) -> bool {
+        let have_left = self.was_quiet || self.shell.quantum_ns == 0;
         let waits = self.cut_due
             || self.stage == Stage::Recovering
-            || (self.has_departed && self.deletions.is_empty());
+            || (self.has_departed && self.deletions.is_empty() && have_left);
         let is_free = self.checkpoint.is_none() && !self.is_recording;
         waits && is_free && self.plane.is_quiet() && self.plane.has_parts()
     }

@@ -1,29 +1,29 @@
-//! Accesses: which cells they read, which record they are in, and when they are answered.
+//! Accesses: which record they are in, which cells they read, and when they are answered.
 //!
 //! 1. A record has its commits, the jobs that are due and the accesses that wait, as far as there is
 //!    room: room is what D leaves, and accesses under way.
-//! 2. When it is durable one message reads the cells of all its accesses, in their order; then each of
-//!    its jobs reads. What reads nothing sends nothing.
+//! 2. When it is durable the proxy marks those of its accesses that read nothing; one message reads the
+//!    cells of all others, in their order; then each of its jobs reads.
 //! 3. Then its commits take effect, and its orders are durable.
 //! 4. Accesses end in their order, each when its cells have come and those of the job that its
 //!    partition had at the cut.
+//!
+//! What reads nothing sends nothing, and comes at once; on a grid, at the next point.
+
+use std::collections::VecDeque;
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::Client;
+use fogbank_store::trace::{Client, Mark};
 
 use super::layout::name;
 use super::recovery::Journalled;
-use super::{CellSeen, Due, Own, Partition, Silent};
-use crate::oracle::fault::{Step, fault};
+use super::{CellSeen, Due, Own, Partition};
+use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::immediate::{Immediate, Stage};
-use crate::oracle::shape::below;
 use crate::{Observation, Observer};
 
-/// More accesses that read nothing than a message leaves open so are not followed.
-const PARSED_MAX: usize = 512;
-
 /// An access under way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Access {
     partition: u32,
     /// Its record.
@@ -35,351 +35,341 @@ pub(super) struct Access {
     asked: bool,
 }
 
-impl Access {
-    pub fn partition(&self) -> u32 {
-        self.partition
-    }
+/// The record that is on its way, or was last; in a replay, the one that is read again.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub number: u64,
+    pub name: String,
+    /// By partition, with the generation; they take effect when its accesses are known.
+    pub commits: Vec<(u32, u64)>,
+    pub jobs: Vec<u32>,
+    /// Accesses that are not known, and how many of them somebody waits for.
+    pub accesses: usize,
+    asked: usize,
+    /// Those of them that read nothing, by their place in it: their partitions.
+    marked: VecDeque<(usize, u32)>,
+    /// The partitions that its accesses give orders to.
+    pub orders: Vec<u32>,
+    /// Marks and messages of it that were seen.
+    pub seen: usize,
 }
 
-/// What is told of an access or a cell.
-#[derive(Debug, Clone)]
-pub(super) enum Note {
-    Access { partition: u32, shown: bool },
-    Cell { cell: CellSeen, level: u8, nth: u16, unread: u16, rank: u16 },
+/// What the trace has shown of a record: what a mark says, what a message reads.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shown {
+    Mark(u64),
+    Cells(Vec<CellSeen>),
 }
 
 /// Records.
 impl Partition {
     /// Accesses for which there is room.
     pub(super) fn room(&self) -> usize {
-        let under_way = self.accesses.len() + self.pending;
+        let under_way = self.accesses.len() + self.record.accesses;
         let orders = self.config.orders_max.saturating_sub(self.state.open_orders);
         let by_orders = (orders * 4).div_ceil(5) as usize;
         (self.config.under_way_max as usize).saturating_sub(under_way).min(by_orders)
     }
 
     /// A record of so many parts is put; whether a cut comes after it.
-    pub(super) fn cut_record(&mut self, name: &str, (parts, ends): (usize, bool)) -> Step<bool> {
-        if !self.due.is_empty() {
-            return fault(self.due[0].rule(), format!("{:?}", self.due[0]), "a record");
+    pub(super) fn put_record(&mut self, name: &str, (parts, ends): (usize, bool)) -> Step<bool> {
+        let most = (self.config.jobs_max as usize).min(self.written.len());
+        let version = |p: u32| self.state.of(p).job.as_ref().map_or(0, |job| job.version);
+        let commits: Vec<_> = self.written.drain(..most).map(|p| (p, version(p))).collect();
+        let journalled = Journalled { commits: commits.clone(), parts, shown: Vec::new() };
+        self.journal.insert(name.into(), journalled);
+        if let Some(due) = self.due.front() {
+            // Without a grid the process may end within this instant, before that leaves.
+            return match self.config.quantum_ns {
+                0 => Ok(false),
+                _ => fault(due.rule(), format!("{due:?}"), "a record"),
+            };
         }
-        let jobs_max = self.config.jobs_max as usize;
-        let written: Vec<u32> = (0..jobs_max).map_while(|_| self.written.pop_front()).collect();
-        let commits: Vec<(u32, u64)> = written.into_iter().map(|p| self.committed_by(p)).collect();
-        let room = self.room();
-        let due = match self.config.rate {
+        let (room, wait) = (self.room(), self.waiting);
+        let accesses = match self.config.rate {
             _ if ends => 0,
             Some(rate) if room < rate.accesses as usize => 0,
             Some(rate) => rate.accesses as usize,
-            None => self.waiting.min(self.config.accesses_max as usize).min(room),
+            None => wait.min(self.config.accesses_max as usize).min(room),
         };
         let is_last = !ends
             && self.state.since_cut >= self.config.checkpoint_every
-            && (due > 0 || self.config.rate.is_none());
-        let jobs = self.state.begin_jobs((jobs_max, self.config.job_cells_max, self.opening));
-        let expected = commits.len() + jobs.len() + due;
-        if parts != expected {
-            let words = format!("{} commits, {} jobs, {due} accesses", commits.len(), jobs.len());
-            let rule = match parts > expected {
+            && (accesses > 0 || self.config.rate.is_none());
+        let jobs = self.begin_jobs();
+        let due = commits.len() + jobs.len() + accesses;
+        if parts != due {
+            let rule = match parts > due {
                 true if !self.served.is_empty() => "commit-after-barrier",
                 true if !self.state.ready.is_empty() => "budget-cells",
-                true if self.waiting > due => "budget-orders",
+                true if wait > accesses => "budget-orders",
                 true => "job-by-durable-orders",
-                false if jobs.is_empty() && commits.is_empty() => "record-parts",
+                false if due == accesses => "record-parts",
                 false => "job-due",
             };
-            return fault(rule, words, format!("a record of {parts} parts"));
+            let (commits, jobs) = (commits.len(), jobs.len());
+            let due = format!("{commits} commits, {jobs} jobs, {accesses} accesses");
+            return fault(rule, due, format!("a record of {parts} parts"));
         }
-        let asked = if ends { 0 } else { due.min(self.waiting) };
-        self.waiting -= asked;
-        let awaited = |partition: u32| {
-            let numbered = (self.first..).zip(&self.accesses);
-            let early = numbered.filter(|(_, one)| one.partition == partition && !one.has_come);
-            early.map(|(number, _)| number).collect::<Vec<u64>>()
-        };
-        let early: Vec<_> = jobs.iter().map(|partition| awaited(*partition)).collect();
-        for (partition, early) in jobs.iter().zip(early) {
-            if let Some(job) = &mut self.state.of(*partition).job {
-                job.early = early;
-            }
-        }
-        (self.pending, self.asked) = (due, asked);
-        self.state.since_cut += due as u64;
-        self.record = (self.record.0 + 1, name.into());
-        let journalled =
-            Journalled { commits: commits.clone(), accesses: due, ..Journalled::default() };
-        self.journal.insert(name.into(), journalled);
-        (self.commits, self.jobs) = (commits, jobs);
+        self.waiting -= accesses.min(wait);
+        self.cut(name, (commits, jobs), (accesses, accesses.min(wait)));
         Ok(is_last)
     }
 
-    /// The commit of the job of `partition`.
-    fn committed_by(&mut self, partition: u32) -> (u32, u64) {
-        let job = self.state.of(partition).job.as_ref();
-        (partition, job.map_or(0, |job| job.version))
+    pub(super) fn begin_jobs(&mut self) -> Vec<u32> {
+        let budget = (self.config.jobs_max as usize, self.config.job_cells_max, self.opening);
+        let jobs = self.state.begin_jobs(budget);
+        for partition in &jobs {
+            let numbered = (self.first..).zip(&self.accesses);
+            let early = numbered.filter(|(_, one)| one.partition == *partition && !one.has_come);
+            let early = early.map(|(number, _)| number).collect();
+            if let Some(job) = &mut self.state.of_mut(*partition).job {
+                job.early = early;
+            }
+        }
+        jobs
     }
 
-    /// The record that is on its way is durable from `at` on: its messages are due.
+    /// A record is cut, in life or in a replay; for how many of its accesses somebody waits.
+    pub(super) fn cut(
+        &mut self,
+        name: &str,
+        (commits, jobs): (Vec<(u32, u64)>, Vec<u32>),
+        (accesses, asked): (usize, usize),
+    ) {
+        self.state.since_cut += accesses as u64;
+        let (number, name) = (self.record.number + 1, name.into());
+        self.record = Record { number, name, commits, jobs, accesses, asked, ..Record::default() };
+    }
+
+    /// The record is durable from `at` on: what it reads is due.
     pub(super) fn record_is_durable(&mut self, at: Nanos) {
-        let (record, count) = (self.record.0, std::mem::take(&mut self.pending));
-        for partition in std::mem::take(&mut self.jobs) {
-            let reads = self.state.of(partition).job.as_ref().map_or(0, |job| job.reads());
-            match reads {
-                0 => self.comes_silently(at, Silent::Job(partition)),
+        for partition in self.record.jobs.clone() {
+            match self.state.of(partition).job.as_ref().map_or(0, |job| job.reads()) {
+                0 => self.comes_silently(at, Own::Job(partition)),
                 _ => self.due.push_back(Due::Job(partition)),
             }
         }
-        if count == 0 {
-            return self.takes_effect(Vec::new());
+        match self.record.accesses {
+            0 => self.takes_effect(),
+            count => self.due.push_front(Due::Accesses(count)),
         }
-        // None of them may show anything.
-        if self.silent_partitions().is_empty() {
-            self.due.push_front(Due::Accesses(record, count));
-            self.pending = count;
-            return;
-        }
-        let mut silent = self.clone();
-        silent.pending = 0;
-        self.due.push_front(Due::Accesses(record, count));
-        self.pending = count;
-        if let Ok(others) = silent.parse((record, count), &[]) {
-            for mut other in others {
-                other.comes_silently(at, Silent::Accesses(record));
-                self.others.push(other);
+    }
+
+    pub(super) fn comes_silently(&mut self, at: Nanos, what: Own) {
+        match self.config.quantum_ns {
+            0 if self.replay.is_at_hand => {}
+            0 => self.comes(what, at),
+            quantum => {
+                self.replay.under_way += 1;
+                self.timers.push((at + quantum, what));
             }
         }
     }
 
-    /// What has no cells comes at once; on a grid, at the next point.
-    pub(super) fn comes_silently(&mut self, at: Nanos, what: Silent) {
-        match self.config.quantum_ns {
-            0 => self.came(what, at),
-            quantum => self.timers.push((at + quantum, what)),
+    /// The accesses of the record are known. In a replay that counts when all of it has come.
+    pub(super) fn takes_effect(&mut self) {
+        if self.replay.is_at_hand {
+            return;
         }
-    }
-
-    pub(super) fn came(&mut self, what: Silent, at: Nanos) {
-        match what {
-            Silent::Accesses(record) => self.accesses_came(record, at),
-            Silent::Job(partition) => self.job_came(partition, at),
-            Silent::ReplayNext => {}
-        }
-    }
-
-    /// The commits of a record take effect, and these orders are durable.
-    pub(super) fn takes_effect(&mut self, orders: Vec<u32>) {
-        for commit in std::mem::take(&mut self.commits) {
+        for commit in std::mem::take(&mut self.record.commits) {
             self.state.commit(commit);
         }
-        orders.into_iter().for_each(|partition| self.state.order_is_durable(partition));
+        for partition in std::mem::take(&mut self.record.orders) {
+            self.state.order_is_durable(partition);
+        }
+    }
+
+    /// Holds what is shown of the record against what was; whether nothing was.
+    fn show(&mut self, shown: Shown) -> Step<bool> {
+        let Record { name, seen, .. } = &mut self.record;
+        *seen += 1;
+        let known = &mut self.journal.entry(name.clone()).or_default().shown;
+        match known.get(*seen - 1) {
+            Some(known) if *known != shown => {
+                fault("replay-identical", format!("{known:x?}"), format!("{shown:x?}"))
+            }
+            Some(_) => Ok(false),
+            None => {
+                known.push(shown);
+                Ok(true)
+            }
+        }
     }
 }
 
 /// Messages.
-impl Partition {
-    /// A message reads these cells.
-    pub(super) fn read(&mut self, cells: &[CellSeen]) -> Step<Own> {
-        if !self.replay.is_idle() {
-            self.check_again(cells)?;
+impl Immediate<Partition> {
+    /// The proxy says that an access of the record reads nothing, and which partition it is of.
+    pub(super) fn marked(&mut self, mark: &Mark, out: &mut dyn Observer) -> Result<(), Stop> {
+        let plane = &mut self.plane;
+        let (nth, partition) = ((mark.number >> 32) as usize, mark.number as u32);
+        let known = plane.record.marked.back().map_or(0, |(nth, _)| nth + 1);
+        let due = match plane.due.front() {
+            Some(Due::Accesses(count)) => known..*count,
+            _ => 0..0,
+        };
+        if !due.contains(&nth) || partition >= plane.config.partitions {
+            let due = format!("a mark of one of the accesses {due:?}");
+            fault("access-per-request", due, format!("one of {nth}, partition {partition}"))?;
         }
-        match self.due.pop_front() {
-            None => fault("access-per-request", "no message", format!("{:x?}", cells.first())),
-            Some(Due::Accesses(record, count)) if count == groups(cells) => {
-                self.read_all((record, count), cells)?;
-                Ok(Own::Accesses(record))
-            }
-            Some(Due::Accesses(record, count)) => {
-                let mut worlds = self.clone();
-                worlds.pending = 0;
-                let mut worlds = worlds.parse((record, count), cells)?.into_iter();
-                if let Some(first) = worlds.next() {
-                    *self = first;
-                }
-                for mut other in worlds {
-                    other.notes.clear();
-                    self.others.push(other);
-                }
-                Ok(Own::Accesses(record))
+        let is_new = plane.show(Shown::Mark(mark.number))?;
+        plane.record.marked.push_back((nth, partition));
+        plane.is_marked = true;
+        if plane.record.marked.len() == plane.record.accesses {
+            plane.due.pop_front();
+            self.accesses_read(&[], is_new, out)?;
+            let silent = Own::Accesses(self.plane.record.number);
+            self.plane.comes_silently(self.at, silent);
+            self.goes_on();
+        }
+        Ok(())
+    }
+
+    /// A message reads these cells.
+    pub(super) fn read(&mut self, cells: &[CellSeen], out: &mut dyn Observer) -> Result<Own, Stop> {
+        self.summary.cells_read += cells.len() as u64;
+        let is_new = self.plane.show(Shown::Cells(cells.to_vec()))?;
+        self.plane.replay.under_way += 1;
+        match self.plane.due.pop_front() {
+            None => Ok(fault("access-per-request", "no message", format!("{:x?}", cells.first()))?),
+            Some(Due::Accesses(_)) => {
+                self.accesses_read(cells, is_new, out)?;
+                Ok(Own::Accesses(self.plane.record.number))
             }
             Some(Due::Job(partition)) => {
-                self.read_job(partition, cells)?;
+                self.plane.read_job(partition, cells)?;
                 Ok(Own::Job(partition))
             }
         }
     }
 
-    /// All of `count` accesses show something.
-    fn read_all(&mut self, (record, count): (u64, usize), cells: &[CellSeen]) -> Step {
-        self.pending = 0;
-        let (mut from, mut orders) = (0, Vec::new());
-        for _ in 0..count {
-            if from == cells.len() {
-                let due = format!("the cells of {count} accesses");
-                return fault("access-per-request", due, format!("{from} cells"));
-            }
-            from += self.shown(record, &cells[from..], &mut orders)?;
+    /// The accesses of the record read these cells, but for those that are marked.
+    fn accesses_read(
+        &mut self,
+        cells: &[CellSeen],
+        is_new: bool,
+        out: &mut dyn Observer,
+    ) -> Result<(), Stop> {
+        // What was seen before is no news.
+        let mut nobody = |_: &Observation<'_>| {};
+        let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
+        let count = std::mem::take(&mut self.plane.record.accesses);
+        let mut from = 0;
+        for nth in 0..count {
+            let marked = &mut self.plane.record.marked;
+            let marked =
+                marked.front().is_some_and(|(at, _)| *at == nth).then(|| marked.pop_front());
+            let marked = marked.flatten();
+            let partition = match (marked, cells.get(from)) {
+                (Some((_, partition)), _) => partition,
+                (None, Some((first, _))) => first.chunk,
+                (None, None) => {
+                    self.plane.is_followed()?;
+                    let due = format!("the cells of {count} accesses");
+                    return Ok(fault("access-per-request", due, format!("those of {nth}"))?);
+                }
+            };
+            self.summary.silent_paths += u64::from(marked.is_some());
+            self.note(partition, out);
+            from += self.plane.reads(partition, &cells[from..], (marked.is_some(), out))?;
+            self.plane.cut_access(partition);
         }
-        if from < cells.len() {
+        if let Some(seen) = cells.get(from) {
+            self.plane.is_followed()?;
             let due = format!("the cells of {count} accesses");
-            return fault("access-per-request", due, format!("{:x?} as well", cells[from]));
+            fault("access-per-request", due, format!("{seen:x?} as well"))?;
         }
-        self.have_read((count, cells), orders);
+        self.plane.takes_effect();
         Ok(())
     }
 
-    /// The accesses of a record are known.
-    fn have_read(&mut self, (count, cells): (usize, &[CellSeen]), orders: Vec<u32>) {
-        self.journal_partitions(count, cells);
-        match self.replay.is_idle() {
-            true => self.takes_effect(orders),
-            false => self.replay.orders = orders,
-        }
-    }
-
-    /// All that `count` accesses may be that read these cells.
-    pub(super) fn parse(
-        self,
-        (record, count): (u64, usize),
-        cells: &[CellSeen],
-    ) -> Step<Vec<Self>> {
-        let shown = groups(cells);
-        let known = self.replay.known();
-        let (mut worlds, mut wrong) = (vec![(self, 0, Vec::new())], None);
-        for nth in 0..count {
-            let mut next: Vec<(Self, usize, Vec<u32>)> = Vec::new();
-            for (plane, from, orders) in worlds {
-                let silent = count - shown;
-                let is_open =
-                    |p: &u32| known.as_ref().is_none_or(|known| known.get(nth) == Some(p));
-                let candidates = match silent {
-                    0 => Vec::new(),
-                    _ => plane.silent_partitions().into_iter().filter(is_open).collect(),
-                };
-                for partition in &candidates {
-                    let (mut other, mut orders) = (plane.clone(), orders.clone());
-                    other.cut_access(*partition, record, &mut orders);
-                    let pick = below(&mut other.random, candidates.len() as u32) as usize;
-                    let partition = candidates[pick];
-                    other.notes.push(Note::Access { partition, shown: false });
-                    let is_known = |(one, at, _): &(Self, usize, Vec<u32>)| {
-                        *at == from && one.state == other.state && one.accesses == other.accesses
-                    };
-                    if !next.iter().any(is_known) {
-                        next.push((other, from, orders));
-                    }
-                }
-                if from < cells.len() {
-                    let (mut plane, mut orders) = (plane, orders);
-                    match plane.shown(record, &cells[from..], &mut orders) {
-                        Ok(taken) => next.push((plane, from + taken, orders)),
-                        Err(fault) => _ = wrong.get_or_insert(fault),
-                    }
-                }
-            }
-            let left = count - nth - 1;
-            next.retain(|(_, from, _)| groups(&cells[*from..]) <= left);
-            worlds = next;
-            worlds.truncate(PARSED_MAX);
-        }
-        let mut read = Vec::new();
-        for (mut plane, from, orders) in worlds {
-            if from < cells.len() {
-                continue;
-            }
-            plane.have_read((count, cells), orders);
-            read.push(plane);
-        }
-        match (read.is_empty(), wrong) {
-            (false, _) => Ok(read),
-            (_, Some(wrong)) => Err(wrong),
-            (_, None) => {
-                let due = format!("the cells of {count} accesses");
-                fault("access-per-request", due, format!("{} cells", cells.len()))
-            }
-        }
-    }
-
-    /// The next access shows the first of these cells; how many of them are its own.
-    fn shown(&mut self, record: u64, cells: &[CellSeen], orders: &mut Vec<u32>) -> Step<usize> {
-        let (partition, layout) = (cells[0].0.chunk, self.layout());
-        if partition >= layout.partitions {
-            return fault("cell-per-level", "a partition", format!("{:x?}", cells[0]));
-        }
-        let levels = self.state.of(partition).shows(&layout);
-        self.notes.push(Note::Access { partition, shown: true });
-        for (nth, level) in levels.iter().enumerate() {
-            let pyramid = self.state.of(partition);
-            let version =
-                pyramid.levels[usize::from(*level)].as_ref().map_or(0, |held| held.version);
-            let due = name(partition, *level, version);
-            let Some(seen) = cells.get(nth).filter(|(seen, _)| *seen == due) else {
-                return self.not_that(due, cells.get(nth));
-            };
-            let (unread, rank) = pyramid.read(&layout, *level, seen.1)?;
-            let nth = layout.cells(*level) - unread;
-            self.notes.push(Note::Cell { cell: *seen, level: *level, nth, unread, rank });
-        }
-        if levels.is_empty() {
-            return self.not_that(cells[0].0, cells.first());
-        }
-        self.cut_access(partition, record, orders);
-        Ok(levels.len())
-    }
-
-    /// Something else was read than the cell that was due.
-    fn not_that<T>(&mut self, due: fogbank_store::ChunkName, seen: Option<&CellSeen>) -> Step<T> {
-        let words = (format!("a cell of {due:x?}"), format!("{seen:x?}"));
-        let Some((seen, _)) = seen.filter(|(seen, _)| seen.chunk == due.chunk) else {
-            return fault("cell-per-level", words.0, words.1);
-        };
-        let pyramid = self.state.of(seen.chunk);
-        let is = |level: u8| u16::from(level) + 1 == seen.array.0;
-        let job = pyramid.job.as_ref();
-        let reads = job.is_some_and(|job| job.sources.iter().any(|(level, _)| is(*level)));
-        let makes = job.is_some_and(|job| job.version == seen.version);
-        let rule = match (reads, makes) {
-            (_, true) => "commit-before-read",
-            (true, _) => "job-fixed",
-            _ => "cell-per-level",
-        };
-        fault(rule, words.0, words.1)
-    }
-
-    /// Partitions of which an access would read nothing.
-    fn silent_partitions(&self) -> Vec<u32> {
-        let layout = self.layout();
-        let silent = |p: &u32| self.state.pyramids[*p as usize].shows(&layout).is_empty();
-        (0..layout.partitions).filter(silent).collect()
-    }
-
-    fn cut_access(&mut self, partition: u32, record: u64, orders: &mut Vec<u32>) {
-        let awaits = self.state.of(partition).job.as_ref().map(|job| job.until);
-        let asked = self.asked > 0;
-        self.asked -= usize::from(asked);
-        self.accesses.push_back(Access { partition, record, has_come: false, awaits, asked });
-        let also = self.state.give_orders(partition);
-        orders.extend([Some(partition), also].into_iter().flatten());
+    /// An access is seen to be of `partition`.
+    fn note(&mut self, leaf: u32, out: &mut dyn Observer) {
+        let (epoch, batch) = (self.summary.epochs, self.summary.read_batches);
+        let (access, whole, shown, stretch) = (self.summary.accesses, true, true, batch);
+        out.observe(&Observation::Path { epoch, batch, access, leaf, whole, shown, stretch });
+        self.summary.accesses += u64::from(self.stage != Stage::Replaying);
     }
 }
 
-/// Groups of cells that are of one access for certain.
-fn groups(cells: &[CellSeen]) -> usize {
-    let begins = |pair: &[CellSeen]| {
-        let [(before, _), (after, _)] = [pair[0], pair[1]];
-        before.chunk != after.chunk || after.array <= before.array
-    };
-    usize::from(!cells.is_empty()) + cells.windows(2).filter(|pair| begins(pair)).count()
+impl Partition {
+    /// Whether accesses that read nothing are marked where there may be some.
+    pub(super) fn is_followed(&self) -> Result<(), Stop> {
+        let silent = |pyramid: &super::Pyramid| pyramid.shows(&self.state.layout).is_empty();
+        match self.is_marked || !self.state.pyramids.iter().any(silent) {
+            true => Ok(()),
+            false => Err(Stop::Unpredictable(UNMARKED)),
+        }
+    }
+
+    /// An access of `partition` reads the first of these cells, or none if it is marked; how many.
+    fn reads(
+        &mut self,
+        partition: u32,
+        cells: &[CellSeen],
+        (is_marked, out): (bool, &mut dyn Observer),
+    ) -> Step<usize> {
+        let layout = self.state.layout;
+        if partition >= layout.partitions {
+            return fault("cell-per-level", "a partition", format!("{partition}"));
+        }
+        let levels = self.state.of(partition).shows(&layout);
+        if is_marked != levels.is_empty() {
+            let due = format!("a cell of each of the levels {levels:?} of {partition}");
+            let seen = if is_marked { "none".into() } else { format!("{:x?}", cells.first()) };
+            return fault(self.rule_of(cells.first().filter(|_| !is_marked)), due, seen);
+        }
+        for (at, level) in levels.iter().enumerate() {
+            let pyramid = &mut self.state.pyramids[partition as usize];
+            let version = pyramid.levels[usize::from(*level)].as_ref().map_or(0, |l| l.version);
+            let due = name(partition, *level, version);
+            let Some((_, cell)) = cells.get(at).filter(|(seen, _)| *seen == due) else {
+                let seen = cells.get(at);
+                return fault(
+                    self.rule_of(seen),
+                    format!("a cell of {due:x?}"),
+                    format!("{seen:x?}"),
+                );
+            };
+            let (unread, rank) = pyramid.read(&layout, *level, *cell)?;
+            let (nth, chunk, level, cell) =
+                (layout.cells(*level) - unread, partition, *level, *cell);
+            let seen = Observation::PathCell { chunk, level, version, nth, cell, unread, rank };
+            out.observe(&seen);
+        }
+        Ok(levels.len())
+    }
+
+    /// The rule by which an access may not read this.
+    fn rule_of(&self, seen: Option<&CellSeen>) -> &'static str {
+        let pyramid = seen.and_then(|(seen, _)| self.state.pyramids.get(seen.chunk as usize));
+        let Some((job, (seen, _))) = pyramid.and_then(|p| p.job.as_ref()).zip(seen) else {
+            return "cell-per-level";
+        };
+        match job.sources.iter().any(|(level, _)| u16::from(*level) + 1 == seen.array.0) {
+            _ if job.version == seen.version => "commit-before-read",
+            true => "job-fixed",
+            false => "cell-per-level",
+        }
+    }
+
+    fn cut_access(&mut self, partition: u32) {
+        let awaits = self.state.of(partition).job.as_ref().map(|job| job.until);
+        let asked = self.record.asked > 0;
+        self.record.asked -= usize::from(asked);
+        let (record, has_come) = (self.record.number, false);
+        self.accesses.push_back(Access { partition, record, has_come, awaits, asked });
+        let also = self.state.give_orders(partition);
+        self.record.orders.extend([Some(partition), also].into_iter().flatten());
+    }
 }
 
 /// Ends.
 impl Partition {
     /// The cells of all accesses of a record have come.
-    pub(super) fn accesses_came(&mut self, record: u64, at: Nanos) {
-        for one in self.accesses.iter_mut().filter(|one| one.record == record) {
-            one.has_come = true;
-        }
-        self.end_accesses();
-        self.jobs_are_whole(at);
+    pub(super) fn accesses_come(&mut self, record: u64) {
+        let come = self.accesses.iter_mut().filter(|one| one.record == record);
+        come.for_each(|one| one.has_come = true);
     }
 
     pub(super) fn end_accesses(&mut self) {
@@ -391,7 +381,7 @@ impl Partition {
     }
 
     fn awaits_job(&self, one: &Access) -> bool {
-        let job = self.state.pyramids[one.partition as usize].job.as_ref();
+        let job = self.state.of(one.partition).job.as_ref();
         job.is_some_and(|job| Some(job.until) == one.awaits && !job.has_come())
     }
 
@@ -402,8 +392,7 @@ impl Partition {
     }
 
     pub(super) fn check_answer(&mut self, client: &Client) -> Step {
-        let due = self.unanswered.pop_front();
-        let seen = (client.connection, client.number);
+        let (due, seen) = (self.unanswered.pop_front(), (client.connection, client.number));
         if due != Some(seen) {
             let due = format!("the answer to {due:?}");
             return fault("reply-time", due, format!("that to {seen:?}"));
@@ -419,62 +408,5 @@ impl Partition {
     }
 }
 
-impl Immediate<Partition> {
-    /// What was seen goes to the statistics.
-    pub(super) fn note(&mut self, out: &mut dyn Observer) {
-        let again = self.stage == Stage::Replaying;
-        for note in std::mem::take(&mut self.plane.notes) {
-            let (epoch, batch, access) =
-                (self.summary.epochs, self.summary.read_batches, self.summary.accesses);
-            match note {
-                _ if again => {}
-                Note::Access { partition, shown } => {
-                    let (leaf, whole, stretch) = (partition, true, batch);
-                    out.observe(&Observation::Path {
-                        epoch,
-                        batch,
-                        access,
-                        leaf,
-                        whole,
-                        shown,
-                        stretch,
-                    });
-                    self.summary.accesses += 1;
-                    self.summary.silent_paths += u64::from(!shown);
-                }
-                Note::Cell { cell: (name, cell), level, nth, unread, rank } => {
-                    let (chunk, version) = (name.chunk, name.version);
-                    out.observe(&Observation::PathCell {
-                        chunk,
-                        level,
-                        version,
-                        nth,
-                        cell,
-                        unread,
-                        rank,
-                    });
-                }
-            }
-        }
-    }
-
-    /// What comes without a message comes.
-    pub(super) fn timers_come(&mut self) {
-        let at = self.at;
-        let come: Vec<Silent> = self
-            .plane
-            .timers
-            .extract_if(.., |(when, _)| *when <= at)
-            .map(|(_, what)| what)
-            .collect();
-        let any = !come.is_empty();
-        for what in come {
-            self.plane.replay.empty &= what != Silent::ReplayNext;
-            self.plane.came(what, at);
-        }
-        if any {
-            self.replay_goes_on();
-            self.cut_if_due();
-        }
-    }
-}
+const UNMARKED: &str =
+    "an access may have read nothing, and no mark says which partition it was of";

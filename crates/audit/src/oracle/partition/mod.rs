@@ -23,8 +23,10 @@
 //! | `budget-orders`, `budget-cells` | no access at D, no job at K | |
 //! | `replay-identical` | a recovery reads the same cells | |
 //!
-//! What is free goes to the statistics. An access all of whose levels are in a job reads nothing:
-//! its partition shows later, by what a job does. All partitions that it can be are followed.
+//! What is free goes to the statistics. An access all of whose levels are in a job reads nothing. Its
+//! partition is public and shown by no message, so the proxy's mark says it (decision 0048): for every such
+//! access of a record one, when the record is durable, before its message. Without marks such a trace is
+//! not followed.
 
 mod accesses;
 mod config;
@@ -37,15 +39,16 @@ mod writes;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fogbank_env::{Nanos, Purpose, Randomness, Stream};
-use fogbank_store::trace::{ChunkCells, Client, Request, Sent, TraceClock};
+use fogbank_env::Nanos;
+use fogbank_store::trace::{ChunkCells, Client, Mark, Request, Sent, TraceClock};
 use fogbank_store::{ArrayShape, ChunkName};
 
-use self::accesses::{Access, Note};
+use self::accesses::{Access, Record};
 pub use self::config::PartitionConfig;
 use self::config::check;
 pub(super) use self::engine::NAME;
-use self::layout::{Layout, is_new};
+use self::layout::is_new;
+use self::pyramid::Pyramid;
 use self::recovery::{Journalled, Replay};
 use self::state::State;
 use super::chain::Parts;
@@ -53,9 +56,13 @@ use super::fault::{Refused, Step, Stop, fault};
 use super::immediate::instants::Instants;
 use super::immediate::stored::Stored;
 use super::immediate::turns::Turns;
-use super::immediate::{Immediate, Part, Plane, Shell, Stage, Worlds};
+use super::immediate::{Immediate, Part, Plane, Shell};
 use super::replies::{Expected, NOT_WRITTEN};
 use crate::Observer;
+
+/// The label of the mark of an access that reads nothing: its place in its record, times 2^32, and its
+/// partition.
+const READS_NOTHING: &str = "reads-nothing";
 
 /// A cell of a message.
 type CellSeen = (ChunkName, u16);
@@ -71,13 +78,15 @@ pub(super) enum Own {
     Write(u32, Vec<ChunkName>),
     /// The barrier behind what jobs have written.
     Barrier,
+    /// None: a moment passes.
+    Nothing,
 }
 
 /// A message that is due.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 enum Due {
-    /// Of the record of this number: of so many accesses.
-    Accesses(u64, usize),
+    /// Of so many accesses of the record.
+    Accesses(usize),
     Job(u32),
 }
 
@@ -85,22 +94,13 @@ impl Due {
     /// The rule that is broken if it does not leave.
     fn rule(&self) -> &'static str {
         match self {
-            Self::Accesses(..) => "access-per-request",
+            Self::Accesses(_) => "access-per-request",
             Self::Job(_) => "job-quota",
         }
     }
 }
 
-/// What happens at a point without a message.
-#[derive(Debug, Clone, PartialEq)]
-enum Silent {
-    Accesses(u64),
-    Job(u32),
-    ReplayNext,
-}
-
 /// What `partition` has behind what is shared.
-#[derive(Clone)]
 pub(super) struct Partition {
     config: PartitionConfig,
     opening: u32,
@@ -115,25 +115,21 @@ pub(super) struct Partition {
     unanswered: VecDeque<(u32, u64)>,
     /// Accesses that have ended and whose answers have not left.
     due_answers: usize,
-    /// Accesses under way, the number of the first of them, and those of a record whose cells were
-    /// not seen.
+    /// Accesses under way, and the number of the first of them.
     accesses: VecDeque<Access>,
     first: u64,
-    pending: usize,
-    /// Accesses of that record that somebody waits for, and its jobs.
-    asked: usize,
-    jobs: Vec<u32>,
+    record: Record,
     /// Messages that are due, in their order.
     due: VecDeque<Due>,
-    /// What takes effect when the accesses of the record were seen.
-    commits: Vec<(u32, u64)>,
-    /// The record that was put last.
-    record: (u64, String),
-    timers: Vec<(Nanos, Silent)>,
-    /// Partitions whose jobs were written, in the order of their last replies; and those that the
-    /// barrier that is due or under way serves.
-    acknowledged: Vec<u32>,
-    served: Vec<u32>,
+    /// What comes without a message, and from when it counts.
+    timers: Vec<(Nanos, Own)>,
+    /// Whether the proxy marks accesses that read nothing.
+    is_marked: bool,
+    /// Jobs that have begun to write; by their place among them, partitions whose jobs were written, and
+    /// those that the barrier under way serves.
+    begun: u64,
+    acknowledged: Vec<(u64, u32)>,
+    served: Vec<(u64, u32)>,
     has_barrier: bool,
     /// Those behind a barrier: their commits are due.
     written: VecDeque<u32>,
@@ -143,13 +139,13 @@ pub(super) struct Partition {
     journal: BTreeMap<String, Journalled>,
     replay: Replay,
     images: u64,
-    notes: Vec<Note>,
-    others: Vec<Self>,
-    random: Stream,
 }
 
 impl Partition {
-    pub fn machine(clock: TraceClock, config: &PartitionConfig) -> Result<Worlds<Self>, Refused> {
+    pub fn machine(
+        clock: TraceClock,
+        config: &PartitionConfig,
+    ) -> Result<Immediate<Self>, Refused> {
         let layout = check(clock, config)?;
         let plane = Self {
             config: config.clone(),
@@ -164,13 +160,11 @@ impl Partition {
             due_answers: 0,
             accesses: VecDeque::new(),
             first: 0,
-            pending: 0,
-            asked: 0,
-            jobs: Vec::new(),
+            record: Record::default(),
             due: VecDeque::new(),
-            commits: Vec::new(),
-            record: (0, String::new()),
             timers: Vec::new(),
+            is_marked: false,
+            begun: 0,
             acknowledged: Vec::new(),
             served: Vec::new(),
             has_barrier: false,
@@ -180,9 +174,6 @@ impl Partition {
             journal: BTreeMap::new(),
             replay: Replay::default(),
             images: 0,
-            notes: Vec::new(),
-            others: Vec::new(),
-            random: Randomness::repeatable(0).stream(Purpose::Padding),
         };
         let shell = Shell {
             vault: config.vault.clone(),
@@ -193,44 +184,51 @@ impl Partition {
             clients: config.clients,
         };
         let instants = Instants::new(config.quantum_ns).with_messages();
-        Ok(Worlds::new(instants, Immediate::new(shell, plane)))
+        Ok(Immediate::new(shell, instants, plane))
     }
 
-    fn layout(&self) -> Layout {
-        self.state.layout
+    /// Something has come.
+    fn comes(&mut self, what: Own, at: Nanos) {
+        if self.replay.is_at_hand {
+            self.replay.under_way -= 1;
+            return;
+        }
+        match what {
+            Own::Accesses(record) => self.accesses_come(record),
+            Own::Job(partition) => self.job_comes(partition),
+            Own::Write(partition, names) => self.write_ended(partition, &names),
+            Own::Barrier => self.barrier_ended(),
+            Own::Nothing => {}
+        }
+        self.end_accesses();
+        self.jobs_are_whole(at);
     }
 }
 
 impl Plane for Partition {
     type Part = Own;
 
-    fn seed(&mut self, seed: u64) {
-        self.random = Randomness::repeatable(seed).stream(Purpose::Padding);
-    }
+    fn seed(&mut self, _: u64) {}
 
     fn restart(&mut self) {
-        self.saving = None;
-        self.waiting = 0;
+        (self.record, self.replay) = (Record::default(), Replay::default());
+        (self.waiting, self.due_answers, self.windows) = (0, 0, 0);
         self.unanswered.clear();
-        (self.due_answers, self.pending, self.windows) = (0, 0, 0);
         self.accesses.clear();
         self.due.clear();
-        (self.asked, self.jobs) = (0, Vec::new());
-        self.commits.clear();
         self.timers.clear();
         self.acknowledged.clear();
         self.served.clear();
         self.written.clear();
-        self.has_barrier = false;
         self.turns.restart();
-        self.replay = Replay::default();
+        (self.saving, self.has_barrier) = (None, false);
     }
 
     fn array(&self, nth: usize) -> Option<(u16, ArrayShape)> {
-        let level = self.layout().stored().nth(nth)?;
+        let level = self.state.layout.stored().nth(nth)?;
         let shape = ArrayShape {
             chunks: self.config.partitions,
-            cells_per_chunk: self.layout().cells(level),
+            cells_per_chunk: self.state.layout.cells(level),
             cell_bytes: self.config.cell_bytes,
         };
         Some((u16::from(level) + 1, shape))
@@ -267,7 +265,7 @@ impl Plane for Partition {
     }
 
     fn record(machine: &mut Immediate<Self>, name: &str, of: (usize, bool)) -> Step<bool> {
-        machine.plane.cut_record(name, of)
+        machine.plane.put_record(name, of)
     }
 
     fn has_parts(&self) -> bool {
@@ -276,21 +274,36 @@ impl Plane for Partition {
     }
 
     fn recorded(machine: &mut Immediate<Self>, _: &str) {
-        let at = machine.at;
-        machine.plane.record_is_durable(at);
+        machine.plane.record_is_durable(machine.at);
     }
 
     fn forget_record(&mut self, name: &str) {
         self.journal.remove(name);
     }
 
-    fn before(machine: &mut Immediate<Self>, _: Option<&Request>) -> Result<(), Stop> {
-        machine.replay_wakes();
-        Ok(())
+    fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop> {
+        match (request, machine.plane.due.front()) {
+            (None, Some(Due::Accesses(_))) => machine.plane.is_followed(),
+            _ => Ok(()),
+        }
+    }
+
+    fn mark(
+        machine: &mut Immediate<Self>,
+        mark: &Mark,
+        out: &mut dyn Observer,
+    ) -> Result<(), Stop> {
+        if mark.label == READS_NOTHING { machine.marked(mark, out) } else { Ok(()) }
     }
 
     fn instant_begins(machine: &mut Immediate<Self>) {
-        machine.timers_come();
+        let (at, plane) = (machine.at, &mut machine.plane);
+        let come: Vec<_> = plane.timers.extract_if(.., |(when, _)| *when <= at).collect();
+        if !come.is_empty() {
+            come.into_iter().for_each(|(_, what)| plane.comes(what, at));
+            machine.goes_on();
+            machine.cut_if_due();
+        }
     }
 
     fn request(
@@ -300,18 +313,9 @@ impl Plane for Partition {
     ) -> Result<Option<Own>, Stop> {
         let at = machine.at;
         Ok(Some(match &sent.request {
-            Request::ReadCells { reads } => {
-                let cells = cells_of(reads);
-                machine.summary.cells_read += cells.len() as u64;
-                let part = machine.plane.read(&cells)?;
-                machine.note(out);
-                part
-            }
+            Request::ReadCells { reads } => machine.read(&cells_of(reads), out)?,
             Request::WriteChunks { writes } => machine.plane.write(at, writes, out)?,
-            Request::Barrier if machine.plane.barrier_is_due() => {
-                machine.plane.has_barrier = true;
-                Own::Barrier
-            }
+            Request::Barrier if machine.plane.barrier_is_due() => machine.plane.barrier(),
             Request::Barrier
                 if machine.checkpoint.is_none() && machine.plane.next_write().is_some() =>
             {
@@ -337,17 +341,8 @@ impl Plane for Partition {
     }
 
     fn ended(machine: &mut Immediate<Self>, part: Own) {
-        let at = machine.at;
-        if machine.stage == Stage::Replaying {
-            machine.plane.replay.reply_comes();
-        }
-        match part {
-            Own::Accesses(record) => machine.plane.accesses_came(record, at),
-            Own::Job(partition) => machine.plane.job_came(partition, at),
-            Own::Write(partition, names) => machine.plane.write_ended(partition, &names),
-            Own::Barrier => machine.plane.barrier_ended(),
-        }
-        machine.replay_goes_on();
+        machine.plane.comes(part, machine.at);
+        machine.goes_on();
     }
 
     fn next_turn(&mut self, at: Nanos) -> Option<Nanos> {
@@ -361,7 +356,7 @@ impl Plane for Partition {
     }
 
     fn is_quiet(&self) -> bool {
-        self.accesses.is_empty() && self.pending == 0
+        self.accesses.is_empty() && self.record.accesses == 0
     }
 
     fn may_cut(&self) -> bool {
@@ -374,7 +369,8 @@ impl Plane for Partition {
 
     fn cut(&mut self) -> u64 {
         self.state.since_cut = 0;
-        self.saving = Some(self.state.clone());
+        let dead = VecDeque::new();
+        self.saving = Some(State { dead, dropped: 0, ..self.state.clone() });
         self.state.dropped + self.state.dead.len() as u64
     }
 
@@ -412,19 +408,6 @@ impl Plane for Partition {
 
     fn images(&self) -> u64 {
         self.images
-    }
-
-    fn others(&mut self) -> Vec<Self> {
-        std::mem::take(&mut self.others)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.state == other.state
-            && self.accesses == other.accesses
-            && (self.due_answers, self.pending) == (other.due_answers, other.pending)
-            && self.due == other.due
-            && self.timers == other.timers
-            && self.replay == other.replay
     }
 }
 

@@ -47,7 +47,6 @@ pub(super) enum Phase {
     Come,
     /// It could write from then on.
     Writing(Nanos),
-    Written,
 }
 
 /// A job.
@@ -62,14 +61,22 @@ pub(super) struct Job {
     /// Accesses that were cut before it and whose cells had not come.
     pub early: Vec<u64>,
     pub step: Phase,
-    /// Messages that it has not sent, and those under way.
+    /// Messages that it has not sent, those under way, and all that it has sent.
     pub windows: Vec<Vec<u8>>,
     pub under_way: usize,
+    pub sent: usize,
+    /// Which it was of those that have begun to write.
+    pub nth: u64,
 }
 
 impl Job {
     pub fn has_come(&self) -> bool {
         self.step != Phase::Reading
+    }
+
+    /// Whether it has begun to write.
+    pub fn has_begun(&self) -> bool {
+        self.sent > 0
     }
 
     pub fn reads(&self) -> u64 {

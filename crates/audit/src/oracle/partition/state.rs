@@ -15,7 +15,7 @@ const TURN_EVERY: u8 = 4;
 pub(super) struct State {
     pub layout: Layout,
     pub pyramids: Vec<Pyramid>,
-    turn: (u32, u8),
+    pub turn: (u32, u8),
     /// Partitions that wait for a job, first ready first.
     pub ready: VecDeque<u32>,
     pub open_orders: u64,
@@ -45,13 +45,17 @@ impl State {
         }
     }
 
-    pub fn of(&mut self, partition: u32) -> &mut Pyramid {
+    pub fn of(&self, partition: u32) -> &Pyramid {
+        &self.pyramids[partition as usize]
+    }
+
+    pub fn of_mut(&mut self, partition: u32) -> &mut Pyramid {
         &mut self.pyramids[partition as usize]
     }
 
     /// An access to `partition` was cut: the other one to which it gives an order, if any.
     pub fn give_orders(&mut self, partition: u32) -> Option<u32> {
-        self.of(partition).given += 1;
+        self.of_mut(partition).given += 1;
         self.open_orders += 1;
         self.turn.1 += 1;
         if self.turn.1 < TURN_EVERY {
@@ -59,20 +63,20 @@ impl State {
         }
         let also = self.turn.0;
         self.turn = ((also + 1) % self.layout.partitions, 0);
-        self.of(also).given += 1;
+        self.of_mut(also).given += 1;
         self.open_orders += 1;
         Some(also)
     }
 
     /// An order is durable.
     pub fn order_is_durable(&mut self, partition: u32) {
-        self.of(partition).sure += 1;
+        self.of_mut(partition).sure += 1;
         self.settle(partition);
     }
 
     fn settle(&mut self, partition: u32) {
         let layout = self.layout;
-        let pyramid = self.of(partition);
+        let pyramid = self.of_mut(partition);
         let settled = pyramid.settle(&layout);
         let is_ready = pyramid.job.is_none() && layout.needs_job(pyramid.sure, pyramid.done);
         let becomes = is_ready && !std::mem::replace(&mut pyramid.is_ready, is_ready);
@@ -89,7 +93,7 @@ impl State {
             && self.open_cells < cells_max
             && let Some(partition) = self.ready.pop_front()
         {
-            let until = self.of(partition).sure;
+            let until = self.of_mut(partition).sure;
             self.begin(partition, until, opening);
             begun.push(partition);
         }
@@ -98,7 +102,7 @@ impl State {
 
     fn begin(&mut self, partition: u32, until: u64, opening: u32) {
         let layout = self.layout;
-        let pyramid = self.of(partition);
+        let pyramid = self.of_mut(partition);
         pyramid.is_ready = false;
         let (sources, destinations) = layout.job(until, pyramid.done);
         let quotas: u64 = sources.iter().map(|level| u64::from(layout.quota(*level))).sum();
@@ -119,6 +123,8 @@ impl State {
             step: Phase::Reading,
             windows: Vec::new(),
             under_way: 0,
+            sent: 0,
+            nth: 0,
         });
         self.open_cells += quotas + cells;
     }

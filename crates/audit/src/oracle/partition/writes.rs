@@ -23,7 +23,7 @@ impl Partition {
         let sources = job.sources.clone();
         let mut rest = cells;
         for (level, count) in sources {
-            let pyramid = self.state.of(partition);
+            let pyramid = self.state.of_mut(partition);
             let Some(held) = &mut pyramid.levels[usize::from(level)] else { continue };
             let due = name(partition, level, held.version);
             let own = rest.iter().take_while(|(seen, _)| *seen == due).count();
@@ -46,22 +46,20 @@ impl Partition {
         if let Some(seen) = rest.first() {
             return fault("job-quota", "no further cell", format!("{seen:x?}"));
         }
-        self.journal_job(cells)
+        Ok(())
     }
 
-    pub(super) fn job_came(&mut self, partition: u32, at: Nanos) {
-        if let Some(job) = &mut self.state.of(partition).job
+    pub(super) fn job_comes(&mut self, partition: u32) {
+        if let Some(job) = &mut self.state.of_mut(partition).job
             && job.step == Phase::Reading
         {
             job.step = Phase::Come;
         }
-        self.end_accesses();
-        self.jobs_are_whole(at);
     }
 
     /// Jobs whose cells have come, and those of accesses before them, write.
     pub(super) fn jobs_are_whole(&mut self, at: Nanos) {
-        if !self.replay.is_idle() {
+        if self.replay.is_at_hand {
             return;
         }
         for partition in 0..self.config.partitions {
@@ -70,7 +68,7 @@ impl Partition {
                 continue;
             }
             let windows = self.windows_of(job);
-            if let Some(job) = &mut self.state.of(partition).job {
+            if let Some(job) = &mut self.state.of_mut(partition).job {
                 (job.step, job.windows) = (Phase::Writing(at), windows);
             }
         }
@@ -79,7 +77,7 @@ impl Partition {
     fn windows_of(&self, job: &Job) -> Vec<Vec<u8>> {
         let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
         for level in &job.destinations {
-            bytes += u64::from(self.layout().cells(*level)) * u64::from(self.config.cell_bytes);
+            bytes += u64::from(self.state.layout.cells(*level)) * u64::from(self.config.cell_bytes);
             window.push(*level);
             if bytes >= self.config.window_bytes {
                 windows.push(std::mem::take(&mut window));
@@ -98,8 +96,7 @@ impl Partition {
         let open = |(partition, pyramid): (u32, &super::pyramid::Pyramid)| {
             let job = pyramid.job.as_ref().filter(|job| !job.windows.is_empty())?;
             let Phase::Writing(since) = job.step else { return None };
-            let has_begun = job.windows.len() < self.windows_of(job).len();
-            Some(((!has_begun, since), partition))
+            Some(((!job.has_begun(), since), partition))
         };
         let open: Vec<_> = (0..).zip(&self.state.pyramids).filter_map(open).collect();
         let (first, _) = open.iter().min()?;
@@ -118,6 +115,7 @@ impl Partition {
         let Some(next) = self.next_write().filter(|next| next.contains(&partition)) else {
             let job = self.state.pyramids.get(partition as usize).and_then(|p| p.job.as_ref());
             let rule = match job.map(|job| job.step) {
+                Some(Phase::Reading) if !self.due.is_empty() => self.due[0].rule(),
                 Some(Phase::Reading | Phase::Come) => "early-cell",
                 _ => "level-whole",
             };
@@ -126,11 +124,15 @@ impl Partition {
         let due = self.turns.due(at);
         check_turn(due, at)?;
         let cell_bytes = u64::from(self.config.cell_bytes);
-        let Some(job) = &mut self.state.of(partition).job else {
+        let Some(job) = &mut self.state.of_mut(partition).job else {
             return fault("level-whole", format!("{next:?}"), seen());
         };
+        if !job.has_begun() {
+            (job.nth, self.begun) = (self.begun, self.begun + 1);
+        }
         let (window, version) = (job.windows.remove(0), job.version);
         job.under_way += 1;
+        job.sent += 1;
         let names: Vec<ChunkName> =
             window.iter().map(|level| name(partition, *level, version)).collect();
         if !names.iter().eq(writes.iter().map(|(name, _)| name)) {
@@ -138,7 +140,7 @@ impl Partition {
         }
         let mut bytes = 0;
         for ((name, seen), level) in writes.iter().zip(&window) {
-            let cells = self.layout().cells(*level);
+            let cells = self.state.layout.cells(*level);
             let due = u64::from(cells) * cell_bytes;
             if seen.bytes != due {
                 return fault("level-whole", format!("{due} bytes"), format!("{}", seen.bytes));
@@ -157,30 +159,28 @@ impl Partition {
     pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
         self.windows -= 1;
         names.iter().for_each(|name| self.stored.written(*name));
-        let Some(job) = &mut self.state.of(partition).job else { return };
+        let Some(job) = &mut self.state.of_mut(partition).job else { return };
         job.under_way -= 1;
         if job.windows.is_empty() && job.under_way == 0 {
-            job.step = Phase::Written;
-            self.acknowledged.push(partition);
-            self.next_barrier();
+            self.acknowledged.push((job.nth, partition));
         }
-    }
-
-    /// One barrier serves all that were acknowledged before it.
-    fn next_barrier(&mut self) {
-        if self.served.is_empty() {
-            self.served = std::mem::take(&mut self.acknowledged);
-        }
-    }
-
-    pub(super) fn barrier_ended(&mut self) {
-        self.has_barrier = false;
-        self.written.extend(std::mem::take(&mut self.served));
-        self.next_barrier();
     }
 
     pub(super) fn barrier_is_due(&self) -> bool {
-        !self.has_barrier && !self.served.is_empty()
+        !self.has_barrier && !self.acknowledged.is_empty()
+    }
+
+    /// A barrier leaves: it serves all that were acknowledged before it.
+    pub(super) fn barrier(&mut self) -> Own {
+        (self.served, self.has_barrier) = (std::mem::take(&mut self.acknowledged), true);
+        Own::Barrier
+    }
+
+    /// They count in the order in which they were written.
+    pub(super) fn barrier_ended(&mut self) {
+        self.has_barrier = false;
+        self.served.sort_unstable();
+        self.written.extend(self.served.drain(..).map(|(_, partition)| partition));
     }
 
     /// What should have left by `at` and has not.

@@ -40,7 +40,7 @@ use super::chain::Parts;
 use super::fault::{Refused, Step, Stop};
 use super::immediate::instants::Instants;
 use super::immediate::stored::Stored;
-use super::immediate::{Immediate, Part, Plane, Shell, Stage, Worlds};
+use super::immediate::{Immediate, Part, Plane, Shell, Stage};
 use super::replies::Expected;
 use crate::Observer;
 
@@ -57,7 +57,6 @@ const SLOW: &str = "while buckets are written for the first time nobody can tell
                     write-back is its last";
 
 /// What `tao` has behind what is shared.
-#[derive(Clone)]
 pub(super) struct Tao {
     config: TaoConfig,
     tree: Tree,
@@ -73,7 +72,7 @@ pub(super) struct Tao {
 }
 
 impl Tao {
-    pub fn machine(clock: TraceClock, config: &TaoConfig) -> Result<Worlds<Self>, Refused> {
+    pub fn machine(clock: TraceClock, config: &TaoConfig) -> Result<Immediate<Self>, Refused> {
         let shape = check(clock, config)?;
         let plane = Self {
             config: config.clone(),
@@ -94,7 +93,7 @@ impl Tao {
             rate: config.rate,
             clients: config.clients,
         };
-        Ok(Worlds::new(Instants::new(config.quantum_ns), Immediate::new(shell, plane)))
+        Ok(Immediate::new(shell, Instants::new(config.quantum_ns), plane))
     }
 
     /// Accesses for which there is room.

@@ -53,7 +53,7 @@ macro_rules! leaks {
 }
 
 leaks! {
-    HitSendsNothing: "hit-sends-nothing", caught by "access-per-request";
+    HitSendsNothing: "hit-sends-nothing", caught by "cell-per-level";
     QuotaOfReals: "quota-of-reals", caught by "job-quota";
     DummyReadTwice: "dummy-read-twice", caught by "cell-once";
     JobUnawaited: "job-unawaited", caught by "end-after-job";

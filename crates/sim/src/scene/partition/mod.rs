@@ -2,6 +2,7 @@
 
 pub mod canary;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use fogbank_oram::immediate::{Parts, ShellSettings};
 use fogbank_oram::partition::canary::{Canary as PyramidCanary, Leak as Pyramid};
 use fogbank_oram::partition::{PartitionEngine, PartitionSettings};
 use fogbank_store::Link;
-use fogbank_store::trace::{PublicConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock, TraceWriter};
 
 pub use super::volume::{Load, Schedule, VolumePlayed};
 
@@ -53,15 +54,19 @@ impl Played for Settings {
     async fn open(
         self,
         parts: Parts<'_>,
+        trace: &TraceWriter,
         leak: Option<Leak>,
     ) -> fogbank_oram::Result<PartitionEngine> {
-        let engine = match leak {
-            Some(Leak::Pyramid(leak @ Pyramid::ReplayFreshDummies)) => {
-                let canary = PyramidCanary::new(leak);
-                PartitionEngine::open_leaking(self.engine, parts, canary).await?
-            }
-            _ => PartitionEngine::open(self.engine, parts).await?,
+        let trace = trace.clone();
+        let silent = Arc::new(move |nth: u32, partition: u32| {
+            let number = u64::from(nth) << 32 | u64::from(partition);
+            let _ended = trace.mark("reads-nothing", number);
+        });
+        let canary = match leak {
+            Some(Leak::Pyramid(leak @ Pyramid::ReplayFreshDummies)) => PyramidCanary::new(leak),
+            _ => PyramidCanary::default(),
         };
+        let engine = PartitionEngine::open_leaking(self.engine, parts, silent, canary).await?;
         if let Some(budgets) = self.budgets {
             engine.set_budgets(budgets);
         }

@@ -10,7 +10,7 @@ use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::tao::{Parts, TaoEngine, TaoSettings};
 use fogbank_store::Link;
-use fogbank_store::trace::{PublicConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock, TraceWriter};
 
 pub use super::volume::{FILE_SYSTEM_BLOCKS, Load, Observed, Schedule, VolumePlayed as TaoPlayed};
 
@@ -38,7 +38,12 @@ impl Played for TaoSettings {
         Ok(self.public(TraceClock::Virtual, config_bytes, true)?)
     }
 
-    async fn open(self, parts: Parts<'_>, _: Option<Leak>) -> fogbank_oram::Result<TaoEngine> {
+    async fn open(
+        self,
+        parts: Parts<'_>,
+        _: &TraceWriter,
+        _: Option<Leak>,
+    ) -> fogbank_oram::Result<TaoEngine> {
         TaoEngine::open(self, parts).await
     }
 

@@ -62,10 +62,12 @@ pub trait Played: Clone + Debug + Send + Sync + 'static {
     /// Those of the engine's settings.
     fn public(&self, config_bytes: usize) -> Result<PublicConfig, SceneError>;
 
-    /// Opens a store; a leak that is to be there from the first call on is.
+    /// Opens a store; a leak that is to be there from the first call on is. What no message shows and a
+    /// trace is to say goes to `trace`.
     async fn open(
         self,
         parts: Parts<'_>,
+        trace: &TraceWriter,
         leak: Option<Self::Leak>,
     ) -> fogbank_oram::Result<Self::Engine>;
 
@@ -217,7 +219,7 @@ impl<S: Played> VolumeScene<S> {
         let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
         let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
-        Ok(self.settings.clone().open(parts, self.leak).await?)
+        Ok(self.settings.clone().open(parts, &stage.trace, self.leak).await?)
     }
 
     async fn live(&self, stage: &Stage<'_>, state: &Arc<State>) -> Result<(), SceneError> {
