@@ -52,6 +52,8 @@ pub(crate) struct Free {
     /// most.
     pub parts: (u64, u32),
     pub batches: Option<Batches>,
+    /// The last level of which single cells are read, and the cells of the largest, if any are.
+    pub cells: Option<(u8, u16)>,
 }
 
 /// What is free besides with an engine of batches: slots of its buckets, and times on the grid of
@@ -71,6 +73,8 @@ pub struct Battery {
     subject: String,
     /// What only an engine of batches has: slots of its buckets, and the grid of its epochs.
     batched: bool,
+    /// Whether single cells are read: then ranks are free.
+    has_cells: bool,
     /// Bits of a leaf that count.
     mask: u32,
     stretch: Stretch,
@@ -96,20 +100,22 @@ impl Battery {
     /// What of the configuration is not known, in words.
     pub fn new(config: &PublicConfig, subject: &str) -> Result<Self, String> {
         let (_, engine) = engine::of(config)?;
-        let Free { leaf_level, vault, parts, batches } = engine.free();
+        let Free { leaf_level, vault, parts, batches, cells: free } = engine.free();
         let levels = leaf_level.min(31);
         let real = config.clock == TraceClock::Real;
         let (reals, dummies) = batches.map_or((0, 0), |batches| (batches.reals, batches.dummies));
         let cells = cells(reals, dummies);
+        let (last, most) = free.unwrap_or((0, 0));
         let buckets = batches.map_or(0, |_| (2_u64 << levels) - 1);
         Ok(Self {
             subject: subject.into(),
             batched: batches.is_some(),
+            has_cells: free.is_some(),
             mask: ((1_u64 << levels) - 1) as u32,
             stretch: Stretch::default(),
             leaves: Leaves::new(levels),
             repeats: Repeats::new(levels),
-            ranks: Ranks::new(levels, cells),
+            ranks: Ranks::new(last, if most <= CELLS_MAX { most } else { 0 }),
             retired: Retired::new(levels, cells, reals),
             versions: Versions::new(buckets, cells, dummies.min(cells)),
             ciphertexts: Ciphertexts::new(),
@@ -136,9 +142,13 @@ impl Battery {
             self.sizes.finding(subject),
         ];
         if self.batched {
+            findings.push(self.leaves.against_last_evicted(subject, levels));
+        }
+        if self.has_cells {
+            findings.push(self.ranks.finding(subject, levels));
+        }
+        if self.batched {
             findings.extend([
-                self.leaves.against_last_evicted(subject, levels),
-                self.ranks.finding(subject, levels),
                 self.retired.finding(subject, levels),
                 self.versions.finding(subject, levels),
             ]);

@@ -32,6 +32,19 @@ canary! {
         OwnPartitionTwice,
         /// A recovery reads other dummies than the journal names. Rule: the same cells.
         ReplayFreshDummies,
+        /// A request that finds another waiting reads nothing. Rule: every access reads.
+        DuplicateOmitted,
+        /// An access whose block is in the proxy ends before its cells have come. Rule: when they have.
+        HitAnswered,
+        /// No job begins in a record with a request whose block is in the proxy. Rule: as soon as the
+        /// budget allows.
+        JobDelayed,
+        /// Accesses read dummies of levels that a job reads. Rule: no cell once it has begun.
+        SourceRead,
+        /// A commit takes effect when its record is cut. Rule: when that is durable.
+        CommitAtCut,
+        /// The cells of a level lie in the order of its ranks. Rule: in a secret one.
+        CellsInOrder,
     }
     state {}
     asks {
@@ -48,5 +61,11 @@ canary! {
         drops_early: DroppedEarly,
         shows_twice: OwnPartitionTwice,
         reads_others: ReplayFreshDummies,
+        omits_duplicates: DuplicateOmitted,
+        answers_hits: HitAnswered,
+        delays_jobs: JobDelayed,
+        reads_sources: SourceRead,
+        commits_at_cut: CommitAtCut,
+        lays_in_order: CellsInOrder,
     }
 }

@@ -87,8 +87,12 @@ impl Request for Asked {
     }
 
     fn content(&self) -> u32 {
-        let Self::Accesses(parts) = self else { return u32::MAX };
-        parts.first().and_then(|part| part.block).unwrap_or(u32::MAX)
+        let first = match self {
+            Self::Accesses(parts) => parts.first().and_then(|part| part.block),
+            Self::Job(part) => part.from_stash.first().copied(),
+            Self::Lacking(..) => None,
+        };
+        first.unwrap_or(u32::MAX)
     }
 }
 

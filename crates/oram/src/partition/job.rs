@@ -277,6 +277,9 @@ impl PartitionPlane {
             let mut places = vec![0; self.layout.cells(*level).into()];
             let tick = crate::geometry::tick_of(&name);
             keys.permutation().order(name.array.0 as u8, partition, tick, &mut places);
+            if self.canary.lays_in_order() {
+                places.sort_unstable();
+            }
             let mut cells = vec![None; places.len()];
             for (block, place) in plan.iter().zip(&places).filter(|(block, _)| **block != HOLE) {
                 let value = match self.values.get(block) {

@@ -287,7 +287,8 @@ impl PartitionPlane {
         let job = self.pyramids[access.partition as usize].job.as_ref();
         let is_awaited = job.is_some_and(|job| Some(job.until) == access.awaits && !job.has_come());
         let is_here = || access.block.is_none_or(|block| self.values.contains_key(&block));
-        access.has_come && (!is_awaited || (self.canary.awaits_no_job() && is_here()))
+        let has_come = access.has_come || (self.canary.answers_hits() && is_here());
+        has_come && (!is_awaited || (self.canary.awaits_no_job() && is_here()))
     }
 
     fn retire(&mut self) {
@@ -308,6 +309,7 @@ impl PartitionPlane {
         level: u8,
         taken: impl IntoIterator<Item = Taken>,
     ) -> Result<Vec<Cell>> {
+        let is_in_order = self.canary.lays_in_order();
         let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
         let version = held.version;
         let name = chunk(partition, level, version);
@@ -315,7 +317,7 @@ impl PartitionPlane {
         let key = keys.ok_or_else(|| Error::Bug("a level of no opening".into()))?.permutation();
         let named = (name.array.0 as u8, name.chunk, crate::geometry::tick_of(&name));
         let cells = taken.into_iter().map(|Taken { rank, block }| {
-            let place = held.place(rank, key, named);
+            let place = if is_in_order { rank } else { held.place(rank, key, named) };
             Cell { level, rank, place, version, block }
         });
         Ok(cells.collect())

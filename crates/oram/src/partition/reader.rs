@@ -123,6 +123,10 @@ impl PartitionPlane {
                 false => Some(held.take_for_access(wanted, layout.dummies(level))?),
                 true => held.take_early(wanted, layout.room(level))?,
             };
+            let taken = match taken {
+                None if self.canary.reads_sources() => Some(held.take_for_access(None, u16::MAX)?),
+                taken => taken,
+            };
             if let Some(dummy) = taken.filter(|t| t.block.is_none() && self.canary.keeps_dummy()) {
                 held.next_dummy = dummy.rank;
             }

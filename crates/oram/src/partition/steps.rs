@@ -36,9 +36,16 @@ impl Plane for PartitionPlane {
         {
             parts.push(Part::Commit(commit));
         }
+        let commits = parts.len();
         // 2. Partitions whose durable orders touch a stored level get a job.
         let mut jobs = Vec::new();
-        self.begin_jobs(&mut parts, &mut jobs)?;
+        let is_hit = |(_, address, _): &Departing| self.values.contains_key(&address.0);
+        if !(self.canary.delays_jobs() && departing.iter().any(is_hit)) {
+            self.begin_jobs(&mut parts, &mut jobs)?;
+        }
+        if self.canary.commits_at_cut() {
+            self.take_effect(Effects::of(&parts[..commits]))?;
+        }
         // 3. Every access shows one cell of each filled level of one partition, and gives orders.
         let mut accesses = Vec::with_capacity(departing.len());
         for (number, address, access) in departing {
@@ -55,7 +62,16 @@ impl Plane for PartitionPlane {
             self.orders_are_durable(&std::mem::take(&mut effects.orders));
             self.begin_jobs(&mut parts, &mut jobs)?;
         }
+        if self.canary.commits_at_cut() {
+            effects.commits.clear();
+        }
         self.uncounted.push_back(effects);
+        if self.canary.omits_duplicates() {
+            accesses
+                .iter_mut()
+                .filter(|part| part.is_duplicate)
+                .for_each(|part| part.cells.clear());
+        }
         self.since_cut += accesses.len() as u64;
         // 4. When the record is durable its cells are read: those of accesses before those of jobs.
         let asked = (!accesses.is_empty()).then_some(Asked::Accesses(accesses));

@@ -31,8 +31,8 @@ fn found(scene: &PartitionScene, death: Option<Death>) -> Vec<String> {
 #[test]
 fn each_is_caught_by_the_check_that_is_meant_for_it() {
     let mut missed = Vec::new();
-    let shown = canary::ALL.into_iter().filter(|leak| !canary::OPEN.contains(leak));
-    let pyramids = shown.map(|leak| (Leak::Pyramid(leak), canary::caught_by(leak)));
+    let pyramids =
+        canary::ALL.into_iter().map(|leak| (Leak::Pyramid(leak), canary::caught_by(leak)));
     let shells = canary::SHELL.map(|(leak, check)| (Leak::Shell(leak), check));
     for (leak, check) in pyramids.chain(shells) {
         let scene = canary::scene(leak, 1);

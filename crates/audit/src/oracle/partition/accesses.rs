@@ -118,12 +118,12 @@ impl Partition {
     pub(super) fn begin_jobs(&mut self) -> Vec<u32> {
         let budget = (self.config.jobs_max as usize, self.config.job_cells_max, self.opening);
         let jobs = self.state.begin_jobs(budget);
-        for partition in &jobs {
+        for (nth, partition) in (1..).zip(&jobs) {
             let numbered = (self.first..).zip(&self.accesses);
             let early = numbered.filter(|(_, one)| one.partition == *partition && !one.has_come);
             let early = early.map(|(number, _)| number).collect();
             if let Some(job) = &mut self.state.of_mut(*partition).job {
-                job.early = early;
+                (job.early, job.order) = (early, (self.record.number + 1, nth));
             }
         }
         jobs
@@ -367,9 +367,15 @@ impl Partition {
 /// Ends.
 impl Partition {
     /// The cells of all accesses of a record have come.
-    pub(super) fn accesses_come(&mut self, record: u64) {
-        let come = self.accesses.iter_mut().filter(|one| one.record == record);
-        come.for_each(|one| one.has_come = true);
+    pub(super) fn accesses_come(&mut self, record: u64, at: Nanos) {
+        for (number, one) in (self.first..).zip(&mut self.accesses) {
+            let job = self.state.pyramids[one.partition as usize].job.as_mut();
+            one.has_come |= one.record == record;
+            if let Some(job) = job.filter(|job| one.has_come && job.early.contains(&number)) {
+                job.early.retain(|early| *early != number);
+                job.came = job.came.max((at, record, 0));
+            }
+        }
     }
 
     pub(super) fn end_accesses(&mut self) {
@@ -383,12 +389,6 @@ impl Partition {
     fn awaits_job(&self, one: &Access) -> bool {
         let job = self.state.of(one.partition).job.as_ref();
         job.is_some_and(|job| Some(job.until) == one.awaits && !job.has_come())
-    }
-
-    /// Whether the cells of this access have come.
-    pub(super) fn has_come(&self, number: u64) -> bool {
-        let at = number.checked_sub(self.first);
-        at.is_none_or(|at| self.accesses.get(at as usize).is_none_or(|one| one.has_come))
     }
 
     pub(super) fn check_answer(&mut self, client: &Client) -> Step {

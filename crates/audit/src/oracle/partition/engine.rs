@@ -21,11 +21,13 @@ impl Engine for PartitionConfig {
 
     /// Partitions stand in for leaves.
     fn free(&self) -> Free {
+        let top = self.levels.saturating_sub(1).min(15);
         Free {
             leaf_level: self.partitions.checked_ilog2().unwrap_or(0) as u8,
             vault: Some(self.vault.clone()),
             parts: (self.part_bytes, self.parts_max),
             batches: None,
+            cells: Some((top, self.top_blocks.saturating_add(1 << top))),
         }
     }
 

@@ -194,14 +194,14 @@ impl Partition {
             return;
         }
         match what {
-            Own::Accesses(record) => self.accesses_come(record),
-            Own::Job(partition) => self.job_comes(partition),
+            Own::Accesses(record) => self.accesses_come(record, at),
+            Own::Job(partition) => self.job_comes(partition, at),
             Own::Write(partition, names) => self.write_ended(partition, &names),
             Own::Barrier => self.barrier_ended(),
             Own::Nothing => {}
         }
         self.end_accesses();
-        self.jobs_are_whole(at);
+        self.jobs_are_whole();
     }
 }
 

@@ -40,13 +40,17 @@ impl Level {
     }
 }
 
+/// When something came, and its message: that of a record, and which of it. On a grid what comes at one
+/// point is taken in the order in which it left.
+pub(super) type Came = (Nanos, u64, usize);
+
 /// How far a job is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
     Reading,
     Come,
-    /// It could write from then on.
-    Writing(Nanos),
+    /// It may write.
+    Writing,
 }
 
 /// A job.
@@ -61,6 +65,10 @@ pub(super) struct Job {
     /// Accesses that were cut before it and whose cells had not come.
     pub early: Vec<u64>,
     pub step: Phase,
+    /// Its message.
+    pub order: (u64, usize),
+    /// The last of what it has waited for.
+    pub came: Came,
     /// Messages that it has not sent, those under way, and all that it has sent.
     pub windows: Vec<Vec<u8>>,
     pub under_way: usize,

@@ -56,7 +56,7 @@ impl Immediate<Partition> {
         let Some(name) = plane.replay.names.next() else {
             self.stage = Stage::Recovering;
             self.cut_due = true;
-            plane.write_again(at);
+            plane.write_again();
             return self.cut_if_due();
         };
         let known = plane.journal.get(&name);
@@ -92,14 +92,15 @@ impl Partition {
     }
 
     /// Jobs without a commit write what they have to, as this opening's.
-    fn write_again(&mut self, at: fogbank_env::Nanos) {
+    fn write_again(&mut self) {
         let opening = self.opening;
         for pyramid in &mut self.state.pyramids {
             if let Some(job) = &mut pyramid.job {
                 (job.step, job.version) = (Phase::Come, version(opening, job.until));
+                job.came = (0, 0, 0);
                 job.early.clear();
             }
         }
-        self.jobs_are_whole(at);
+        self.jobs_are_whole();
     }
 }

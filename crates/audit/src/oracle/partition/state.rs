@@ -121,6 +121,8 @@ impl State {
             cost: quotas + cells,
             early: Vec::new(),
             step: Phase::Reading,
+            order: (0, 0),
+            came: (0, 0, 0),
             windows: Vec::new(),
             under_way: 0,
             sent: 0,

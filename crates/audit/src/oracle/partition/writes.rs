@@ -49,27 +49,21 @@ impl Partition {
         Ok(())
     }
 
-    pub(super) fn job_comes(&mut self, partition: u32) {
-        if let Some(job) = &mut self.state.of_mut(partition).job
-            && job.step == Phase::Reading
-        {
-            job.step = Phase::Come;
+    pub(super) fn job_comes(&mut self, partition: u32, at: Nanos) {
+        if let Some(job) = &mut self.state.of_mut(partition).job {
+            (job.step, job.came) = (Phase::Come, job.came.max((at, job.order.0, job.order.1)));
         }
     }
 
     /// Jobs whose cells have come, and those of accesses before them, write.
-    pub(super) fn jobs_are_whole(&mut self, at: Nanos) {
-        if self.replay.is_at_hand {
-            return;
-        }
+    pub(super) fn jobs_are_whole(&mut self) {
         for partition in 0..self.config.partitions {
-            let Some(job) = &self.state.pyramids[partition as usize].job else { continue };
-            if job.step != Phase::Come || !job.early.iter().all(|number| self.has_come(*number)) {
-                continue;
-            }
-            let windows = self.windows_of(job);
-            if let Some(job) = &mut self.state.of_mut(partition).job {
-                (job.step, job.windows) = (Phase::Writing(at), windows);
+            let Some(job) = &self.state.of(partition).job else { continue };
+            if job.step == Phase::Come && job.early.is_empty() {
+                let windows = self.windows_of(job);
+                if let Some(job) = &mut self.state.of_mut(partition).job {
+                    (job.step, job.windows) = (Phase::Writing, windows);
+                }
             }
         }
     }
@@ -88,18 +82,19 @@ impl Partition {
         windows
     }
 
-    /// The partitions whose job may write next: that which has begun, or those that could first.
+    /// The partitions of which any may write next: that whose job has begun, or those that could first.
+    /// On a grid that is one.
     pub(super) fn next_write(&self) -> Option<Vec<u32>> {
-        if self.windows >= self.config.windows as usize {
-            return None;
-        }
-        let open = |(partition, pyramid): (u32, &super::pyramid::Pyramid)| {
+        let open = |(partition, pyramid): (u32, &super::Pyramid)| {
             let job = pyramid.job.as_ref().filter(|job| !job.windows.is_empty())?;
-            let Phase::Writing(since) = job.step else { return None };
-            Some(((!job.has_begun(), since), partition))
+            let (at, record, nth) = job.came;
+            let in_order = (record, nth, partition);
+            let in_order = if self.config.quantum_ns > 0 { in_order } else { (0, 0, 0) };
+            Some(((!job.has_begun(), at, in_order), partition))
         };
         let open: Vec<_> = (0..).zip(&self.state.pyramids).filter_map(open).collect();
-        let (first, _) = open.iter().min()?;
+        let (first, _) =
+            open.iter().min().filter(|_| self.windows < self.config.windows as usize)?;
         Some(open.iter().filter(|(order, _)| order == first).map(|(_, p)| *p).collect())
     }
 

@@ -32,6 +32,7 @@ impl Engine for RingConfig {
             vault: self.vault.clone(),
             parts: (0, 1),
             batches: Some(batches),
+            cells: Some((self.leaf_level.min(31), self.reals.saturating_add(self.dummies))),
         }
     }
 

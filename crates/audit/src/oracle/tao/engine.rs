@@ -25,6 +25,7 @@ impl Engine for TaoConfig {
             vault: Some(self.vault.clone()),
             parts: (self.part_bytes, self.parts_max),
             batches: None,
+            cells: None,
         }
     }
 

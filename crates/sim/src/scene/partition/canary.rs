@@ -6,7 +6,6 @@ use std::time::Duration;
 use fogbank_oram::immediate::canary::{Canary as ShellCanary, Leak as Shell};
 use fogbank_oram::partition::PartitionEngine;
 use fogbank_oram::partition::canary::{Canary as PyramidCanary, Leak as Pyramid};
-use fogbank_store::Link;
 
 use super::{Load, PartitionScene, Schedule, Settings};
 
@@ -66,33 +65,62 @@ leaks! {
     DroppedEarly: "dropped-early", caught by "superseded-deleted";
     OwnPartitionTwice: "own-partition-twice", caught by "leaves-repeat-in-batch";
     ReplayFreshDummies: "replay-fresh-dummies", caught by "replay-identical";
+    DuplicateOmitted: "duplicate-omitted", caught by "access-per-request";
+    HitAnswered: "hit-answered", caught by "reply-time";
+    JobDelayed: "job-delayed", caught by "job-due";
+    SourceRead: "source-read", caught by "job-fixed";
+    CommitAtCut: "commit-at-cut", caught by "commit-before-read";
+    CellsInOrder: "cells-in-order", caught by "slot-ranks";
 }
 
-/// Leaks that no scene shows yet by the check that is meant for them.
-pub const OPEN: [Pyramid; 3] = [Pyramid::JobUnawaited, Pyramid::LateMark, Pyramid::DroppedEarly];
-
-/// Leaks of the shell that show in a trace of this engine, with their checks.
-pub const SHELL: [(Shell, &str); 1] = [(Shell::RoomIgnored, "budget-orders")];
+/// Leaks of the shell that show in a trace of this engine, with their checks. The others change nothing
+/// that it does: its answers come in order from the plane, no access is asked for after another, and
+/// what is read has no pace.
+pub const SHELL: [(Shell, &str); 4] = [
+    (Shell::AnswerOffGrid, "on-grid"),
+    (Shell::TakenByContent, "level-whole"),
+    (Shell::RoomIgnored, "budget-orders"),
+    (Shell::WriteBackLate, "level-whole"),
+];
 
 /// The scene under which it shows. The honest engine in it is the same with its `leak` set to `None`.
 pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
+    let ms = Duration::from_millis;
     let usual = PartitionScene::new(Load::OneHotBlock, seed);
     let with = |budgets| Settings { budgets: Some(budgets), ..usual.settings.clone() };
+    let on_grid = |quantum: Duration, pace| {
+        let engine = usual.settings.engine.clone().with_shell(|shell| {
+            (shell.quantum, shell.pace.up_bytes_per_s) = (quantum, pace);
+        });
+        let settings = Settings { engine, budgets: None };
+        PartitionScene { settings, load: Load::Uniform, ..usual.clone() }
+    };
     let scene = match leak {
         Leak::Pyramid(Pyramid::BudgetByReals) => {
             PartitionScene { settings: with((2_500, 60)), ..usual }
         }
-        Leak::Pyramid(Pyramid::EarlyUnawaited | Pyramid::JobUnawaited) => {
-            let schedule = Schedule { every: 3, most: Duration::from_millis(80) };
+        // Levels that are due wait long for their jobs.
+        Leak::Pyramid(Pyramid::LateMark) => {
+            PartitionScene { settings: with((2_500, 60)), load: Load::Uniform, ..usual }
+        }
+        Leak::Pyramid(Pyramid::EarlyUnawaited) => {
+            let schedule = Schedule { every: 3, most: ms(80) };
             PartitionScene { schedule, load: Load::Uniform, ..usual }
         }
+        // On a grid answers leave before the records that others cut then.
+        Leak::Pyramid(Pyramid::JobUnawaited) => {
+            let schedule = Schedule { every: 3, most: ms(80) };
+            PartitionScene { schedule, ..on_grid(ms(2), None) }
+        }
+        // Messages are held so long that jobs are committed beside a checkpoint.
+        Leak::Pyramid(Pyramid::DroppedEarly) => {
+            let schedule = Schedule { every: 4, most: ms(400) };
+            PartitionScene { schedule, ..usual }
+        }
+        Leak::Shell(Shell::AnswerOffGrid | Shell::TakenByContent) => on_grid(ms(7), None),
+        Leak::Shell(Shell::WriteBackLate) => on_grid(ms(2), Some(200_000)),
         Leak::Shell(Shell::RoomIgnored) => {
             PartitionScene { settings: with((12, 1 << 20)), ..usual }
-        }
-        // A checkpoint takes long, so that jobs are committed beside it.
-        Leak::Pyramid(Pyramid::DroppedEarly) => {
-            let link = Link { write: Duration::from_millis(60), ..usual.link };
-            PartitionScene { link, ..usual }
         }
         _ => usual,
     };

@@ -63,7 +63,9 @@ impl Played for Settings {
             let _ended = trace.mark("reads-nothing", number);
         });
         let canary = match leak {
-            Some(Leak::Pyramid(leak @ Pyramid::ReplayFreshDummies)) => PyramidCanary::new(leak),
+            Some(Leak::Pyramid(leak @ (Pyramid::ReplayFreshDummies | Pyramid::CellsInOrder))) => {
+                PyramidCanary::new(leak)
+            }
             _ => PyramidCanary::default(),
         };
         let engine = PartitionEngine::open_leaking(self.engine, parts, silent, canary).await?;
