@@ -1,30 +1,18 @@
 //! Every known leak is found by the check that is meant for it; the honest engine in the same scene
 //! passes them all.
 
-use fogbank_audit::{Given, Options, Verdict, audit};
 use fogbank_oram::partition::canary::Leak as Pyramid;
 use fogbank_sim::scene::partition::canary::{self, Leak};
 use fogbank_sim::scene::partition::{Load, PartitionScene};
 use fogbank_sim::scene::{Death, Fate};
 
-/// Rules that are broken, and statistics that failed.
+use crate::volumes;
+
+/// Rules that are broken, and statistics that failed; of an honest engine also answers that were wrong.
 fn found(scene: &PartitionScene, death: Option<Death>) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = [folder.path().join("0"), folder.path().join("1")];
-    let lives: Vec<_> = match death {
-        None => vec![(&paths[0], None)],
-        Some(_) => vec![(&paths[0], death), (&paths[1], None)],
-    };
-    let played = scene.record_lives(&lives).unwrap();
-    let traces = paths[..lives.len()].to_vec();
-    let given = Given { label: "a".into(), traces, history: None };
-    let report = audit(&[given], &Options::default(), |_| {}).unwrap();
-    let breaches = report.breaches.iter().map(|broken| broken.breach.rule.to_owned());
-    let failed = report.findings.iter().filter(|finding| finding.verdict == Verdict::Failed);
-    let mut found: Vec<String> = breaches.chain(failed.map(|f| f.check.clone())).collect();
-    if scene.leak.is_none() && played.iter().any(|played| played.wrong > 0) {
-        found.push("answers".into());
-    }
+    let (mut found, played) = volumes::found(scene, death);
+    let is_wrong = scene.leak.is_none() && played.iter().any(|played| played.wrong > 0);
+    found.extend(is_wrong.then(|| "answers".into()));
     found
 }
 

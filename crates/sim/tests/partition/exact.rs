@@ -7,7 +7,7 @@ use fogbank_oram::immediate::Rate;
 use fogbank_sim::scene::partition::{Load, PartitionScene, Schedule, Settings, small};
 use fogbank_store::Link;
 
-use crate::predicted;
+use crate::volumes::predicted;
 
 #[test]
 fn every_load() {

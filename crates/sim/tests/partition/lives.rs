@@ -1,28 +1,14 @@
 //! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use fogbank_audit::oracle::{Summary, replay};
-use fogbank_sim::scene::partition::{Load, PartitionScene, VolumePlayed};
+use fogbank_audit::oracle::replay;
+use fogbank_sim::scene::partition::{Load, PartitionScene};
 use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Operation};
 
-/// What the oracle makes of the traces of lives that end so; it has to follow all of them.
-fn predicted(scene: &PartitionScene, deaths: &[Option<Death>]) -> (Summary, Vec<VolumePlayed>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = (0..deaths.len()).map(|life| folder.path().join(format!("{life}")));
-    let lives: Vec<(PathBuf, _)> = paths.zip(deaths.iter().copied()).collect();
-    let played = scene.record_lives(&lives).unwrap();
-    let paths: Vec<&PathBuf> = lives.iter().map(|(path, _)| path).collect();
-    let summary = replay(&paths, &mut []);
-    let stopped: Vec<_> = played.iter().map(|played| &played.stopped).collect();
-    let words = || format!("{deaths:?} {stopped:?} {scene:?}");
-    let summary = summary.unwrap_or_else(|error| panic!("{error}\n{}", words()));
-    assert_eq!(played.last().unwrap().stopped, None, "{}", words());
-    (summary, played)
-}
+use crate::volumes::lives;
 
 fn scene(number: u64) -> PartitionScene {
     let load = Load::ALL[number as usize % Load::ALL.len()];
@@ -35,7 +21,7 @@ fn scene(number: u64) -> PartitionScene {
 fn openings_of_one_store() {
     for load in [Load::Mixed, Load::Scan] {
         let scene = PartitionScene { accesses: 200, ..PartitionScene::new(load, 1) };
-        let (summary, played) = predicted(&scene, &[None; 3]);
+        let (summary, played) = lives(&scene, &[None; 3]);
         assert_eq!((summary.openings, summary.closings, summary.crashes), (3, 3, 0));
         assert!(played.iter().all(|played| played.wrong == 0 && played.answered == 1_000));
     }
@@ -64,7 +50,7 @@ fn die(numbers: Range<u64>) -> u32 {
         }
         let deaths =
             [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
-        recovered += u32::from(predicted(&scene, &deaths).0.crashes > 0);
+        recovered += u32::from(lives(&scene, &deaths).0.crashes > 0);
     }
     recovered
 }

@@ -1,23 +1,16 @@
 //! Every known leak is found by the check that is meant for it; the honest engine in the same scene
 //! passes them all.
 
-use fogbank_audit::{Given, Options, Verdict, audit};
 use fogbank_sim::scene::tao::canary::{self, DATA};
 use fogbank_sim::scene::tao::{Load, TaoScene};
 
+use crate::volumes;
+
 /// What was found: rules that are broken, statistics that failed, and answers that were wrong.
 fn found(scene: &TaoScene) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace");
-    let played = scene.record(&path).unwrap();
-    let given = Given { label: "a".into(), traces: vec![path], history: None };
-    let report = audit(&[given], &Options::default(), |_| {}).unwrap();
-    let breaches = report.breaches.iter().map(|broken| broken.breach.rule.to_owned());
-    let failed = report.findings.iter().filter(|finding| finding.verdict == Verdict::Failed);
-    let mut found: Vec<String> = breaches.chain(failed.map(|f| f.check.clone())).collect();
-    if played.wrong > 0 || played.stopped.is_some() {
-        found.push(DATA.into());
-    }
+    let (mut found, played) = volumes::found(scene, None);
+    let is_wrong = played[0].wrong > 0 || played[0].stopped.is_some();
+    found.extend(is_wrong.then(|| DATA.into()));
     found
 }
 

@@ -8,7 +8,7 @@ use fogbank_oram::tao::TaoSettings;
 use fogbank_sim::scene::tao::{Load, Schedule, TaoScene};
 use fogbank_store::Link;
 
-use crate::predicted;
+use crate::volumes::predicted;
 
 #[test]
 fn every_load() {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::predicted;
-use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
+use crate::volumes::{predicted, told as told_of};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::Rate;
 use fogbank_oram::tao::TaoSettings;
@@ -11,33 +10,11 @@ use fogbank_oram::tao::canary::Leak as Tree;
 use fogbank_sim::scene::tao::canary::Leak;
 use fogbank_sim::scene::tao::{FILE_SYSTEM_BLOCKS, Load, Schedule, TaoScene};
 
-/// What it says of two loads: four runs of each, played in turn, no two with the same seed. Whether it tells
-/// them apart, and whatever else failed.
+/// What it says of two loads.
 fn told(first: Load, second: Load, change: impl Fn(TaoScene) -> TaoScene) -> (bool, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let given: Vec<Given> = (0..8)
-        .map(|run| {
-            let (label, load) = if run % 2 == 0 { ("first", first) } else { ("second", second) };
-            let scene = TaoScene { arrivals: run / 2, ..TaoScene::new(load, 50 + run) };
-            let path = folder.path().join(format!("{run}"));
-            change(scene).record(&path).unwrap();
-            Given { label: label.into(), traces: vec![path], history: None }
-        })
-        .collect();
-    let distinguish = distinguish::Options {
-        scales: vec![1, 10],
-        train_rows: 2_000,
-        trees: 10,
-        confidence: 0.999,
-        ..distinguish::Options::default()
-    };
-    let report = audit(&given, &Options { distinguish }, |_| {}).unwrap();
-    let failed = report.findings.iter().filter(|finding| finding.verdict == Verdict::Failed);
-    let words: Vec<_> = failed.map(|found| format!("{}: {}", found.check, found.words)).collect();
-    let finding = |check| report.findings.iter().find(|finding| finding.check == check).unwrap();
-    // Runs of one load have to have been enough to compare.
-    assert_eq!(finding("same-history").verdict, Verdict::Passed);
-    (finding("two-histories").verdict == Verdict::Failed, words.join("; "))
+    told_of((first, second), |load, run| {
+        change(TaoScene { arrivals: run / 2, ..TaoScene::new(load, 50 + run) })
+    })
 }
 
 #[test]

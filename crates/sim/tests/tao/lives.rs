@@ -1,30 +1,16 @@
 //! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use fogbank_audit::oracle::{Summary, replay};
+use fogbank_audit::oracle::replay;
 use fogbank_oram::immediate::LinkRate;
 use fogbank_oram::tao::TaoSettings;
-use fogbank_sim::scene::tao::{Load, TaoPlayed, TaoScene};
+use fogbank_sim::scene::tao::{Load, TaoScene};
 use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Link, Operation};
 
-/// What the oracle makes of the traces of lives that end so; it has to follow all of them.
-fn predicted(scene: &TaoScene, deaths: &[Option<Death>]) -> (Summary, Vec<TaoPlayed>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths = (0..deaths.len()).map(|life| folder.path().join(format!("{life}")));
-    let lives: Vec<(PathBuf, _)> = paths.zip(deaths.iter().copied()).collect();
-    let played = scene.record_lives(&lives).unwrap();
-    let paths: Vec<&PathBuf> = lives.iter().map(|(path, _)| path).collect();
-    let summary = replay(&paths, &mut []);
-    let stopped: Vec<_> = played.iter().map(|played| &played.stopped).collect();
-    let words = || format!("{deaths:?} {stopped:?} {scene:?}");
-    let summary = summary.unwrap_or_else(|error| panic!("{error}\n{}", words()));
-    assert_eq!(played.last().unwrap().stopped, None, "{}", words());
-    (summary, played)
-}
+use crate::volumes::lives;
 
 fn scene(number: u64) -> TaoScene {
     let load = Load::ALL[number as usize % Load::ALL.len()];
@@ -34,7 +20,7 @@ fn scene(number: u64) -> TaoScene {
 #[test]
 fn openings_of_one_store() {
     for load in [Load::Mixed, Load::Scan] {
-        let (summary, played) = predicted(&TaoScene::new(load, 1), &[None; 3]);
+        let (summary, played) = lives(&TaoScene::new(load, 1), &[None; 3]);
         assert_eq!((summary.openings, summary.closings, summary.crashes), (3, 3, 0));
         assert!(played.iter().all(|played| played.wrong == 0 && played.answered == 3_000));
     }
@@ -79,7 +65,7 @@ fn die(numbers: Range<u64>) -> u32 {
         let scene = TaoScene { settings, ..base };
         let deaths =
             [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
-        recovered += u32::from(predicted(&scene, &deaths).0.crashes > 0);
+        recovered += u32::from(lives(&scene, &deaths).0.crashes > 0);
     }
     recovered
 }
@@ -105,7 +91,7 @@ fn silence_after_a_lie() {
 fn what_is_lost_on_the_way_back() {
     for call in [1, 2, 8, 9, 40, 41, 42, 43] {
         for how in [Fate::Lost, Fate::Failed] {
-            predicted(&scene(call), &[Some(Death { call, how }), None]);
+            lives(&scene(call), &[Some(Death { call, how }), None]);
         }
     }
 }

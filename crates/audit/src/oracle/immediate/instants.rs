@@ -51,6 +51,7 @@ pub(in crate::oracle) struct Instants {
     has_messages: bool,
     records: HashSet<u64>,
     durable: (Nanos, u64),
+    is_doubtful: bool,
 }
 
 impl Instants {
@@ -69,6 +70,7 @@ impl Instants {
             has_messages: false,
             records: HashSet::new(),
             durable: (Nanos::MAX, 0),
+            is_doubtful: false,
         }
     }
 
@@ -87,8 +89,16 @@ impl Instants {
                 if name.starts_with(JOURNAL) =>
             {
                 self.records.insert(*id);
+                self.is_doubtful = false;
             }
-            Event::Done(done) if self.records.remove(&done.id) => self.durable = (at, count),
+            // A record of unknown outcome is durable behind a barrier.
+            Event::Sent(Sent { id, request: Request::Barrier, .. }) if self.is_doubtful => {
+                self.records.insert(*id);
+            }
+            Event::Done(done) if self.records.remove(&done.id) => {
+                self.durable = (at, count);
+                self.is_doubtful |= matches!(done.outcome, Outcome::Failed(_));
+            }
             Event::Sent(Sent { request: Request::ReadCells { .. }, .. })
                 if self.durable.0 == at =>
             {

@@ -148,6 +148,10 @@ pub(super) trait Plane: Sized + Send {
         sent: &Sent,
         out: &mut dyn Observer,
     ) -> Result<Option<Self::Part>, Stop>;
+    /// Whether a barrier of its own is due.
+    fn awaits_barrier(&self) -> bool {
+        false
+    }
     /// What its reply has to be, with the fingerprints of the cells.
     fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)>;
     /// What could have left before this reply, and has not, will not.

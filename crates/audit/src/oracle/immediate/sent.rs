@@ -71,6 +71,7 @@ impl<P: Plane> Immediate<P> {
             Request::BlobGet { name } => {
                 (doubts.filter(|d| !d.ours && d.name == *name).last()?, Part::Look)
             }
+            Request::Barrier if self.plane.awaits_barrier() => return None,
             Request::Barrier => (doubts.filter(|d| d.ours).last()?, Part::Settled),
             _ => return None,
         };

@@ -326,6 +326,10 @@ impl Plane for Partition {
         }))
     }
 
+    fn awaits_barrier(&self) -> bool {
+        self.barrier_is_due()
+    }
+
     fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)> {
         let Request::ReadCells { reads } = request else { return None };
         let print = |(name, cell): CellSeen| match self.stored.prints(&name) {
