@@ -16,6 +16,7 @@ use fogbank_seal::MasterKey;
 use fogbank_store::{DepartureGrid, MemoryStore, Store};
 use fogbank_txn::{BLOCK_KEY_BYTES, Components, Proxy, Settings, SharedVault, Ticker};
 
+/// Unless a test says otherwise.
 pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32 };
 
 /// Which engine.
@@ -29,6 +30,7 @@ pub enum Kind {
 /// Both sides of one store, which outlive the engines.
 pub struct World {
     pub kind: Kind,
+    pub shape: ImmediateShape,
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
     openings: Cell<u64>,
@@ -39,8 +41,12 @@ pub type Volume = Arc<dyn ImmediateEngine>;
 
 impl World {
     pub fn new(kind: Kind) -> Self {
+        Self::of(kind, SHAPE)
+    }
+
+    pub fn of(kind: Kind, shape: ImmediateShape) -> Self {
         let (cloud, register) = (Arc::default(), Arc::default());
-        Self { kind, cloud, register, openings: Cell::new(0) }
+        Self { kind, shape, cloud, register, openings: Cell::new(0) }
     }
 
     /// Opens what is there, or creates it.
@@ -55,7 +61,7 @@ impl World {
     }
 
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
-        let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(SHAPE) };
+        let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(self.shape) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
         let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
@@ -68,16 +74,22 @@ impl World {
         random: &Randomness,
     ) -> Result<Volume, Error> {
         // Small partitions, so that jobs and their commits come often.
-        let layout = Layout {
-            blocks: SHAPE.capacity,
-            partitions: 2,
-            levels: 4,
-            top_blocks: 16,
-            kept_levels: 1,
+        let layout = match self.shape == SHAPE {
+            true => Layout {
+                blocks: SHAPE.capacity,
+                partitions: 2,
+                levels: 4,
+                top_blocks: 16,
+                kept_levels: 1,
+            },
+            false => Layout::new(self.shape.capacity, 1)?,
         };
         let checkpoint_every = 12;
-        let settings =
-            PartitionSettings { layout, checkpoint_every, ..PartitionSettings::new(SHAPE, 1)? };
+        let settings = PartitionSettings {
+            layout,
+            checkpoint_every,
+            ..PartitionSettings::new(self.shape, 1)?
+        };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
         let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
@@ -86,8 +98,8 @@ impl World {
 
     async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Volume, Error> {
         let shape = BatchShape {
-            capacity: Ticker::capacity_for(SHAPE.capacity),
-            value_bytes: SHAPE.value_bytes,
+            capacity: Ticker::capacity_for(self.shape.capacity),
+            value_bytes: self.shape.value_bytes,
             read_batch: 4,
             write_batch: 4,
         };
@@ -123,7 +135,7 @@ impl World {
             |_, _| {},
         );
         let proxy = recovering.await.map_err(of_engine)?;
-        Ok(Arc::new(Ticker::new(&proxy, SHAPE.capacity)?.with_vault(keeping)))
+        Ok(Arc::new(Ticker::new(&proxy, self.shape.capacity)?.with_vault(keeping)))
     }
 
     async fn vault(

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
-use fogbank_oram::{Access, Address, Error, ImmediateEngine};
+use fogbank_oram::{Access, Address, Error, ImmediateEngine, ImmediateShape};
 use rand_core::Rng;
 
 use crate::engines::SHAPE;
@@ -13,8 +13,8 @@ use crate::engines::SHAPE;
 pub type Blocks = Vec<Bytes>;
 
 /// Blocks that were never written.
-pub fn empty() -> Blocks {
-    vec![Bytes::from(vec![0; SHAPE.value_bytes]); SHAPE.capacity as usize]
+pub fn empty(shape: ImmediateShape) -> Blocks {
+    vec![Bytes::from(vec![0; shape.value_bytes]); shape.capacity as usize]
 }
 
 /// Applies an access; what it is answered with.
@@ -27,11 +27,15 @@ pub fn apply(blocks: &mut Blocks, address: Address, access: &Access) -> Bytes {
 
 /// Random accesses, half of them to a few hot blocks; some write whole blocks, some swap a byte that
 /// may be what is expected.
-pub struct Workload(Stream);
+pub struct Workload(Stream, ImmediateShape);
 
 impl Workload {
     pub fn new(seed: u64) -> Self {
-        Self(Randomness::repeatable(seed).stream(Purpose::Workload))
+        Self::on(SHAPE, seed)
+    }
+
+    pub fn on(shape: ImmediateShape, seed: u64) -> Self {
+        Self(Randomness::repeatable(seed).stream(Purpose::Workload), shape)
     }
 
     pub fn below(&mut self, bound: u32) -> u32 {
@@ -39,9 +43,10 @@ impl Workload {
     }
 
     pub fn next(&mut self) -> (Address, Access) {
+        let ImmediateShape { capacity, value_bytes } = self.1;
         let hot = self.below(2) == 0;
-        let address = Address(self.below(if hot { 3 } else { SHAPE.capacity }));
-        let whole = SHAPE.value_bytes as u32;
+        let address = Address(self.below(if hot { capacity.min(3) } else { capacity }));
+        let whole = value_bytes as u32;
         let (offset, length) = match self.below(5) {
             0 | 1 => return (address, Access::Read),
             2 => (0, whole),
@@ -69,7 +74,11 @@ pub struct History {
 
 impl History {
     pub fn new() -> Self {
-        Self { prefixes: vec![empty()], answered: 0, acknowledged: 0 }
+        Self::on(SHAPE)
+    }
+
+    pub fn on(shape: ImmediateShape) -> Self {
+        Self { prefixes: vec![empty(shape)], answered: 0, acknowledged: 0 }
     }
 
     /// Runs accesses until the engine dies.
@@ -136,8 +145,9 @@ impl History {
 
 /// Every block, read at once.
 pub async fn read_all(engine: &dyn ImmediateEngine) -> Result<Blocks, Error> {
-    let tickets: Vec<_> =
-        (0..SHAPE.capacity).map(|block| engine.submit(Address(block), Access::Read)).collect();
+    let tickets: Vec<_> = (0..engine.shape().capacity)
+        .map(|block| engine.submit(Address(block), Access::Read))
+        .collect();
     let mut blocks = Blocks::new();
     for ticket in tickets {
         blocks.push(ticket.await?);

@@ -6,6 +6,7 @@
 mod engines;
 mod history;
 mod late;
+mod sizes;
 
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ async fn clients_at_once_see_one_disk() {
     for kind in KINDS {
         let world = World::new(kind);
         let engine = world.open(world.cloud.clone()).await.unwrap();
-        let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty())));
+        let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty(SHAPE))));
         let mut clients = JoinSet::new();
         for client in 0..5 {
             let (engine, clock, blocks) = (engine.clone(), clock.clone(), blocks.clone());
