@@ -4,7 +4,8 @@
 //! 2. The journal of the open epoch is read to its end and held against both. If either goes on
 //!    further than the register, the register is bumped to where they end.
 //! 3. A *takeover* record goes into the next free place of the journal. Whoever wrote the journal
-//!    before meets it at his next batch, so the journal read is all that he will ever have read.
+//!    before meets it at his next record that would count, so the journal read is all that he will
+//!    ever have read.
 //! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
 //!    somebody has, all begins again, unless he took the place behind our takeover record: then we are
 //!    overtaken. A cloud that says so and shows the same as before has lied.
@@ -165,7 +166,7 @@ impl Opening<'_> {
         }
         let mut log = self.log(&view);
         log.read_all().await?;
-        places.check_log(&log, self.settings.records_at_once)?;
+        places.check_log(&log, log.rules.at_once)?;
         if !self.settle(&view, registered, &log).await? {
             return Ok(None);
         }
@@ -190,7 +191,7 @@ impl Opening<'_> {
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
         let mut takeovers = log.takeovers();
-        takeovers.push(end.place - self.settings.records_at_once);
+        takeovers.push(end.place - self.settings.rules().at_once);
         let journal = log.batches();
         let vault = Vault {
             store: self.store.clone(),

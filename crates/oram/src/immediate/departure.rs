@@ -1,20 +1,22 @@
 //! Departures: what has arrived is journalled together and leaves; from time to time a checkpoint.
 //!
 //! One task owns the journal. It waits for replies and acknowledgements only where there is no room
-//! for more, and at the cut:
+//! for more, and at a quiet cut:
 //!
-//! 1. What has arrived while the last record was on its way goes into one record, with what is read
-//!    for each access. The record is durable and the register bumped before any of that is read.
+//! 1. What has arrived since the last record was cut goes into one record, with what is read for
+//!    each access. So many records may be under way at once. A record and all before it are durable
+//!    and the register knows it before any of that is read.
 //!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
 //! 2. Its requests leave, in their order (`leaving`).
 //! 3. When the plane says that it is time there is a *cut*: departures wait until the last
-//!    checkpoint counts and no access is under way, and the state is copied. They go on at once;
+//!    checkpoint counts and, if the plane cuts quietly, until no access is under way; then the state
+//!    is copied. They go on at once;
 //!    beside them the checkpoint is written when everything it refers to is durable, and then
 //!    adopted. So the journal is never longer than from the cut before last to now.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
-//! The next record leaves when the one before is durable, there is room, and no cut or commit is
-//! under way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes
+//! The next record leaves when fewer than that are under way, there is room, and no quiet cut or
+//! commit is under way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes
 //! after it, is decided at the point before the one at which it leaves, from what had come when
 //! replies were last taken.
 
@@ -286,7 +288,7 @@ impl<P: Plane> Departures<P> {
             let put = begun.put().await?;
             return self.count((vec![put], vec![requests])).await;
         }
-        self.records.begin(begun, requests);
+        self.records.begin(&shared, begun, requests);
         while self.records.len() >= shared.shell.records_at_once {
             let landed = self.records.land().await?;
             self.count(landed).await?;

@@ -13,8 +13,8 @@
 //! 3. The reply is verified ([`Codec::open`]) and taken ([`Plane::returned`]): accesses end, and
 //!    something may be due to be written.
 //! 4. That is sealed ([`Codec::seal`]) and sent; [`Plane::acknowledged`] when all of it has been.
-//! 5. When [`Plane::cut_is_due`], departures wait until [`Plane::may_cut`]; [`Plane::cut`] copies
-//!    the state for a checkpoint.
+//! 5. When [`Plane::cut_is_due`], departures wait until [`Plane::may_cut`] if the plane
+//!    [cuts quietly](Plane::cuts_quietly); [`Plane::cut`] copies the state for a checkpoint.
 
 use std::fmt::Debug;
 use std::future::Future;

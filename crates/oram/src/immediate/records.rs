@@ -1,10 +1,12 @@
 //! Records on their way: several at once, which land in any order and count in theirs.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use fogbank_durable::{BegunRecord, PutRecord};
 use tokio::task::JoinSet;
 
+use super::engine::Shared;
 use super::plane::Plane;
 use crate::{Error, Result, of_task};
 
@@ -40,10 +42,22 @@ impl<P: Plane> Records<P> {
     }
 
     /// A record leaves; `requests` may when it counts.
-    pub fn begin(&mut self, begun: BegunRecord, requests: Vec<P::Request>) {
+    pub fn begin(
+        &mut self,
+        shared: &Arc<Shared<P>>,
+        begun: BegunRecord,
+        requests: Vec<P::Request>,
+    ) {
         let number = self.first + self.under_way.len() as u64;
         self.under_way.push_back(requests);
-        self.puts.spawn(async move { Ok((number, begun.put().await?)) });
+        let shared = shared.clone();
+        // Also before this task is dropped with departures: nothing leaves after a failure.
+        self.puts.spawn(async move {
+            tokio::select! { biased;
+                failed = shared.failed() => Err(failed),
+                put = begun.put() => Ok((number, put?)),
+            }
+        });
     }
 
     /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost if

@@ -22,6 +22,7 @@ use super::layout::Layout;
 use super::level::{HOLE, Level};
 use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
 use super::position::Home;
+use super::state;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
 use crate::{Error, Result};
@@ -334,7 +335,8 @@ impl PartitionPlane {
         for Destination { level, plan } in job.destinations {
             for (rank, block) in (0..).zip(&plan).filter(|(_, block)| **block != HOLE) {
                 self.positions.set_home(*block, Home::Level { level, rank });
-                self.values.remove(block);
+                let value = self.values.remove(block);
+                state::hold_for_cut(&mut self.cutting, *block, value);
             }
             let made = Level::new(version, self.layout.cells(level), plan);
             pyramid.levels[usize::from(level)] = Some(made);

@@ -45,6 +45,9 @@ pub(super) async fn replay(
     if is_new && !journal.is_empty() {
         return Err(Error::Bug("a journal without a checkpoint".into()));
     }
+    // What a restored checkpoint holds as open is done now, and its sources die: another checkpoint
+    // has to count before they are swept.
+    let was_open = shared.look(|core| core.plane.is_open());
     read_lacking(shared).await?;
     for (at, record) in journal.iter().enumerate() {
         progress(at, journal.len());
@@ -69,7 +72,7 @@ pub(super) async fn replay(
     }
     let due = shared.step(|core| core.plane.images_again())?;
     shared.send(due)?;
-    Ok(is_new || !journal.is_empty())
+    Ok(is_new || was_open || !journal.is_empty())
 }
 
 /// Sends these messages, and takes what comes.
@@ -109,6 +112,11 @@ async fn read_lacking(shared: &Shared<PartitionPlane>) -> Result<()> {
 }
 
 impl PartitionPlane {
+    /// Whether a job is open, a level is due, or something will take effect.
+    fn is_open(&self) -> bool {
+        self.open_orders > 0 || self.open_cells > 0 || !self.uncounted.is_empty()
+    }
+
     fn has_job(&self, partition: u32) -> bool {
         self.pyramids[partition as usize].job.is_some()
     }

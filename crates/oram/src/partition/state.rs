@@ -19,9 +19,9 @@
 //! |---|---|---|
 //! | 1 | as for every engine (`checkpoint`), with P, L, C, c0; the turn | |
 //! | 2 | of every block: partition, level (all ones: stash; first bit: to be written by a job), rank | 7 N |
-//! | 3 | of every partition: orders carried out; those that count, those given, those of its job, beyond; of every stored level: generation (0: not filled), ranks live, next dummy, that when it fell due, cells asked for, what its quota lacks (all ones: all), ranks that a job plans; bits of the ranks that have left, and of those read of its quota | |
+//! | 3 | of every partition: orders carried out; of those that count, those given and those of its job, how many more; of every stored level: generation (0: not filled), ranks live, next dummy, that when it fell due, cells asked for, what its quota lacks (all ones: all), ranks that a job plans; bits of the ranks that have left, and of those read of its quota | |
 //! | 4 | of every record under way: how many commits and orders, and these | padded |
-//! | 256.. | stashes, partition by partition, the oldest first, then what was under way, then what jobs took (`stash/saved`) | (4 + value bytes) * bound, over all |
+//! | 256.. | stashes, partition by partition, the oldest first, then what jobs took, then what was under way (`stash/saved`) | (4 + value bytes) * bound, over all |
 
 use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter, take};
@@ -78,6 +78,17 @@ impl Cutting {
         let bound = self.saved.bound * self.held.len().div_ceil(self.saved.bound).max(1);
         let held = self.held.into_iter().map(|(block, value)| (block, Some(value)));
         SavedStash { bound, ..self.saved }.save(held)
+    }
+}
+
+/// A job has stored `block`, whose `value` leaves the memory: a cut may still want it. No access behind
+/// the cut has ended, so it is the value at the cut.
+pub(super) fn hold_for_cut(cutting: &mut Option<Cutting>, block: u32, value: Option<Bytes>) {
+    let Some(cutting) = cutting.as_mut().filter(|cutting| !cutting.is_whole) else { return };
+    let waits = cutting.under_way.iter().position(|waits| *waits == block);
+    if let Some((at, value)) = waits.zip(value) {
+        cutting.under_way.swap_remove(at);
+        cutting.held.push((block, value));
     }
 }
 

@@ -31,7 +31,9 @@ fn cloud(world: &World, (dies, fault): (u64, Fault), seed: u64) -> Arc<dyn Store
         fault.ends_a_life(dies, number)
     });
     let ms = Duration::from_millis;
-    let link = Link { round_trip: ms(4), jitter: ms(40), ..Link::instant() };
+    // Either most messages are late, or few, and those by many round trips.
+    let (jitter, losses) = if seed.is_multiple_of(2) { (ms(40), 0) } else { (ms(2), 30_000) };
+    let link = Link { round_trip: ms(4), jitter, losses_per_million: losses, ..Link::instant() };
     let random = Randomness::repeatable(seed).stream(Purpose::Faults);
     Arc::new(Delay::new(faulty, Arc::new(SystemClock::new()) as Arc<dyn Clock>, link, random))
 }
@@ -44,6 +46,11 @@ async fn life(world: &World, history: &mut History, cloud: Arc<dyn Store>, seed:
         let mut work = Workload::new(seed);
         let ahead = 1 + work.below(AHEAD) as usize;
         history.run_ahead(&*engine, &mut work, (ACCESSES, ahead)).await?;
+        if work.below(3) == 0 {
+            // Everything comes to its end, a checkpoint too; then the process dies.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            return Ok(());
+        }
         engine.close().await
     };
     let lived = tokio::time::timeout(Duration::from_secs(3_600), lived).await;
@@ -57,7 +64,8 @@ async fn lives(kind: Kind, seeds: std::ops::Range<u64>) {
         let (world, mut history) = (World::new(kind), History::new());
         let mut random = Workload::new(seed);
         for life_of in 0..6 {
-            let dies = 5 + u64::from(random.below(200));
+            // Some die while they open, some not at all.
+            let dies = 5 + u64::from(random.below(600)) / (1 + 5 * u64::from(random.below(2)));
             let fault = [Fault::Before, Fault::After, Fault::Partly(2)][random.below(3) as usize];
             let seed = seed * 8 + life_of;
             life(&world, &mut history, cloud(&world, (dies, fault), seed), seed).await;
