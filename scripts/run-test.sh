@@ -5,7 +5,7 @@
 case ${CARGO_PKG_NAME:-} in
     fogbank | fogbank-cli | fogbank-cloud | fogbank-front | fogbank-lab | fogbank-objects | \
         fogbank-peer)
-        export RUST_TEST_THREADS="${RUST_TEST_THREADS:-8}"
+        export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
         ;;
 esac
 [ -n "${FOGBANK_CLAIMS:-}" ] || exec "$@"
