@@ -38,7 +38,7 @@ static CHECKPOINT_EVERY: Flag = Flag {
     name: "checkpoint-every",
     value_name: "N",
     about: "Accesses from one checkpoint to the next: a recovery reads again what so many have \
-            read, and a checkpoint waits until no job is open [8192 to 65536, by size]",
+            read, and a checkpoint is written beside the work [8192 to 65536, by size]",
     parse: short_number,
 };
 

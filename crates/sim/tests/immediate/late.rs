@@ -38,6 +38,12 @@ fn cloud(world: &World, (dies, fault): (u64, Fault), seed: u64) -> Arc<dyn Store
     Arc::new(Delay::new(faulty, Arc::new(SystemClock::new()) as Arc<dyn Clock>, link, random))
 }
 
+/// Everything under way comes to its end.
+async fn idle() {
+    let clock = SystemClock::new();
+    clock.sleep_until(clock.now() + 10_000_000_000).await;
+}
+
 async fn life(world: &World, history: &mut History, cloud: Arc<dyn Store>, seed: u64) {
     let lived = async {
         let engine = world.open(cloud).await?;
@@ -48,7 +54,7 @@ async fn life(world: &World, history: &mut History, cloud: Arc<dyn Store>, seed:
         history.run_ahead(&*engine, &mut work, (ACCESSES, ahead)).await?;
         if work.below(3) == 0 {
             // Everything comes to its end, a checkpoint too; then the process dies.
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            idle().await;
             return Ok(());
         }
         engine.close().await
@@ -99,7 +105,7 @@ async fn deaths_while_nothing_goes_on() {
             let engine = world.open(store).await.unwrap();
             let mut work = Workload::on(shape, seed);
             history.run_ahead(&*engine, &mut work, (accesses, ahead)).await.unwrap();
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            idle().await;
             drop(engine);
             drop(world.open(world.cloud.clone()).await.unwrap());
             let engine = world.open(world.cloud.clone()).await;
