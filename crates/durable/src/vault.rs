@@ -10,7 +10,8 @@
 //! 3. then what the commit superseded is deleted, by name.
 //!
 //! Several records may be under way at once ([`Vault::begin_record`]): each names the one before it, and
-//! counts when all before it do ([`Vault::count`]).
+//! counts when all before it do ([`Vault::count`]). Of a put that failed or was abandoned the vault learns
+//! nothing; whoever put it calls no more.
 //!
 //! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint.
 //! It cuts instead ([`Vault::cut`]): the checkpoint is written beside further journal records

@@ -1,8 +1,11 @@
 //! Recovery: what a checkpoint lacks is read again, then what the journal names, in its order.
 //!
-//! A checkpoint lacks the values that stand in cells of quotas: what accesses and jobs have read of
-//! levels that were due when it was cut. All these cells are read again, partition by partition,
-//! whatever they hold. So they are known to have been read by then, and which they are is public.
+//! A checkpoint lacks the values that stand in cells of quotas: what accesses and jobs read of levels
+//! that were due when it was cut. All these cells are read again, partition by partition, whatever
+//! they hold. Which they are is public: a record that counts names each, read before or not.
+//!
+//! Within a partition levels come from the lowest. A block may stand in two cells, an old one in a
+//! level that it left; the true one is in the lower level, and the first value counts.
 //!
 //! A record is taken as it was in life: what had taken effect then takes effect; its jobs are planned
 //! again and its accesses cut again, with what they drew then, so the same cells are read. In life
@@ -30,8 +33,9 @@ use crate::{Error, Result};
 /// Messages under way at once that bring what a checkpoint lacks.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// Reads again what a checkpoint lacks and `journal` names and does what it says; whether a checkpoint is needed: if there
-/// was anything, or if the store is new and its positions stand nowhere.
+/// Reads again what a checkpoint lacks, then what `journal` names, and does what that says. Tells
+/// whether another checkpoint is needed: if there was anything, or if the store is new and its
+/// positions stand nowhere.
 ///
 /// # Errors
 /// As for an access.
