@@ -30,17 +30,18 @@ allow seal "env"
 allow picture "env"
 allow audit "env store picture"
 allow held ""
+allow mix ""
 allow durable "env seal store held"
 allow tls "env"
 allow pages "env"
 allow cloud "process env store tls pages peer held"
 allow peer "env tls held"
-allow oram "env seal store durable held"
-allow txn "env seal store durable held oram"
-allow workload "env seal store durable held oram txn"
-allow front "env seal store durable held oram txn tls"
+allow oram "env seal store durable held mix"
+allow txn "env seal store durable held mix oram"
+allow workload "env seal store durable held mix oram txn"
+allow front "env seal store durable held mix oram txn tls"
 # What holds the key, and nothing that measures, draws, tunes or audits.
-allow cli "process env store objects seal durable held tls pages cloud peer oram txn front picture terminal"
+allow cli "process env store objects seal durable held mix tls pages cloud peer oram txn front picture terminal"
 
 # Disks stand on an engine alone.
 disks() {
