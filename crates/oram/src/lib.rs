@@ -14,6 +14,7 @@
 //! | `position` | which leaf a block is mapped to, and where it is |
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
+//! | `memory` | what immediate engines keep in memory |
 //! | `unverified` | where on the cloud something did not verify |
 //! | `checkpoint` | what the checkpoints of all engines begin with |
 //! | `sweep` | what a stop has left behind in the cloud |
@@ -28,6 +29,7 @@ mod checkpoint;
 pub mod conformance;
 pub mod geometry;
 pub mod immediate;
+mod memory;
 pub mod partition;
 mod position;
 pub mod ring;
@@ -44,6 +46,7 @@ use tokio::task::JoinError;
 pub use batch::{BatchEngine, BatchShape, ReadJournal, RecoverableEngine, Scanned};
 pub use fogbank_durable::{Section, Sections};
 pub use immediate::{Access, ImmediateEngine, ImmediateShape, Ticket};
+pub use memory::ProxyMemory;
 pub use unverified::Unverified;
 
 /// A logical address: which block, from 0 to the capacity.

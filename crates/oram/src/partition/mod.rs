@@ -50,6 +50,7 @@ mod job;
 mod journal;
 mod layout;
 mod level;
+mod memory;
 mod orders;
 mod plane;
 mod position;

@@ -136,10 +136,15 @@ impl PartitionSettings {
         }
     }
 
+    /// Bytes of a checkpoint.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        PIECES.checkpoint(state::checkpoint_lengths(self)).total_bytes()
+    }
+
     /// What an access moves on average, all in all.
     pub fn traffic(&self) -> Traffic {
         let (read, written) = self.layout.cells_an_access();
-        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(self)).total_bytes() as f64;
+        let checkpoint = self.checkpoint_bytes() as f64;
         // Jobs and commits are parts of records, too: some 0.3 an access.
         let parts = 1.3 * self.part_bytes() as f64;
         let cell = self.cell_bytes() as f64;
@@ -154,8 +159,7 @@ impl PartitionSettings {
         let cells: u64 = layout.stored_levels().map(|l| u64::from(layout.cells(l))).sum();
         let (_, written) = layout.cells_an_access();
         let superseded = (2.0 * written * self.checkpoint_every as f64) as u64;
-        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(self)).total_bytes();
         let cells = cells * u64::from(layout.partitions) + superseded;
-        cells * self.cell_bytes() as u64 + 2 * checkpoint
+        cells * self.cell_bytes() as u64 + 2 * self.checkpoint_bytes()
     }
 }

@@ -6,6 +6,7 @@ use fogbank_durable::{Piecing, VaultSettings};
 use super::{journal, state};
 use crate::geometry::{BucketShape, Geometry};
 use crate::immediate::{ShellSettings, Traffic, parts_max};
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 use crate::{Error, ImmediateShape, Result};
 
 /// Beside a checkpoint records leave, so its pieces take their time.
@@ -19,6 +20,10 @@ const CHECKPOINT_SHARE: u64 = 20;
 /// Accesses after which a checkpoint is written whatever it costs: a recovery reads that many paths
 /// again, and those that came while it was being written.
 const REPLAYED_MAX: u64 = 1 << 13;
+
+/// Of the position map, a block; of the versions, a bucket.
+const POSITION_BYTES: f64 = 8.0;
+const VERSION_BYTES: f64 = 8.0;
 
 /// Settings of a [`super::TaoEngine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,10 +117,8 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let path = geometry.path_bytes() as f64;
         let record = journal::entry_bytes(self.shell.shape.value_bytes) as f64;
-        let checkpoint =
-            PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes() as f64;
-        let accesses = self.write_backs_a_checkpoint()? * u64::from(self.write_back_every);
-        let up_bytes = path + record + checkpoint / accesses as f64;
+        let checkpoint = checkpoint_bytes(&geometry) as f64;
+        let up_bytes = path + record + checkpoint / self.checkpoint_every()? as f64;
         Ok(Traffic { up_bytes, down_bytes: path })
     }
 
@@ -130,8 +133,43 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let write_backs = 4 * self.write_backs_a_checkpoint()? + self.write_backs_max() as u64;
         let superseded = write_backs * u64::from(self.write_back_every) * geometry.path_bytes();
-        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes();
-        Ok(geometry.storage_bytes() + superseded + 2 * checkpoint)
+        Ok(geometry.storage_bytes() + superseded + 2 * checkpoint_bytes(&geometry))
+    }
+
+    /// What is kept in memory once every bucket has been written, with as much under way as may be.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn memory(&self) -> Result<ProxyMemory> {
+        let geometry = self.geometry()?;
+        let state = POSITION_BYTES * f64::from(geometry.capacity)
+            + VERSION_BYTES * f64::from(geometry.stored_buckets());
+        // Stash and cached top; a path under way or not yet acknowledged brings half its slots filled.
+        let (value, stash) =
+            (self.shell.shape.value_bytes as f64 + BESIDE_A_VALUE, geometry.stash_blocks_max());
+        let paths = self.shell.under_way_max as f64
+            + self.write_backs_max() as f64 * f64::from(self.write_back_every);
+        let values = f64::from(stash) * value + paths * geometry.path_bytes() as f64 / 2.0;
+        // All sections are made at the cut.
+        let lengths = state::checkpoint_lengths(&geometry);
+        let checkpoint = lengths.iter().sum::<usize>() as f64 + SEALED_PIECES_BYTES;
+        Ok(ProxyMemory { state, values, checkpoint })
+    }
+
+    /// Accesses from one checkpoint to the next.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn checkpoint_every(&self) -> Result<u64> {
+        Ok(self.write_backs_a_checkpoint()? * u64::from(self.write_back_every))
+    }
+
+    /// Bytes of a checkpoint.
+    ///
+    /// # Errors
+    /// As for [`TaoSettings::geometry`].
+    pub fn checkpoint_bytes(&self) -> Result<u64> {
+        Ok(checkpoint_bytes(&self.geometry()?))
     }
 
     /// s: write-backs from one checkpoint to the next, so many that a checkpoint takes about a
@@ -141,12 +179,16 @@ impl TaoSettings {
     /// As for [`TaoSettings::geometry`].
     pub fn write_backs_a_checkpoint(&self) -> Result<u64> {
         let geometry = self.geometry()?;
-        let checkpoint = PIECES.checkpoint(state::checkpoint_lengths(&geometry)).total_bytes();
         let access =
             geometry.path_bytes() + journal::entry_bytes(self.shell.shape.value_bytes) as u64;
-        let accesses = (CHECKPOINT_SHARE * checkpoint / access).min(REPLAYED_MAX);
+        let share = CHECKPOINT_SHARE * checkpoint_bytes(&geometry);
+        let accesses = (share / access).min(REPLAYED_MAX);
         Ok(accesses.div_ceil(u64::from(self.write_back_every)).max(1))
     }
+}
+
+fn checkpoint_bytes(geometry: &Geometry) -> u64 {
+    PIECES.checkpoint(state::checkpoint_lengths(geometry)).total_bytes()
 }
 
 #[cfg(test)]

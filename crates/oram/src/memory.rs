@@ -1,0 +1,25 @@
+//! What an immediate engine keeps in memory, reckoned from its public settings.
+
+/// Bytes of memory of a proxy, without what any process takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProxyMemory {
+    /// Positions, and what is known of what the cloud keeps.
+    pub state: f64,
+    /// Blocks with their values, and messages under way, at most.
+    pub values: f64,
+    /// A checkpoint while it is written, but for the values in it.
+    pub checkpoint: f64,
+}
+
+/// What a block costs in memory beside its bytes: its entry in a table that is half full, the counter of
+/// who holds it, and what an allocator rounds up.
+pub(crate) const BESIDE_A_VALUE: f64 = 128.0;
+/// A piece of a checkpoint that is under way: it is sealed and kept until it is acknowledged.
+pub(crate) const SEALED_PIECES_BYTES: f64 = 4e6;
+
+impl ProxyMemory {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.state + self.values + self.checkpoint
+    }
+}
