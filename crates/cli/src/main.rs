@@ -12,6 +12,7 @@ mod rotate;
 mod salvage;
 mod serve;
 mod upkeep;
+mod volume_plan;
 mod volume_server;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::RotateKey(args) => rotate::run(args).await,
         Command::Volume(VolumeCommand::Create(args)) => volume_server::create(args).await,
         Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
+        Command::Volume(VolumeCommand::Plan(args)) => volume_plan::run(*args),
         Command::Mount(args) => mount::run(args).await,
         Command::Plan(args) => plan::run(*args),
         Command::Tune(args) => forward::to_lab("tune", &args),

@@ -85,3 +85,47 @@ fn a_plan_is_printed_and_makes_nothing() {
         assert!(words.contains(named), "{words}");
     }
 }
+
+#[test]
+fn a_volume_is_planned_with_every_engine_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = |more: &[&str]| {
+        let args = [&["volume", "plan", "--size", "1GiB", "--json"], more].concat();
+        let output = fogbank(folder.path(), &args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let figures = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        (said, figures)
+    };
+    let (said, figures): (String, serde_json::Value) =
+        plan(&["--store", "s3://b", "--rtt-ms", "50", "--up-mb-s", "10", "--cache", "16MiB"]);
+    let engines = figures["engines"].as_object().unwrap();
+    assert_eq!(engines.keys().collect::<Vec<_>>(), ["tao", "partition", "ring"]);
+    for (engine, of) in engines {
+        for figure in ["proxy_bytes", "storage_bytes", "bytes_per_access", "usd_per_million"] {
+            assert!(of[figure].as_f64().is_some_and(|f| f > 0.0), "{engine} {figure}: {said}");
+        }
+    }
+    assert_eq!(figures["choose"], "partition", "{said}");
+    for line in ["memory of the proxy", "a recovery reads", "answers after", "choose"] {
+        assert!(said.lines().any(|said| said.starts_with(line)), "{line}: {said}");
+    }
+    // A link that carries twice as much serves twice as many.
+    let per_s = |up: &str| {
+        let (_, figures) = plan(&["--rtt-ms", "50", "--up-mb-s", up]);
+        figures["engines"]["tao"]["accesses_per_s"].as_f64().unwrap()
+    };
+    assert!((per_s("20") / per_s("10") - 2.0).abs() < 1e-9);
+    // What does not fit is not proposed; a shape that no engine can have is refused.
+    let (_, figures) = plan(&["--memory", "200MB"]);
+    assert_eq!(figures["choose"], "tao");
+    for (wrong, named) in [
+        (["--size", "1GiB", "--memory", "1MB"], "that memory"),
+        (["--size", "5", "--block", "4KiB"], "whole number of blocks"),
+        (["--size", "1GiB", "--block", "3"], "--block"),
+    ] {
+        let words = refused(folder.path(), &[&["volume", "plan"], &wrong[..]].concat());
+        assert!(words.contains(named), "{words}");
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}

@@ -11,7 +11,7 @@ use serde::Deserialize;
 mod plan;
 mod shape;
 
-pub use self::plan::PlanArgs;
+pub use self::plan::{PlanArgs, VolumePlanArgs};
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;
 use crate::load::Format;
@@ -99,6 +99,9 @@ pub enum VolumeCommand {
     Create(VolumeCreateArgs),
     /// Serve a volume as a network block device (NBD), until a signal says stop.
     Serve(VolumeServeArgs),
+    /// Say what a volume will need and cost with every engine, before it is made.
+    #[command(after_help = plan::PRICES_HELP)]
+    Plan(Box<VolumePlanArgs>),
 }
 
 /// The shape of a new volume.

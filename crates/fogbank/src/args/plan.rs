@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use bytesize::ByteSize;
 use clap::Args;
 
 use super::ShapeArgs;
 use crate::link::LinkArgs;
+use crate::volume::Flags;
 
 /// The format of `--prices`.
 pub(super) const PRICES_HELP: &str = "\
@@ -35,6 +37,36 @@ pub struct PlanArgs {
     /// environment go before it.
     #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
+    /// --store, see below.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which volume to plan.
+#[derive(Debug, Clone, Args)]
+pub struct VolumePlanArgs {
+    /// The cloud side, for its prices and its distance: nothing is asked of it [file://fogbank-data/cloud].
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// Bytes of the volume.
+    #[arg(long, value_name = "SIZE")]
+    pub size: ByteSize,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// What only some engines know, for those that know it.
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Memory that the proxy may take: engines that take more are not proposed [no limit].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
     /// The link to the store.
     #[command(flatten)]
     pub link: LinkArgs,

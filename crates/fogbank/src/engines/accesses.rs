@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_durable::VaultSettings;
-use fogbank_oram::ImmediateEngine;
 use fogbank_oram::immediate::{LinkRate, Parts, Rate, ShellSettings, Traffic};
+use fogbank_oram::{ImmediateEngine, ProxyMemory};
 use fogbank_store::{DepartureGrid, GridStore};
 
 use super::VolumeOpening;
 use crate::error::{Error, Result};
 use crate::open::{Side, Sides};
+use crate::plan::bill::Bill;
 use crate::plan::lines::Line;
+use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::registers::RegisterPlace;
 use crate::volume::{Flow, Volume};
 
@@ -122,6 +124,60 @@ pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<L
         }
     }
     lines
+}
+
+/// What an engine of this kind reckons of itself.
+pub(super) struct Reckoned<'a> {
+    pub shell: &'a ShellSettings,
+    pub memory: ProxyMemory,
+    pub storage_bytes: u64,
+    pub checkpoint_bytes: u64,
+    /// Accesses from one to the next.
+    pub checkpoint_every: u64,
+    pub traffic: Traffic,
+    pub requests: Requests,
+}
+
+/// Requests of an access: how many, and how many a cloud counts where it charges by size.
+pub(super) struct Requests {
+    /// Reads, and writes.
+    pub made: (f64, f64),
+    /// The same as they are charged.
+    pub charged: (f64, f64),
+}
+
+/// The plan of a volume: its access waits for its record and for what it reads.
+pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan {
+    let Reckoned { shell, memory, traffic, requests, .. } = reckoned;
+    let Traffic { up_bytes, down_bytes } = *traffic;
+    let VolumeSite { prices, link, .. } = *site;
+    let (gets, puts) = requests.charged;
+    let access = prices.of(gets, puts, puts, down_bytes);
+    let storage_bytes = reckoned.storage_bytes as f64;
+    let bill = Bill::of_accesses(access, up_bytes, shell.rate, prices.storage_usd(storage_bytes));
+    let trip_s = |takes_ms: f64| {
+        let trip_s = (link.rtt_ms + link.jitter_ms / 2.0 + takes_ms) / 1e3;
+        let point_s = shell.quantum.as_secs_f64();
+        if point_s > 0.0 { (trip_s / point_s).ceil() * point_s } else { trip_s }
+    };
+    let carried = |mb_s: Option<f64>, bytes: f64| mb_s.map(|mb_s| mb_s * 1e6 / bytes);
+    let per_s = [carried(link.up_mb_s, up_bytes), carried(link.down_mb_s, down_bytes)];
+    // What came since the last checkpoint but one.
+    let replayed = 2.0 * reckoned.checkpoint_every as f64 * down_bytes;
+    VolumePlan {
+        leaves_as_it_comes: true,
+        memory_bytes: memory.total(),
+        storage_bytes,
+        checkpoint_bytes: reckoned.checkpoint_bytes as f64,
+        up_bytes,
+        down_bytes,
+        reads: requests.made.0,
+        writes: requests.made.1,
+        answer_s: trip_s(link.write_ms) + trip_s(link.read_ms),
+        per_s: per_s.into_iter().flatten().reduce(f64::min),
+        recovery_bytes: reckoned.checkpoint_bytes as f64 + replayed,
+        bill,
+    }
 }
 
 /// An engine that is being opened.

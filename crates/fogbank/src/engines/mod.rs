@@ -18,8 +18,11 @@ use serde_json::Value;
 
 use crate::OpenOptions;
 use crate::error::{Error, Result};
+use crate::link::LinkArgs;
 use crate::open::Sides;
-use crate::plan::lines::Line;
+use crate::plan::lines::{Line, of_bill};
+use crate::plan::price::prices;
+use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{EncodeRecord, Flag, Flags, Flow, Volume, VolumeConfig, VolumeShape};
 
 /// The engines of volumes. The first one is the default.
@@ -69,7 +72,14 @@ pub(crate) trait VolumeTail: EncodeRecord + Debug + Send + Sync {
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>>;
 
     /// Says what a volume at `url` costs, in lines of a banner.
-    fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>>;
+    fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
+        let (prices, link) = (prices(None, url)?, LinkArgs::default());
+        let site = VolumeSite { url, prices: &prices, link: &link };
+        Ok(of_bill(&self.plan(shape, flow, &site)?.bill, url, false))
+    }
+
+    /// Says what a volume will need at `site`.
+    fn plan(&self, shape: VolumeShape, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan>;
 
     /// Opens the volume, however it was left.
     async fn open(&self, opening: VolumeOpening) -> Result<Volume>;

@@ -12,12 +12,13 @@ use fogbank_oram::ImmediateShape;
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use serde::{Deserialize, Serialize};
 
+use super::accesses::{Reckoned, Requests};
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::Result;
-use crate::plan::bill::Bill;
-use crate::plan::lines::{Line, of_bill};
-use crate::plan::price::{Prices, prices, times};
+use crate::plan::lines::Line;
+use crate::plan::price::times;
 use crate::plan::requests::ITEM_KEY_BYTES;
+use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{
     CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape, short_number,
 };
@@ -113,9 +114,20 @@ impl VolumeTail for PartitionVolume {
         Ok(accesses::traffic(settings.traffic(), settings.storage_bytes_max(), flow))
     }
 
-    fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
-        let bill = bill(&self.settings(shape, flow), url, &prices(None, url)?);
-        Ok(of_bill(&bill, url, false))
+    fn plan(&self, shape: VolumeShape, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
+        let settings = self.settings(shape, flow);
+        Ok(accesses::plan(
+            &Reckoned {
+                shell: &settings.shell,
+                memory: settings.memory(),
+                storage_bytes: settings.storage_bytes_max(),
+                checkpoint_bytes: settings.checkpoint_bytes(),
+                checkpoint_every: settings.checkpoint_every,
+                traffic: settings.traffic(),
+                requests: requests(&settings, site),
+            },
+            site,
+        ))
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
@@ -129,30 +141,30 @@ impl VolumeTail for PartitionVolume {
     }
 }
 
-/// What an access costs: its cells and those of the jobs that it gives orders for are read one by
+/// What an access asks for: its cells and those of the jobs that it gives orders for are read one by
 /// one, levels are written whole, and a record of the journal says so before.
-fn bill(settings: &PartitionSettings, url: &str, prices: &Prices) -> Bill {
+fn requests(settings: &PartitionSettings, site: &VolumeSite<'_>) -> Requests {
     let (layout, traffic) = (settings.layout, settings.traffic());
+    let VolumeSite { url, prices, .. } = site;
     let cell = settings.cell_bytes() as f64;
     let (cells_read, cells_written) = layout.cells_an_access();
     let item_bytes = cell + ITEM_KEY_BYTES;
-    let (read, written) = match url {
-        _ if url.starts_with("dynamodb:") => (
-            cells_read * times(prices.get_bytes, item_bytes),
-            cells_written * times(prices.put_bytes, item_bytes),
-        ),
+    let levels: f64 = layout.stored_levels().map(|level| layout.writes_an_access(level)).sum();
+    let (written, (gets, puts)) = match url {
+        _ if url.starts_with("dynamodb:") => {
+            let gets = cells_read * times(prices.get_bytes, item_bytes);
+            (cells_written, (gets, cells_written * times(prices.put_bytes, item_bytes)))
+        }
         _ => {
             let puts = |level| times(prices.put_bytes, f64::from(layout.cells(level)) * cell);
             let writes = |level| layout.writes_an_access(level) * puts(level);
-            let written = layout.stored_levels().map(writes).sum();
-            (cells_read * times(prices.get_bytes, cell), written)
+            let gets = cells_read * times(prices.get_bytes, cell);
+            (levels, (gets, layout.stored_levels().map(writes).sum()))
         }
     };
     let record = (traffic.up_bytes - cells_written * cell).max(0.0);
-    let puts = written + times(prices.put_bytes, record);
-    let access = prices.of(read, puts, puts, traffic.down_bytes);
-    let storage_usd = prices.storage_usd(settings.storage_bytes_max() as f64);
-    Bill::of_accesses(access, traffic.up_bytes, settings.shell.rate, storage_usd)
+    let puts = puts + times(prices.put_bytes, record);
+    Requests { made: (cells_read, written + 1.0), charged: (gets, puts) }
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@ use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use serde::{Deserialize, Serialize};
 
+use super::accesses::{Reckoned, Requests};
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
-use crate::plan::bill::Bill;
-use crate::plan::lines::{Line, of_bill};
-use crate::plan::price::{Prices, prices, times};
+use crate::plan::lines::Line;
+use crate::plan::price::times;
 use crate::plan::requests::ITEM_KEY_BYTES;
+use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{
     CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape, short_number,
 };
@@ -100,9 +101,20 @@ impl VolumeTail for TaoVolume {
         Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
     }
 
-    fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
-        let bill = bill(&self.settings(shape, flow), url, &prices(None, url)?)?;
-        Ok(of_bill(&bill, url, false))
+    fn plan(&self, shape: VolumeShape, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
+        let settings = self.settings(shape, flow);
+        Ok(accesses::plan(
+            &Reckoned {
+                shell: &settings.shell,
+                memory: settings.memory()?,
+                storage_bytes: settings.storage_bytes_max()?,
+                checkpoint_bytes: settings.checkpoint_bytes()?,
+                checkpoint_every: settings.checkpoint_every()?,
+                traffic: settings.traffic()?,
+                requests: requests(&settings, site)?,
+            },
+            site,
+        ))
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
@@ -118,26 +130,25 @@ impl VolumeTail for TaoVolume {
     }
 }
 
-/// What a path costs: it is read bucket by bucket, and written back at most so; and a record of the
+/// What a path asks for: it is read bucket by bucket, and written back at most so; and a record of the
 /// journal says so before.
-fn bill(settings: &TaoSettings, url: &str, prices: &Prices) -> Result<Bill> {
+fn requests(settings: &TaoSettings, site: &VolumeSite<'_>) -> Result<Requests> {
     let (geometry, traffic) = (settings.geometry()?, settings.traffic()?);
+    let VolumeSite { url, prices, .. } = site;
     let bucket = geometry.chunk_bytes() as f64;
     let buckets = f64::from(geometry.stored_levels());
     let items = f64::from(geometry.bucket.slots());
     let item_bytes = geometry.cell_bytes() as f64 + ITEM_KEY_BYTES;
-    let (read, written) = match url {
-        _ if url.starts_with("dynamodb:") => (
-            buckets * items * times(prices.get_bytes, item_bytes),
-            buckets * (items * times(prices.put_bytes, item_bytes) + 1.0),
-        ),
-        _ => (buckets * times(prices.get_bytes, bucket), buckets * times(prices.put_bytes, bucket)),
+    let (each, (gets, puts)) = match url {
+        _ if url.starts_with("dynamodb:") => {
+            let puts = items * times(prices.put_bytes, item_bytes) + 1.0;
+            (items, (items * times(prices.get_bytes, item_bytes), puts))
+        }
+        _ => (1.0, (times(prices.get_bytes, bucket), times(prices.put_bytes, bucket))),
     };
     let record = (traffic.up_bytes - buckets * bucket).max(0.0);
-    let puts = written + times(prices.put_bytes, record);
-    let access = prices.of(read, puts, puts, traffic.down_bytes);
-    let storage_usd = prices.storage_usd(settings.storage_bytes_max()? as f64);
-    Ok(Bill::of_accesses(access, traffic.up_bytes, settings.shell.rate, storage_usd))
+    let puts = buckets * puts + times(prices.put_bytes, record);
+    Ok(Requests { made: (buckets * each, buckets * each + 1.0), charged: (buckets * gets, puts) })
 }
 
 #[cfg(test)]
@@ -145,7 +156,9 @@ mod tests {
     use fogbank_oram::immediate::Rate;
 
     use super::*;
+    use crate::link::LinkArgs;
     use crate::plan::bill::SECONDS_A_MONTH;
+    use crate::plan::price::prices;
     use crate::volume::Flags;
 
     #[test]
@@ -153,8 +166,9 @@ mod tests {
         let shape = VolumeShape { blocks: 1 << 18, block_bytes: 4096 };
         let volume = TaoVolume::new(&NewVolume { shape, flags: &Flags::default(), url: "" });
         let at = |url, rate| {
-            let settings = volume.settings(shape, Flow { rate, ..Flow::default() });
-            bill(&settings, url, &prices(None, url).unwrap()).unwrap()
+            let (prices, link) = (prices(None, url).unwrap(), LinkArgs::default());
+            let site = VolumeSite { url, prices: &prices, link: &link };
+            volume.plan(shape, Flow { rate, ..Flow::default() }, &site).unwrap().bill
         };
         let asked = at("s3://b", None);
         assert_eq!((asked.running, asked.usd()), (None, asked.storage_usd));

@@ -13,6 +13,7 @@ pub mod machine;
 pub mod price;
 pub mod requests;
 pub mod time;
+pub mod volume;
 
 use fogbank_oram::ring::WINDOW_BYTES;
 

@@ -13,6 +13,7 @@ use crate::args::VolumeShapeArgs;
 use crate::engines::{NewVolume, VolumeEngine, VolumeTail};
 use crate::error::{Error, Result};
 use crate::plan::lines::{Line, not_known};
+use crate::plan::volume::{VolumePlan, VolumeSite};
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
@@ -111,6 +112,14 @@ impl VolumeConfig {
     /// known.
     pub fn cost(&self, flow: Flow, url: &str) -> Vec<Line> {
         self.tail.cost(self.shape, flow, url).unwrap_or_else(not_known)
+    }
+
+    /// What the volume will need at `site`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the shape is outside the engine's limits.
+    pub fn plan(&self, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
+        self.tail.plan(self.shape, flow, site)
     }
 
     /// The configuration as it stands in the commit record.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytesize::ByteSize;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::engines::{VOLUME_ENGINES, names};
+use crate::engines::{VOLUME_ENGINES, VolumeEngine, names};
 
 /// A flag of `volume create` that some engines know.
 #[derive(Debug)]
@@ -78,6 +78,12 @@ impl Flags {
     /// What was said of this one.
     pub(crate) fn get(&self, flag: &Flag) -> Option<u64> {
         self.0.get(flag.name).copied()
+    }
+
+    /// Those that `engine` knows.
+    pub(crate) fn known_to(&self, engine: &VolumeEngine) -> Self {
+        let known = |name: &str| engine.flags.iter().any(|flag| flag.name == name);
+        Self(self.0.iter().filter(|(name, _)| known(name)).map(|(n, v)| (*n, *v)).collect())
     }
 
     /// Those that were given.

@@ -17,7 +17,12 @@ use crate::config::StoreConfig;
 use crate::engines::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
 use crate::error::{Error, Result};
 use crate::object_default::interval_for;
+use crate::plan::Plan;
+use crate::plan::bill::Bill;
 use crate::plan::lines::{Line, of_store, when};
+use crate::plan::requests::Requests;
+use crate::plan::time::Machine;
+use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::traffic::Traffic;
 use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_EPOCHS, Volume, VolumeShape, number};
 
@@ -143,6 +148,33 @@ impl VolumeTail for RingVolume {
 
     fn cost(&self, _shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
         Ok(of_store(&self.epochs, url, flow.rest_after.is_some()))
+    }
+
+    /// As much as its epochs carry.
+    fn plan(&self, _shape: VolumeShape, _flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
+        let (epochs, VolumeSite { url, prices, link }) = (&self.epochs, *site);
+        let plan = Plan::of(epochs, link, &Machine::IDEAL)?;
+        let requests = Requests::of(epochs, &plan.traffic, url);
+        let each = 1.0 / plan.accesses;
+        let vault = epochs.vault_settings()?;
+        let epoch_reads = plan.traffic.bytes_read(epochs);
+        let full_every = vault.full_every as f64;
+        let deltas = full_every * plan.traffic.delta_bytes;
+        let full = plan.traffic.full_bytes * full_every;
+        Ok(VolumePlan {
+            leaves_as_it_comes: false,
+            memory_bytes: plan.proxy_bytes,
+            storage_bytes: plan.storage_bytes,
+            checkpoint_bytes: full,
+            up_bytes: each * plan.traffic.bytes_written(epochs),
+            down_bytes: each * epoch_reads,
+            reads: each * requests.gets,
+            writes: each * requests.puts,
+            answer_s: plan.latency_s().0,
+            per_s: Some(plan.accesses / plan.epoch.total_s),
+            recovery_bytes: full + deltas + epoch_reads,
+            bill: Bill::of_epochs(epochs, &plan, &requests, prices),
+        })
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
