@@ -35,6 +35,11 @@ impl Cells {
         self.bytes.is_empty()
     }
 
+    /// Bytes of each.
+    pub fn cell_bytes(&self) -> usize {
+        self.cell_bytes
+    }
+
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -2,11 +2,16 @@
 //!
 //! Two clouds that do not collude shuffle for each other. For one half of the partitions the first
 //! is the *holder* (S1), which stores cells and reads them out, and the second the *shuffler* (S2),
-//! which puts them into a secret order; for the other half it is the other way round.
+//! which puts them into a secret order; for the other half it is the other way round. Both are
+//! state machines without I/O here: a message goes in, messages come out.
 //!
 //! | module | one line |
 //! |---|---|
-//! | [`Cells`] | equal cells in one buffer |
+//! | [`Shape`] | the public arithmetic of levels and jobs |
+//! | [`message`] | every message, byte for byte |
+//! | [`Holder`] | stores levels, reads cells out under pads |
+//! | [`Shuffler`] | makes levels, passes one cell of a read on |
+//! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
 //! | [`Pads`] | what covers a cell on its way, and at rest: from a seed |
 //! | [`Order`] | the secret order of a level: from a seed, one place at a time or all |
 //! | [`Point`] | sums of cells that the client compares, and digests of them |
@@ -18,11 +23,41 @@
 //! shuffler none of what covers a cell on its way from the holder.
 
 mod cells;
+mod holder;
+mod marks;
+pub mod message;
 mod order;
 mod pad;
+mod shape;
+mod shuffler;
 mod sum;
+mod wire;
+
+#[cfg(test)]
+mod tests;
 
 pub use cells::Cells;
+pub use holder::{Holder, HolderSends};
+pub use marks::Marks;
 pub use order::Order;
 pub use pad::{Pads, Seed};
+pub use shape::{Generation, Shape};
+pub use shuffler::{Shuffler, ShufflerSends};
 pub use sum::{About, Point, Sum, digest};
+
+/// Errors of a cloud, by blame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The client asks for what it cannot have.
+    #[error("wrong use: {0}")]
+    Client(&'static str),
+    /// Whoever is at the other end of a link sent what does not fit.
+    #[error("the other side does not keep to the protocol: {0}")]
+    Other(&'static str),
+    /// An invariant of ours does not hold.
+    #[error("internal fault: {0}")]
+    Bug(&'static str),
+}
+
+/// The result of a call.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,8 @@
 //! Pads: the key stream of AES-256-CTR, its key the seed, its counter from the index.
 //!
 //! Pad i covers one cell and begins at block i (cell bytes / 16) of the stream. Whoever has the
-//! seed makes any of them. That no pad covers two plaintexts is the client's care: it never gives a seed
-//! for two purposes.
+//! seed makes any of them. That no pad covers two plaintexts is the client's care: it never gives a
+//! seed for two purposes.
 
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;

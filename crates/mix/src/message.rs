@@ -1,0 +1,347 @@
+//! The messages, byte for byte: a length of 4 bytes, a kind of 1, and fields in the order in which
+//! they stand here.
+//!
+//! Numbers: partition 2 bytes, level 1, place 4, read 8, generation 8 (big-endian). A seed and a
+//! digest have 32, a record 16.
+
+use crate::shape::Generation;
+use crate::wire::{Field, Reader};
+use crate::{Cells, Error, Marks, Result, Seed};
+
+/// A digest of sums.
+pub type Digest = [u8; 32];
+/// What the client keeps of a cell at the holder: its two sums, sealed. The holder cannot read it.
+pub type Record = [u8; 16];
+
+/// Bytes of length and kind.
+pub const HEADER_BYTES: usize = 5;
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Field for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(self.$field.put(out);)*
+            }
+            fn take(from: &mut Reader<'_>) -> Result<Self> {
+                Ok(Self { $($field: Field::take(from)?,)* })
+            }
+        }
+    )*};
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident { $($kind:literal $variant:ident,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum $name {
+            $(#[doc = concat!("See [`", stringify!($variant), "`].")] $variant($variant),)*
+        }
+
+        $(impl From<$variant> for $name {
+            fn from(message: $variant) -> Self {
+                Self::$variant(message)
+            }
+        })*
+
+        impl $name {
+            /// The message as it goes over a link.
+            pub fn encode(&self) -> Vec<u8> {
+                let mut out = vec![0; HEADER_BYTES];
+                match self {
+                    $(Self::$variant(message) => {
+                        out[HEADER_BYTES - 1] = $kind;
+                        message.put(&mut out);
+                    })*
+                }
+                let length = (out.len() - HEADER_BYTES) as u32;
+                out[..4].copy_from_slice(&length.to_be_bytes());
+                out
+            }
+
+            /// What [`Self::encode`] made; its cells have so many bytes.
+            ///
+            /// # Errors
+            /// [`Error::Other`] for anything else.
+            pub fn decode(bytes: &[u8], cell_bytes: usize) -> Result<Self> {
+                let mut reader = Reader::new(bytes, cell_bytes);
+                let length = u32::take(&mut reader)?;
+                if length as usize + HEADER_BYTES != bytes.len() {
+                    return Err(Error::Other("a message of another length than it says"));
+                }
+                let message = match u8::take(&mut reader)? {
+                    $($kind => Self::$variant(Field::take(&mut reader)?),)*
+                    _ => return Err(Error::Other("a message of no kind")),
+                };
+                reader.end()?;
+                Ok(message)
+            }
+        }
+    )*};
+}
+
+fields! {
+    /// A cell of a level.
+    Place {
+        /// Which level.
+        level: u8,
+        /// Which of its cells.
+        place: u32,
+    }
+    /// A level that a job reads.
+    Source {
+        /// Which level.
+        level: u8,
+        /// The job that wrote it.
+        generation: Generation,
+    }
+    /// Read these cells and send them to the shuffler, covered.
+    Look {
+        /// Which read it is.
+        read: u64,
+        /// Of which partition.
+        partition: u16,
+        /// What covers the cells.
+        pads: Seed,
+        /// The cells, in a secret order.
+        places: Vec<Place>,
+    }
+    /// Send the client the records of all cells of these levels.
+    Recall {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The levels.
+        sources: Sources,
+    }
+    /// Send the shuffler all cells of these levels: it has lost them.
+    Hand {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The levels.
+        sources: Sources,
+    }
+    /// Send the shuffler the marked cells, covered, and the client their records.
+    Carry {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The levels.
+        sources: Sources,
+        /// What covers the cells.
+        pads: Seed,
+        /// A mark a cell of the levels, in storage order.
+        list: Marks,
+    }
+    /// Send the client the marked cells and their records.
+    Fetch {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The levels.
+        sources: Sources,
+        /// A mark a cell of the levels, in storage order.
+        list: Marks,
+    }
+    /// The records of a new level.
+    NewRecords {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// A record a cell, in storage order.
+        records: Vec<Record>,
+    }
+    /// The level counts, and what its job read is needed no more.
+    Commit {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+    }
+    /// Send the client one of the cells of a read, and a digest of all.
+    Want {
+        /// Which read it is.
+        read: u64,
+        /// Of which partition.
+        partition: u16,
+        /// How many cells there will be.
+        cells: u8,
+        /// Which of them.
+        index: u8,
+    }
+    /// Make a level.
+    Mix {
+        /// Of which partition.
+        partition: u16,
+        /// Which level.
+        level: u8,
+        /// The job.
+        generation: Generation,
+        /// What it reads.
+        sources: Sources,
+        /// Its order.
+        order: Seed,
+        /// What covers its cells.
+        pads: Seed,
+    }
+    /// Sealed blocks for a job.
+    Upload {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The blocks.
+        cells: Cells,
+    }
+    /// What covers the cells that the holder hands over.
+    Strip {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// A seed a level of its sources.
+        pads: Vec<Seed>,
+    }
+    /// The cells of a read, covered.
+    Blinded {
+        /// Which read it is.
+        read: u64,
+        /// The cells, in the order in which they were named.
+        cells: Cells,
+    }
+    /// The cells that a rebuild of the top carries, covered.
+    Moved {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The cells, in storage order.
+        cells: Cells,
+    }
+    /// All cells of the levels that a job reads, as they are stored.
+    Handed {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The cells, in storage order.
+        cells: Cells,
+    }
+    /// A new level, for its holder.
+    Level {
+        /// Of which partition.
+        partition: u16,
+        /// Which level.
+        level: u8,
+        /// The job.
+        generation: Generation,
+        /// The cells, in storage order.
+        cells: Cells,
+    }
+    /// Records of the cells of a read.
+    Records {
+        /// Which read it is.
+        read: u64,
+        /// In the order in which the cells were named.
+        records: Vec<Record>,
+    }
+    /// Records of the cells that a job reads.
+    JobRecords {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// In storage order.
+        records: Vec<Record>,
+    }
+    /// Cells that a refresh fetches.
+    Fetched {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// The cells, in storage order.
+        cells: Cells,
+    }
+    /// The new level is durable.
+    LevelDigest {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// Of the sums of its cells.
+        digest: Digest,
+    }
+    /// The records of the new level are durable.
+    Stored {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+    }
+    /// The cell that was wanted.
+    Answer {
+        /// Which read it is.
+        read: u64,
+        /// Of the sums of all cells of the read.
+        digest: Digest,
+        /// The one, covered.
+        cells: Cells,
+    }
+    /// What the holder sent for a job has come.
+    MovedDigest {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+        /// Of the sums of those cells.
+        digest: Digest,
+    }
+    /// The levels that a job reads are not here any more: they have to be handed over.
+    Lost {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+    }
+}
+
+/// The levels that a job reads, from the lowest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sources(pub Vec<Source>);
+
+impl Field for Sources {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.0.len() as u8).put(out);
+        self.0.put(out);
+    }
+    fn take(from: &mut Reader<'_>) -> Result<Self> {
+        (0..u8::take(from)?).map(|_| Source::take(from)).collect::<Result<_>>().map(Self)
+    }
+}
+
+kinds! {
+    /// From the client to a holder.
+    ToHolder { 1 Look, 2 Recall, 3 Hand, 4 Carry, 5 Fetch, 6 NewRecords, 7 Commit, }
+    /// From the client to a shuffler.
+    ToShuffler { 1 Want, 2 Mix, 3 Upload, 4 Strip, 5 Commit, }
+    /// From a holder to the shuffler.
+    Across { 1 Blinded, 2 Moved, 3 Handed, }
+    /// From a shuffler to the holder.
+    Back { 1 Level, }
+    /// From a holder to the client.
+    FromHolder { 1 Records, 2 JobRecords, 3 Fetched, 4 LevelDigest, 5 Stored, }
+    /// From a shuffler to the client.
+    FromShuffler { 1 Answer, 2 MovedDigest, 3 Lost, }
+}

@@ -1,0 +1,331 @@
+//! The shuffler, S2: it puts the cells of a level into a secret order, and passes on one cell of a
+//! read.
+//!
+//! 1. *A read*: the client says which of the cells it wants (`want`), the holder sends all, covered
+//!    (`blinded`). When both have come that one goes to the client, with a digest of all.
+//! 2. *A job* (`mix`, `upload`): the inputs are what the job carries, then the uploads, then zeros.
+//!    What a job below the top carries is kept here, as it was last put in order; what a rebuild of
+//!    the top carries comes from the holder, covered (`moved`); a refresh carries nothing. What is
+//!    kept may be lost: then the holder hands it over (`handed`, `strip`).
+//! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
+//! 4. *Commit*: what the job read is kept no more.
+//!
+//! It sees which upload lies in which cell, and of a read neither the level nor the cell.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::message::{
+    Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
+    MovedDigest, Sources, Strip, ToShuffler, Upload, Want,
+};
+use crate::{About, Cells, Error, Generation, Order, Pads, Point, Result, Seed, Shape, digest};
+
+/// What a shuffler sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShufflerSends {
+    /// To the client.
+    Client(FromShuffler),
+    /// To the holder.
+    Holder(Back),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shuffler {
+    shape: Shape,
+    point: Point,
+    reads: HashMap<u64, Read>,
+    partitions: HashMap<u16, Shuffled>,
+}
+
+/// What has come of a read.
+#[derive(Debug, Default)]
+struct Read {
+    want: Option<(u8, u8)>,
+    cells: Option<Cells>,
+}
+
+#[derive(Debug, Default)]
+struct Shuffled {
+    kept: BTreeMap<u8, Kept>,
+    job: Option<Job>,
+    /// What came for a job that the client has not told of yet.
+    early: Option<(Generation, Cells)>,
+}
+
+/// A level without pads, and without its zeros.
+#[derive(Debug)]
+struct Kept {
+    generation: Generation,
+    cells: Cells,
+    /// By place, which of them lies there.
+    at: Vec<Option<u32>>,
+}
+
+#[derive(Debug)]
+struct Job {
+    level: u8,
+    generation: Generation,
+    sources: Sources,
+    order: Seed,
+    pads: Seed,
+    carried: Carried,
+    uploads: Option<Cells>,
+    made: Option<Kept>,
+}
+
+/// What a job carries.
+#[derive(Debug)]
+enum Carried {
+    /// All of it is here.
+    Here(Cells),
+    /// It comes from the holder, covered.
+    Moved,
+    /// It comes from the holder as it is stored, and seeds from the client.
+    Handed(Option<Cells>, Option<Vec<Seed>>),
+}
+
+impl Shuffler {
+    /// Of a volume of this shape, of which nothing is here yet. The point is the cloud's own.
+    pub fn new(shape: Shape, point: &Seed) -> Self {
+        let point = Point::new(point, shape.cell_bytes());
+        Self { shape, point, reads: HashMap::new(), partitions: HashMap::new() }
+    }
+
+    /// Does what the client asks.
+    ///
+    /// # Errors
+    /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Other`] if
+    /// what the holder sent does not fit to it.
+    pub fn ask(&mut self, message: ToShuffler) -> Result<Vec<ShufflerSends>> {
+        match message {
+            ToShuffler::Want(Want { read, cells, index, .. }) => {
+                self.reads.entry(read).or_default().want = Some((cells, index));
+                self.answer(read)
+            }
+            ToShuffler::Mix(mix) => self.mix(mix),
+            ToShuffler::Upload(upload) => self.upload(upload),
+            ToShuffler::Strip(strip) => self.strip(strip),
+            ToShuffler::Commit(commit) => self.commit(&commit),
+        }
+    }
+
+    /// Takes cells from the holder.
+    ///
+    /// # Errors
+    /// [`Error::Other`] if they do not fit to what the client says.
+    pub fn across(&mut self, message: Across) -> Result<Vec<ShufflerSends>> {
+        match message {
+            Across::Blinded(Blinded { read, cells }) => {
+                self.reads.entry(read).or_default().cells = Some(cells);
+                self.answer(read)
+            }
+            Across::Moved(Moved { partition, generation, cells }) => {
+                self.moved(partition, generation, cells)
+            }
+            Across::Handed(Handed { partition, generation, cells }) => {
+                let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
+                if let Carried::Handed(handed, _) = &mut job.carried {
+                    *handed = Some(cells);
+                }
+                self.handed(partition, generation)
+            }
+        }
+    }
+
+    fn answer(&mut self, read: u64) -> Result<Vec<ShufflerSends>> {
+        let has_come = self.reads.get(&read).is_some_and(|r| r.want.is_some() && r.cells.is_some());
+        if !has_come {
+            return Ok(Vec::new());
+        }
+        let whole = self.reads.remove(&read).and_then(|read| read.want.zip(read.cells));
+        let ((count, index), cells) = whole.ok_or(Error::Bug("a read is not whole"))?;
+        if cells.len() != usize::from(count) {
+            return Err(Error::Other("another number of cells than were named"));
+        }
+        let digest = digest(About::Read(read), cells.iter().map(|cell| self.point.sum(cell)));
+        let wanted = cells.get(index.into()).ok_or(Error::Client("it wants none of the cells"))?;
+        let mut cells = Cells::with_room(wanted.len(), 1);
+        cells.push(wanted);
+        Ok(vec![ShufflerSends::Client(Answer { read, digest, cells }.into())])
+    }
+
+    fn mix(&mut self, mix: Mix) -> Result<Vec<ShufflerSends>> {
+        let Mix { partition, level, generation, sources, order, pads } = mix;
+        let (shape, count) = (self.shape, generation.count());
+        if level != shape.written(count) {
+            return Err(Error::Client("a job that writes another level"));
+        }
+        let shuffled = self.partitions.entry(partition).or_default();
+        let mut sends = Vec::new();
+        let carried = if sources.0.is_empty() || shape.refreshes(count) {
+            Carried::Here(Cells::new(shape.cell_bytes()))
+        } else if level == shape.top() {
+            Carried::Moved
+        } else if let Some(cells) = shuffled.gather(&sources, shape.cell_bytes()) {
+            Carried::Here(cells)
+        } else {
+            sends.push(ShufflerSends::Client(Lost { partition, generation }.into()));
+            Carried::Handed(None, None)
+        };
+        let (uploads, made) = (None, None);
+        shuffled.job =
+            Some(Job { level, generation, sources, order, pads, carried, uploads, made });
+        let early = shuffled.early.take_if(|(of, _)| *of == generation);
+        if let Some((_, cells)) = early {
+            sends.extend(self.moved(partition, generation, cells)?);
+        }
+        Ok(sends)
+    }
+
+    fn upload(&mut self, upload: Upload) -> Result<Vec<ShufflerSends>> {
+        let Upload { partition, generation, cells } = upload;
+        let uploads = self.shape.uploads(generation.count());
+        let job = self.job(partition, generation).ok_or(Error::Client("an upload for no job"))?;
+        if cells.len() as u32 != uploads {
+            return Err(Error::Client("a job takes another number of blocks"));
+        }
+        job.uploads = Some(cells);
+        self.make(partition)
+    }
+
+    fn moved(
+        &mut self,
+        partition: u16,
+        generation: Generation,
+        cells: Cells,
+    ) -> Result<Vec<ShufflerSends>> {
+        let Some(job) = self.job(partition, generation) else {
+            self.partitions.entry(partition).or_default().early = Some((generation, cells));
+            return Ok(Vec::new());
+        };
+        job.carried = match job.carried {
+            Carried::Moved => Carried::Here(cells.clone()),
+            _ => return Err(Error::Other("cells that no job waits for")),
+        };
+        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
+        sends.extend(self.make(partition)?);
+        Ok(sends)
+    }
+
+    fn strip(&mut self, strip: Strip) -> Result<Vec<ShufflerSends>> {
+        let Strip { partition, generation, pads } = strip;
+        let job = self.job(partition, generation).ok_or(Error::Client("seeds for no job"))?;
+        if let Carried::Handed(_, seeds) = &mut job.carried {
+            *seeds = Some(pads);
+        }
+        self.handed(partition, generation)
+    }
+
+    /// Takes the covers off what the holder handed over, once the seeds are here too.
+    fn handed(&mut self, partition: u16, generation: Generation) -> Result<Vec<ShufflerSends>> {
+        let shape = self.shape;
+        let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
+        let Carried::Handed(handed @ Some(_), Some(seeds)) = &mut job.carried else {
+            return Ok(Vec::new());
+        };
+        let mut cells = handed.take().ok_or(Error::Bug("nothing was handed over"))?;
+        let sizes =
+            job.sources.0.iter().map(|from| shape.size(from.level, from.generation.count()));
+        let sizes: Vec<u32> = sizes.collect();
+        if seeds.len() != sizes.len() || cells.len() as u32 != sizes.iter().sum::<u32>() {
+            return Err(Error::Other("another number of cells than the levels have"));
+        }
+        let mut at = 0;
+        for (seed, size) in seeds.iter().zip(sizes) {
+            let pads = Pads::new(seed, shape.cell_bytes());
+            for place in 0..size {
+                cells.get_mut(at).into_iter().for_each(|cell| pads.xor(place, cell));
+                at += 1;
+            }
+        }
+        job.carried = Carried::Here(cells.clone());
+        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
+        sends.extend(self.make(partition)?);
+        Ok(sends)
+    }
+
+    fn moved_digest(&self, partition: u16, generation: Generation, cells: &Cells) -> ShufflerSends {
+        let sums = cells.iter().map(|cell| self.point.sum(cell));
+        let digest = digest(About::Moved(partition, generation.0), sums);
+        ShufflerSends::Client(MovedDigest { partition, generation, digest }.into())
+    }
+
+    /// Makes the level, once all is here that goes into it.
+    fn make(&mut self, partition: u16) -> Result<Vec<ShufflerSends>> {
+        let shape = self.shape;
+        let job = self.partitions.get_mut(&partition).and_then(|shuffled| shuffled.job.as_mut());
+        let Some(job) = job.filter(|job| job.made.is_none()) else { return Ok(Vec::new()) };
+        let (Carried::Here(carried), Some(uploads)) = (&mut job.carried, &job.uploads) else {
+            return Ok(Vec::new());
+        };
+        let (level, generation) = (job.level, job.generation);
+        let size = shape.size(level, generation.count());
+        let mut inputs = std::mem::replace(carried, Cells::new(shape.cell_bytes()));
+        inputs.append(uploads);
+        if inputs.len() as u32 > size {
+            return Err(Error::Other("more cells than the level has"));
+        }
+        let (cells, order) = arranged(&inputs, &job.order, &job.pads, size);
+        let has = inputs.len() as u32;
+        let at = order.into_iter().map(|item| (item < has).then_some(item)).collect();
+        job.made = Some(Kept { generation, cells: inputs, at });
+        Ok(vec![ShufflerSends::Holder(Level { partition, level, generation, cells }.into())])
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<ShufflerSends>> {
+        let top = self.shape.top();
+        let Some(shuffled) = self.partitions.get_mut(&commit.partition) else {
+            return Ok(Vec::new());
+        };
+        let is_it = |job: &mut Job| job.generation == commit.generation;
+        let Some(job) = shuffled.job.take_if(is_it) else { return Ok(Vec::new()) };
+        match job.level == top {
+            true => shuffled.kept.clear(),
+            false => shuffled.kept.retain(|level, _| *level > job.level),
+        }
+        if let Some(made) = job.made.filter(|_| job.level != top) {
+            shuffled.kept.insert(job.level, made);
+        }
+        Ok(Vec::new())
+    }
+
+    fn job(&mut self, partition: u16, generation: Generation) -> Option<&mut Job> {
+        let job = self.partitions.get_mut(&partition)?.job.as_mut()?;
+        (job.generation == generation).then_some(job)
+    }
+}
+
+impl Shuffled {
+    /// The cells of these levels in storage order, if all are kept.
+    fn gather(&self, sources: &Sources, cell_bytes: usize) -> Option<Cells> {
+        let mut cells = Cells::new(cell_bytes);
+        for source in &sources.0 {
+            let kept = self.kept.get(&source.level);
+            let kept = kept.filter(|kept| kept.generation == source.generation)?;
+            for at in &kept.at {
+                let cell = cells.push_zeros();
+                if let Some(at) = at {
+                    cell.copy_from_slice(kept.cells.get(*at as usize)?);
+                }
+            }
+        }
+        Some(cells)
+    }
+}
+
+/// A level of `size` cells: place x holds the input that the order names, or zeros if there is none
+/// of that number, under pad x. And the order.
+fn arranged(inputs: &Cells, order: &Seed, pads: &Seed, size: u32) -> (Cells, Vec<u32>) {
+    let cell_bytes = inputs.cell_bytes();
+    let (order, pads) = (Order::new(order, size).list(), Pads::new(pads, cell_bytes));
+    let mut cells = Cells::with_room(cell_bytes, size as usize);
+    for (place, item) in (0..).zip(&order) {
+        let cell = cells.push_zeros();
+        if let Some(input) = inputs.get(*item as usize) {
+            cell.copy_from_slice(input);
+        }
+        pads.xor(place, cell);
+    }
+    (cells, order)
+}

@@ -1,0 +1,312 @@
+//! Both clouds beside each other, with what a client would send written out by hand.
+
+use crate::message::*;
+use crate::*;
+
+const CELL: usize = 32;
+
+fn shape() -> Shape {
+    Shape {
+        partitions: 1,
+        levels: 3,
+        kept_levels: 1,
+        top_blocks: 5,
+        spare: 1,
+        extra: 1,
+        refresh_every: 9,
+        block_bytes: 16,
+    }
+}
+
+fn seed(of: u8) -> Seed {
+    Seed::new([of; 32])
+}
+
+/// Cells that are told apart, under pads if there are any.
+fn cells(numbers: impl IntoIterator<Item = u8>, pads: Option<&Seed>) -> Cells {
+    let mut cells = Cells::new(CELL);
+    for (index, number) in (0..).zip(numbers) {
+        cells.push(&[number; CELL]);
+        let cell = cells.get_mut(index as usize).unwrap();
+        pads.into_iter().for_each(|pads| Pads::new(pads, CELL).xor(index, cell));
+    }
+    cells
+}
+
+/// Two clouds, and what they told the client.
+struct Clouds {
+    shape: Shape,
+    holder: Holder,
+    shuffler: Shuffler,
+    told: Vec<FromHolder>,
+    answered: Vec<FromShuffler>,
+}
+
+impl Clouds {
+    fn new(shape: Shape) -> Self {
+        let (holder, shuffler) = (Holder::new(shape, &seed(1)), Shuffler::new(shape, &seed(2)));
+        Self { shape, holder, shuffler, told: Vec::new(), answered: Vec::new() }
+    }
+
+    fn hold(&mut self, message: impl Into<ToHolder>) -> Result<()> {
+        for sent in self.holder.ask(message.into())? {
+            self.holder_sent(sent)?;
+        }
+        Ok(())
+    }
+
+    fn holder_sent(&mut self, sent: HolderSends) -> Result<()> {
+        match sent {
+            HolderSends::Client(message) => self.told.push(message),
+            HolderSends::Shuffler(message) => {
+                let sent = self.shuffler.across(message)?;
+                self.shuffler_sent(sent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shuffle(&mut self, message: impl Into<ToShuffler>) -> Result<()> {
+        let sent = self.shuffler.ask(message.into())?;
+        self.shuffler_sent(sent)
+    }
+
+    fn shuffler_sent(&mut self, sent: Vec<ShufflerSends>) -> Result<()> {
+        for sent in sent {
+            match sent {
+                ShufflerSends::Client(message) => self.answered.push(message),
+                ShufflerSends::Holder(message) => {
+                    for sent in self.holder.level(message)? {
+                        self.holder_sent(sent)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A job of the two uploads numbered so; seeds of order and pads follow from its generation.
+    /// Ends before the commit.
+    fn job(&mut self, generation: Generation, sources: &Sources, uploads: [u8; 2]) -> Result<()> {
+        let (partition, count) = (0, generation.count());
+        let (level, sources) = (self.shape.written(count), sources.clone());
+        let of = |what: u8| seed(what + count as u8 + 64 * generation.attempt() as u8);
+        let (order, pads) = (of(100), of(101));
+        self.shuffle(Mix { partition, level, generation, sources: sources.clone(), order, pads })?;
+        self.shuffle(Upload { partition, generation, cells: cells(uploads, None) })?;
+        if level < self.shape.top() {
+            self.hold(Recall { partition, generation, sources })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn end(&mut self, generation: Generation) -> Result<()> {
+        let count = generation.count();
+        let size = self.shape.size(self.shape.written(count), count);
+        let records = (0..size).map(|x| [x as u8; 16]).collect();
+        self.hold(NewRecords { partition: 0, generation, records })?;
+        self.hold(Commit { partition: 0, generation })?;
+        self.shuffle(Commit { partition: 0, generation })
+    }
+
+    /// The digest of the newest level.
+    fn level_digest(&self) -> Digest {
+        let digest = |told: &FromHolder| match told {
+            FromHolder::LevelDigest(level) => Some(level.digest),
+            _ => None,
+        };
+        self.told.iter().rev().find_map(digest).unwrap()
+    }
+
+    /// What lies in the cells of a level, by places: read one after the other, without covers.
+    fn content(&mut self, level: u8, generation: Generation) -> Vec<u8> {
+        let size = self.shape.size(level, generation.count());
+        let of = 101 + generation.count() as u8 + 64 * generation.attempt() as u8;
+        (0..size)
+            .map(|place| {
+                let (read, pads) = (u64::from(place), seed(250));
+                let places = vec![Place { level, place }];
+                self.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
+                self.hold(Look { read, partition: 0, pads: pads.clone(), places }).unwrap();
+                let Some(FromShuffler::Answer(answer)) = self.answered.pop() else { panic!() };
+                let mut cell = answer.cells.get(0).unwrap().to_vec();
+                Pads::new(&pads, CELL).xor(0, &mut cell);
+                Pads::new(&seed(of), CELL).xor(place, &mut cell);
+                assert!(cell.iter().all(|byte| *byte == cell[0]));
+                cell[0]
+            })
+            .collect()
+    }
+}
+
+fn sources(list: &[(u8, Generation)]) -> Sources {
+    let source =
+        |(level, generation): &(u8, Generation)| Source { level: *level, generation: *generation };
+    Sources(list.iter().map(source).collect())
+}
+
+fn of(count: u64) -> Generation {
+    Generation::new(count, 0)
+}
+
+/// Level 1, then the top, which takes four of its cells by a list.
+#[test]
+fn what_is_uploaded_and_carried_lies_in_the_level_that_follows() {
+    let mut clouds = Clouds::new(shape());
+    let (partition, first, top) = (0, of(2), of(4));
+    clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+    clouds.end(first).unwrap();
+    let content = clouds.content(1, first);
+    let mut sorted = content.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [0, 0, 0, 0, 1, 2]);
+
+    let levels = sources(&[(1, first)]);
+    clouds.job(top, &levels, [3, 4]).unwrap();
+    let mut list = Marks::none(6);
+    let listed = [0, 1, 2, 4];
+    listed.into_iter().for_each(|place| list.set(place));
+    let carry = Carry { partition, generation: top, sources: levels, pads: seed(77), list };
+    clouds.hold(carry).unwrap();
+    assert!(matches!(clouds.answered[..], [FromShuffler::MovedDigest(_)]));
+    clouds.end(top).unwrap();
+    clouds.hold(Commit { partition, generation: first }).unwrap(); // told again, late
+    let gone =
+        Look { read: 9, partition, pads: seed(9), places: vec![Place { level: 1, place: 0 }] };
+    assert_eq!(clouds.hold(gone), Err(Error::Client("it asks for what is not here")));
+
+    // In the cells of the top lie carried cells under both of their pads, then uploads, then zeros.
+    let size = shape().size(2, 4);
+    let mut inputs = Cells::new(CELL);
+    for (index, place) in (0..).zip(listed) {
+        inputs.push(&[content[place as usize]; CELL]);
+        let cell = inputs.get_mut(index as usize).unwrap();
+        Pads::new(&seed(103), CELL).xor(place, cell);
+        Pads::new(&seed(77), CELL).xor(index, cell);
+    }
+    inputs.append(&cells([3, 4], None));
+    let point = Point::new(&seed(1), CELL);
+    let laid = Order::new(&seed(104), size).list().into_iter().zip(0..).map(|(item, place)| {
+        let mut cell = inputs.get(item as usize).unwrap_or(&[0; CELL]).to_vec();
+        Pads::new(&seed(105), CELL).xor(place, &mut cell);
+        point.sum(&cell)
+    });
+    assert_eq!(clouds.level_digest(), digest(About::Level(0, top.0), laid));
+}
+
+/// Level 1 is written, level 2 of four takes it; the shuffler may have lost what it kept.
+#[test]
+fn what_is_kept_may_be_lost_and_is_handed_over() {
+    let shape = Shape { levels: 4, top_blocks: 9, ..shape() };
+    for loses in [false, true] {
+        let mut clouds = Clouds::new(shape);
+        let (first, second) = (of(2), of(4));
+        clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+        clouds.end(first).unwrap();
+        if loses {
+            clouds.shuffler = Shuffler::new(shape, &seed(2));
+        }
+        let (partition, generation, from) = (0, second, sources(&[(1, first)]));
+        let mix = Mix {
+            partition,
+            level: 2,
+            generation,
+            sources: from.clone(),
+            order: seed(5),
+            pads: seed(6),
+        };
+        clouds.shuffle(mix).unwrap();
+        clouds.shuffle(Upload { partition, generation, cells: cells([3, 4], None) }).unwrap();
+        clouds.hold(Recall { partition, generation, sources: from.clone() }).unwrap();
+        assert_eq!(clouds.answered.pop(), loses.then_some(Lost { partition, generation }.into()));
+        if loses {
+            clouds.hold(Hand { partition, generation, sources: from }).unwrap();
+            clouds.shuffle(Strip { partition, generation, pads: vec![seed(103)] }).unwrap();
+            assert!(matches!(clouds.answered.pop(), Some(FromShuffler::MovedDigest(_))));
+        }
+        let mut level_cells = Cells::new(CELL);
+        let inputs: Vec<u8> = {
+            let order = Order::new(&seed(102), shape.size(1, 2)).list();
+            let held = order.iter().map(|item| if *item < 2 { *item as u8 + 1 } else { 0 });
+            held.chain([3, 4]).collect()
+        };
+        for (place, item) in (0..).zip(Order::new(&seed(5), shape.size(2, 4)).list()) {
+            level_cells.push(&[inputs.get(item as usize).copied().unwrap_or(0); CELL]);
+            Pads::new(&seed(6), CELL).xor(place, level_cells.get_mut(place as usize).unwrap());
+        }
+        let point = Point::new(&seed(1), CELL);
+        let sums = level_cells.iter().map(|cell| point.sum(cell));
+        assert_eq!(clouds.level_digest(), digest(About::Level(0, second.0), sums));
+    }
+}
+
+/// A second attempt takes the place of the first, which is dropped wherever it is.
+#[test]
+fn a_later_attempt_takes_the_place_of_an_earlier_one() {
+    let mut clouds = Clouds::new(shape());
+    let (first, again) = (of(2), Generation::new(2, 1));
+    clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+    clouds.job(again, &Sources::default(), [7, 0]).unwrap();
+    let late = NewRecords { partition: 0, generation: first, records: vec![[0; 16]; 6] };
+    assert!(matches!(clouds.hold(late), Err(Error::Client(_))));
+    clouds.end(again).unwrap();
+    clouds.hold(Commit { partition: 0, generation: again }).unwrap(); // told again
+    let mut content = clouds.content(1, again);
+    content.sort_unstable();
+    assert_eq!(content, [0, 0, 0, 0, 0, 7]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut clouds = Clouds::new(shape());
+    let generation = of(2);
+    let upload = Upload { partition: 0, generation, cells: cells([1], None) };
+    assert!(matches!(clouds.shuffle(upload.clone()), Err(Error::Client(_))));
+    clouds.job(generation, &Sources::default(), [1, 2]).unwrap();
+    assert!(matches!(clouds.shuffle(upload), Err(Error::Client(_))));
+    let short = Level { partition: 0, level: 1, generation, cells: cells([1], None) };
+    assert!(matches!(clouds.holder.level(short.into()), Err(Error::Other(_))));
+    clouds.shuffle(Want { read: 1, partition: 0, cells: 2, index: 0 }).unwrap();
+    let one = Blinded { read: 1, cells: cells([1], None) };
+    assert!(matches!(clouds.shuffler.across(one.into()), Err(Error::Other(_))));
+}
+
+/// Every byte of some messages, and what is left of them when they are cut or changed.
+#[test]
+fn messages_are_what_is_written_here() {
+    let look: ToHolder = Look {
+        read: 7,
+        partition: 3,
+        pads: seed(9),
+        places: vec![Place { level: 4, place: 5 }, Place { level: 6, place: 258 }],
+    }
+    .into();
+    let mut bytes = vec![0, 0, 0, 52, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 3];
+    bytes.extend([9; 32]);
+    bytes.extend([4, 0, 0, 0, 5, 6, 0, 0, 1, 2]);
+    assert_eq!(look.encode(), bytes);
+    assert_eq!(ToHolder::decode(&bytes, CELL), Ok(look));
+
+    let generation = Generation::new(0x0102, 3);
+    let sources = sources(&[(1, of(2))]);
+    let mix: ToShuffler =
+        Mix { partition: 1, level: 2, generation, sources, order: seed(4), pads: seed(5) }.into();
+    let mut bytes = vec![0, 0, 0, 85, 2, 0, 1, 2, 0, 0, 0, 0, 1, 2, 0, 3, 1, 1];
+    bytes.extend([0, 0, 0, 0, 0, 2, 0, 0]);
+    bytes.extend([4; 32]);
+    bytes.extend([5; 32]);
+    assert_eq!(mix.encode(), bytes);
+    assert_eq!(ToShuffler::decode(&bytes, CELL), Ok(mix));
+
+    let moved: Across = Moved { partition: 1, generation, cells: cells([8, 9], None) }.into();
+    let bytes = moved.encode();
+    assert_eq!(bytes.len(), HEADER_BYTES + 10 + 2 * CELL);
+    assert_eq!(Across::decode(&bytes, CELL), Ok(moved));
+    for cut in 0..bytes.len() {
+        assert!(Across::decode(&bytes[..cut], CELL).is_err(), "{cut}");
+    }
+    let mut other = bytes;
+    other[4] = 9;
+    assert!(Across::decode(&other, CELL).is_err());
+}
