@@ -43,23 +43,23 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let listener = bound.map_err(|e| Error::Bug(e.to_string()))?.map_err(explain)?;
     let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
-    let looks = Observers::start(&args, &metrics)?;
+    let observers = Observers::start(&args, &metrics)?;
     let options = OpenOptions::new(place.clone())
         .shape(shape)
         .metrics(metrics.clone())
-        .clock(looks.clock.clone())
-        .live(looks.live.clone())
+        .clock(observers.clock.clone())
+        .live(observers.live.clone())
         .uptime(uptime)
         .clients(clients.handle().clone())
         .record(args.record.clone());
     let opened = options.open().await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
-    greet(&place, &opened, listener.address(), &args, &looks);
+    greet(&place, &opened, listener.address(), &args, &observers);
     let advisor = Arc::new(opened.config().clone());
-    let listener = listener.watched_by(looks.watcher()).advised_by(advisor);
+    let listener = listener.watched_by(observers.watcher()).advised_by(advisor);
     let kept = opened.is_kept();
     let closed = serve_until_stopped(listener, opened, metrics, signal, &clients).await;
-    let finished = looks.finish();
+    let finished = observers.finish();
     closed?;
     finished?;
     say_error!(
@@ -160,7 +160,13 @@ fn explain(error: resp::Error) -> Error {
 }
 
 /// Says where everything is, what traffic it makes and what to type next.
-fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, looks: &Observers) {
+fn greet(
+    place: &Place,
+    opened: &Opened,
+    address: SocketAddr,
+    args: &ServeArgs,
+    observers: &Observers,
+) {
     let config = opened.config();
     let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
     say!("fogbank {}", env!("CARGO_PKG_VERSION"));
@@ -199,7 +205,7 @@ fn greet(place: &Place, opened: &Opened, address: SocketAddr, args: &ServeArgs, 
     let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
     say!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
-    looks.greeting().iter().for_each(|line| say!("  {line}"));
+    observers.greeting().iter().for_each(|line| say!("  {line}"));
     say!(
         "  stop          Ctrl-C or SIGTERM; {}",
         match opened.is_kept() {

@@ -53,8 +53,8 @@ pub type Progress<'a> = dyn FnMut(u32, u32) + Send + 'a;
 
 /// A store that is being filled.
 pub(crate) struct Fill<'a, 'p> {
-    ground: FillTarget,
-    keeping: SharedVault,
+    target: FillTarget,
+    vault: SharedVault,
     engine: Box<dyn RecoverableEngine>,
     waiting: Vec<(Address, Option<Bytes>)>,
     /// Blocks that are still to come and that the store holds already.
@@ -79,23 +79,23 @@ impl<'a, 'p> Fill<'a, 'p> {
         passed: u64,
         progress: &'a mut Progress<'p>,
     ) -> Result<Self> {
-        let ground = options.fill_target(note, goes_on).await?;
-        if ground.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
+        let target = options.fill_target(note, goes_on).await?;
+        if target.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
             return Err(Error::Usage(
                 "the store was begun with another shape; say the same one again, or remove both sides of it"
                     .into(),
             ));
         }
         let quantum = config.departure_quantum();
-        let paced = OrderedGridStore::new(ground.store.clone(), ground.clock.clone(), quantum);
+        let paced = OrderedGridStore::new(target.store.clone(), target.clock.clone(), quantum);
         let store: Arc<dyn Store> = Arc::new(paced);
         let randomness = options.randomness()?;
         let mut stream = randomness.stream(Purpose::MasterKey);
-        let is_new = ground.claimed.is_none();
-        let master = fogbank_seal::load_or_create(&ground.trusted.join("key"), &mut stream, is_new)
+        let is_new = target.claimed.is_none();
+        let master = fogbank_seal::load_or_create(&target.trusted.join("key"), &mut stream, is_new)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
         let kept = RegisterPlace::of(options.place())?;
-        let register = kept.register(&master, &randomness, &ground.clock)?;
+        let register = kept.register(&master, &randomness, &target.clock)?;
         kept.note(&*register, is_new).await?;
         let opening = Opening {
             store: store.clone(),
@@ -105,7 +105,7 @@ impl<'a, 'p> Fill<'a, 'p> {
             settings: config.vault_settings()?,
             accept_rollback_risk: false,
         };
-        let (vault, recovered) = match &ground.claimed {
+        let (vault, recovered) = match &target.claimed {
             Some(claimed) => opening.recover_claimed(claimed).await?,
             None => (opening.create(config.encode()).await?, Recovered::default()),
         };
@@ -114,14 +114,13 @@ impl<'a, 'p> Fill<'a, 'p> {
         let mut settings = config.ring_settings();
         settings.shape.write_batch = LOAD_BATCH;
         let mut engine = ring::open(store, vault.keys(), settings, &randomness, &recovered).await?;
-        let keeping = SharedVault::new(vault);
+        let vault = SharedVault::new(vault);
         let open = batch::recover(&mut *engine, &recovered, &|_, _| {}).await?;
-        engine.set_journal(Box::new(keeping.clone()));
+        engine.set_journal(Box::new(vault.clone()));
         let fewer = || Error::Bug("the store holds fewer blocks than were noted".into());
         let left_out = filled.blocks.checked_sub(passed).ok_or_else(fewer)?;
         let waiting = Vec::new();
-        let mut fill =
-            Self { ground, keeping, engine, waiting, left_out, filled, epochs, progress };
+        let mut fill = Self { target, vault, engine, waiting, left_out, filled, epochs, progress };
         if let Some(open) = open {
             if !open.written {
                 fill.engine.write_batch(Vec::new()).await?;
@@ -163,8 +162,8 @@ impl<'a, 'p> Fill<'a, 'p> {
             self.epoch().await?;
         }
         let full = self.engine.save()?.chain(directory.map(Ok));
-        self.keeping.close(Box::new(full)).await?;
-        self.ground.is_whole()
+        self.vault.close(Box::new(full)).await?;
+        self.target.is_whole()
     }
 
     async fn epoch(&mut self) -> Result<()> {
@@ -179,15 +178,15 @@ impl<'a, 'p> Fill<'a, 'p> {
     async fn commit(&mut self) -> Result<()> {
         let mut delta = self.engine.commit().await?;
         delta.push(self.filled.section());
-        let full: Option<Sections<'_>> = match self.keeping.full_is_due().await? {
+        let full: Option<Sections<'_>> = match self.vault.full_is_due().await? {
             true => Some(Box::new(
                 self.engine.save()?.chain(std::iter::once(Ok(self.filled.section()))),
             )),
             false => None,
         };
-        self.keeping.commit(&delta, full).await?;
-        self.ground.note(NOTED, &self.filled.section().data)?;
-        tokio::try_join!(biased; self.engine.collect(), self.keeping.collect())?;
+        self.vault.commit(&delta, full).await?;
+        self.target.note(NOTED, &self.filled.section().data)?;
+        tokio::try_join!(biased; self.engine.collect(), self.vault.collect())?;
         Ok(())
     }
 }

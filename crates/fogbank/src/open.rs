@@ -214,7 +214,7 @@ impl OpenOptions {
         let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
         let vault = self.vault(store.clone(), claimed.as_deref(), told, side);
         let (vault, recovered) = vault.await?;
-        let (keys, keeping) = (vault.keys(), SharedVault::new(vault));
+        let (keys, vault) = (vault.keys(), SharedVault::new(vault));
         let settings = config.ring_settings();
         let engine = ring::open(store, keys, settings, &randomness, &recovered).await?;
         let components = Components {
@@ -226,7 +226,7 @@ impl OpenOptions {
         let proxy = Proxy::recover(
             config.proxy_settings(),
             engine,
-            keeping.clone(),
+            vault.clone(),
             components,
             &recovered,
             |done, of| tell(&recovered, done, of),
@@ -245,7 +245,7 @@ impl OpenOptions {
         Ok(Opened {
             kept: !matches!(kept, RegisterPlace::Memory),
             proxy,
-            keeping,
+            vault,
             config,
             clock,
             metrics,

@@ -25,7 +25,7 @@ pub struct Recovery {
 pub struct Opened {
     pub(crate) kept: bool,
     pub(crate) proxy: Proxy,
-    pub(crate) keeping: SharedVault,
+    pub(crate) vault: SharedVault,
     pub(crate) config: StoreConfig,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
@@ -84,16 +84,16 @@ impl Opened {
     /// # Errors
     /// As [`Opened::close`].
     pub async fn rest(self) -> Result<Resting> {
-        let Self { proxy, keeping, config, recording, _lock, .. } = self;
+        let Self { proxy, vault, config, recording, _lock, .. } = self;
         let closed = proxy.close().await?;
-        Ok(Resting { closed, keeping, config, recording, _lock })
+        Ok(Resting { closed, vault, config, recording, _lock })
     }
 }
 
 /// A store whose epochs have ended and that is not closed yet.
 pub struct Resting {
     closed: Closed,
-    keeping: SharedVault,
+    vault: SharedVault,
     config: StoreConfig,
     recording: Option<Recording>,
     _lock: Arc<FolderLock>,
@@ -123,7 +123,7 @@ impl Resting {
     /// # Errors
     /// As [`Opened::close`].
     pub async fn close(mut self) -> Result<()> {
-        self.keeping.close(self.closed.save()?).await?;
+        self.vault.close(self.closed.save()?).await?;
         if let Some(recording) = self.recording {
             recording.finish()?;
         }

@@ -4,8 +4,8 @@
 //!
 //! 1. [`ImmediateEngine::submit`] takes an access and returns at once; the order of these calls is
 //!    the order of arrival.
-//! 2. The [`Ticket`] gives the block as it was after the access (of a swap, before it). Answers come in the order of
-//!    arrival, so one that would be ready sooner waits for those before it.
+//! 2. The [`Ticket`] gives the block as it was after the access (of a swap, before it). Answers
+//!    come in the order of arrival, so one that would be ready sooner waits for those before it.
 //! 3. An access that was answered is durable. Accesses to one address take effect in their order.
 //! 4. [`ImmediateEngine::close`] answers what was submitted and closes the store; an engine that
 //!    stops by itself says why ([`ImmediateEngine::stopped`]).
@@ -207,8 +207,8 @@ pub trait ImmediateEngine: Send + Sync {
     async fn stopped(&self) -> Error;
 }
 
-/// The answer to come: the block as it was after the access (of a swap, before it), `value_bytes` long. Dropping it
-/// changes nothing of what the access does.
+/// The answer to come: the block as it was after the access (of a swap, before it), `value_bytes`
+/// long. Dropping it changes nothing of what the access does.
 #[derive(Debug)]
 pub struct Ticket(oneshot::Receiver<Result<Bytes>>);
 

@@ -1,10 +1,13 @@
-//! The points of a grid that many wait for: when something may leave, and when what has come is
-//! looked at.
+//! A grid of points in time that many wait for: when something may leave, and when what has come
+//! may be looked at.
 //!
-//! For whoever has many messages under way and cannot make each wait for its own turn as
-//! [`crate::OrderedGridStore`] does. Departures are at multiples of the quantum; what comes is handed over in the
-//! middle between two, so that the work that follows has half a quantum of room (see there). However
-//! many wait for one point, one timer runs for it.
+//! For whoever has many messages under way and cannot make each wait for its own turn, as
+//! [`crate::OrderedGridStore`] does.
+//!
+//! - Departures are at multiples of the quantum.
+//! - What comes is delivered in the middle between two of them. So the work that follows has half a
+//!   quantum of room (see there).
+//! - One timer runs for a point, however many wait for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use std::time::Duration;
 use fogbank_env::{Clock, Mutex, Nanos};
 use tokio::sync::Notify;
 
-use crate::ordered_grid_store::{AIMS_MAX, handed_over_at};
+use crate::ordered_grid_store::{AIMS_MAX, delivery_time};
 use crate::store_by_calls;
 use crate::{Call, Reply, Result, Store};
 
@@ -41,8 +44,8 @@ impl DepartureGrid {
         self.clock.now()
     }
 
-    /// Waits for the next point at which something may leave, and returns it. What is done at a point
-    /// takes time, so what it brings about leaves at the next one.
+    /// Waits for the next point at which something may leave, and returns it. What is done at a
+    /// point takes time, so what it brings about leaves at the next one.
     pub async fn departure(&self) -> Nanos {
         let now = self.clock.now();
         let passed = now.checked_div(self.quantum);
@@ -51,10 +54,10 @@ impl DepartureGrid {
         point
     }
 
-    /// Waits for the next point that is met: whoever is woken late, or has had to wait for something else
-    /// since, aims at a later one. `ready` is done at the point, which is returned with what it returns, shortly
-    /// before something leaves.
-    pub async fn met<T>(&self, mut ready: impl FnMut() -> T) -> (Nanos, T) {
+    /// Waits for the next point that can be used, and returns it with what `ready` returns. `ready`
+    /// is done at the point, shortly before something leaves. Whoever is woken late, or had to wait
+    /// for something else since, aims at a later point.
+    pub async fn next_usable_point<T>(&self, mut ready: impl FnMut() -> T) -> (Nanos, T) {
         let aims = if self.quantum == 0 { 1 } else { AIMS_MAX };
         for _ in 1..aims {
             let point = self.departure().await;
@@ -72,7 +75,7 @@ impl DepartureGrid {
     }
 
     /// Waits until `point` is the next one; not at all if it is, has passed, or there is none.
-    pub async fn approach(&self, point: Option<Nanos>) {
+    pub async fn wait_until_before(&self, point: Option<Nanos>) {
         let Some(between) = point.map(|point| point.saturating_sub(self.quantum / 2)) else {
             return;
         };
@@ -82,15 +85,15 @@ impl DepartureGrid {
     }
 
     /// Waits until what came at `at` may be looked at, and returns when that is.
-    pub async fn handed_over(&self, at: Nanos) -> Nanos {
-        let point = self.handed_over_at(at);
+    pub async fn wait_for_delivery(&self, at: Nanos) -> Nanos {
+        let point = self.delivery_time(at);
         self.wait_for(point).await;
         point
     }
 
     /// When what came at `at` may be looked at.
-    pub fn handed_over_at(&self, at: Nanos) -> Nanos {
-        if self.quantum == 0 { at } else { handed_over_at(at, self.quantum) }
+    pub fn delivery_time(&self, at: Nanos) -> Nanos {
+        if self.quantum == 0 { at } else { delivery_time(at, self.quantum) }
     }
 
     async fn wait_for(&self, point: Nanos) {
@@ -105,8 +108,8 @@ impl DepartureGrid {
         come.await;
     }
 
-    /// A timer for a point that nobody has waited for so far. It runs by itself: whoever was first may
-    /// be given up.
+    /// A timer for a point that nobody has waited for so far. It runs by itself: whoever was first
+    /// may be given up.
     fn begin(&self, point: Nanos) -> Arc<Notify> {
         let (clock, waiting) = (self.clock.clone(), self.waiting.clone());
         tokio::spawn(async move {
@@ -118,28 +121,29 @@ impl DepartureGrid {
     }
 }
 
-/// A store whose calls leave and whose replies are handed over at [`DepartureGrid`], however many are under way.
+/// A store whose calls leave and whose replies are delivered by a [`DepartureGrid`], however many
+/// are under way.
 pub struct GridStore<S> {
     inner: S,
-    points: DepartureGrid,
+    grid: DepartureGrid,
 }
 
 impl<S: Store> GridStore<S> {
-    /// Puts `inner` behind `points`.
-    pub fn new(inner: S, points: DepartureGrid) -> Self {
-        Self { inner, points }
+    /// Puts `inner` behind `grid`.
+    pub fn new(inner: S, grid: DepartureGrid) -> Self {
+        Self { inner, grid }
     }
 
     /// Calls made so far leave at the next point.
     async fn left(&self) {
-        let (point, ()) = self.points.met(|| ()).await;
-        self.points.handed_over(point).await;
+        let (point, ()) = self.grid.next_usable_point(|| ()).await;
+        self.grid.wait_for_delivery(point).await;
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        self.points.met(|| ()).await;
+        self.grid.next_usable_point(|| ()).await;
         let reply = call.perform(&self.inner).await;
-        self.points.handed_over(self.points.now()).await;
+        self.grid.wait_for_delivery(self.grid.now()).await;
         reply
     }
 }
@@ -162,26 +166,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_who_wait_go_on_at_one_point() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let points = DepartureGrid::new(clock.clone(), QUANTUM);
+        let grid = DepartureGrid::new(clock.clone(), QUANTUM);
         for (departs, after_ms, at_ms) in
             [(true, 1, 8), (true, 3, 16), (false, 1, 20), (false, 1, 28), (true, 4, 40)]
         {
             clock.sleep_until(clock.now() + after_ms * 1_000_000).await;
             let wait = || async {
                 match departs {
-                    true => points.departure().await,
-                    false => points.handed_over(points.now()).await,
+                    true => grid.departure().await,
+                    false => grid.wait_for_delivery(grid.now()).await,
                 }
             };
             let (first, ..) = tokio::join!(wait(), wait(), wait());
             assert_eq!((first / 1_000_000, ms(&*clock)), (at_ms, at_ms));
         }
-        assert!(points.waiting.lock().is_empty());
+        assert!(grid.waiting.lock().is_empty());
         DepartureGrid::new(clock.clone(), Duration::ZERO).departure().await;
         assert_eq!(ms(&*clock), 40);
     }
 
-    /// Calls of which each takes work before it: all leave at points, and their replies come between two.
+    /// Calls of which each takes work before it: all leave at points, and their replies come
+    /// between two.
     #[tokio::test(start_paused = true)]
     async fn calls_leave_at_points_however_many_are_under_way() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -226,22 +231,21 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // holds the thread on purpose
     async fn a_point_that_was_missed_is_not_used() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let points = DepartureGrid::new(clock.clone(), Duration::from_millis(40));
+        let grid = DepartureGrid::new(clock.clone(), Duration::from_millis(40));
         let mut tries = Vec::new();
-        points
-            .met(|| {
-                tries.push(clock.now() / 40_000_000);
-                if tries.len() < 3 {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            })
-            .await;
+        grid.next_usable_point(|| {
+            tries.push(clock.now() / 40_000_000);
+            if tries.len() < 3 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+        .await;
         assert!(tries.len() >= 3 && tries.is_sorted_by(|a, b| a < b), "{tries:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn conforms() {
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), QUANTUM);
-        conformance::run(&GridStore::new(MemoryStore::new(), points)).await;
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), QUANTUM);
+        conformance::run(&GridStore::new(MemoryStore::new(), grid)).await;
     }
 }

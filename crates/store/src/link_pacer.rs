@@ -1,15 +1,17 @@
 //! When large messages may leave on one direction of a link whose rate is known: each in its turn.
 //!
-//! What is sent faster than a link carries it waits in the link, and whatever is sent later waits behind it:
-//! a request of a few bytes as long as a megabyte. So large messages leave no sooner than those before
-//! them are through, and the small ones between them pass.
+//! What is sent faster than a link carries it waits in the link. Whatever is sent later waits
+//! behind it: a request of a few bytes as long as a megabyte. So a large message leaves no sooner
+//! than those before it are through, and small ones pass between.
 //!
-//! A message leaves at the first point ([`crate::DepartureGrid`]) at which it is ready and the link is free. The link
-//! then is busy for as long as it takes the message. A point that comes late for it is made good by the next,
-//! so the rate is kept on average however long a quantum is; an idle link saves up no more than a quantum.
+//! 1. A message leaves at the first point ([`crate::DepartureGrid`]) at which it is ready and the
+//!    link is free.
+//! 2. The link is busy for as long as the message takes.
+//! 3. Where a point comes late for a message the next makes good for it, so the rate is kept on
+//!    average however long a quantum is. An idle link saves up no more than a quantum.
 //!
 //! What the cloud sees: when messages leave. That follows from when they were ready, from their
-//! sizes and from the rate; the rate is public configuration.
+//! sizes and from the rate. The rate is public configuration.
 
 use fogbank_env::Nanos;
 
@@ -22,8 +24,8 @@ pub struct LinkPacer {
 }
 
 impl LinkPacer {
-    /// On a link that carries so much, at points that are `quantum` apart (not zero); without a rate every
-    /// message has its turn when it is ready.
+    /// On a link that carries so much, at points that are `quantum` apart (not zero); without a
+    /// rate every message has its turn when it is ready.
     pub fn new(quantum: Nanos, bytes_per_s: Option<u64>) -> Self {
         Self { quantum, bytes_per_s, free_at: 0 }
     }
@@ -34,7 +36,7 @@ impl LinkPacer {
     }
 
     /// Whether the link is free at a point.
-    pub fn are_free(&self, point: Nanos) -> bool {
+    pub fn is_free(&self, point: Nanos) -> bool {
         self.soonest().is_none_or(|soonest| soonest <= point)
     }
 
@@ -57,11 +59,11 @@ mod tests {
 
     /// When messages of 1.5 ms leave that are all ready at 10.2 ms.
     fn departures(quantum: Nanos) -> Vec<Nanos> {
-        let mut turns = LinkPacer::new(quantum, Some(1_000_000));
+        let mut pacer = LinkPacer::new(quantum, Some(1_000_000));
         let ready = (10 * MS + MS / 5).next_multiple_of(quantum);
         let mut next = || {
-            let point = turns.soonest().unwrap_or(0).max(ready);
-            turns.take(point, 1500);
+            let point = pacer.soonest().unwrap_or(0).max(ready);
+            pacer.take(point, 1500);
             point / MS
         };
         (0..7).map(|_| next()).collect()
@@ -76,16 +78,16 @@ mod tests {
 
     #[test]
     fn an_idle_link_saves_up_a_quantum_and_without_a_rate_nothing_waits() {
-        let mut turns = LinkPacer::new(MS, Some(1_000_000));
-        turns.take(MS, 5000);
-        assert_eq!(turns.soonest(), Some(5 * MS));
-        turns.take(100 * MS, 1000);
-        assert!(turns.are_free(100 * MS), "within the quantum that was saved up");
-        turns.take(100 * MS, 1);
-        assert!(!turns.are_free(100 * MS) && turns.are_free(101 * MS));
+        let mut pacer = LinkPacer::new(MS, Some(1_000_000));
+        pacer.take(MS, 5000);
+        assert_eq!(pacer.soonest(), Some(5 * MS));
+        pacer.take(100 * MS, 1000);
+        assert!(pacer.is_free(100 * MS), "within the quantum that was saved up");
+        pacer.take(100 * MS, 1);
+        assert!(!pacer.is_free(100 * MS) && pacer.is_free(101 * MS));
         let mut free = LinkPacer::new(0, None);
         free.take(0, u64::MAX);
-        assert!(free.are_free(0) && free.soonest().is_none());
+        assert!(free.is_free(0) && free.soonest().is_none());
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //!
 //! What precedes a call takes longer or shorter with secrets: planning follows the stash, sealing a
 //! block costs more than sealing a dummy, handing values over follows how many there are. So a call
-//! leaves at the next multiple of the quantum on the clock, and its reply is handed over half a
-//! quantum between two multiples, whenever it came. Whatever follows from a reply, be it another call
-//! or the choice of a later point, then has the same room for work, half a quantum, and no reply that
-//! comes at a moment of the cloud's choosing shortens it. A call that missed its point, since its own
-//! task was busy with something else, aims at a later one.
+//! leaves at the next multiple of the quantum on the clock, and its reply is delivered half a
+//! quantum between two multiples, whenever it came. Whatever follows from a reply, be it another
+//! call or the choice of a later point, then has the same room for work, half a quantum, and no
+//! reply that comes at a moment of the cloud's choosing shortens it. A call that missed its point,
+//! since its own task was busy with something else, aims at a later one.
 //!
-//! Calls leave in the order in which they were made, also those that leave at one point: whoever makes
-//! two at once (the windows of a batch) knows in which order the cloud has them.
+//! Calls leave in the order in which they were made, also those that leave at one point: whoever
+//! makes two at once (the windows of a batch) knows in which order the cloud has them.
 //!
 //! What the cloud sees: departures at multiples of the quantum. Work that outlasts its room moves a
 //! departure by one or more whole quanta, which it sees; so the quantum has to be generous.
@@ -62,16 +62,16 @@ impl<S: Store> OrderedGridStore<S> {
             Some(reply) => reply,
             None => leaving.await,
         };
-        self.clock.come_near(handed_over_at(self.clock.now(), self.quantum)).await;
+        self.clock.come_near(delivery_time(self.clock.now(), self.quantum)).await;
         reply
     }
 
-    /// Waits until the calls made so far have left, and until the middle between that point and the next: who
-    /// makes the next call then has as much room as after a reply.
+    /// Waits until the calls made so far have left, and until the middle between that point and the
+    /// next: who makes the next call then has as much room as after a reply.
     async fn left(&self) {
         if self.quantum > 0 {
             drop(self.turn.lock().await);
-            self.clock.come_near(handed_over_at(self.clock.now(), self.quantum)).await;
+            self.clock.come_near(delivery_time(self.clock.now(), self.quantum)).await;
         }
     }
 
@@ -91,14 +91,14 @@ impl<S: Store> OrderedGridStore<S> {
 
 store_by_calls!(OrderedGridStore, left);
 
-/// When a reply that comes at `at` is handed over: in the middle between two multiples of `quantum`.
-pub(crate) fn handed_over_at(at: Nanos, quantum: Nanos) -> Nanos {
+/// When a reply that comes at `at` is delivered: in the middle between two multiples of `quantum`.
+pub(crate) fn delivery_time(at: Nanos, quantum: Nanos) -> Nanos {
     let half = quantum / 2;
     (at + half).next_multiple_of(quantum.max(1)) - half
 }
 
-/// How often a call that missed its point aims at a later one: a machine that misses them all cannot
-/// hide that it does.
+/// How often a call that missed its point aims at a later one: a machine that misses them all
+/// cannot hide that it does.
 pub(crate) const AIMS_MAX: u32 = 8;
 
 #[cfg(test)]
@@ -145,7 +145,8 @@ mod tests {
         assert_ne!(idle.await, busy.await);
     }
 
-    /// A cloud that answers one call a moment after another, to see which reply took longer to work on.
+    /// A cloud that answers one call a moment after another, to see which reply took longer to work
+    /// on.
     #[tokio::test(start_paused = true)]
     async fn a_reply_beside_another_does_not_shorten_its_room() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -219,8 +220,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_missed_its_point_leaves_at_a_later_one() {
-        // A quarter of the quantum is what a machine may be late by; a call that is not on time then
-        // is on its way.
+        // A quarter of the quantum is what a machine may be late by; a call that is not on time
+        // then is on its way.
         for (late_ms, left_ms) in [(0, 8), (2, 10), (3, 16), (11, 24), (16, 24)] {
             let clock = HeldUp { now: AtomicU64::new(1), by: AtomicU64::new(late_ms * 1_000_000) };
             let clock = Arc::new(clock);

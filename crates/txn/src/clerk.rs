@@ -53,7 +53,7 @@ impl Clerk {
     /// Takes messages until the driver has gone.
     pub(crate) async fn run(mut self) {
         // Should this task panic, those who wait are told all the same.
-        let _told = StopOnPanic(self.shared.clone());
+        let _stop_on_panic = StopOnPanic(self.shared.clone());
         while let Some(message) = self.messages.recv().await {
             let clock = self.shared.clock.clone();
             match message {

@@ -121,7 +121,7 @@ impl Driver {
     /// Runs epochs until closed; hands the engine back, between two epochs.
     pub(crate) async fn run(mut self) -> Result<Box<dyn BatchEngine>> {
         // Should this task panic, those who wait are told all the same.
-        let _told = StopOnPanic(self.clerk.clone());
+        let _stop_on_panic = StopOnPanic(self.clerk.clone());
         let ended = self.epochs_until_closed().await;
         if let Err(error) = &ended {
             self.clerk.send(Message::Stop(error.clone()))?;

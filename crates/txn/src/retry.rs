@@ -53,7 +53,7 @@ impl Proxy {
             let transaction = Transaction::new(self.shared.clone(), age);
             let turn = match attempt <= ATTEMPTS_AT_ONCE {
                 true => None,
-                false => Some(self.shared.turns.take(lost).await),
+                false => Some(self.shared.retry_locks.take(lost).await),
             };
             match self.attempt_once(&transaction, &mut body, turn).await {
                 Ok(result) => return Ok(result),

@@ -1,11 +1,12 @@
 //! Locks by which transactions that keep losing take turns.
 //!
-//! Who has lost often runs again alone among those who have lost at the same record: then at least one of them
-//! meets no rival that keeps losing too. Those who lose at other records do not wait for it: with one turn for
-//! all, the deliveries of ten warehouses took turns though no two warehouses share a record.
+//! Who has lost often runs again alone among those who have lost at the same record. So at least
+//! one of them meets no rival that keeps losing too. Those who lose at other records do not wait:
+//! with one lock for all, the deliveries of ten warehouses took turns though no two warehouses
+//! share a record.
 //!
-//! A turn lasts for a body, in Fogbank for two epochs at most while somebody polls it. A future that is kept and not
-//! polled keeps it, so whoever runs bodies polls them.
+//! A lock is held for a body, in Fogbank for two epochs at most while somebody polls it. A future
+//! that is kept and not polled keeps its lock, so whoever runs bodies polls them.
 //!
 //! The store sees nothing of who waits for whom.
 
@@ -42,7 +43,8 @@ impl Default for RetryLocks {
 }
 
 impl RetryLocks {
-    /// Waits for the turn of one who has lost there; nobody knows where if it was for the end of an epoch.
+    /// Waits for the lock of one who has lost there; nobody knows where if it was for the end of an
+    /// epoch.
     pub(crate) async fn take(&self, lost: Option<ConflictKey>) -> MutexGuard<'_, ()> {
         self.of(lost).lock().await
     }
@@ -59,10 +61,10 @@ mod tests {
 
     #[test]
     fn who_loses_elsewhere_does_not_wait() {
-        let turns = RetryLocks::default();
+        let retry_locks = RetryLocks::default();
         let free = |number: u8| {
             let key = Key::new(b"group", &[number]);
-            turns.of(Some(ConflictKey::of(&key))).try_lock()
+            retry_locks.of(Some(ConflictKey::of(&key))).try_lock()
         };
         let held = free(0);
         assert!(held.is_ok() && free(0).is_err());

@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     /// order of waiting, so that one seed is one run.
     beat: Notify,
     /// Of those that have lost often.
-    pub turns: RetryLocks,
+    pub retry_locks: RetryLocks,
     core: Gate<Core>,
     work: Notify,
     /// When the work done so far ends, where the clock says what work costs.
@@ -83,7 +83,7 @@ impl Shared {
             clock,
             signals: Arc::default(),
             beat: Notify::new(),
-            turns: RetryLocks::default(),
+            retry_locks: RetryLocks::default(),
             core: Gate::new(core),
             work: Notify::new(),
             busy_until: AtomicU64::new(0),

@@ -194,8 +194,8 @@ pub(super) async fn open<E: ImmediateEngine + 'static>(
     let randomness = options.randomness()?;
     let kept = RegisterPlace::of(options.place())?;
     let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
-    let points = DepartureGrid::new(clock.clone(), quantum);
-    let paced = Arc::new(GridStore::new(bare.clone(), points.clone()));
+    let grid = DepartureGrid::new(clock.clone(), quantum);
+    let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
     let told = (config.encode(), settings);
     let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();
@@ -204,7 +204,7 @@ pub(super) async fn open<E: ImmediateEngine + 'static>(
         vault,
         recovered,
         random: &randomness,
-        points,
+        grid,
         progress: &|done, of| {
             if of > 0 && (done % 1024 == 0 || done == of) {
                 tracing::info!("the volume was not closed: {done} of {of} are read again");

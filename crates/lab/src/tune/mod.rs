@@ -100,15 +100,15 @@ async fn observe(
     let setting = Setting::of(&bench_args(args, None)?)?;
     let random = Randomness::repeatable(setting.seed);
     say_error!("observing {}", setting.workload.name());
-    let ground = SystemUnderTest::load(System::Nopriv, &setting, clock, &random).await?;
-    let database = Arc::new(Observed::new(ground.database.clone(), watching.clone()));
+    let under_test = SystemUnderTest::load(System::Nopriv, &setting, clock, &random).await?;
+    let database = Arc::new(Observed::new(under_test.database.clone(), watching.clone()));
     let load = (setting.load, setting.span);
     let random = random.split(1);
     let run = drive::run(database, setting.workload.clone(), load, clock.clone(), &random);
     let measured = run.await.map_err(|e| Error::CannotUse(e.to_string()))?;
-    let checked = setting.workload.check(&*ground.database, &measured.ledger).await;
+    let checked = setting.workload.check(&*under_test.database, &measured.ledger).await;
     checked.map_err(|e| Error::CheckFailed(e.to_string()))?;
-    ground.close().await?;
+    under_test.close().await?;
     let arrivals = match setting.load {
         Load::Closed { clients } => Arrivals::Clients(clients),
         Load::Open { per_s, .. } => Arrivals::PerS(per_s),

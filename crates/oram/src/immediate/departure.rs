@@ -4,21 +4,21 @@
 //! for more, and at a quiet cut:
 //!
 //! 1. What has arrived since the last record was cut goes into one record, with what is read for
-//!    each access. So many records may be under way at once. A record and all before it are durable
-//!    and the register knows it before any of that is read.
-//!    At a fixed rate a record leaves at every point of a grid, filled up with padding.
+//!    each access. Up to `records_at_once` records are under way. A record and all before it are
+//!    durable and the register knows it before any of that is read. At a fixed rate a record leaves
+//!    at every point of a grid, filled up with padding.
 //! 2. Its requests leave, in their order (`leaving`).
 //! 3. When the plane says that it is time there is a *cut*: departures wait until the last
-//!    checkpoint counts and, if the plane cuts quietly, until no access is under way; then the state
-//!    is copied. They go on at once;
-//!    beside them the checkpoint is written when everything it refers to is durable, and then
-//!    adopted. So the journal is never longer than from the cut before last to now.
+//!    checkpoint counts and, if the plane cuts quietly, until no access is under way. Then the
+//!    state is copied and departures go on. Beside them the checkpoint is written when everything
+//!    it refers to is durable, and then adopted. So the journal is never longer than from the cut
+//!    before last to now.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
-//! The next record leaves when fewer than that are under way, there is room, and no quiet cut or
-//! commit is under way: that, and arrivals, is all it depends on. What goes into it, and whether a cut comes
-//! after it, is decided at the point before the one at which it leaves, from what had come when
-//! replies were last taken.
+//! The next record leaves when fewer than `records_at_once` are under way, there is room, and no
+//! quiet cut or commit is under way: that, and arrivals, is all it depends on. What goes into it,
+//! and whether a cut comes after it, is decided at the point before the one at which it leaves,
+//! from what had come when replies were last taken.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,27 +54,27 @@ pub struct Departures<P: Plane> {
     _beside: JoinSet<Result<()>>,
     /// The cut of the checkpoint that is being written, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
-    grid: Option<Grid>,
+    rate_grid: Option<RateGrid>,
 }
 
 /// The points at which records leave at a fixed rate.
-struct Grid {
-    points: DepartureGrid,
+struct RateGrid {
+    grid: DepartureGrid,
     rate: Rate,
     next: Nanos,
 }
 
-impl Grid {
+impl RateGrid {
     /// Sets the next point: the first after the last one for which it can be decided yet what
     /// leaves at it. Those that have passed meanwhile are skipped, not caught up.
     fn skip_missed(&mut self) {
-        let after = (self.points.now() + self.points.quantum()).max(self.next);
+        let after = (self.grid.now() + self.grid.quantum()).max(self.next);
         self.next = (after / self.rate.interval + 1) * self.rate.interval;
     }
 
     /// The same if something else than a record has kept departures past the next point.
     fn skip_passed(&mut self) {
-        if self.points.now() > self.decides_at() {
+        if self.grid.now() > self.decides_at() {
             self.skip_missed();
         }
     }
@@ -82,8 +82,8 @@ impl Grid {
     /// Whether replies were being taken until too late for what is decided to leave at the next
     /// point; then it aims at a later one. Where nothing waits for points nothing is late.
     fn was_missed(&mut self) -> bool {
-        let room = self.points.quantum() / 2;
-        let missed = room > 0 && self.points.now() >= self.decides_at() + room;
+        let room = self.grid.quantum() / 2;
+        let missed = room > 0 && self.grid.now() >= self.decides_at() + room;
         if missed {
             self.skip_missed();
         }
@@ -92,7 +92,7 @@ impl Grid {
 
     /// When it is decided what leaves at the next point.
     fn decides_at(&self) -> Nanos {
-        self.next.saturating_sub(self.points.quantum())
+        self.next.saturating_sub(self.grid.quantum())
     }
 }
 
@@ -110,8 +110,8 @@ impl<P: Plane> Departures<P> {
         arrivals: mpsc::UnboundedReceiver<Arrival>,
         beside: JoinSet<Result<()>>,
     ) -> Self {
-        let points = shared.points.clone();
-        let grid = shared.shell.rate.map(|rate| Grid { next: points.now(), points, rate });
+        let grid = shared.grid.clone();
+        let rate_grid = shared.shell.rate.map(|rate| RateGrid { next: grid.now(), grid, rate });
         Self {
             shared,
             vault,
@@ -122,7 +122,7 @@ impl<P: Plane> Departures<P> {
             checkpoints: JoinSet::new(),
             _beside: beside,
             cut: None,
-            grid,
+            rate_grid,
         }
     }
 
@@ -131,9 +131,9 @@ impl<P: Plane> Departures<P> {
     /// with this one; and all who wait are told.
     pub async fn run(self) -> Result<()> {
         // Also when the engine is dropped, and this with it.
-        let mut ending = FailOnDrop { shared: self.shared.clone(), is_midway: || true };
+        let mut fail_on_drop = FailOnDrop { shared: self.shared.clone(), is_midway: || true };
         let ended = guarded(self.shared.clone(), self.serve_and_close()).await;
-        ending.is_midway = || false;
+        fail_on_drop.is_midway = || false;
         ended
     }
 
@@ -169,14 +169,14 @@ impl<P: Plane> Departures<P> {
     }
 
     async fn serve(&mut self) -> Result<()> {
-        self.grid.iter_mut().for_each(Grid::skip_missed);
+        self.rate_grid.iter_mut().for_each(RateGrid::skip_missed);
         while let Some(Group { arrivals, is_last }) = self.next_group().await? {
             self.depart(arrivals).await?;
-            self.grid.iter_mut().for_each(Grid::skip_missed);
+            self.rate_grid.iter_mut().for_each(RateGrid::skip_missed);
             if is_last {
                 self.adopt_last().await?;
                 self.begin_checkpoint().await?;
-                self.grid.iter_mut().for_each(Grid::skip_passed);
+                self.rate_grid.iter_mut().for_each(RateGrid::skip_passed);
             }
         }
         Ok(())
@@ -188,20 +188,20 @@ impl<P: Plane> Departures<P> {
             let shared = self.shared.clone();
             let (room, has_parts) =
                 shared.look(|core| (shared.room_in(core), core.plane.has_parts()));
-            let (is_free, is_idle) = (self.grid.is_none(), self.waiting.is_empty());
+            let (is_free, is_idle) = (self.rate_grid.is_none(), self.waiting.is_empty());
             let waits = is_free && (has_parts || !is_idle);
             let may_leave = has_parts || room > 0;
             tokio::select! { biased;
                 Some(written) = self.checkpoints.join_next() => {
                     self.adopt(of_task(written)?).await?;
-                    self.grid.iter_mut().for_each(Grid::skip_passed);
+                    self.rate_grid.iter_mut().for_each(RateGrid::skip_passed);
                 }
                 landed = self.records.land(), if !self.records.is_empty() => {
                     self.count(landed?).await?;
                 }
-                () = decision(&self.grid) => {
+                () = decision(&self.rate_grid) => {
                     let _nothing_is_taken = shared.taking.read().await;
-                    if !self.grid.as_mut().is_some_and(Grid::was_missed) {
+                    if !self.rate_grid.as_mut().is_some_and(RateGrid::was_missed) {
                         return Ok(self.at_point());
                     }
                 }
@@ -226,7 +226,7 @@ impl<P: Plane> Departures<P> {
     /// At a point of the grid: always as many accesses, or none if too many are under way.
     fn at_point(&mut self) -> Option<Group> {
         let (point, accesses) =
-            self.grid.as_ref().map_or((0, 0), |grid| (grid.decides_at(), grid.rate.accesses));
+            self.rate_grid.as_ref().map_or((0, 0), |grid| (grid.decides_at(), grid.rate.accesses));
         self.take_arrivals();
         if self.waiting.is_empty() && self.arrivals.is_closed() {
             return None;
@@ -261,9 +261,9 @@ impl<P: Plane> Departures<P> {
 
     /// The next that waits, if it was here when replies were last taken before `point`.
     fn next_before(&mut self, point: Nanos) -> Option<Arrival> {
-        let points = &self.shared.points;
+        let grid = &self.shared.grid;
         let first = self.waiting.front()?;
-        if points.handed_over_at(first.at) > point { None } else { self.waiting.pop_front() }
+        if grid.delivery_time(first.at) > point { None } else { self.waiting.pop_front() }
     }
 
     /// The record of `group`, and of what else is to go into one, leaves. There is always room for
@@ -431,7 +431,9 @@ impl<P: Plane> Departures<P> {
     async fn finish(&mut self) -> Result<()> {
         loop {
             tokio::select! { biased;
-                Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
+                Some(written) = self.checkpoints.join_next() => {
+                    self.adopt(of_task(written)?).await?;
+                }
                 Some(done) = self.deletions.join_next() => of_task(done)?,
                 landed = self.records.land(), if !self.records.is_empty() => {
                     self.count(landed?).await?;
@@ -449,9 +451,9 @@ impl<P: Plane> Departures<P> {
 }
 
 /// When it is decided what leaves at the next point of the grid, if there is one.
-async fn decision(grid: &Option<Grid>) {
+async fn decision(grid: &Option<RateGrid>) {
     match grid {
-        Some(grid) => grid.points.come(grid.decides_at()).await,
+        Some(grid) => grid.grid.come(grid.decides_at()).await,
         None => std::future::pending().await,
     }
 }

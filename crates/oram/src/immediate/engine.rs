@@ -49,7 +49,7 @@ pub struct Shared<P: Plane> {
     /// Accesses that go into one record at most.
     pub group_max: usize,
     pub codec: P::Codec,
-    pub points: DepartureGrid,
+    pub grid: DepartureGrid,
     /// Written while replies are being taken, read by those who decide what leaves.
     pub taking: RwLock<()>,
     pub core: Mutex<Core<P>>,
@@ -73,7 +73,7 @@ pub struct Parts<'a> {
     /// Where what is drawn comes from.
     pub random: &'a Randomness,
     /// Time, in quanta of [`ShellSettings::quantum`].
-    pub points: DepartureGrid,
+    pub grid: DepartureGrid,
     /// Told of what is read again: so much of so much.
     pub progress: &'a Progress,
 }
@@ -89,7 +89,7 @@ impl<P: Plane> ImmediateEngine for Immediate<P> {
 
     fn submit(&self, address: Address, access: Access) -> Ticket {
         let (reply, ticket) = Ticket::new();
-        let at = self.shared.points.now();
+        let at = self.shared.grid.now();
         let mut arrival = Arrival { at, address, access, reply: Some(reply) };
         let refused = match self.shape().check(address, &arrival.access) {
             Err(error) => error,
@@ -128,20 +128,20 @@ impl<P: Plane> Immediate<P> {
         (codec, shell, group_max): (P::Codec, ShellSettings, usize),
         parts: Parts<'_>,
     ) -> Result<Self> {
-        let Parts { store, vault, recovered, points, progress, .. } = parts;
+        let Parts { store, vault, recovered, grid, progress, .. } = parts;
         let (returned, returns) = mpsc::unbounded_channel();
         let (due, falls_due) = mpsc::unbounded_channel();
         let (sealed, windows) = mpsc::unbounded_channel();
         let (departing, durable) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            store: GridStore::new(store.clone(), points.clone()),
+            store: GridStore::new(store.clone(), grid.clone()),
             taking: RwLock::default(),
             bare: store,
             keys: vault.keys(),
             shell,
             group_max,
             codec,
-            points,
+            grid,
             core: Mutex::new(Core::new(plane)),
             changed: Notify::new(),
             fault: watch::Sender::new(None),
@@ -260,22 +260,23 @@ impl<P: Plane> Shared<P> {
     /// is dropped.
     pub async fn decision(&self) -> (Nanos, RwLockReadGuard<'_, ()>) {
         loop {
-            let point = self.points.departure().await;
+            let point = self.grid.departure().await;
             if let Ok(nothing_is_taken) = self.taking.try_read() {
                 return (point, nothing_is_taken);
             }
         }
     }
 
-    /// Waits for a point at which something may leave as it is decided now: one that is met, at
-    /// which nothing is being taken. Nothing is until the guard is dropped. Where nothing waits for
-    /// points, at once.
+    /// Waits for a point that can still be used and at which nothing is being taken: something may
+    /// leave there as it is decided now. Nothing is taken until the guard is dropped. Where nothing
+    /// waits for points, at once.
     pub async fn at_point(&self) -> (Nanos, Option<RwLockReadGuard<'_, ()>>) {
-        if self.points.quantum() == 0 {
-            return (self.points.now(), None);
+        if self.grid.quantum() == 0 {
+            return (self.grid.now(), None);
         }
         loop {
-            if let (point, Ok(nothing_is_taken)) = self.points.met(|| self.taking.try_read()).await
+            if let (point, Ok(nothing_is_taken)) =
+                self.grid.next_usable_point(|| self.taking.try_read()).await
             {
                 return (point, Some(nothing_is_taken));
             }
@@ -353,9 +354,9 @@ pub async fn guarded<P: Plane>(
     shared: Arc<Shared<P>>,
     task: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    let ending = FailOnDrop { shared, is_midway: std::thread::panicking };
+    let fail_on_drop = FailOnDrop { shared, is_midway: std::thread::panicking };
     let ended = task.await;
-    ended.inspect_err(|error| ending.shared.fail(error)) // at once: nothing more is to leave
+    ended.inspect_err(|error| fail_on_drop.shared.fail(error)) // at once: nothing more is to leave
 }
 
 /// Tells whoever waits when a task ends as it should not.

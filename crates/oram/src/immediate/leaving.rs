@@ -3,8 +3,8 @@
 //! 1. Requests whose record is durable queue here.
 //! 2. At a point at which nothing is being taken, those leave whose turn it is. What a message
 //!    names is decided then (`Plane::ask`).
-//! 3. Each message leaves by a task of its own, which waits for the reply and hands it over to be
-//!    taken (`returns`).
+//! 3. Each message leaves by a task of its own. It waits for the reply and passes it on to be taken
+//!    (`returns`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub async fn leave_all<P: Plane>(
     shared: Arc<Shared<P>>,
     mut departing: mpsc::UnboundedReceiver<P::Request>,
 ) -> Result<()> {
-    let mut turns = LinkPacer::new(shared.points.quantum(), shared.shell.pace.down_bytes_per_s);
+    let mut pacer = LinkPacer::new(shared.grid.quantum(), shared.shell.pace.down_bytes_per_s);
     let mut waiting = VecDeque::new();
     let mut reads = JoinSet::new();
     let mut order = 0;
@@ -38,7 +38,7 @@ pub async fn leave_all<P: Plane>(
             let request = departing.recv().await.ok_or_else(|| shared.fault())?;
             waiting.push_back(request);
         }
-        shared.points.approach(turns.soonest()).await;
+        shared.grid.wait_until_before(pacer.soonest()).await;
         let (point, nothing_is_taken) = shared.at_point().await;
         while let Ok(request) = departing.try_recv() {
             waiting.push_back(request);
@@ -46,7 +46,7 @@ pub async fn leave_all<P: Plane>(
         let is_hasty = |request: &P::Request| {
             shared.look(|core| core.canary.skips_turns(request.decoy().is_some()))
         };
-        while waiting.front().is_some_and(|request| turns.are_free(point) || is_hasty(request))
+        while waiting.front().is_some_and(|request| pacer.is_free(point) || is_hasty(request))
             && let Some(request) = waiting.pop_front()
         {
             shared.sound()?;
@@ -61,7 +61,7 @@ pub async fn leave_all<P: Plane>(
             let message =
                 nothing_is_taken.as_ref().map(|_| shared.look(|core| core.plane.ask(&request)));
             let bytes = message.as_ref().map_or(0, |message| shared.codec.reply_bytes(message));
-            turns.take(point, bytes);
+            pacer.take(point, bytes);
             order += 1;
             let serving = serve(shared.clone(), (order, request), message);
             reads.spawn(guarded(shared.clone(), serving));
@@ -70,7 +70,7 @@ pub async fn leave_all<P: Plane>(
     }
 }
 
-/// One request from its departure until its reply is handed over, to be taken with others that come
+/// One request from its departure until its reply is passed on, to be taken with others that come
 /// between two points; without a grid until it is taken.
 async fn serve<P: Plane>(
     shared: Arc<Shared<P>>,
@@ -81,12 +81,12 @@ async fn serve<P: Plane>(
     shared.sound()?;
     let message = message.unwrap_or_else(|| shared.look(|core| core.plane.ask(&request)));
     let reply = message.send(&*shared.bare).await;
-    let at = shared.points.now();
+    let at = shared.grid.now();
     if reply.is_err() {
-        shared.points.handed_over(at).await;
+        shared.grid.wait_for_delivery(at).await;
     }
     let returned = Returned { at, order, request, message, reply: reply? };
-    if shared.points.quantum() == 0 {
+    if shared.grid.quantum() == 0 {
         return returned.take(&shared);
     }
     shared.returned.send(returned).map_err(|_| shared.fault())

@@ -8,8 +8,8 @@
 //! # An access
 //!
 //! 1. [`Plane::depart`]: what arrived becomes parts of a record, and requests.
-//! 2. When the record and all before it are durable, [`Plane::is_recorded`]; then its requests leave, each with the
-//!    message that [`Plane::ask`] gives.
+//! 2. When the record and all before it are durable, [`Plane::is_recorded`]; then its requests
+//!    leave, each with the message that [`Plane::ask`] gives.
 //! 3. The reply is verified ([`Codec::open`]) and taken ([`Plane::returned`]): accesses end, and
 //!    something may be due to be written.
 //! 4. That is sealed ([`Codec::seal`]) and sent; [`Plane::acknowledged`] when all of it has been.
@@ -99,8 +99,8 @@ pub trait Plane: Sized + Send + 'static {
     /// Whether it is time for a cut. Public.
     fn cut_is_due(&self) -> bool;
 
-    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is made
-    /// between any two records. Public. The last, before a store is closed, always waits.
+    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is
+    /// made between any two records. Public. The last, before a store is closed, always waits.
     fn cuts_quietly(&self) -> bool {
         true
     }
@@ -134,8 +134,8 @@ pub trait Plane: Sized + Send + 'static {
     /// Whether the cloud is to keep this version, of whichever opening it is.
     fn is_current(&self, name: &ChunkName) -> bool;
 
-    /// Reads again what `journal` names and does what it says; whether a checkpoint is needed before
-    /// anything is served.
+    /// Reads again what `journal` names and does what it says; whether a checkpoint is needed
+    /// before anything is served.
     fn replay(
         shared: &Arc<Shared<Self>>,
         journal: &[Vec<u8>],

@@ -60,8 +60,8 @@ impl<P: Plane> Records<P> {
         });
     }
 
-    /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost if
-    /// this is abandoned.
+    /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost
+    /// if this is abandoned.
     ///
     /// # Errors
     /// Those of a put.

@@ -72,13 +72,12 @@ pub async fn take_all<P: Plane>(
             },
         };
         // Also after work that has outlasted its room: never at a point, where others decide.
-        let point = shared.points.handed_over(first.max(shared.points.now())).await;
+        let point = shared.grid.wait_for_delivery(first.max(shared.grid.now())).await;
         let taking = shared.taking.write().await;
         while let Ok(returned) = returns.try_recv() {
             waiting.push(returned);
         }
-        let is_due =
-            |returned: &mut Returned<P>| shared.points.handed_over_at(returned.at) <= point;
+        let is_due = |returned: &mut Returned<P>| shared.grid.delivery_time(returned.at) <= point;
         let mut due: Vec<Returned<P>> = waiting.extract_if(.., is_due).collect();
         due.sort_unstable_by_key(|returned| returned.order);
         if shared.look(|core| core.canary.takes_by_content()) {
@@ -96,7 +95,7 @@ pub async fn take_all<P: Plane>(
         if shared.look(|core| core.canary.answers_off_grid()) {
             shared.let_leave();
         }
-        shared.points.met(|| ()).await;
+        shared.grid.next_usable_point(|| ()).await;
         shared.let_leave();
     }
 }

@@ -78,7 +78,7 @@ pub async fn send_all<P: Plane>(
     // Acknowledged, and not behind a barrier.
     let acknowledged = Mutex::new(Vec::new());
     let mut barrier = FuturesUnordered::new();
-    let mut turns = LinkPacer::new(shared.points.quantum(), shared.shell.pace.up_bytes_per_s);
+    let mut pacer = LinkPacer::new(shared.grid.quantum(), shared.shell.pace.up_bytes_per_s);
     loop {
         if barrier.is_empty() && !acknowledged.lock().is_empty() {
             barrier.push(pass_barrier(&shared, &acknowledged));
@@ -101,13 +101,13 @@ pub async fn send_all<P: Plane>(
                 }
                 number // there was nothing to send
             }
-            point = turn(&shared, &turns), if may_leave => {
+            point = turn(&shared, &pacer), if may_leave => {
                 shared.sound()?;
                 while under_way.len() < most
-                    && turns.are_free(point)
+                    && pacer.is_free(point)
                     && let Some((number, window)) = queue.pop_front()
                 {
-                    turns.take(point, window.iter().map(|write| write.data.len() as u64).sum());
+                    pacer.take(point, window.iter().map(|write| write.data.len() as u64).sum());
                     under_way.push(send(&shared, number, window));
                 }
                 continue;
@@ -136,27 +136,27 @@ async fn pass_barrier<P: Plane>(
     shared: &Shared<P>,
     acknowledged: &Mutex<Vec<Ended<P>>>,
 ) -> Result<Vec<Ended<P>>> {
-    shared.points.met(|| ()).await;
+    shared.grid.next_usable_point(|| ()).await;
     let mut served = std::mem::take(&mut *acknowledged.lock());
     served.sort_unstable_by_key(|(number, _)| *number);
     shared.sound()?;
     let passed = shared.bare.barrier().await.map_err(blame);
-    shared.points.handed_over(shared.points.now()).await;
+    shared.grid.wait_for_delivery(shared.grid.now()).await;
     passed.map(|()| served)
 }
 
 /// Waits for the point at which the next message leaves.
-async fn turn<P: Plane>(shared: &Shared<P>, turns: &LinkPacer) -> Nanos {
-    shared.points.approach(turns.soonest()).await;
+async fn turn<P: Plane>(shared: &Shared<P>, pacer: &LinkPacer) -> Nanos {
+    shared.grid.wait_until_before(pacer.soonest()).await;
     if shared.look(|core| core.canary.is_late()) {
-        shared.points.departure().await;
+        shared.grid.departure().await;
     }
-    shared.points.met(|| ()).await.0
+    shared.grid.next_usable_point(|| ()).await.0
 }
 
 /// Sends a message now; returns of what it is when it has ended.
 async fn send<P: Plane>(shared: &Shared<P>, number: u64, window: Vec<ChunkWrite>) -> Result<u64> {
     let sent = shared.bare.write_chunks(window).await.map_err(blame);
-    shared.points.handed_over(shared.points.now()).await;
+    shared.grid.wait_for_delivery(shared.grid.now()).await;
     sent.map(|()| number)
 }

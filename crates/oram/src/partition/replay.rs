@@ -86,7 +86,7 @@ async fn read(shared: &Shared<PartitionPlane>, asked: Vec<Asked>) -> Result<()> 
     let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
     drop(nothing_is_taken);
     let replies = try_join_all(messages.iter().map(|message| message.send(&*shared.bare))).await;
-    shared.points.handed_over(shared.points.now()).await;
+    shared.grid.wait_for_delivery(shared.grid.now()).await;
     for ((asked, message), reply) in asked.into_iter().zip(&messages).zip(replies?) {
         let opened = shared.codec.open(&asked, message, reply)?;
         shared.step(|core| core.take(asked, opened))?;

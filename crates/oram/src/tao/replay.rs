@@ -61,7 +61,7 @@ pub(super) async fn replay(
         drop(nothing_is_taken);
         let reads = asked.iter().map(|names| shared.bare.read_chunks(names));
         let returned = try_join_all(reads).await.map_err(blame);
-        shared.points.handed_over(shared.points.now()).await;
+        shared.grid.wait_for_delivery(shared.grid.now()).await;
         for (((path, part), names), chunks) in paths.iter().zip(parts).zip(&asked).zip(returned?) {
             let buckets = path::open(&shared.keys, &shared.codec.geometry, names, chunks)?;
             let requests =

@@ -51,7 +51,7 @@ impl Due {
         match event {
             Event::Sent(sent) => Some(self.sent(sent.at, &sent.request)),
             Event::Done(done) => {
-                self.ready = self.handed_over(done.at);
+                self.ready = self.delivery_time(done.at);
                 None
             }
             _ => None,
@@ -66,7 +66,7 @@ impl Due {
         if is_record(request) {
             self.next = point.saturating_sub(self.slack) / self.interval + 1;
         }
-        self.ready = self.ready.max(self.handed_over(point));
+        self.ready = self.ready.max(self.delivery_time(point));
         Departure { at, displaced: point.saturating_sub(self.last.1) / self.quantum }
     }
 
@@ -78,7 +78,7 @@ impl Due {
         made.next_multiple_of(self.quantum)
     }
 
-    fn handed_over(&self, at: Nanos) -> Nanos {
+    fn delivery_time(&self, at: Nanos) -> Nanos {
         (at + self.quantum / 2).next_multiple_of(self.quantum) - self.quantum / 2
     }
 }

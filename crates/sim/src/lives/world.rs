@@ -28,7 +28,7 @@ pub(super) struct World {
 /// A proxy whose epochs run.
 pub(super) struct Running {
     pub proxy: Proxy,
-    keeping: SharedVault,
+    vault: SharedVault,
 }
 
 impl World {
@@ -69,12 +69,18 @@ impl World {
         let engine = self.engine(store, vault.keys(), &random, &recovered).await?;
         let (clock, metrics) = (self.clock.clone(), Metrics::default());
         let components = Components { clock, random, metrics, clients: None };
-        let (keeping, settings) = (SharedVault::new(vault), self.shape.proxy_settings());
-        let (vault, silent) = (keeping.clone(), |_: usize, _: usize| ());
-        let proxy =
-            Proxy::recover(settings, Box::new(engine), vault, components, &recovered, silent)
-                .await?;
-        Ok(Running { proxy, keeping })
+        let (vault, settings) = (SharedVault::new(vault), self.shape.proxy_settings());
+        let silent = |_: usize, _: usize| ();
+        let proxy = Proxy::recover(
+            settings,
+            Box::new(engine),
+            vault.clone(),
+            components,
+            &recovered,
+            silent,
+        )
+        .await?;
+        Ok(Running { proxy, vault })
     }
 
     async fn vault(
@@ -125,6 +131,6 @@ impl Running {
     pub async fn close(self) -> Result<(), SceneError> {
         let mut closed = self.proxy.close().await?;
         let full = closed.save()?;
-        Ok(self.keeping.close(full).await?)
+        Ok(self.vault.close(full).await?)
     }
 }

@@ -41,7 +41,7 @@ async fn live(scene: &Scene, stage: &Stage<'_>, metrics: &Metrics) -> Result<(),
     let first = Randomness::repeatable(scene.seed);
     let config = (vault_settings(&scene.shape), scene.shape.public(None)?.encode());
     let (vault, recovered) =
-        stage.ground.open(stage.paced.clone(), config, (&first, &stage.random)).await?;
+        stage.test_store.open(stage.paced.clone(), config, (&first, &stage.random)).await?;
     let engine = stage.engine(scene, vault.keys(), &recovered.full).await?;
     let vault = SharedVault::new(vault);
     let (mut clock, random) = (stage.clock.clone(), stage.random.clone());

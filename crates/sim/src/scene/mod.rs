@@ -167,18 +167,18 @@ pub fn record_lives<P: AsRef<Path>>(
     scene: &Scene,
     lives: &[(P, Option<Death>)],
 ) -> Result<Vec<Played>, SceneError> {
-    let ground = TestStore::default();
+    let test_store = TestStore::default();
     let lives = (0..).zip(lives);
     let played = lives.map(|(opening, (path, death))| {
         let scene = Scene { death: *death, ..scene.clone() };
-        record_on(&scene, &ground, (opening, path.as_ref()))
+        record_on(&scene, &test_store, (opening, path.as_ref()))
     });
     played.collect()
 }
 
 fn record_on(
     scene: &Scene,
-    ground: &TestStore,
+    test_store: &TestStore,
     opening: (u64, &Path),
 ) -> Result<Played, SceneError> {
     let vault = match scene.cast {
@@ -186,7 +186,7 @@ fn record_on(
         Cast::Engine | Cast::Proxy => None,
     };
     run(async {
-        let stage = Stage::set(scene, ground, vault, opening)?;
+        let stage = Stage::set(scene, test_store, vault, opening)?;
         let (stopped, secret) = match scene.cast {
             Cast::Engine => alone::play(scene, &stage).await?,
             Cast::Proxy => whole::play(scene, &stage).await?,

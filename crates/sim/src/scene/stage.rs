@@ -33,14 +33,14 @@ pub(super) struct Stage<'a> {
     /// Told when the proxy has died.
     pub dead: Arc<Notify>,
     trace: TraceWriter,
-    pub ground: &'a TestStore,
+    pub test_store: &'a TestStore,
 }
 
 impl<'a> Stage<'a> {
     /// Sets the stage; the trace begins.
     pub fn set(
         scene: &Scene,
-        ground: &'a TestStore,
+        test_store: &'a TestStore,
         vault: Option<VaultConfig>,
         (opening, path): (u64, &Path),
     ) -> Result<Self, SceneError> {
@@ -50,7 +50,7 @@ impl<'a> Stage<'a> {
         let config = scene.shape.public(vault)?.encode();
         let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
         let jitter = random.stream(Purpose::Faults);
-        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link, jitter);
+        let far = Delay::new(test_store.store.clone(), clock.clone(), scene.link, jitter);
         let held = Holding::new(far, clock.clone(), scene.hold);
         let dead = Arc::new(Notify::new());
         let held = Dying::sent(held, scene.death, dead.clone());
@@ -69,7 +69,7 @@ impl<'a> Stage<'a> {
             Some(Canary::CiphertextKept) => Arc::new(Keeping::new(paced, scene.shape.cell_bytes())),
             _ => Arc::new(paced),
         };
-        Ok(Self { clock, random, paced, dead, trace, ground })
+        Ok(Self { clock, random, paced, dead, trace, test_store })
     }
 
     /// The engine of the scene: as it was when `saved`, or in a new store.

@@ -63,8 +63,8 @@ impl World {
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
         let settings = TaoSettings { write_back_every: 5, ..TaoSettings::new(self.shape) };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
-        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
+        let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
         Ok(Arc::new(TaoEngine::open(settings, parts).await?))
     }
 
@@ -91,8 +91,8 @@ impl World {
             ..PartitionSettings::new(self.shape, 1)?
         };
         let (vault, recovered) = self.vault(&store, random, settings.vault()).await?;
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
-        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
+        let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
         Ok(Arc::new(PartitionEngine::open(settings, parts).await?))
     }
 
@@ -115,7 +115,7 @@ impl World {
             pieces: Piecing::usual(1),
         };
         let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
-        let (keys, keeping) = (vault.keys(), SharedVault::new(vault));
+        let (keys, vault) = (vault.keys(), SharedVault::new(vault));
         let engine = RingEngine::open(store, keys, settings, &random, &recovered.full).await?;
         let settings = Settings {
             read_batches: 1,
@@ -129,13 +129,13 @@ impl World {
         let recovering = Proxy::recover(
             settings,
             Box::new(engine),
-            keeping.clone(),
+            vault.clone(),
             components,
             &recovered,
             |_, _| {},
         );
         let proxy = recovering.await.map_err(of_engine)?;
-        Ok(Arc::new(Ticker::new(&proxy, self.shape.capacity)?.with_vault(keeping)))
+        Ok(Arc::new(Ticker::new(&proxy, self.shape.capacity)?.with_vault(vault)))
     }
 
     async fn vault(

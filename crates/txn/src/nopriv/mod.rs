@@ -49,7 +49,7 @@ struct Shared {
     store: Arc<dyn Store>,
     table: Mutex<Table>,
     /// Of those that have lost often.
-    turns: RetryLocks,
+    retry_locks: RetryLocks,
     attempts_max: u32,
 }
 
@@ -77,8 +77,8 @@ impl NoPriv {
     ) -> Result<Self> {
         let ground = Ground::create(&*store, capacity, block_bytes).await.map_err(absent)?;
         let table = Mutex::new(Table::new(ground));
-        let turns = RetryLocks::default();
-        Ok(Self(Arc::new(Shared { store, table, turns, attempts_max })))
+        let retry_locks = RetryLocks::default();
+        Ok(Self(Arc::new(Shared { store, table, retry_locks, attempts_max })))
     }
 
     /// Puts records that are there from the beginning, each key once.
@@ -117,7 +117,7 @@ impl NoPriv {
         for attempt in 1..=self.0.attempts_max {
             let turn = match attempt <= ATTEMPTS_AT_ONCE {
                 true => None,
-                false => Some(self.0.turns.take(lost).await),
+                false => Some(self.0.retry_locks.take(lost).await),
             };
             let transaction = self.begin();
             let mut result = body(transaction.clone()).await;

@@ -41,7 +41,7 @@ impl Ring {
     /// Silence is due once the reply at hand has been handed over.
     fn begin_silence(&mut self, silence: Silence) {
         self.silence = silence;
-        self.silent_from = self.epochs.pace.handed_over(self.at);
+        self.silent_from = self.epochs.pace.delivery_time(self.at);
     }
 
     /// What a look at the commit record or the journal came to. Whether an epoch has landed, if it is

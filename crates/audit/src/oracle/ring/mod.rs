@@ -314,12 +314,12 @@ impl Ring {
         let waiting = self.waiting.swap_remove(at);
         let reply = waiting.judge(&done.outcome, self.config.cell_bytes)?;
         self.epochs.pace.ended(done.at);
-        let handed_over = self.epochs.pace.handed_over(done.at);
+        let delivery_time = self.epochs.pace.delivery_time(done.at);
         if let Some(lane) = waiting.lane {
-            self.epochs.lanes.ended(lane, handed_over);
+            self.epochs.lanes.ended(lane, delivery_time);
         }
         if matches!(waiting.lane, None | Some(Lane::Pieces)) {
-            self.ended_at = handed_over;
+            self.ended_at = delivery_time;
         }
         match self.chain {
             Some(_) => self.done_vault(&waiting, done, reply)?,

@@ -81,11 +81,11 @@ impl Pace {
 
     /// A message ended: its reply is handed over then, or a little later.
     pub fn ended(&mut self, at: Nanos) {
-        self.ready = self.handed_over(at);
+        self.ready = self.delivery_time(at);
     }
 
     /// When the reply of a message that ended at `at` is handed over.
-    pub fn handed_over(&self, at: Nanos) -> Nanos {
+    pub fn delivery_time(&self, at: Nanos) -> Nanos {
         match self.quantum {
             0 => at,
             quantum => (at + quantum / 2).next_multiple_of(quantum) - quantum / 2,

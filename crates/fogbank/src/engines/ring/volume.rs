@@ -191,8 +191,7 @@ impl VolumeTail for RingVolume {
         };
         let clock = sides.clock.clone();
         let opened = options.open_as(sides, epochs, config.encode()).await?;
-        let ticker =
-            Ticker::new(opened.proxy(), config.blocks())?.with_vault(opened.keeping.clone());
+        let ticker = Ticker::new(opened.proxy(), config.blocks())?.with_vault(opened.vault.clone());
         let recovered = opened.recovered();
         Ok(Volume {
             engine: Arc::new(ticker),

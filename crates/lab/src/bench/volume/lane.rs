@@ -171,7 +171,7 @@ impl Ground {
         random: &Randomness,
     ) -> Result<S::Engine> {
         let store = self.store.clone();
-        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
+        let parts = Parts { store, vault, recovered, random, grid: points, progress: &|_, _| {} };
         settings.clone().open(parts).await
     }
 }

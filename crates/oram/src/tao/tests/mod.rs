@@ -41,11 +41,10 @@ impl World {
             *openings += 1;
             Randomness::repeatable(*openings)
         };
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
-        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
+        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), grid.clone()));
         let (vault, recovered) = self.vault(&paced, &random, &settings).await?;
-        let parts =
-            Parts { store, vault, recovered, random: &random, points, progress: &|_, _| {} };
+        let parts = Parts { store, vault, recovered, random: &random, grid, progress: &|_, _| {} };
         TaoEngine::open(settings, parts).await
     }
 

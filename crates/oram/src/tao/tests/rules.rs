@@ -399,10 +399,10 @@ async fn a_tick_that_was_missed_is_skipped() {
         shell.rate = rate;
     });
     let engine = world.open(store.clone(), paced).await.unwrap();
-    let (clock, points) = (SystemClock::new(), engine.shared.points.clone());
+    let (clock, grid) = (SystemClock::new(), engine.shared.grid.clone());
     // So long after the tick after the next one; how many records have left by then.
     let records_at = async |after: u64| {
-        let wait = 20 * ms - points.now() % (10 * ms) + after;
+        let wait = 20 * ms - grid.now() % (10 * ms) + after;
         clock.sleep_until(clock.now() + wait).await;
         let is_record =
             |event: &&Event| matches!(event, Event::Put(name, _) if name.starts_with("journal/"));

@@ -160,23 +160,23 @@ impl<S: Played> VolumeScene<S> {
         &self,
         lives: &[(P, Option<Death>)],
     ) -> Result<Vec<VolumePlayed>, SceneError> {
-        let (ground, state) = (TestStore::default(), State::new(self));
+        let (test_store, state) = (TestStore::default(), State::new(self));
         let lives = (0..).zip(lives);
         let played = lives.map(|(opening, (path, death))| {
             let scene = Self { death: *death, ..self.clone() };
-            scene.record_on(&ground, &state, (opening, path.as_ref()))
+            scene.record_on(&test_store, &state, (opening, path.as_ref()))
         });
         played.collect()
     }
 
     fn record_on(
         &self,
-        ground: &TestStore,
+        test_store: &TestStore,
         state: &Arc<State>,
         (opening, path): (u64, &Path),
     ) -> Result<VolumePlayed, SceneError> {
         let (events, stopped) = run(async {
-            let stage = Stage::set(self, ground, (opening, path))?;
+            let stage = Stage::set(self, test_store, (opening, path))?;
             let stopped = tokio::select! {
                 lived = self.live(&stage, state) => lived.err().map(|error| error.to_string()),
                 () = stage.dead.notified() => Some("dead".into()),
@@ -200,9 +200,9 @@ impl<S: Played> VolumeScene<S> {
         path: impl AsRef<Path>,
         clients: impl FnOnce(Arc<S::Engine>, Arc<dyn Clock>) -> F,
     ) -> Result<(), SceneError> {
-        let ground = TestStore::default();
+        let test_store = TestStore::default();
         run(async {
-            let stage = Stage::set(self, &ground, (0, path.as_ref()))?;
+            let stage = Stage::set(self, &test_store, (0, path.as_ref()))?;
             let engine = Arc::new(self.open(&stage).await?);
             clients(engine.clone(), stage.clock.clone()).await;
             engine.close().await?;
@@ -215,10 +215,10 @@ impl<S: Played> VolumeScene<S> {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
         let config = (self.settings.vault(), CONFIG.to_vec());
-        let points = DepartureGrid::new(stage.clock.clone(), self.settings.shell().quantum);
-        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), points.clone()));
-        let (vault, recovered) = stage.ground.open(paced, config, (&first, random)).await?;
-        let parts = Parts { store, vault, recovered, random, points, progress: &|_, _| {} };
+        let grid = DepartureGrid::new(stage.clock.clone(), self.settings.shell().quantum);
+        let paced: Arc<dyn Store> = Arc::new(GridStore::new(store.clone(), grid.clone()));
+        let (vault, recovered) = stage.test_store.open(paced, config, (&first, random)).await?;
+        let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
         Ok(self.settings.clone().open(parts, &stage.trace, self.leak).await?)
     }
 
@@ -269,13 +269,13 @@ struct Stage<'a> {
     store: Arc<dyn Store>,
     dead: Arc<Notify>,
     trace: TraceWriter,
-    ground: &'a TestStore,
+    test_store: &'a TestStore,
 }
 
 impl<'a> Stage<'a> {
     fn set(
         scene: &VolumeScene<impl Played>,
-        ground: &'a TestStore,
+        test_store: &'a TestStore,
         (opening, path): (u64, &Path),
     ) -> Result<Self, SceneError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -284,7 +284,7 @@ impl<'a> Stage<'a> {
         let config = scene.public()?.encode();
         let trace = TraceWriter::create(path, &config, clock.clone(), TraceOptions::default())?;
         let faults = |part| random.split(FAULTS + part).stream(Purpose::Faults);
-        let far = Delay::new(ground.store.clone(), clock.clone(), scene.link, faults(0));
+        let far = Delay::new(test_store.store.clone(), clock.clone(), scene.link, faults(0));
         let held = Scheduling::new(far, clock.clone(), scene.schedule, faults(1));
         let dead = Arc::new(Notify::new());
         let held = Dying::sent(held, scene.death, dead.clone());
@@ -293,7 +293,7 @@ impl<'a> Stage<'a> {
             rule => Arc::new(Recorded::new(Liar::new(held, trace.clone(), rule), trace.clone())),
         };
         let store: Arc<dyn Store> = Arc::new(Dying::unsent(store, scene.death, dead.clone()));
-        Ok(Self { clock, random, store, dead, trace, ground })
+        Ok(Self { clock, random, store, dead, trace, test_store })
     }
 }
 

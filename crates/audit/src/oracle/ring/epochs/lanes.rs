@@ -230,13 +230,13 @@ impl Lanes {
             );
         }
         let cause = pace.after(made, at)?;
-        (self.pieces.sent, self.pieces.free) = (self.pieces.sent + 1, pace.handed_over(at));
+        (self.pieces.sent, self.pieces.free) = (self.pieces.sent + 1, pace.delivery_time(at));
         Ok(cause)
     }
 
     /// The first piece has left.
     pub fn first_piece(&mut self, pace: &Pace, at: Nanos) {
-        self.pieces = Pieces { sent: 1, free: pace.handed_over(at), ..Pieces::default() };
+        self.pieces = Pieces { sent: 1, free: pace.delivery_time(at), ..Pieces::default() };
     }
 
     /// A piece has failed, and may be there all the same.
