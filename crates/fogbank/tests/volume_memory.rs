@@ -44,10 +44,10 @@ macro_rules! opened {
             settings: settings.vault(),
             accept_rollback_risk: false,
         };
-        let points = DepartureGrid::new(Arc::new(SystemClock::new()), std::time::Duration::ZERO);
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), std::time::Duration::ZERO);
         let vault = opening.create(b"test".to_vec()).await.expect("it does");
         let (recovered, progress) = (Recovered::default(), &|_, _| {});
-        let parts = Parts { store, vault, recovered, random: &random, points, progress };
+        let parts = Parts { store, vault, recovered, random: &random, grid, progress };
         <$engine>::open(settings, parts).await.expect("it does")
     }};
 }
