@@ -9,6 +9,7 @@ use fogbank::history::HistoryLog;
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::Watcher;
+use fogbank_process::say_error;
 use rand_core::Rng;
 
 /// Everything that looks at one server.
@@ -58,12 +59,16 @@ impl Observers {
         &self.greeting
     }
 
-    /// Writes what is left of the history.
+    /// Writes what is left of the history, and says if anything is not in it.
     ///
     /// # Errors
     /// If it is incomplete.
     pub fn finish(self) -> Result<()> {
-        self.history.map_or(Ok(()), |history| history.finish())
+        let left_out = self.history.map_or(Ok(0), |history| history.finish())?;
+        if left_out > 0 {
+            say_error!("fogbank: {left_out} keys asked are not in the history");
+        }
+        Ok(())
     }
 }
 

@@ -42,22 +42,19 @@ impl HistoryLog {
         Ok(Arc::new(Self { path, clock, salt, lines, left_out, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Writes what is left; what is asked after this is in no file.
+    /// Writes what is left; what is asked after this is in no file. Gives how many keys asked were
+    /// left out.
     ///
     /// # Errors
     /// [`Error::CannotUse`] if the disk refused a part: the history is then incomplete.
-    pub fn finish(&self) -> Result<()> {
+    pub fn finish(&self) -> Result<u64> {
         let thread = self.thread.lock().take();
-        let Some(thread) = thread else { return Ok(()) };
+        let Some(thread) = thread else { return Ok(0) };
         let _failed_before = self.lines.send(None);
         let written = thread.join().map_err(|_| Error::Bug("the history's thread died".into()))?;
         let path = self.path.display();
         written.map_err(|e| Error::CannotUse(format!("the history {path} is incomplete: {e}")))?;
-        match self.left_out.load(Ordering::Relaxed) {
-            0 => {}
-            left_out => eprintln!("fogbank: {left_out} keys asked are not in {path}"),
-        }
-        Ok(())
+        Ok(self.left_out.load(Ordering::Relaxed))
     }
 }
 

@@ -21,6 +21,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)] // programs say what is to be read
 
 pub mod args;
 pub mod backup;
