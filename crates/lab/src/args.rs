@@ -168,6 +168,17 @@ pub enum VolumeEngineName {
     Partition,
 }
 
+/// Disks under the store of a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiskName {
+    /// Seven disks of 12 ms a seek and 100 MB/s.
+    #[value(name = "7-hdd")]
+    Seven,
+    /// Two solid state drives of 0.1 ms a seek and 250 MB/s.
+    #[value(name = "2-ssd")]
+    Solid,
+}
+
 /// What the benchmark of volumes runs.
 #[derive(Debug, Clone, Args)]
 pub struct BenchVolumeArgs {
@@ -195,6 +206,14 @@ pub struct BenchVolumeArgs {
     /// The link to the store.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Disks under the store, at the far end of the link [none: memory].
+    #[arg(long, value_enum, value_name = "DISKS")]
+    pub disks: Option<DiskName>,
+    /// Load nothing: cells that the engine has never written are made when it asks for them. For volumes
+    /// that are larger than this machine's memory, and engines that place all blocks in a new store
+    /// (partition).
+    #[arg(long)]
+    pub sparse: bool,
     /// Seed of accesses and of the engine's randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

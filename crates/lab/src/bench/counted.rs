@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fogbank_store::{Call, Cell, Operation, Reply, Store, StoreError, store_by_calls};
 
+/// What the names of the vault's blobs begin with (`docs/format.md`).
+const JOURNAL: &str = "journal/";
+const CHECKPOINT: &str = "checkpoint/";
+
 /// A store that counts.
 pub struct Counted<S> {
     inner: S,
     calls: AtomicU64,
     read: AtomicU64,
     written: AtomicU64,
+    journal: AtomicU64,
+    checkpoints: AtomicU64,
 }
 
 /// What has passed so far.
@@ -23,6 +29,10 @@ pub struct Traffic {
     pub read: u64,
     /// Bytes of chunks and blobs that were sent.
     pub written: u64,
+    /// Those of them in the journal's records.
+    pub journal: u64,
+    /// Those in pieces of checkpoints.
+    pub checkpoints: u64,
 }
 
 impl Traffic {
@@ -32,6 +42,8 @@ impl Traffic {
             calls: self.calls - before.calls,
             read: self.read - before.read,
             written: self.written - before.written,
+            journal: self.journal - before.journal,
+            checkpoints: self.checkpoints - before.checkpoints,
         }
     }
 }
@@ -41,20 +53,29 @@ impl AddAssign for Traffic {
         self.calls += other.calls;
         self.read += other.read;
         self.written += other.written;
+        self.journal += other.journal;
+        self.checkpoints += other.checkpoints;
     }
 }
 
 impl<S: Store> Counted<S> {
     /// Counts what passes to `inner`.
     pub fn new(inner: S) -> Self {
-        Self { inner, calls: 0.into(), read: 0.into(), written: 0.into() }
+        let none = AtomicU64::default;
+        let (calls, read, written) = (none(), none(), none());
+        Self { inner, calls, read, written, journal: none(), checkpoints: none() }
     }
 
     /// What has passed so far.
     pub fn traffic(&self) -> Traffic {
-        let [calls, read, written] =
-            [&self.calls, &self.read, &self.written].map(|count| count.load(Ordering::Relaxed));
-        Traffic { calls, read, written }
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Traffic {
+            calls: now(&self.calls),
+            read: now(&self.read),
+            written: now(&self.written),
+            journal: now(&self.journal),
+            checkpoints: now(&self.checkpoints),
+        }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply, StoreError> {
@@ -63,6 +84,12 @@ impl<S: Store> Counted<S> {
             Call::BlobPut(_, data, _) => data.len(),
             _ => 0,
         };
+        if let Call::BlobPut(name, ..) = &call {
+            let parts = [(JOURNAL, &self.journal), (CHECKPOINT, &self.checkpoints)].into_iter();
+            for (_, part) in parts.filter(|(prefix, _)| name.starts_with(prefix)) {
+                part.fetch_add(sent as u64, Ordering::Relaxed);
+            }
+        }
         let asks = call.operation() != Operation::Barrier;
         self.calls.fetch_add(asks.into(), Ordering::Relaxed);
         self.written.fetch_add(sent as u64, Ordering::Relaxed);

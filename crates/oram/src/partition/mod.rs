@@ -156,6 +156,6 @@ impl PartitionEngine {
 
     /// Figures so far.
     pub fn stats(&self) -> Stats {
-        self.shared.look(|core| core.plane.stats)
+        self.shared.look(|core| Stats { orders_open: core.plane.open_orders, ..core.plane.stats })
     }
 }

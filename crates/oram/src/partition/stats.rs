@@ -13,6 +13,8 @@ pub struct Stats {
     pub cells_read: u64,
     /// Cells that jobs write.
     pub cells_written: u64,
+    /// Orders given and not carried out now: what shuffling is behind.
+    pub orders_open: u64,
     /// Checkpoints committed.
     pub checkpoints: u64,
     /// What the cloud must not learn.

@@ -7,7 +7,7 @@ use fogbank_process::say_error;
 use super::ask::Ask;
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::Published;
-use crate::bench::tao::{Lane, OfPaper, Point, Setting, published};
+use crate::bench::tao::{Lane, OfPaper, Point, Setting, Site, published};
 use crate::bench::typed;
 
 /// The share of the paper's gigabyte that is usual.
@@ -117,7 +117,8 @@ async fn sweep(ask: &Ask, words: &[String]) -> Result<Vec<Swept>> {
         let of_k = |k: &u32| setting.engine(*cache, *k);
         let engines = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
         let Some(first) = engines.first() else { continue };
-        let mut lane = Lane::load(first.clone(), ask.seed).await?;
+        let mut lane =
+            Lane::load(first.clone(), Site { seed: ask.seed, ..Site::default() }).await?;
         for engine in &engines {
             lane = lane.reopen(engine.clone()).await?;
             let mut points: Vec<Vec<Point>> = vec![Vec::new(); setting.clients.len()];

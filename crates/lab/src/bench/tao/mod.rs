@@ -27,7 +27,7 @@ use self::point::HEAD;
 pub use self::point::Point;
 pub use self::published::{Published as OfPaper, published};
 pub use self::setting::{Setting, carried_by, pace_on};
-pub use super::volume::Lane;
+pub use super::volume::{Lane, Site};
 
 /// Runs the benchmark and prints its figures.
 ///
@@ -57,7 +57,7 @@ async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Res
     let mut points = Vec::new();
     let Some(first) = all.first() else { return Ok(points) };
     say_error!("loading {} blocks", first.shell.shape.capacity);
-    let mut lane = Lane::load(first.clone(), args.seed).await?;
+    let mut lane = Lane::load(first.clone(), Site { seed: args.seed, ..Site::default() }).await?;
     for settings in &all {
         lane = lane.reopen(settings.clone()).await?;
         for clients in &setting.clients {

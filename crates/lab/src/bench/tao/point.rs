@@ -49,7 +49,7 @@ impl Point {
         (settings, clients): (&TaoSettings, usize),
         measured: &Measured<Stats>,
     ) -> fogbank::Result<Self> {
-        let Measured { answers, traffic, path_ms, checkpoints, stats } = measured;
+        let Measured { answers, traffic, path_ms, checkpoints, stats, .. } = measured;
         let (latencies, seconds) = (&answers.latencies, answers.seconds);
         if latencies.is_empty() {
             return Err(fogbank::Error::TooFewData(format!(

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fogbank::{Error, Result};
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, Stream};
 use fogbank_oram::{Access, Address, ImmediateEngine};
+use fogbank_store::PlaceMap;
 use fogbank_terminal::show;
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
@@ -30,9 +31,9 @@ pub struct Field<E> {
     value_bytes: usize,
 }
 
-/// By block: how often it was written, over all openings of the store. Held while an access is
+/// By block that was written: how often, over all openings of the store. Held while an access is
 /// submitted, so that the order of these counts is the order of arrival.
-pub type Written = Mutex<Vec<u64>>;
+pub type Written = Mutex<PlaceMap<u32, u64>>;
 
 /// What one access came to.
 #[derive(Debug, Clone, Copy)]
@@ -122,13 +123,15 @@ impl<E: ImmediateEngine + 'static> Field<E> {
         let started = self.clock.now();
         let (ticket, count) = {
             let mut written = self.written.lock();
-            let count = &mut written[block as usize];
-            *count += u64::from(writes);
+            let count = written.get(&block).copied().unwrap_or(0) + u64::from(writes);
             let access = match writes {
-                true => Access::Write { offset: 0, bytes: self.value(block, *count).into() },
+                true => Access::Write { offset: 0, bytes: self.value(block, count).into() },
                 false => Access::Read,
             };
-            (self.engine.submit(Address(block), access), *count)
+            if writes {
+                written.insert(block, count);
+            }
+            (self.engine.submit(Address(block), access), count)
         };
         let answer = ticket.await?;
         let expected =

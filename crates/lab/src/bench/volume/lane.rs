@@ -5,21 +5,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank::{Result, open_store};
+use fogbank::{Error, Result, open_store};
 use fogbank_durable::{MemoryRegister, Opening, Recovered, Vault};
-use fogbank_env::{Clock, Mutex, Purpose, Randomness};
+use fogbank_env::{Clock, Purpose, Randomness};
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::immediate::{Parts, ShellSettings};
 use fogbank_seal::MasterKey;
 use fogbank_store::{Delay, DepartureGrid, GridStore, Link, Store};
 
 use super::clients::{Answers, Field, Span, Written};
+use super::disks::{Disks, OnDisks};
 use super::measured_engine::MeasuredEngine;
 use super::path_times::PathTimes;
+use super::sparse;
 use crate::bench::counted::{Counted, Traffic};
 use fogbank_terminal::bar;
 
-type Far = Arc<Delay<Arc<dyn Store>>>;
+type Stored = Arc<OnDisks<Arc<dyn Store>>>;
+type Far = Arc<Delay<Stored>>;
 type Paths = Arc<PathTimes<Far>>;
 
 /// A loaded store with an open engine.
@@ -29,8 +32,23 @@ pub struct Lane<S: MeasuredEngine> {
     settings: S,
 }
 
+/// On what a lane stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Site {
+    /// Seed of accesses, of the engine's randomness, and of cells that nobody has written.
+    pub seed: u64,
+    /// Disks under the store; none are as fast as memory.
+    pub disks: Option<Disks>,
+    /// Whether the store is full without being filled.
+    pub is_sparse: bool,
+}
+
 /// What stays when the engine is closed.
 struct Ground {
+    site: Site,
+    stored: Stored,
+    /// What the engine is given.
+    near: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     random: Randomness,
     far: Far,
@@ -52,13 +70,26 @@ pub struct Measured<S> {
     pub path_ms: f64,
     /// Checkpoints meanwhile.
     pub checkpoints: u64,
+    /// Bytes that accesses have read for themselves meanwhile, if others read, too.
+    pub asked_bytes: Option<u64>,
+    /// Pieces that disks went to.
+    pub seeks: u64,
+    /// Orders that shuffling was behind before, and afterwards.
+    pub debt: Option<(u64, u64)>,
     /// The engine's figures since it was opened.
     pub stats: S,
 }
 
 impl<S: MeasuredEngine> Lane<S> {
-    /// Makes a store and loads it, as fast as it can.
-    pub async fn load(settings: S, seed: u64) -> Result<Self> {
+    /// Makes a store and loads it, as fast as it can; one that is sparse is full as it is.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a sparse store of an engine that begins with an empty one.
+    pub async fn load(settings: S, site: Site) -> Result<Self> {
+        if site.is_sparse && !S::BEGINS_FULL {
+            let why = "--sparse is for engines that place all blocks in a new store: partition";
+            return Err(Error::Usage(why.into()));
+        }
         let shape = settings.shell().shape;
         let usual = ShellSettings::new(shape);
         let settings = settings.with_shell(|shell| {
@@ -67,7 +98,7 @@ impl<S: MeasuredEngine> Lane<S> {
             shell.window_bytes = usual.window_bytes;
             shell.windows = usual.windows;
         });
-        let mut ground = Ground::new(shape.capacity, seed).await?;
+        let mut ground = Ground::new(site).await?;
         let random = ground.random();
         let key = key();
         let points = DepartureGrid::new(ground.clock.clone(), settings.shell().quantum);
@@ -76,9 +107,11 @@ impl<S: MeasuredEngine> Lane<S> {
         let opened = (vault, Recovered::default());
         let engine = ground.engine(&settings, points, opened, &random).await?;
         let field = Field::new(engine, ground.clock.clone(), ground.written.clone());
-        let bar = bar("loading");
-        field.load(&mut random.stream(Purpose::Workload), &bar).await?;
-        bar.finish_and_clear();
+        if !site.is_sparse {
+            let bar = bar("loading");
+            field.load(&mut random.stream(Purpose::Workload), &bar).await?;
+            bar.finish_and_clear();
+        }
         Ok(Self { ground, field, settings })
     }
 
@@ -104,21 +137,27 @@ impl<S: MeasuredEngine> Lane<S> {
         seconds: f64,
     ) -> Result<Measured<S::Stats>> {
         let random = self.ground.random();
-        let Ground { far, paths, store, clock, .. } = &self.ground;
+        let Ground { far, paths, store, stored, clock, .. } = &self.ground;
         far.set_link(link);
+        stored.set(self.ground.site.disks);
         let (bar, span) = (bar("measuring"), Span::of(clock.as_ref(), seconds));
         let mut running = self.field.start(clients, &random);
         running.go_on(span.from, &bar).await?;
         let (before, fetched) = (store.traffic(), paths.fetched());
-        let had = S::stats(&self.field.engine);
+        let (had, sought) = (S::stats(&self.field.engine), stored.seeks());
         running.go_on(span.to, &bar).await?;
         let (traffic, path_ms) = (store.traffic().since(before), paths.fetched().ms_since(fetched));
         let stats = S::stats(&self.field.engine);
+        let seeks = stored.seeks() - sought;
         bar.finish_and_clear();
         far.set_link(Link::instant());
+        stored.set(None);
         let answers = running.end(span).await?;
         let checkpoints = S::checkpoints(&stats) - S::checkpoints(&had);
-        Ok(Measured { answers, traffic, path_ms, checkpoints, stats })
+        let asked = |stats: &S::Stats| self.settings.asked_bytes(stats);
+        let asked_bytes = asked(&stats).zip(asked(&had)).map(|(now, then)| now - then);
+        let debt = S::debt(&had).zip(S::debt(&stats));
+        Ok(Measured { answers, traffic, path_ms, checkpoints, asked_bytes, seeks, debt, stats })
     }
 
     /// Closes the engine; the store is gone then.
@@ -128,17 +167,37 @@ impl<S: MeasuredEngine> Lane<S> {
 }
 
 impl Ground {
-    async fn new(capacity: u32, seed: u64) -> Result<Self> {
+    async fn new(site: Site) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(fogbank_env::SystemClock::new());
-        let random = Randomness::repeatable(seed);
-        let bare = open_store("memory:", &clock).await?;
+        let random = Randomness::repeatable(site.seed);
+        let mut bare = open_store("memory:", &clock).await?;
+        let seed = site.is_sparse.then(|| sparse::Seed::new(site.seed));
+        if let Some(seed) = &seed {
+            bare = Arc::new(sparse::Far::new(bare, seed.clone()));
+        }
+        let stored = Arc::new(OnDisks::new(bare, clock.clone()));
         let faults = random.split(0).stream(Purpose::Faults);
-        let far = Arc::new(Delay::new(bare, clock.clone(), Link::instant(), faults));
+        let far = Arc::new(Delay::new(stored.clone(), clock.clone(), Link::instant(), faults));
         let paths = Arc::new(PathTimes::new(far.clone(), clock.clone()));
         let store = Arc::new(Counted::new(paths.clone()));
-        let written = Arc::new(Mutex::new(vec![0; capacity as usize]));
-        let register = Arc::default();
-        Ok(Self { clock, random, far, paths, store, register, written, taken: 0 })
+        let near: Arc<dyn Store> = match seed {
+            Some(seed) => Arc::new(sparse::Near::new(store.clone(), seed)),
+            None => store.clone(),
+        };
+        let (written, register) = Default::default();
+        Ok(Self {
+            site,
+            stored,
+            near,
+            clock,
+            random,
+            far,
+            paths,
+            store,
+            register,
+            written,
+            taken: 0,
+        })
     }
 
     /// The next part of the seed's randomness.
@@ -154,7 +213,7 @@ impl Ground {
         (master, random): (&'a MasterKey, &'a Randomness),
     ) -> Opening<'a> {
         Opening {
-            store: Arc::new(GridStore::new(self.store.clone(), points.clone())),
+            store: Arc::new(GridStore::new(self.near.clone(), points.clone())),
             register: self.register.clone(),
             master,
             random,
@@ -170,7 +229,7 @@ impl Ground {
         (vault, recovered): (Vault, Recovered),
         random: &Randomness,
     ) -> Result<S::Engine> {
-        let store = self.store.clone();
+        let store = self.near.clone();
         let parts = Parts { store, vault, recovered, random, grid: points, progress: &|_, _| {} };
         settings.clone().open(parts).await
     }
@@ -182,9 +241,11 @@ fn key() -> MasterKey {
 
 #[cfg(test)]
 mod tests {
-    use fogbank::Error;
     use fogbank_oram::ImmediateShape;
+    use fogbank_oram::partition::PartitionSettings;
     use fogbank_oram::tao::TaoSettings;
+
+    use crate::bench::volume::Row;
 
     use super::*;
 
@@ -194,12 +255,49 @@ mod tests {
     async fn a_value_that_is_not_the_last_written_is_seen() {
         let shape = ImmediateShape { capacity: 16, value_bytes: 64 };
         let settings = TaoSettings { write_back_every: 4, ..TaoSettings::new(shape) };
-        let mut lane = Lane::load(settings.clone(), 1).await.unwrap();
+        let mut lane =
+            Lane::load(settings.clone(), Site { seed: 1, ..Site::default() }).await.unwrap();
         lane.measure(2, Link::instant(), 0.05).await.unwrap();
         let mut lane = lane.reopen(TaoSettings { write_back_every: 5, ..settings }).await.unwrap();
         lane.measure(2, Link::instant(), 0.05).await.unwrap();
-        lane.ground.written.lock().iter_mut().for_each(|count| *count += 1);
+        lane.ground.written.lock().values_mut().for_each(|count| *count += 1);
         let seen = lane.measure(2, Link::instant(), 0.05).await.map(drop);
         assert!(matches!(seen, Err(Error::CheckFailed(_))), "{seen:?}");
+    }
+
+    /// What `partition` moves is what its protocol says (section 2, c0 = 3), part by part: in virtual time, with few
+    /// accesses under way, so that a job carries out one order.
+    #[tokio::test(start_paused = true)]
+    async fn traffic_is_the_protocols_part_by_part() {
+        // Cells read and written by accesses and jobs, an access; a part of the journal, and 0.3 of jobs and commits.
+        let (blocks, read, written) = match std::env::var("FOGBANK_SIM_SCALE").is_ok() {
+            false => (100_000, 9.2, 11.2),
+            true => (1_000_000, 10.5, 12.6),
+        };
+        let shape = ImmediateShape { capacity: blocks, value_bytes: 1024 };
+        let settings = PartitionSettings::new(shape, 3).unwrap();
+        let site = Site { seed: 1, is_sparse: true, ..Site::default() };
+        let mut lane = Lane::load(settings.clone(), site).await.unwrap();
+        let link = Link { round_trip: Duration::from_millis(1), ..Link::instant() };
+        let row = Row::of(4, &lane.measure(4, link, 12.0).await.unwrap()).unwrap();
+        let (cell, part) = (settings.cell_bytes() as f64, settings.part_bytes() as f64);
+        let near = |is: f64, told: f64| (is / told - 1.0).abs() < 0.05;
+        let (down, up) = (row.down() / cell, row.shuffles_up / cell + row.journal / part);
+        assert!(near(down, read) && near(up, written + 0.3), "{down} {up} {part} {row:?}");
+        let queries = row.queries / cell;
+        assert!(near(queries, f64::from(settings.layout.top() - 3) / 2.0 + 1.0), "{queries}");
+        assert!(near(row.journal / part, 1.3), "{part} {row:?}");
+        // The canary: with two levels more in the proxy it is another table.
+        assert!(!near(down, settings.layout.with_kept_blocks(u64::MAX).cells_an_access().0));
+        // Checkpoints come beside it, so long and so often as was said.
+        let (count, bytes) = (row.checkpoint_count as f64, settings.checkpoint_bytes() as f64);
+        let accesses = row.per_s * row.seconds;
+        assert!(count >= 1.0 && near(row.checkpoints * accesses, count * bytes), "{row:?}");
+        let shape = ImmediateShape { value_bytes: 4096, ..shape };
+        let usual = PartitionSettings::of(shape, settings.layout);
+        let each = usual.checkpoint_bytes() as f64 / usual.checkpoint_every as f64;
+        let moved = (read + written + 0.3) * usual.cell_bytes() as f64;
+        assert!(each < 0.06 * moved, "{each} of {moved}");
+        lane.close().await.unwrap();
     }
 }

@@ -34,10 +34,19 @@ pub trait MeasuredEngine: Clone + PartialEq + Send + Sync + 'static {
 
     /// Checkpoints among them.
     fn checkpoints(stats: &Self::Stats) -> u64;
+
+    /// Bytes that accesses have read for themselves, if others read, too.
+    fn asked_bytes(&self, stats: &Self::Stats) -> Option<u64>;
+
+    /// What shuffling is behind, in orders, if any waits.
+    fn debt(stats: &Self::Stats) -> Option<u64>;
+
+    /// Whether a new store is full: all blocks have their places, and only bytes are lacking.
+    const BEGINS_FULL: bool;
 }
 
 macro_rules! measured {
-    ($settings:ty, $engine:ty, $stats:ty) => {
+    ($settings:ty, $engine:ty, $stats:ty, $begins_full:expr, $asked:expr, $debt:expr) => {
         impl MeasuredEngine for $settings {
             type Engine = $engine;
             type Stats = $stats;
@@ -65,9 +74,29 @@ macro_rules! measured {
             fn checkpoints(stats: &Self::Stats) -> u64 {
                 stats.checkpoints
             }
+
+            fn asked_bytes(&self, stats: &Self::Stats) -> Option<u64> {
+                let asked: fn(&Self, &Self::Stats) -> Option<u64> = $asked;
+                asked(self, stats)
+            }
+
+            fn debt(stats: &Self::Stats) -> Option<u64> {
+                let debt: fn(&Self::Stats) -> Option<u64> = $debt;
+                debt(stats)
+            }
+
+            const BEGINS_FULL: bool = $begins_full;
         }
     };
 }
 
-measured!(TaoSettings, TaoEngine, fogbank_oram::tao::Stats);
-measured!(PartitionSettings, PartitionEngine, fogbank_oram::partition::Stats);
+// All that `tao` reads is paths.
+measured!(TaoSettings, TaoEngine, fogbank_oram::tao::Stats, false, |_, _| None, |_| None);
+measured!(
+    PartitionSettings,
+    PartitionEngine,
+    fogbank_oram::partition::Stats,
+    true,
+    |settings, stats| Some(stats.cells_asked * settings.cell_bytes() as u64),
+    |stats| Some(stats.orders_open)
+);

@@ -1,16 +1,21 @@
 //! `fogbank bench volume`: clients that each wait for their answer, on the engines of volumes.
 //!
 //! 1. Load (`lane`): without a link between, every block is written once, then as many accesses as a
-//!    quarter of the blocks, so that the store is full and in its steady state.
+//!    quarter of the blocks, so that the store is full and in its steady state. With `--sparse` a store
+//!    that is full as it is (`sparse`).
 //! 2. Measure (`clients`): across the link, each client draws a block, reads or writes it, holds what
 //!    comes back against what it has to be, and goes on. Journal and checkpoints are included. A
-//!    warm-up is left out, until the clients no longer move together.
+//!    warm-up is left out, until the clients no longer move together. Under the link there may be disks
+//!    (`disks`). What passes is counted in between, by parts.
 //! 3. Go on to the next engine, over the same link with the same clients.
 
 mod clients;
+mod disks;
 mod lane;
 mod measured_engine;
 mod path_times;
+mod row;
+mod sparse;
 
 use std::time::Duration;
 
@@ -20,12 +25,14 @@ use fogbank_oram::partition::PartitionSettings;
 use fogbank_oram::tao::TaoSettings;
 use fogbank_process::{say, say_error};
 use fogbank_store::Link;
-use serde_json::json;
 
-pub use self::lane::{Lane, Measured};
-use self::measured_engine::MeasuredEngine;
+pub use self::disks::Disks;
+pub use self::lane::{Lane, Measured, Site};
+pub use self::measured_engine::MeasuredEngine;
+use self::row::HEAD;
+pub use self::row::Row;
 use super::tao::{carried_by, pace_on};
-use crate::args::{BenchVolumeArgs, VolumeEngineName};
+use crate::args::{BenchVolumeArgs, DiskName, VolumeEngineName};
 
 /// Accesses under way at least.
 const UNDER_WAY_MIN: usize = 64;
@@ -40,7 +47,10 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
     let capacity = args.size.as_u64().checked_div(block).unwrap_or(0).try_into();
     let capacity = capacity.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
     let shape = ImmediateShape { capacity, value_bytes: block as usize };
-    say!("{}; {capacity} blocks of {block} bytes", args.link.words());
+    let disks = args.disks.map_or("memory".into(), |disks| disks.disks().words());
+    let full =
+        if args.sparse { "; sparse: cells that were never written are made on demand" } else { "" };
+    say!("{}; {disks}; {capacity} blocks of {block} bytes{full}", args.link.words());
     say!("{HEAD}");
     for engine in &args.engine {
         match engine {
@@ -73,54 +83,39 @@ fn on_link<S: MeasuredEngine>(settings: S, args: &BenchVolumeArgs, link: &Link) 
     })
 }
 
-const HEAD: &str =
-    "engine      clients  accesses/s     MB/s   ms mean    ms p99    ms max  KB down    KB up";
-
 async fn measure<S: MeasuredEngine>(name: &str, settings: S, args: &BenchVolumeArgs) -> Result<()> {
-    say_error!("{name}: loading {} blocks", settings.shell().shape.capacity);
-    let lane = Lane::load(settings.clone(), args.seed).await?;
+    let blocks = settings.shell().shape.capacity;
+    match args.sparse {
+        true => say_error!("{name}: {blocks} blocks are there, and none was written (--sparse)"),
+        false => say_error!("{name}: loading {blocks} blocks"),
+    }
+    let site =
+        Site { seed: args.seed, disks: args.disks.map(DiskName::disks), is_sparse: args.sparse };
+    let lane = Lane::load(settings.clone(), site).await?;
     let mut lane = lane.reopen(settings).await?;
     for clients in &args.clients {
-        let link = args.link.link()?;
-        let Measured { answers, traffic, checkpoints, .. } =
-            lane.measure(*clients, link, args.seconds).await?;
-        let (latencies, seconds) = (&answers.latencies, answers.seconds);
-        if latencies.is_empty() {
-            return Err(Error::TooFewData(format!(
-                "nobody was answered within {seconds} s: give more --seconds"
-            )));
-        }
-        let ops = latencies.len() as f64;
-        let per_s = ops / seconds;
-        let mb_s = per_s * args.block.as_u64() as f64 / 1e6;
-        let mean = latencies.mean() / 1e6;
-        let [p99, max] = [0.99, 1.0].map(|share| latencies.value_at_quantile(share) as f64 / 1e6);
-        let [down, up] = [traffic.read, traffic.written].map(|bytes| bytes as f64 / ops);
-        say!(
-            "{name:<11} {clients:>7} {per_s:>11.1} {mb_s:>8.2} {mean:>9.1} {p99:>9.1} {max:>9.1} \
-             {:>8.1} {:>8.1}",
-            down / 1e3,
-            up / 1e3
-        );
+        let measured = lane.measure(*clients, args.link.link()?, args.seconds).await?;
+        let row = Row::of(*clients, &measured)?;
+        let block_bytes = args.block.as_u64();
+        say!("{}", row.line(name, block_bytes));
         if args.json {
-            let figures = json!({
-                "engine": name,
-                "link": args.link.words(),
-                "blocks": args.size.as_u64() / args.block.as_u64(),
-                "block_bytes": args.block.as_u64(),
-                "clients": clients,
-                "seconds": seconds,
-                "ops_per_s": per_s,
-                "mb_per_s": mb_s,
-                "latency_ms_mean": mean,
-                "latency_ms_p99": p99,
-                "latency_ms_max": max,
-                "up_bytes_per_op": up,
-                "down_bytes_per_op": down,
-                "checkpoints": checkpoints,
-            });
+            let mut figures = row.json(name, block_bytes);
+            figures["link"] = args.link.words().into();
+            figures["disks"] = site.disks.map(|disks| disks.words()).into();
+            figures["sparse"] = args.sparse.into();
+            figures["blocks"] = blocks.into();
             say!("{figures}");
         }
     }
     lane.close().await
+}
+
+impl DiskName {
+    /// What it stands for.
+    pub fn disks(self) -> Disks {
+        match self {
+            Self::Seven => Disks::SEVEN,
+            Self::Solid => Disks::SOLID,
+        }
+    }
 }
