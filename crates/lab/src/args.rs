@@ -55,17 +55,14 @@ pub enum BenchCommand {
     /// The engine alone: epochs of distinct uniform real keys, every value read checked.
     Engine(Box<BenchEngineArgs>),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
-    Recovery(BenchRecoveryArgs),
+    Recovery(Box<BenchRecoveryArgs>),
     /// The figures of Obladi's paper, and figure 8 of TaoStore's, with our values beside what the papers tell: as
     /// tables, drawings, JSON, and as a page.
     Paper(Box<BenchPaperArgs>),
-    /// Clients that each wait for their answer, served by the engine tao, at the distances of TaoStore's
-    /// paper. Journal and checkpoints are included, every value read is checked. Clients, k and cache can
-    /// be swept, and the sweep drawn beside what the paper tells.
-    Tao(BenchTaoArgs),
     /// Clients that each wait for their answer, on the engines of volumes, one after the other over the
-    /// same link. Journal and checkpoints are included, every value read is checked.
-    Volume(BenchVolumeArgs),
+    /// same link. Journal and checkpoints are included, every value read is checked. With --profile the
+    /// settings of TaoStore's paper, swept and drawn beside what the paper tells.
+    Volume(Box<BenchVolumeArgs>),
     /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
     /// afterwards: where they do not hold nothing is printed.
     App(Box<BenchAppArgs>),
@@ -166,6 +163,8 @@ pub enum VolumeEngineName {
     Tao,
     /// Partitions.
     Partition,
+    /// Epochs, as large as the clients fill, one after the other.
+    Ring,
 }
 
 /// Disks under the store of a benchmark.
@@ -182,21 +181,37 @@ pub enum DiskName {
 /// What the benchmark of volumes runs.
 #[derive(Debug, Clone, Args)]
 pub struct BenchVolumeArgs {
-    /// The engines, measured in turn.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tao,partition")]
+    /// The engines, measured in turn [tao,partition; with --profile: tao].
+    #[arg(long, value_enum, value_name = "ENGINE,..", value_delimiter = ',')]
     pub engine: Vec<VolumeEngineName>,
-    /// Clients: each has one access under way. Several numbers are measured in turn.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "10")]
+    /// A setting of TaoStore's paper, for the engine tao; other flags go before what it says.
+    #[arg(long, value_enum, conflicts_with_all = ["disks", "sparse"])]
+    pub profile: Option<TaoProfile>,
+    /// Clients: each has one access under way. Several numbers are measured in turn [10].
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
     pub clients: Vec<usize>,
-    /// Bytes of all blocks; the store in memory takes two to five times that.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    pub size: ByteSize,
+    /// Bytes of all blocks; the store in memory takes two to five times that [256MiB; profiles: 1GB,
+    /// tao-sim 13GB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteSize>,
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
-    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
-    pub cache: ByteSize,
+    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions. Each of several is
+    /// loaded anew [64MiB; profiles: 0, tao-cache 0 and 1/64, 1/32, 1/16 of the leaves].
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+    pub cache: Vec<ByteSize>,
+    /// With --profile, k: paths from one write-back to the next. For each of several the store is opened
+    /// anew [40; tao-k: 10, 20, 40, 80, 160, 320].
+    #[arg(long, value_name = "K,..", value_delimiter = ',', requires = "profile")]
+    pub write_back_every: Vec<u32>,
+    /// At which pace messages leave.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Bytes of what is written that are under way at once [what the link carries in four round trips and
+    /// 10 ms; 8MiB without a limit].
+    #[arg(long, value_name = "SIZE")]
+    pub write_behind: Option<ByteSize>,
     /// Messages leave at multiples of so many microseconds, as those of a volume do.
     #[arg(long, value_name = "US", default_value_t = 1000)]
     pub quantum_us: u64,
@@ -217,55 +232,8 @@ pub struct BenchVolumeArgs {
     /// Seed of accesses and of the engine's randomness.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// One JSON object a point, on a line of standard output of its own.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What the benchmark of the engine tao runs.
-#[derive(Debug, Clone, Args)]
-pub struct BenchTaoArgs {
-    /// Which setting of the paper; other flags go before what it says.
-    #[arg(long, value_enum, default_value = "tao-wan")]
-    pub profile: TaoProfile,
-    /// Clients: each has one access under way. Several numbers are measured in turn [10].
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
-    pub clients: Vec<usize>,
-    /// Bytes of all blocks; the tree in memory takes two to four times that [1GB; tao-sim: 13GB].
-    #[arg(long, value_name = "SIZE")]
-    pub size: Option<ByteSize>,
-    /// Bytes of a block.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
-    pub block: ByteSize,
-    /// Memory of the proxy for the top of the tree. Each of several is loaded anew [0; tao-cache: 0 and
-    /// 1/64, 1/32, 1/16 of the leaves].
-    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-    pub cache: Vec<ByteSize>,
-    /// k: paths from one write-back to the next. For each of several the store is opened anew [40;
-    /// tao-k: 10, 20, 40, 80, 160, 320].
-    #[arg(long, value_name = "K,..", value_delimiter = ',')]
-    pub write_back_every: Vec<u32>,
-    /// At which pace messages leave.
-    #[command(flatten)]
-    pub pace: PaceArgs,
-    /// Bytes of write-backs under way at once [what the link carries in four round trips and 10 ms; 8MiB without
-    /// a limit].
-    #[arg(long, value_name = "SIZE")]
-    pub write_behind: Option<ByteSize>,
-    /// Messages leave at multiples of so many microseconds, as those of a volume do.
-    #[arg(long, value_name = "US", default_value_t = 1000)]
-    pub quantum_us: u64,
-    /// Seconds to measure at every point, after load and warm-up.
-    #[arg(long, value_name = "S", default_value_t = 30.0)]
-    pub seconds: f64,
-    /// The link to the store.
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// Seed of accesses and of the engine's randomness.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Draw what is swept as SVG into this folder, the paper's figures beside ours.
-    #[arg(long, value_name = "DIR")]
+    /// With --profile, draw what is swept as SVG into this folder, the paper's figures beside ours.
+    #[arg(long, value_name = "DIR", requires = "profile")]
     pub plot: Option<PathBuf>,
     /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]

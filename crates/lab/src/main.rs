@@ -30,11 +30,10 @@ async fn command(lab: Lab) -> Result<()> {
         Command::Tune(args) if args.of.serve.is_some() => tune::run(*args).await,
         Command::Tune(args) => until_stopped(tune::run(*args)).await,
         Command::Bench(BenchCommand::Recovery(args)) => {
-            until_stopped(bench::run_recovery(args)).await
+            until_stopped(bench::run_recovery(*args)).await
         }
         Command::Bench(BenchCommand::Paper(args)) => until_stopped(bench::run_paper(*args)).await,
-        Command::Bench(BenchCommand::Tao(args)) => until_stopped(bench::run_tao(args)).await,
-        Command::Bench(BenchCommand::Volume(args)) => until_stopped(bench::run_volume(args)).await,
+        Command::Bench(BenchCommand::Volume(args)) => until_stopped(bench::run_volume(*args)).await,
         Command::Bench(BenchCommand::App(args)) => until_stopped(bench::run_app(*args)).await,
         Command::Bench(BenchCommand::Engine(args)) => until_stopped(bench::run_engine(*args)).await,
     }

@@ -1,4 +1,4 @@
-//! `fogbank bench tao` sweeps, prints and draws.
+//! `fogbank bench volume` measures engines side by side; in the settings of a paper it sweeps, prints and draws.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,10 @@ const SMALL: [[&str; 2]; 3] =
 fn bench(folder: &Path, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-lab"));
     let small = SMALL.iter().filter(|[flag, _]| !flags.contains(flag)).flatten();
-    command.current_dir(folder).args(["bench", "tao"]).args(small).args(flags);
+    let profile = ["--profile", "tao-wan"];
+    let is_of_paper = !["--profile", "--engine"].iter().any(|flag| flags.contains(flag));
+    let profile = profile.iter().filter(|_| is_of_paper);
+    command.current_dir(folder).args(["bench", "volume"]).args(profile).args(small).args(flags);
     command.output().expect("the binary runs")
 }
 
@@ -104,4 +107,67 @@ fn what_cannot_be_drawn_is_refused_before_anything_is_loaded() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let output = bench(folder.path(), &["--plot", "file/plots", "--clients", "1,2"]);
     assert_eq!(output.status.code(), Some(74));
+}
+
+#[test]
+fn engines_stand_side_by_side_and_bytes_are_told_by_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [
+        "--engine",
+        "tao,partition,ring",
+        "--cache",
+        "16KiB",
+        "--clients",
+        "4",
+        "--rtt-ms",
+        "1",
+        "--json",
+    ];
+    let rows = points(folder.path(), &flags);
+    let engines: Vec<&Value> = rows.iter().map(|row| &row["engine"]).collect();
+    assert_eq!(engines, ["tao", "partition", "ring"]);
+    for row in &rows {
+        let of = |name: &str| row[format!("{name}_bytes_per_op")].as_f64().expect(name);
+        let near = |sum: f64, parts: f64| (sum - parts).abs() < 1e-6 * sum;
+        assert!(of("queries") > 0.0 && of("shuffles_up") > 0.0 && of("journal") > 0.0, "{row}");
+        assert!(near(of("down"), of("queries") + of("shuffles_down")), "{row}");
+        assert!(near(of("up"), of("shuffles_up") + of("journal") + of("checkpoint")), "{row}");
+    }
+    let shuffles = values(&rows[1..2], "shuffles_down_bytes_per_op");
+    assert!(shuffles[0] > 0.0 && values(&rows[..1], "shuffles_down_bytes_per_op") == [0.0]);
+}
+
+#[test]
+fn disks_are_counted_and_a_sparse_store_is_full_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--engine", "partition", "--cache", "0", "--size", "64MiB", "--sparse", "--json"];
+    let disks = [&flags[..], &["--disks", "7-hdd", "--clients", "8", "--seconds", "2"]].concat();
+    let row = &points(folder.path(), &disks)[0];
+    let seeks = row["seeks_per_op"].as_f64().unwrap();
+    // One of every second level and of the top, and some of jobs and of the journal.
+    assert!((4.0..20.0).contains(&seeks), "{row}");
+    assert!(
+        row["sparse"] == true && row["disks"].as_str().unwrap().starts_with("7 disks"),
+        "{row}"
+    );
+    // Seven disks of 12 ms seek some 583 times a second.
+    assert!(seeks * row["ops_per_s"].as_f64().unwrap() < 700.0, "{row}");
+    let row = &points(folder.path(), &flags)[0];
+    let (queries, shuffles) =
+        (row["queries_bytes_per_op"].as_f64(), row["shuffles_down_bytes_per_op"].as_f64());
+    assert!(queries.unwrap() > 4.0 * 4096.0 && shuffles.unwrap() > 4096.0, "{row}");
+    let said = bench(folder.path(), &flags);
+    assert!(
+        String::from_utf8(said.stdout).unwrap().contains("sparse: cells that were never written")
+    );
+    for (flags, why) in [
+        (&["--engine", "tao", "--sparse"][..], "--sparse is for engines"),
+        (&["--engine", "ring", "--sparse"], "--sparse is not for ring"),
+        (&["--engine", "partition", "--profile", "tao-wan"], "--profile is for --engine tao"),
+    ] {
+        let output = bench(folder.path(), flags);
+        let said = String::from_utf8(output.stderr).expect("words");
+        assert_eq!(output.status.code(), Some(64), "{flags:?}: {said}");
+        assert!(said.contains(why), "{said}");
+    }
 }

@@ -14,7 +14,6 @@ mod planned;
 mod raw;
 mod recovery;
 mod spread;
-mod tao;
 mod volume;
 
 use crate::args::{BenchCommand, Command, Lab};
@@ -25,7 +24,6 @@ pub use app::{Setting, SystemUnderTest, run as run_app};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;
-pub use tao::run as run_tao;
 pub use volume::run as run_volume;
 
 /// What is typed after `fogbank bench`, understood: for what runs a benchmark in place of its user, so that the user

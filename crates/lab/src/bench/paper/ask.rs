@@ -7,7 +7,7 @@
 //! | `obladi-wan` | 10 ms |
 //! | `obladi-dynamo` | a read takes 1 ms, a write 3 ms |
 //!
-//! Those of TaoStore's paper (`tao-wan`, `tao-dc`, `tao-k`, `tao-cache`) are the profiles of `bench tao`.
+//! Those of TaoStore's paper (`tao-wan`, `tao-dc`, `tao-k`, `tao-cache`) are profiles of `bench volume`.
 
 use std::sync::Arc;
 

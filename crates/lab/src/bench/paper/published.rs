@@ -1,5 +1,5 @@
 //! What the text of Obladi's paper tells of its figures 9 to 11. The drawings have no numbers, so nothing is read
-//! off them; what TaoStore's tells stands in [`crate::bench::tao`].
+//! off them; what TaoStore's tells stands in [`crate::bench::volume::tao`].
 
 use serde::Serialize;
 

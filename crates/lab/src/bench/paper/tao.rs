@@ -1,4 +1,4 @@
-//! Figure 8 of TaoStore's paper, and the same over k: what `bench tao` measures, in rounds.
+//! Figure 8 of TaoStore's paper, and the same over k: what `bench volume --engine tao` measures, in rounds.
 
 use crate::args::{BenchCommand, PaperFigure};
 use fogbank::{Error, Result};
@@ -7,8 +7,9 @@ use fogbank_process::say_error;
 use super::ask::Ask;
 use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::Published;
-use crate::bench::tao::{Lane, OfPaper, Point, Setting, Site, published};
 use crate::bench::typed;
+use crate::bench::volume::tao::{OfPaper, Point, Setting, published};
+use crate::bench::volume::{Lane, Site};
 
 /// The share of the paper's gigabyte that is usual.
 const SCALE: f64 = 0.1;
@@ -108,10 +109,12 @@ pub async fn write_back(ask: &Ask) -> Result<Figure> {
 /// All points of what `words` sweep; those of one loaded store in turns.
 async fn sweep(ask: &Ask, words: &[String]) -> Result<Vec<Swept>> {
     say_error!("fogbank bench {}", words.join(" "));
-    let BenchCommand::Tao(args) = typed(words)? else {
-        return Err(Error::Bug("bench tao is another command".into()));
+    let args = match typed(words)? {
+        BenchCommand::Volume(args) => args,
+        _ => return Err(Error::Bug("bench volume is another command".into())),
     };
-    let setting = Setting::of(&args)?;
+    let profile = args.profile.ok_or_else(|| Error::Bug("no profile was typed".into()))?;
+    let setting = Setting::of(&args, profile)?;
     let mut all = Vec::new();
     for cache in &setting.caches {
         let of_k = |k: &u32| setting.engine(*cache, *k);
@@ -156,9 +159,9 @@ impl Swept {
 fn words(ask: &Ask, profile: &str, more: &[&str]) -> Vec<String> {
     let [size, seconds, seed] =
         [format!("{}B", bytes(ask)), ask.seconds.to_string(), ask.seed.to_string()];
-    let words =
-        ["tao", "--profile", profile, "--size", &size, "--seconds", &seconds, "--seed", &seed];
-    words.iter().chain(more).map(|word| (*word).to_owned()).collect()
+    let engine = ["volume", "--engine", "tao", "--profile", profile];
+    let words = ["--size", &size, "--seconds", &seconds, "--seed", &seed];
+    engine.iter().chain(&words).chain(more).map(|word| (*word).to_owned()).collect()
 }
 
 fn bytes(ask: &Ask) -> u64 {

@@ -14,8 +14,6 @@ use indicatif::ProgressBar;
 use rand_core::Rng;
 use tokio::task::{JoinError, JoinSet};
 
-/// Accesses under way while loading.
-const LOAD_UNDER_WAY: usize = 256;
 const BLOCK_HEAD_BYTES: usize = 16;
 /// The longest answer that is told apart: an hour.
 const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
@@ -77,14 +75,19 @@ impl<E: ImmediateEngine + 'static> Field<E> {
     }
 
     /// Writes every block once, then as many as a quarter of them, so that the tree is in its steady
-    /// state and every bucket is stored.
-    pub async fn load(self: &Arc<Self>, stream: &mut Stream, bar: &ProgressBar) -> Result<()> {
+    /// state and every bucket is stored; so many are under way.
+    pub async fn load(
+        self: &Arc<Self>,
+        stream: &mut Stream,
+        under_way: usize,
+        bar: &ProgressBar,
+    ) -> Result<()> {
         let capacity = self.engine.shape().capacity;
         let of = capacity + capacity / 4;
         let random = (0..capacity / 4).map(|_| stream.next_u32() % capacity);
         let mut tasks = JoinSet::new();
         for (done, block) in (0..).zip((0..capacity).chain(random)) {
-            while tasks.len() >= LOAD_UNDER_WAY {
+            while tasks.len() >= under_way {
                 ended(tasks.join_next().await)?;
             }
             let field = self.clone();

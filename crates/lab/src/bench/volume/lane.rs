@@ -25,6 +25,9 @@ type Stored = Arc<OnDisks<Arc<dyn Store>>>;
 type Far = Arc<Delay<Stored>>;
 type Paths = Arc<PathTimes<Far>>;
 
+/// Accesses under way while loading.
+const LOAD_UNDER_WAY: usize = 256;
+
 /// A loaded store with an open engine.
 pub struct Lane<S: MeasuredEngine> {
     ground: Ground,
@@ -44,18 +47,18 @@ pub struct Site {
 }
 
 /// What stays when the engine is closed.
-struct Ground {
+pub(super) struct Ground {
     site: Site,
     stored: Stored,
     /// What the engine is given.
-    near: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    pub near: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
     random: Randomness,
     far: Far,
     paths: Paths,
     store: Arc<Counted<Paths>>,
     register: Arc<MemoryRegister>,
-    written: Arc<Written>,
+    pub written: Arc<Written>,
     /// Parts of `random` that were taken: no two openings and no two points share one.
     taken: u64,
 }
@@ -109,7 +112,7 @@ impl<S: MeasuredEngine> Lane<S> {
         let field = Field::new(engine, ground.clock.clone(), ground.written.clone());
         if !site.is_sparse {
             let bar = bar("loading");
-            field.load(&mut random.stream(Purpose::Workload), &bar).await?;
+            field.load(&mut random.stream(Purpose::Workload), LOAD_UNDER_WAY, &bar).await?;
             bar.finish_and_clear();
         }
         Ok(Self { ground, field, settings })
@@ -130,34 +133,22 @@ impl<S: MeasuredEngine> Lane<S> {
     }
 
     /// Lets so many clients run across `link` for so long, after a warm-up.
+    ///
+    /// # Errors
+    /// [`Error::CheckFailed`] if a value read is not the one written.
     pub async fn measure(
         &mut self,
         clients: usize,
         link: Link,
         seconds: f64,
     ) -> Result<Measured<S::Stats>> {
-        let random = self.ground.random();
-        let Ground { far, paths, store, stored, clock, .. } = &self.ground;
-        far.set_link(link);
-        stored.set(self.ground.site.disks);
-        let (bar, span) = (bar("measuring"), Span::of(clock.as_ref(), seconds));
-        let mut running = self.field.start(clients, &random);
-        running.go_on(span.from, &bar).await?;
-        let (before, fetched) = (store.traffic(), paths.fetched());
-        let (had, sought) = (S::stats(&self.field.engine), stored.seeks());
-        running.go_on(span.to, &bar).await?;
-        let (traffic, path_ms) = (store.traffic().since(before), paths.fetched().ms_since(fetched));
-        let stats = S::stats(&self.field.engine);
-        let seeks = stored.seeks() - sought;
-        bar.finish_and_clear();
-        far.set_link(Link::instant());
-        stored.set(None);
-        let answers = running.end(span).await?;
-        let checkpoints = S::checkpoints(&stats) - S::checkpoints(&had);
-        let asked = |stats: &S::Stats| self.settings.asked_bytes(stats);
-        let asked_bytes = asked(&stats).zip(asked(&had)).map(|(now, then)| now - then);
-        let debt = S::debt(&had).zip(S::debt(&stats));
-        Ok(Measured { answers, traffic, path_ms, checkpoints, asked_bytes, seeks, debt, stats })
+        let Self { ground, field, settings } = self;
+        let told = |engine: &S::Engine| {
+            let stats = S::stats(engine);
+            let (checkpoints, debt) = (S::checkpoints(&stats), S::debt(&stats));
+            Told { checkpoints, debt, asked_bytes: settings.asked_bytes(&stats), stats }
+        };
+        ground.measure(field, (clients, link, seconds), told).await
     }
 
     /// Closes the engine; the store is gone then.
@@ -166,8 +157,50 @@ impl<S: MeasuredEngine> Lane<S> {
     }
 }
 
+/// What an engine tells of itself.
+pub(super) struct Told<S> {
+    pub stats: S,
+    pub checkpoints: u64,
+    pub asked_bytes: Option<u64>,
+    pub debt: Option<u64>,
+}
+
 impl Ground {
-    async fn new(site: Site) -> Result<Self> {
+    /// See [`Lane::measure`].
+    pub async fn measure<E: ImmediateEngine + 'static, S>(
+        &mut self,
+        field: &Arc<Field<E>>,
+        (clients, link, seconds): (usize, Link, f64),
+        told: impl Fn(&E) -> Told<S>,
+    ) -> Result<Measured<S>> {
+        let random = self.random();
+        let Ground { far, paths, store, stored, clock, .. } = &*self;
+        far.set_link(link);
+        stored.set(self.site.disks);
+        let (bar, span) = (bar("measuring"), Span::of(clock.as_ref(), seconds));
+        let mut running = field.start(clients, &random);
+        running.go_on(span.from, &bar).await?;
+        let (before, fetched) = (store.traffic(), paths.fetched());
+        let (had, sought) = (told(&field.engine), stored.seeks());
+        running.go_on(span.to, &bar).await?;
+        let (traffic, path_ms) = (store.traffic().since(before), paths.fetched().ms_since(fetched));
+        let (has, seeks) = (told(&field.engine), stored.seeks() - sought);
+        bar.finish_and_clear();
+        far.set_link(Link::instant());
+        stored.set(None);
+        Ok(Measured {
+            answers: running.end(span).await?,
+            traffic,
+            path_ms,
+            checkpoints: has.checkpoints - had.checkpoints,
+            asked_bytes: has.asked_bytes.zip(had.asked_bytes).map(|(now, then)| now - then),
+            seeks,
+            debt: had.debt.zip(has.debt),
+            stats: has.stats,
+        })
+    }
+
+    pub async fn new(site: Site) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(fogbank_env::SystemClock::new());
         let random = Randomness::repeatable(site.seed);
         let mut bare = open_store("memory:", &clock).await?;
@@ -201,7 +234,7 @@ impl Ground {
     }
 
     /// The next part of the seed's randomness.
-    fn random(&mut self) -> Randomness {
+    pub fn random(&mut self) -> Randomness {
         self.taken += 1;
         self.random.split(self.taken)
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::published::published;
 use super::setting::Setting;
-use crate::bench::volume::Measured;
+use crate::bench::volume::lane::Measured;
 
 /// What was measured at one point.
 #[derive(Debug, Clone)]

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::args::{BenchTaoArgs, TaoProfile};
+use crate::args::{BenchVolumeArgs, TaoProfile};
+use crate::bench::volume::asked::{check, pace, shape, write_behind};
 use fogbank::link::LinkArgs;
-use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::LinkRate;
@@ -55,9 +55,6 @@ pub enum Swept {
     Cache,
 }
 
-/// Clients above which somebody has mistaken the flag.
-const CLIENTS_MAX: usize = 10_000;
-const SECONDS_MAX: f64 = 86_400.0;
 const GB: u64 = 1_000_000_000;
 /// The parts of the leaves that the paper's server cached.
 const PAPER_CACHES: [u64; 3] = [64, 32, 16];
@@ -68,52 +65,33 @@ impl Setting {
     ///
     /// # Errors
     /// [`Error::Usage`] for what cannot be measured.
-    pub fn of(args: &BenchTaoArgs) -> Result<Self> {
-        if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
-            return Err(usage(format!("--seconds is outside 0 to {SECONDS_MAX}")));
-        }
+    pub fn of(args: &BenchVolumeArgs, profile: TaoProfile) -> Result<Self> {
+        check(args)?;
         let own_link = !args.link.is_instant();
-        let link = if own_link { args.link } else { link_of(args.profile) };
+        let link = if own_link { args.link } else { link_of(profile) };
         let link_words = link.words();
         let link = link.link()?;
-        let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
-        let write_behind = write_behind.unwrap_or_else(|| carried_by(&link));
-        if !(1..=WRITE_BEHIND_MAX).contains(&write_behind) {
-            return Err(usage("--write-behind: 1 B to 256 MiB"));
-        }
-        let pace = args.pace.pace()?;
-        if args.quantum_us == 0 && pace != LinkRate::default() {
-            return Err(usage(
-                "--send-mb-s and --receive-mb-s need points: leave --quantum-us 0 out",
-            ));
-        }
-        let pace = pace_on(&link, pace, args.quantum_us);
+        let (write_behind, pace) = (write_behind(args, &link)?, pace(args, &link)?);
         let block = args.block.as_u64();
-        let of_profile = if args.profile == TaoProfile::TaoSim { 13 * GB } else { GB };
-        let size = args.size.map_or(of_profile, |size| size.as_u64());
-        let capacity = size.checked_div(block).unwrap_or(0);
-        let capacity = capacity.try_into().map_err(|_| usage("--size: too many blocks"))?;
-        if capacity == 0 {
-            return Err(usage("--size holds no block of --block"));
-        }
-        let shape = ImmediateShape { capacity, value_bytes: block as usize };
+        let of_profile = if profile == TaoProfile::TaoSim { 13 * GB } else { GB };
+        let shape = shape(args.size.map_or(of_profile, |size| size.as_u64()), block)?;
         let mut setting = Self {
             link,
             link_words,
-            paper: paper_link(args.profile).filter(|_| !own_link),
+            paper: paper_link(profile).filter(|_| !own_link),
             clients: or_else(&args.clients, || vec![10]),
-            write_back_every: or_else(&args.write_back_every, || match args.profile {
+            write_back_every: or_else(&args.write_back_every, || match profile {
                 TaoProfile::TaoK => K_SWEPT.to_vec(),
                 _ => vec![40],
             }),
             caches: args.cache.iter().map(|cache| cache.as_u64()).collect(),
             shape,
             pace,
-            write_behind: write_behind as usize,
+            write_behind,
             quantum: Duration::from_micros(args.quantum_us),
         };
         if setting.caches.is_empty() {
-            setting.caches = setting.caches_of(args.profile)?;
+            setting.caches = setting.caches_of(profile)?;
         }
         setting.check()?;
         Ok(setting)
@@ -161,9 +139,6 @@ impl Setting {
     }
 
     fn check(&self) -> Result<()> {
-        if !self.clients.iter().all(|clients| (1..=CLIENTS_MAX).contains(clients)) {
-            return Err(usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
-        }
         if self.write_back_every.contains(&0) {
             return Err(usage("--write-back-every is at least one"));
         }
@@ -208,25 +183,6 @@ fn link_of(profile: TaoProfile) -> LinkArgs {
     }
 }
 
-/// What was asked for; else a little less than the link carries, for what is not paced has to pass, too. Where
-/// nothing waits for points there is none.
-pub fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
-    let most =
-        |bytes: Option<u64>| bytes.filter(|_| quantum_us > 0).map(|bytes| (bytes / 20 * 19).max(1));
-    LinkRate {
-        up_bytes_per_s: asked.up_bytes_per_s.or(most(link.up_bytes_per_s)),
-        down_bytes_per_s: asked.down_bytes_per_s.or(most(link.down_bytes_per_s)),
-    }
-}
-
-/// Bytes of write-backs under way: their pace is the link's, so this is only to be more than it carries until
-/// they have been acknowledged: round trips, points, a piece of a checkpoint, paths that are on their way back.
-pub fn carried_by(link: &Link) -> u64 {
-    let until = 4 * link.round_trip + Duration::from_millis(10);
-    let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());
-    carried.map_or(8 << 20, |carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
-}
-
 fn paper_link(profile: TaoProfile) -> Option<PaperLink> {
     match profile {
         TaoProfile::TaoWan | TaoProfile::TaoK | TaoProfile::TaoCache => Some(PaperLink::Wan),
@@ -255,9 +211,12 @@ mod tests {
     use super::*;
 
     fn setting(flags: &str) -> Result<Setting> {
-        let line = format!("fogbank bench tao {flags}");
+        let profile = if flags.contains("--profile") { "" } else { "--profile tao-wan" };
+        let line = format!("fogbank bench volume {profile} {flags}");
         match Lab::parse_from(line.split_whitespace()).command {
-            Command::Bench(BenchCommand::Tao(args)) => Setting::of(&args),
+            Command::Bench(BenchCommand::Volume(args)) => {
+                Setting::of(&args, args.profile.unwrap_or(TaoProfile::None))
+            }
             _ => unreachable!("that is the command"),
         }
     }

@@ -1,13 +1,9 @@
-//! `fogbank bench tao`: clients that each wait for their answer, in the settings of TaoStore's paper.
+//! `fogbank bench volume --engine tao --profile P`: the settings of TaoStore's paper, and sweeps of them.
 //!
-//! 1. Load (`volume/lane`): without a link between, every block is written once, then as many accesses as a
-//!    quarter of the blocks, so that the tree is in its steady state and every bucket is stored.
-//! 2. Measure (`volume/clients`): across the link, each client draws a block, reads or writes it, holds what
-//!    comes back against what it has to be, and goes on. Journal and checkpoints are included. A
-//!    warm-up is left out, until the clients no longer move together.
-//! 3. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is; another k
+//! 1. Load and measure as for every engine (`lane`, `clients`).
+//! 2. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is; another k
 //!    closes and opens the same store; another cache is another tree and is loaded anew.
-//! 4. Draw what was swept, beside what the paper tells (`figures`, `published`).
+//! 3. Draw what was swept, beside what the paper tells (`figures`, `published`).
 //!
 //! The paper's cache is the storage server's memory, which spares its disk. Ours is the proxy's, which
 //! spares the link too; at the same share of the data the two are not the same thing.
@@ -17,7 +13,7 @@ mod point;
 mod published;
 mod setting;
 
-use crate::args::BenchTaoArgs;
+use crate::args::{BenchVolumeArgs, TaoProfile};
 use clap::ValueEnum;
 use fogbank::Result;
 use fogbank_process::{say, say_error};
@@ -26,21 +22,21 @@ use self::figures::Figures;
 use self::point::HEAD;
 pub use self::point::Point;
 pub use self::published::{Published as OfPaper, published};
-pub use self::setting::{Setting, carried_by, pace_on};
-pub use super::volume::{Lane, Site};
+pub use self::setting::Setting;
+use super::{Lane, Site};
 
 /// Runs the benchmark and prints its figures.
 ///
 /// # Errors
 /// [`fogbank::Error::CheckFailed`] if a value read is not the one written.
-pub async fn run(args: BenchTaoArgs) -> Result<()> {
-    let setting = Setting::of(&args)?;
+pub async fn run(args: &BenchVolumeArgs, profile: TaoProfile) -> Result<()> {
+    let setting = Setting::of(args, profile)?;
     let figures = args.plot.as_deref().map(|folder| Figures::prepare(folder, &setting));
     let figures = figures.transpose()?;
     say!("{HEAD}");
     let mut points = Vec::new();
     for cache in &setting.caches {
-        points.extend(sweep_loaded(&args, &setting, *cache).await?);
+        points.extend(sweep_loaded((args, profile), &setting, *cache).await?);
     }
     for file in figures.map_or(Ok(vec![]), |figures| figures.draw(&setting, &points))? {
         say_error!("drawn: {}", file.display());
@@ -49,8 +45,12 @@ pub async fn run(args: BenchTaoArgs) -> Result<()> {
 }
 
 /// All points that one loaded store serves.
-async fn sweep_loaded(args: &BenchTaoArgs, setting: &Setting, cache: u64) -> Result<Vec<Point>> {
-    let profile = args.profile.to_possible_value();
+async fn sweep_loaded(
+    (args, profile): (&BenchVolumeArgs, TaoProfile),
+    setting: &Setting,
+    cache: u64,
+) -> Result<Vec<Point>> {
+    let profile = profile.to_possible_value();
     let profile = profile.map(|name| name.get_name().to_owned()).unwrap_or_default();
     let of_k = |k: &u32| setting.engine(cache, *k);
     let all = setting.write_back_every.iter().map(of_k).collect::<Result<Vec<_>>>()?;
