@@ -9,6 +9,7 @@
 //! 1. No (key, nonce) pair ever seals two plaintexts. Every opening of a store draws a fresh
 //!    128-bit salt and derives its own keys from (master, store, salt); within an opening the nonce
 //!    of a cell is its place (array, chunk, cell, tick) and a tick is used for one write-back only.
+//!    Of a volume in two clouds it is the upload place, whose job has a number of its own.
 //! 2. Key material is erased when dropped and never printed.
 
 mod blob;
@@ -18,6 +19,7 @@ mod key;
 mod key_file;
 mod permute;
 mod register;
+mod split;
 mod system;
 
 pub use blob::{BlobKey, BlobPlace};
@@ -27,4 +29,5 @@ pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
 pub use key_file::{KeyFileError, load_or_create};
 pub use permute::PermutationKey;
 pub use register::RegisterKey;
+pub use split::{RecordPlace, SeedFor, SplitKeys, UploadPlace};
 pub use system::system_seed;
