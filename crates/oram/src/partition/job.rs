@@ -21,10 +21,10 @@ use super::journal::Commit;
 use super::layout::Layout;
 use super::level::{HOLE, Level};
 use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
-use super::position::Home;
 use super::state;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
+use crate::position::Home;
 use crate::{Error, Result};
 
 /// Blocks that a job takes from a stash at most: so many are listed in its part of a record.

@@ -53,7 +53,6 @@ mod level;
 mod memory;
 mod orders;
 mod plane;
-mod position;
 mod public;
 mod pyramid;
 mod reader;

@@ -25,13 +25,13 @@ use super::job::Image;
 use super::layout::Layout;
 use super::level::{Level, Taken};
 use super::orders::Effects;
-use super::position::{Home, Positions};
 use super::pyramid::Pyramid;
 use super::settings::PartitionSettings;
 use super::state::Cutting;
 use super::stats::Stats;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
+use crate::position::{Home, Positions};
 use crate::{Access, Error, Result};
 
 /// The cell of a message: where it is, and what has to be in it.

@@ -12,8 +12,8 @@
 //! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
 
 use super::plane::{Cell, PartitionPlane, UnderWay, not_filled};
-use super::position::Home;
 use crate::immediate::sequencer::Number;
+use crate::position::Home;
 use crate::{Access, Error, Result};
 
 /// An access as it goes into a record and into a message.

@@ -33,11 +33,11 @@ use super::layout::Layout;
 use super::level::{HOLE, Level, Saved};
 use super::orders::Effects;
 use super::plane::PartitionPlane;
-use super::position::Home;
 use super::pyramid::Pyramid;
 use super::settings::PartitionSettings;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::immediate::sequencer::Number;
+use crate::position::Home;
 use crate::stash::{SavedStash, load_stash};
 use crate::{Error, Result, Section};
 

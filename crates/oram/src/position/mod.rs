@@ -1,5 +1,7 @@
-//! Position maps: which leaf a block is mapped to, and where it is now.
+//! Position maps: which leaf or partition a block is mapped to, and where it is now.
 
 mod flat;
+mod homes;
 
 pub use flat::{FlatPositions, Location};
+pub use homes::{Home, Positions};

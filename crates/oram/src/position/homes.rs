@@ -1,4 +1,5 @@
-//! The position map: of every block its partition, and where in it the block is. 8 bytes a block.
+//! The position map of engines with partitions: of every block its partition, and where in it the
+//! block is. 8 bytes a block.
 
 /// Where a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
