@@ -42,7 +42,8 @@ pub struct Holder {
 #[derive(Debug, Default)]
 struct Held {
     live: BTreeMap<u8, Stand>,
-    made: Option<(u8, Stand)>,
+    /// Levels without a commit. The next job's level may overtake the commit of the last.
+    made: BTreeMap<Generation, (u8, Stand)>,
 }
 
 /// A level as it stands.
@@ -88,12 +89,14 @@ impl Holder {
             return Err(Error::Other("a level of another length"));
         }
         let held = self.partitions.entry(partition).or_default();
-        if held.made.as_ref().is_some_and(|(_, made)| made.generation > generation) {
+        let later = |other: &Generation| other.count() == count && *other > generation;
+        if held.made.keys().any(later) {
             return Ok(Vec::new()); // an earlier attempt that was under way
         }
         let sums = cells.iter().map(|cell| self.point.sum(cell));
         let digest = digest(About::Level(partition, generation.0), sums);
-        held.made = Some((level, Stand { generation, cells, records: Vec::new() }));
+        held.made.retain(|other, _| other.count() != count);
+        held.made.insert(generation, (level, Stand { generation, cells, records: Vec::new() }));
         Ok(told([LevelDigest { partition, generation, digest }.into()]))
     }
 
@@ -158,8 +161,9 @@ impl Holder {
     fn records(&mut self, message: NewRecords) -> Result<Vec<HolderSends>> {
         let NewRecords { partition, generation, records } = message;
         let held = self.partitions.entry(partition).or_default();
-        let made = held.made.as_mut().filter(|(_, made)| made.generation == generation);
-        let (_, made) = made.ok_or(NOT_HERE)?;
+        let Some((_, made)) = held.made.get_mut(&generation) else {
+            return Ok(Vec::new()); // the level of a later attempt has overtaken them
+        };
         if records.len() != made.cells.len() {
             return Err(Error::Client("a record a cell is needed"));
         }
@@ -169,8 +173,7 @@ impl Holder {
 
     fn commit(&mut self, commit: &Commit) -> Result<Vec<HolderSends>> {
         let held = self.partitions.entry(commit.partition).or_default();
-        let is_made = |(_, made): &mut (u8, Stand)| made.generation == commit.generation;
-        let Some((level, made)) = held.made.take_if(is_made) else {
+        let Some((level, made)) = held.made.remove(&commit.generation) else {
             return Ok(Vec::new()); // it was told before
         };
         if level == self.shape.top() {
@@ -185,7 +188,8 @@ impl Holder {
     /// A level of an earlier attempt is not needed any more.
     fn hears_of(&mut self, partition: u16, generation: Generation) {
         if let Some(held) = self.partitions.get_mut(&partition) {
-            held.made.take_if(|(_, made)| made.generation < generation);
+            let count = generation.count();
+            held.made.retain(|other, _| other.count() != count || *other >= generation);
         }
     }
 

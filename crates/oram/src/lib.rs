@@ -9,6 +9,7 @@
 //! | [`ring`] | Obladi: epochs of fixed batches over a parallel Ring ORAM |
 //! | [`tao`] | TaoStore: asynchronous Path ORAM, every access served as it comes |
 //! | [`partition`] | ObliviStore: many small pyramids, shuffled in the background |
+//! | [`multicloud`] | Multi-Cloud Oblivious Storage: two clouds shuffle for each other; as yet its client without I/O |
 //! | [`geometry`] | checked shapes of trees and the analytical model behind them |
 //! | [`tree`] | arithmetic of complete binary trees: paths, buckets, eviction order |
 //! | `position` | which leaf a block is mapped to, and where it is |
@@ -30,6 +31,7 @@ pub mod conformance;
 pub mod geometry;
 pub mod immediate;
 mod memory;
+pub mod multicloud;
 pub mod partition;
 mod position;
 pub mod ring;

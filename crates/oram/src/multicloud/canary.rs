@@ -1,0 +1,56 @@
+//! Leaks of the client on purpose, see [`crate::canary`].
+
+use crate::canary::canary;
+
+canary! {
+    leaks {
+        /// The wanted cell is named first. Rule: cells are named in a secret order.
+        WantedFirst,
+        /// All reads have one seed. Rule: no pad covers two cells.
+        ReadPadTwice,
+        /// All rebuilds of the top have one seed for what they carry. Rule: the same.
+        CarryPadTwice,
+        /// The first unread dummy is read. Rule: a uniform one.
+        FirstDummy,
+        /// While a list is out dummies are read of the whole level. Rule: of the list.
+        OutsideList,
+        /// A refresh lists what holds blocks, and no dummy. Rule: the quota.
+        RefreshOfReals,
+        /// Where no cell is wanted the index is 0. Rule: a uniform one.
+        ConstantIndex,
+        /// Only the wanted cell is checked. Rule: all are.
+        WantedChecked,
+        /// The answer is checked if its cell is wanted. Rule: every answer is.
+        DummyUnchecked,
+        /// The answer is checked at the point of who sends it. Rule: at the other's.
+        AnswerAtOwnPoint,
+        /// What a refresh fetches is checked at the point of who sends it. Rule: at the other's.
+        RefreshAtOwnPoint,
+        /// Both clouds have one point. Rule: each has its own.
+        OnePoint,
+        /// A second attempt takes what the first took. Rule: what was asked for since is left out.
+        TakenAgain,
+        /// A level is committed with reads of it under way. Rule: when there are none.
+        CommitAtOnce,
+        /// The entry of an access follows its messages. Rule: it is durable before.
+        EntryLate,
+    }
+    state {}
+    asks {
+        names_wanted_first: WantedFirst,
+        repeats_read_pads: ReadPadTwice,
+        repeats_carry_pads: CarryPadTwice,
+        reads_first_dummy: FirstDummy,
+        reads_outside_list: OutsideList,
+        fetches_reals: RefreshOfReals,
+        has_constant_index: ConstantIndex,
+        checks_wanted: WantedChecked,
+        skips_dummies: DummyUnchecked,
+        checks_answer_there: AnswerAtOwnPoint,
+        checks_refresh_there: RefreshAtOwnPoint,
+        has_one_point: OnePoint,
+        takes_again: TakenAgain,
+        commits_at_once: CommitAtOnce,
+        journals_late: EntryLate,
+    }
+}

@@ -1,0 +1,583 @@
+//! A job: U blocks go up, and one level is made of them and of what lies below it.
+//!
+//! 1. *Begin*: which blocks of the stash go up is fixed by the journal, attempt by attempt: as many
+//!    as leave room for C in the cells of the partition, and of a later attempt only those that
+//!    nobody asked for since. Dummies take the other places.
+//! 2. *Below the top* the shuffler is told what to merge, and the holder to send all records of it.
+//!    *A rebuild* has the holder carry a list of cells. *A refresh* fetches them, checks all of
+//!    them, opens what is real and uploads it.
+//! 3. *Check*, when all has come: what the holder sent at the shuffler's point, by the shuffler's
+//!    digest; what the shuffler sent at the holder's, by the holder's. Then records are sent.
+//! 4. *Commit*, when those are durable and no read of the partition is under way.
+
+use bytes::Bytes;
+use fogbank_mix::message::{
+    Carry, Commit, Digest, Fetch, Fetched, Hand, JobRecords, LevelDigest, Lost, Mix, MovedDigest,
+    NewRecords, Recall, Record, Source, Sources, Stored, Strip, Upload,
+};
+use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, digest};
+use fogbank_seal::{SeedFor, UploadPlace};
+
+use super::chain::{self, Cell, cell_at};
+use super::checks::Sums;
+use super::journal::{Entry, JobEntry};
+use super::level::Level;
+use super::plane::{Effect, MulticloudPlane};
+use super::pyramid::Rebuild;
+use crate::position::Home;
+use crate::{Error, Result, lied};
+
+/// Stands for a dummy.
+const NOBODY: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Job {
+    level: u8,
+    generation: Generation,
+    sources: Sources,
+    /// Of a rebuild of the top that reads anything: a mark a cell of its sources.
+    pub list: Option<Marks>,
+    /// Reads of the partition since it began.
+    pub list_reads: u32,
+    /// By upload place; dummies follow.
+    blocks: Vec<Option<Going>>,
+    /// Sums of the uploads; none before they are sent.
+    uploads: Option<Vec<Sums>>,
+    records: Option<Vec<Record>>,
+    fetched: Option<Cells>,
+    /// Whether the shuffler has to tell what came from the holder, and what it told.
+    awaits_moved: bool,
+    moved: Option<Digest>,
+    level_digest: Option<Digest>,
+    is_checked: bool,
+    is_stored: bool,
+}
+
+/// A block that goes up.
+#[derive(Debug)]
+struct Going {
+    block: u32,
+    /// Where it was: it lies in the new level if it has not left since.
+    home: Home,
+    /// As it was when the attempt began; of a cell that is fetched, when that has come.
+    value: Option<Bytes>,
+}
+
+impl Job {
+    /// Whether it has only to be committed.
+    pub fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// Which cells of `level` are on the list, if one is out.
+    pub fn listed_of(&self, shape: &Shape, level: u8) -> Option<Marks> {
+        let list = self.list.as_ref()?;
+        let below = self.sources.0.iter().take_while(|source| source.level != level);
+        let size = |source: &Source| shape.size(source.level, source.generation.count());
+        let source = self.sources.0.iter().find(|source| source.level == level)?;
+        Some(MulticloudPlane::marks_of(list, below.map(size).sum(), size(source)))
+    }
+
+    /// The cells that it carries, in storage order: what is listed, or all; of a refresh none.
+    fn carried(&self, shape: &Shape) -> Vec<Cell> {
+        match shape.refreshes(self.generation.count()) {
+            true => Vec::new(),
+            false => self.named(shape),
+        }
+    }
+
+    /// The cells whose records it needs.
+    fn named(&self, shape: &Shape) -> Vec<Cell> {
+        let cells = chain::cells(shape, &self.sources);
+        let is_named = |cell: &u32| self.list.as_ref().is_none_or(|list| list.has(*cell));
+        let cells = (0..cells).filter(is_named);
+        cells.filter_map(|cell| cell_at(shape, &self.sources, cell)).collect()
+    }
+
+    /// Everything that came for an attempt is forgotten.
+    fn again(&mut self, generation: Generation, awaits_moved: bool) {
+        (self.generation, self.awaits_moved) = (generation, awaits_moved);
+        (self.uploads, self.records, self.fetched) = (None, None, None);
+        (self.moved, self.level_digest) = (None, None);
+        (self.is_checked, self.is_stored) = (false, false);
+    }
+}
+
+impl MulticloudPlane {
+    /// An access gives its partition an eviction, and every fourth gives the next in turn another.
+    pub(super) fn give_evictions(&mut self, partition: u16) {
+        self.give_eviction(partition);
+        let (turn, since) = &mut self.turn;
+        *since += 1;
+        if *since == TURN_EVERY {
+            let also = *turn;
+            self.turn = ((also + 1) % self.shape.partitions, 0);
+            self.give_eviction(also);
+        }
+    }
+
+    fn give_eviction(&mut self, partition: u16) {
+        let pyramid = &mut self.pyramids[usize::from(partition)];
+        pyramid.given += 1;
+        if pyramid.given == pyramid.done + self.shape.batch() && pyramid.job.is_none() {
+            self.due.push_back(partition);
+        }
+    }
+
+    /// Begins the jobs that are due.
+    pub(super) fn begin_jobs(&mut self, out: &mut Vec<Effect>) -> Result<()> {
+        while let Some(partition) = self.due.pop_front() {
+            let pyramid = &self.pyramids[usize::from(partition)];
+            let generation = Generation::new(pyramid.done + self.shape.batch(), 0);
+            let room = u32::from(self.shape.top_blocks).saturating_sub(pyramid.blocks());
+            let taken = pyramid.stash.iter().take((self.shape.batch() as usize).min(room as usize));
+            let mut taken: Vec<Option<u32>> = taken.copied().map(Some).collect();
+            taken.resize(self.shape.batch() as usize, None);
+            self.begin_job(JobEntry { partition, generation, taken }, out)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the job of `partition` once more, with what is left of what it took.
+    pub(super) fn begin_again(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let pyramid = &self.pyramids[usize::from(partition)];
+        let Some(job) = &pyramid.job else { return Ok(()) };
+        let (count, attempt) = (job.generation.count(), job.generation.attempt());
+        let attempt =
+            attempt.checked_add(1).ok_or_else(|| Error::Bug("no attempt is left".into()))?;
+        let is_left = |going: &&Going| {
+            matches!(going.home, Home::Job { .. })
+                && (self.canary.takes_again() || self.is_at_home(partition, going))
+        };
+        let block = |going: &Option<Going>| going.as_ref().filter(is_left).map(|g| g.block);
+        let batch = self.shape.batch() as usize;
+        let mut taken: Vec<_> = job.blocks.iter().take(batch).map(block).collect();
+        taken.resize(batch, None);
+        let generation = Generation::new(count, attempt);
+        self.begin_job(JobEntry { partition, generation, taken }, out)
+    }
+
+    fn begin_job(&mut self, entry: JobEntry, out: &mut Vec<Effect>) -> Result<()> {
+        let partition = entry.partition;
+        self.job_begins(entry.clone())?;
+        out.push(Effect::Journal(Entry::Job(entry)));
+        self.ask_for_level(partition, out)
+    }
+
+    /// An entry of the journal counts: blocks leave the stash, and what goes up is fixed.
+    pub(super) fn job_begins(&mut self, entry: JobEntry) -> Result<()> {
+        let JobEntry { partition, generation, taken } = entry;
+        let (shape, count) = (self.shape, generation.count());
+        let level = shape.written(count);
+        self.due.retain(|due| *due != partition);
+        let pyramid = &self.pyramids[usize::from(partition)];
+        if count != pyramid.done + shape.batch() || taken.len() as u64 > shape.batch() {
+            return Err(Error::Bug("a job of another partition".into()));
+        }
+        if pyramid.job.is_none() {
+            let sources = pyramid.sources(&shape, partition, count);
+            let rebuilds = level == shape.top() && !sources.0.is_empty();
+            let list = rebuilds.then(|| self.list(partition, generation, &sources)).transpose()?;
+            self.pyramids[usize::from(partition)].job = Some(Job {
+                level,
+                generation,
+                sources,
+                list,
+                list_reads: 0,
+                blocks: Vec::new(),
+                uploads: None,
+                records: None,
+                fetched: None,
+                awaits_moved: false,
+                moved: None,
+                level_digest: None,
+                is_checked: false,
+                is_stored: false,
+            });
+        }
+        // 1. What was in the stash, by the entry.
+        let mut blocks = Vec::with_capacity(taken.len());
+        for (rank, block) in (0..).zip(taken) {
+            let home = Home::Job { level, rank };
+            blocks.push(block.map(|block| {
+                self.pyramids[usize::from(partition)].unstash(block);
+                self.positions.set(block, partition.into(), home);
+                let value = self.values.get(&block).unwrap_or(&self.zeros).clone();
+                Going { block, home, value: Some(value) }
+            }));
+        }
+        // 2. Of a refresh also what is real on the list.
+        let pyramid = &mut self.pyramids[usize::from(partition)];
+        let job = pyramid.job.as_mut().ok_or_else(no_job)?;
+        job.again(generation, job.list.is_some() && !shape.refreshes(count));
+        if shape.refreshes(count) && job.list.is_some() {
+            for cell in job.named(&shape) {
+                let held = pyramid.levels[usize::from(cell.level)].as_ref();
+                if let Some(block) = held.and_then(|held| held.id(cell.place)) {
+                    let home = Home::Level { level: cell.level, rank: cell.place as u16 };
+                    blocks.push(Some(Going { block, home, value: None }));
+                }
+            }
+        }
+        if blocks.len() > shape.uploads(count) as usize {
+            // Places beyond the blocks taken were dummies: only a refresh has more than a batch.
+            let taken = blocks.iter().flatten().count();
+            if taken > shape.uploads(count) as usize {
+                return Err(Error::Bug("a partition has too many blocks".into()));
+            }
+            blocks.retain(Option::is_some);
+            for (rank, going) in (0..).zip(blocks.iter_mut().flatten()) {
+                if let Home::Job { .. } = going.home {
+                    going.home = Home::Job { level, rank };
+                    self.positions.set_home(going.block, going.home);
+                }
+            }
+        }
+        job.blocks = blocks;
+        Ok(())
+    }
+
+    /// The first messages of a job.
+    fn ask_for_level(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let shape = self.shape;
+        let job = self.job(partition)?;
+        let Job { level, generation, ref sources, ref list, .. } = *job;
+        let is_refresh = shape.refreshes(generation.count());
+        let (sources, list) = (sources.clone(), list.clone());
+        let seed = |purpose| Seed::new(self.keys.seed(purpose));
+        let order = seed(SeedFor::Order(partition, generation.0));
+        let pads = seed(SeedFor::Level(partition, level, generation.0));
+        let mix = Mix { partition, level, generation, sources: sources.clone(), order, pads };
+        out.push(Effect::Shuffler(partition, mix.into()));
+        let message = match list {
+            None if sources.0.is_empty() => None,
+            None => Some(Recall { partition, generation, sources }.into()),
+            Some(list) if is_refresh => Some(Fetch { partition, generation, sources, list }.into()),
+            Some(list) => {
+                let pads = seed(self.carry_seed(partition, generation));
+                Some(Carry { partition, generation, sources, pads, list }.into())
+            }
+        };
+        let fetches = matches!(message, Some(fogbank_mix::message::ToHolder::Fetch(_)));
+        out.extend(message.map(|message| Effect::Holder(partition, message)));
+        if fetches { Ok(()) } else { self.send_up(partition, out) }
+    }
+
+    pub(super) fn carry_seed(&self, partition: u16, generation: Generation) -> SeedFor {
+        let number = if self.canary.repeats_carry_pads() { 0 } else { generation.0 };
+        SeedFor::Carry(partition, number)
+    }
+
+    /// Seals what goes up and sends it, once an attempt.
+    fn send_up(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let (job, checks) = (self.job(partition)?, self.checks(partition));
+        let generation = job.generation;
+        let mut cells = Cells::new(self.shape.cell_bytes());
+        let mut sums = Vec::new();
+        for index in 0..self.shape.uploads(generation.count()) as u16 {
+            let going = job.blocks.get(usize::from(index)).and_then(Option::as_ref);
+            let id = going.map_or(NOBODY, |going| going.block);
+            let cell = cells.push_zeros();
+            if let Some(going) = going {
+                let value = going.value.as_ref();
+                let value = value.ok_or_else(|| Error::Bug("a block has not come".into()))?;
+                cell[..value.len()].copy_from_slice(value);
+            }
+            let place = UploadPlace { partition, generation: generation.0, index };
+            self.keys.seal(place, id, cell);
+            sums.push(checks.sums(cell));
+        }
+        self.job_mut(partition)?.uploads = Some(sums);
+        out.push(Effect::Shuffler(partition, Upload { partition, generation, cells }.into()));
+        Ok(())
+    }
+
+    /// Records of what a job reads have come.
+    pub(super) fn job_records_come(
+        &mut self,
+        come: JobRecords,
+        out: &mut Vec<Effect>,
+    ) -> Result<()> {
+        let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        job.records = Some(come.records);
+        self.job_goes_on(come.partition, out)
+    }
+
+    /// The cells of a refresh have come.
+    pub(super) fn fetched_come(&mut self, come: Fetched, out: &mut Vec<Effect>) -> Result<()> {
+        let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        job.fetched = Some(come.cells);
+        self.job_goes_on(come.partition, out)
+    }
+
+    /// The shuffler tells what came from the holder.
+    pub(super) fn moved_digest_comes(
+        &mut self,
+        come: MovedDigest,
+        out: &mut Vec<Effect>,
+    ) -> Result<()> {
+        let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        job.moved = Some(come.digest);
+        self.job_goes_on(come.partition, out)
+    }
+
+    /// The holder tells what came from the shuffler.
+    pub(super) fn level_digest_comes(
+        &mut self,
+        come: LevelDigest,
+        out: &mut Vec<Effect>,
+    ) -> Result<()> {
+        let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        job.level_digest = Some(come.digest);
+        self.job_goes_on(come.partition, out)
+    }
+
+    /// The shuffler has lost what it kept: the holder hands it over, all of it.
+    pub(super) fn kept_is_lost(&mut self, come: Lost, out: &mut Vec<Effect>) -> Result<()> {
+        let Lost { partition, generation } = come;
+        let top = self.shape.top();
+        let Some(job) = self.job_of(partition, generation) else { return Ok(()) };
+        if job.level == top || job.sources.0.is_empty() || job.awaits_moved {
+            return Err(lied("nothing was kept that could be lost"));
+        }
+        job.awaits_moved = true;
+        let sources = job.sources.clone();
+        let seed = |source: &Source| {
+            let purpose = SeedFor::Level(partition, source.level, source.generation.0);
+            Seed::new(self.keys.seed(purpose))
+        };
+        let pads = sources.0.iter().map(seed).collect();
+        out.push(Effect::Holder(partition, Hand { partition, generation, sources }.into()));
+        out.push(Effect::Shuffler(partition, Strip { partition, generation, pads }.into()));
+        Ok(())
+    }
+
+    /// The records of the new level are durable.
+    pub(super) fn records_are_stored(&mut self, come: Stored) -> Result<()> {
+        let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        if !job.is_checked {
+            return Err(lied("records are durable that were not sent"));
+        }
+        job.is_stored = true;
+        if !self.stored.contains(&come.partition) {
+            self.stored.push(come.partition);
+        }
+        Ok(())
+    }
+
+    fn job_goes_on(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let job = self.job(partition)?;
+        if job.uploads.is_none() {
+            return match job.records.is_some() && job.fetched.is_some() {
+                true => self.check_fetched(partition, out),
+                false => Ok(()),
+            };
+        }
+        let lacks_records = job.records.is_none() && !job.sources.0.is_empty();
+        let lacks_moved = job.awaits_moved && job.moved.is_none();
+        if lacks_records || lacks_moved || job.level_digest.is_none() || job.is_checked {
+            return Ok(());
+        }
+        self.check_level(partition, out)
+    }
+
+    /// All cells of a refresh, dummies too, at the shuffler's point: the holder knows its own.
+    /// Then what is real is opened, and goes up.
+    fn check_fetched(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let (job, checks) = (self.job(partition)?, self.checks(partition));
+        let named = job.named(&self.shape);
+        let (Some(records), Some(cells)) = (&job.records, &job.fetched) else { return Ok(()) };
+        if records.len() != named.len() || cells.len() != named.len() {
+            return Err(lied("a refresh of another number of cells"));
+        }
+        for (at, (record, cell)) in named.iter().zip(records.iter().zip(cells.iter())) {
+            let (cover, place) = checks.cover(*at);
+            let known = checks.open(*at, *record) ^ checks.sums_of_covers([(&cover, place)]);
+            let come = checks.sums(cell);
+            let is_right = match self.canary.checks_refresh_there() {
+                true => come.holder == known.holder,
+                false => come.shuffler == known.shuffler,
+            };
+            if !is_right {
+                return Err(lied("the cells of a refresh"));
+            }
+        }
+        let mut opened = Vec::new();
+        let pyramid = &self.pyramids[usize::from(partition)];
+        for going in job.blocks.iter().flatten() {
+            let Home::Level { level, rank } = going.home else { continue };
+            let is_it = |at: &Cell| at.level == level && at.place == u32::from(rank);
+            let at = named.iter().position(is_it);
+            let (at, cell) =
+                at.and_then(|at| Some((named[at], cells.get(at)?))).ok_or_else(no_job)?;
+            let mut cell = cell.to_vec();
+            let (cover, place) = checks.cover(at);
+            cover.xor(place, &mut cell);
+            let chain = chain::chain((&self.shape, &self.keys), (partition, pyramid), at)?;
+            chain.strip(&self.keys, &mut cell);
+            let upload = chain.upload.ok_or_else(|| Error::Bug("a block is zeros".into()))?;
+            opened.push(self.open_block(upload, going.block, &cell)?);
+        }
+        let mut opened = opened.into_iter();
+        let job = self.job_mut(partition)?;
+        for going in job.blocks.iter_mut().flatten().filter(|going| going.value.is_none()) {
+            going.value = opened.next();
+        }
+        job.fetched = None;
+        self.send_up(partition, out)?;
+        self.job_goes_on(partition, out)
+    }
+
+    /// What moved, then the new level; then records for it.
+    fn check_level(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let (job, checks, shape) = (self.job(partition)?, self.checks(partition), self.shape);
+        let Job { level, generation, .. } = *job;
+        // 1. What it carries, with the covers that it got on the way.
+        let carried = job.carried(&shape);
+        let records = job.records.as_deref().unwrap_or_default();
+        if !carried.is_empty() && records.len() != carried.len() {
+            return Err(lied("a job of another number of cells"));
+        }
+        let way = checks.pads(self.carry_seed(partition, generation));
+        let mut sums = Vec::with_capacity(shape.size(level, generation.count()) as usize);
+        for (number, (cell, record)) in (0..).zip(carried.iter().zip(records)) {
+            let inner = checks.open(*cell, *record);
+            sums.push(match job.list {
+                None => inner,
+                Some(_) => {
+                    let (cover, place) = checks.cover(*cell);
+                    inner ^ checks.sums_of_covers([(&cover, place), (&way, number)])
+                }
+            });
+        }
+        let moved = digest(About::Moved(partition, generation.0), sums.iter().map(|s| s.shuffler));
+        if job.moved.is_some_and(|told| told != moved) {
+            return Err(lied("the cells that a job moves"));
+        }
+        // 2. The level: these, the uploads, and zeros, in its order.
+        sums.extend(job.uploads.iter().flatten());
+        let size = shape.size(level, generation.count());
+        let seed = Seed::new(self.keys.seed(SeedFor::Order(partition, generation.0)));
+        let input = |item: &u32| sums.get(*item as usize).copied().unwrap_or_default();
+        let inner: Vec<Sums> = Order::new(&seed, size).list().iter().map(input).collect();
+        let covers = checks.pads(SeedFor::Level(partition, level, generation.0));
+        let told = (0..)
+            .zip(&inner)
+            .map(|(place, inner)| (*inner ^ checks.sums_of_covers([(&covers, place)])).holder);
+        if job.level_digest != Some(digest(About::Level(partition, generation.0), told)) {
+            return Err(lied("the cells of a new level"));
+        }
+        // 3. Its records.
+        let record =
+            |(place, sums): (u32, &Sums)| checks.record(Cell { level, generation, place }, *sums);
+        let records = (0..).zip(&inner).map(record).collect();
+        self.job_mut(partition)?.is_checked = true;
+        out.push(Effect::Holder(partition, NewRecords { partition, generation, records }.into()));
+        Ok(())
+    }
+
+    /// Commits the jobs whose records are durable, if no read of their partitions is under way.
+    pub(super) fn commit_jobs(&mut self, out: &mut Vec<Effect>) -> Result<()> {
+        for at in (0..self.stored.len()).rev() {
+            let partition = self.stored[at];
+            let pyramid = &self.pyramids[usize::from(partition)];
+            if pyramid.under_way > 0 && !self.canary.commits_at_once() {
+                continue;
+            }
+            self.stored.swap_remove(at);
+            let generation = self.job(partition)?.generation;
+            out.push(Effect::Journal(Entry::Commit(partition, generation)));
+            self.job_is_done(partition, generation)?;
+            self.tell_commit(partition, generation, out);
+        }
+        Ok(())
+    }
+
+    /// Tells both clouds of a commit, the first time or again.
+    pub(super) fn tell_commit(
+        &self,
+        partition: u16,
+        generation: Generation,
+        out: &mut Vec<Effect>,
+    ) {
+        let commit = Commit { partition, generation };
+        out.push(Effect::Holder(partition, commit.clone().into()));
+        out.push(Effect::Shuffler(partition, commit.into()));
+    }
+
+    /// An entry of the journal counts: the level takes the place of what its job read.
+    pub(super) fn job_is_done(&mut self, partition: u16, generation: Generation) -> Result<()> {
+        let (shape, count) = (self.shape, generation.count());
+        let is_it = |job: &mut Job| job.generation == generation;
+        let job = self.pyramids[usize::from(partition)].job.take_if(is_it).ok_or_else(no_job)?;
+        // 1. Which block lies in which cell: what has left since lies in none.
+        let pyramid = &self.pyramids[usize::from(partition)];
+        let carried = job.carried(&shape);
+        let mut inputs = Vec::with_capacity(carried.len() + job.blocks.len());
+        for cell in &carried {
+            inputs.push(pyramid.level(cell.level)?.id(cell.place));
+        }
+        let stays = |going: &&Going| self.is_at_home(partition, going);
+        let placed = |going: &Option<Going>| going.as_ref().filter(stays).map(|going| going.block);
+        inputs.extend(job.blocks.iter().map(placed));
+        let seed = Seed::new(self.keys.seed(SeedFor::Order(partition, generation.0)));
+        let order = Order::new(&seed, shape.size(job.level, count)).list();
+        let input = |item: &u32| inputs.get(*item as usize).copied().flatten();
+        let level = Level::new(generation, order.iter().map(input));
+        for (place, block) in level.reals() {
+            let home = Home::Level { level: job.level, rank: place as u16 };
+            self.positions.set_home(block, home);
+            self.values.remove(&block);
+        }
+        // 2. The level counts, its sources do not.
+        let pyramid = &mut self.pyramids[usize::from(partition)];
+        for source in &job.sources.0 {
+            pyramid.levels[usize::from(source.level)] = None;
+        }
+        pyramid.levels[usize::from(job.level)] = Some(level);
+        // 3. How it came about, for chains.
+        if job.level == shape.top() {
+            let begins = shape.refreshes(count) || job.list.is_none();
+            if begins {
+                pyramid.begin_chains_anew(generation);
+            }
+            let (sources, list) = match job.list.filter(|_| !begins) {
+                Some(list) => (job.sources, list),
+                None => (Sources::default(), Marks::none(0)),
+            };
+            pyramid.rebuilds.push(Rebuild { generation, sources, list });
+        }
+        pyramid.note(generation);
+        pyramid.done = count;
+        if pyramid.given >= count + shape.batch() {
+            self.due.push_back(partition);
+        }
+        Ok(())
+    }
+
+    fn is_at_home(&self, partition: u16, going: &Going) -> bool {
+        self.positions.get(going.block) == (partition.into(), going.home)
+    }
+
+    fn job(&self, partition: u16) -> Result<&Job> {
+        self.pyramids[usize::from(partition)].job.as_ref().ok_or_else(no_job)
+    }
+
+    fn job_mut(&mut self, partition: u16) -> Result<&mut Job> {
+        self.pyramids[usize::from(partition)].job.as_mut().ok_or_else(no_job)
+    }
+
+    /// The attempt that a message is about, if it is still under way.
+    fn job_of(&mut self, partition: u16, generation: Generation) -> Option<&mut Job> {
+        let job = self.pyramids.get_mut(usize::from(partition))?.job.as_mut()?;
+        (job.generation == generation).then_some(job)
+    }
+}
+
+/// Accesses from one eviction in turn to the next: nu = 1.25 evictions an access.
+const TURN_EVERY: u8 = 4;
+
+fn no_job() -> Error {
+    Error::Bug("a partition has no such job".into())
+}

@@ -1,0 +1,276 @@
+//! What the client knows, and what happens to it: accesses arrive, messages come.
+//!
+//! Several reads, and jobs of different partitions, are under way at once; messages may come in any
+//! order. After every step whatever can go on does: accesses end, jobs are committed, jobs begin,
+//! accesses depart.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Purpose, Randomness, Stream};
+use fogbank_mix::message::{FromHolder, FromShuffler, Place, ToHolder, ToShuffler};
+use fogbank_mix::{Point, Seed, Shape};
+use fogbank_seal::{SplitKeys, UploadPlace};
+use hashbrown::HashMap;
+use rand_core::Rng;
+
+use super::canary::Canary;
+use super::checks::Checks;
+use super::journal::Entry;
+use super::pyramid::Pyramid;
+use super::reader::{Head, UnderWay};
+use super::settings::MulticloudSettings;
+use crate::position::Positions;
+use crate::{Access, Address, Error, Result, lied};
+
+/// What has to take place, in the order in which it was given out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// This has to be durable before anything behind it takes place.
+    Journal(Entry),
+    /// To the holder of a partition.
+    Holder(u16, ToHolder),
+    /// To the shuffler of a partition.
+    Shuffler(u16, ToShuffler),
+    /// The answer to the access of this number, from 0 in the order of arrival.
+    Answer(u64, Bytes),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct MulticloudPlane {
+    pub(super) settings: MulticloudSettings,
+    pub(super) shape: Shape,
+    pub(super) keys: Arc<SplitKeys>,
+    /// By cloud: each its own.
+    points: [Point; 2],
+    pub(super) positions: Positions,
+    /// Of blocks that are in no cell. One that nobody has written is not here, and holds zeros.
+    pub(super) values: HashMap<u32, Bytes>,
+    pub(super) zeros: Bytes,
+    pub(super) pyramids: Box<[Pyramid]>,
+    /// How many accesses under way ask for a block.
+    pub(super) asked: HashMap<u32, u32>,
+    pub(super) arrivals: VecDeque<(Option<u32>, Access)>,
+    pub(super) head: Option<Head>,
+    /// The number of the first access that has not ended.
+    pub(super) first: u64,
+    pub(super) accesses: VecDeque<UnderWay>,
+    /// The partition whose turn is next, and accesses since the last turn.
+    pub(super) turn: (u16, u8),
+    /// Partitions with evictions for a job.
+    pub(super) due: VecDeque<u16>,
+    /// Partitions whose job has only to be committed.
+    pub(super) stored: Vec<u16>,
+    pub(super) draws: Draws,
+    /// A check has failed, or an invariant: nothing leaves any more.
+    is_silent: bool,
+    pub(super) canary: Canary,
+}
+
+impl MulticloudPlane {
+    /// The client of a new volume: every block holds zeros.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for settings that cannot be.
+    pub fn new(
+        settings: MulticloudSettings,
+        keys: Arc<SplitKeys>,
+        random: &Randomness,
+    ) -> Result<Self> {
+        let shape = settings.public()?;
+        let points =
+            [0, 1].map(|cloud| Point::new(&Seed::new(keys.point(cloud)), shape.cell_bytes()));
+        let mut draws = Draws::new(shape.partitions, random);
+        let mut positions = Positions::new(settings.layout.blocks);
+        for block in 0..settings.layout.blocks {
+            positions.set(block, draws.partition().into(), crate::position::Home::Stash);
+        }
+        let zeros = Bytes::from(vec![0; settings.shape.value_bytes]);
+        Ok(Self {
+            settings,
+            shape,
+            keys,
+            points,
+            positions,
+            values: HashMap::new(),
+            zeros,
+            pyramids: (0..shape.partitions).map(|p| Pyramid::new(&shape, p)).collect(),
+            asked: HashMap::new(),
+            arrivals: VecDeque::new(),
+            head: None,
+            first: 0,
+            accesses: VecDeque::new(),
+            turn: (0, 0),
+            due: VecDeque::new(),
+            stored: Vec::new(),
+            draws,
+            is_silent: false,
+            canary: Canary::default(),
+        })
+    }
+
+    /// What both clouds know of the volume.
+    pub fn public(&self) -> Shape {
+        self.shape
+    }
+
+    /// The point of the first (0) or the second (1) cloud, which is told to that cloud alone.
+    pub fn point(&self, cloud: u8) -> Seed {
+        Seed::new(self.keys.point(if self.canary.has_one_point() { 0 } else { cloud }))
+    }
+
+    /// An access arrives; for nobody, if there is no block.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] for a block or a range outside of the volume; whatever has stopped it.
+    pub fn arrive(&mut self, block: Option<u32>, access: Access) -> Result<Vec<Effect>> {
+        self.settings.shape.check(Address(block.unwrap_or(0)), &access)?;
+        self.step(|plane, _| {
+            plane.arrivals.push_back((block, access));
+            Ok(())
+        })
+    }
+
+    /// A message of a holder comes. One that nobody waits for changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if a check fails, from then on for ever.
+    pub fn holder_says(&mut self, message: FromHolder) -> Result<Vec<Effect>> {
+        self.step(|plane, out| match message {
+            FromHolder::Records(come) => plane.records_come(come),
+            FromHolder::JobRecords(come) => plane.job_records_come(come, out),
+            FromHolder::Fetched(come) => plane.fetched_come(come, out),
+            FromHolder::LevelDigest(come) => plane.level_digest_comes(come, out),
+            FromHolder::Stored(come) => plane.records_are_stored(come),
+        })
+    }
+
+    /// A message of a shuffler comes. One that nobody waits for changes nothing.
+    ///
+    /// # Errors
+    /// As [`MulticloudPlane::holder_says`].
+    pub fn shuffler_says(&mut self, message: FromShuffler) -> Result<Vec<Effect>> {
+        self.step(|plane, out| match message {
+            FromShuffler::Answer(come) => plane.answer_comes(come),
+            FromShuffler::MovedDigest(come) => plane.moved_digest_comes(come, out),
+            FromShuffler::Lost(come) => plane.kept_is_lost(come, out),
+        })
+    }
+
+    /// One step, and whatever can go on after it.
+    pub(super) fn step(
+        &mut self,
+        does: impl FnOnce(&mut Self, &mut Vec<Effect>) -> Result<()>,
+    ) -> Result<Vec<Effect>> {
+        if self.is_silent {
+            return Err(lied("a check has failed before"));
+        }
+        let mut out = Vec::new();
+        match does(self, &mut out).and_then(|()| self.go_on(&mut out)) {
+            Ok(()) => Ok(out),
+            Err(error) => {
+                self.is_silent = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn go_on(&mut self, out: &mut Vec<Effect>) -> Result<()> {
+        loop {
+            let before = out.len();
+            self.end_accesses(out)?;
+            self.commit_jobs(out)?;
+            self.begin_jobs(out)?;
+            self.depart(out)?;
+            if out.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What sums of a partition are made with. A cloud is the holder of every other partition.
+    pub(super) fn checks(&self, partition: u16) -> Checks<'_> {
+        let holder = usize::from(partition % 2);
+        let of = |cloud: usize| &self.points[if self.canary.has_one_point() { 0 } else { cloud }];
+        Checks {
+            keys: &self.keys,
+            holder: of(holder),
+            shuffler: of(1 - holder),
+            partition,
+            cell_bytes: self.shape.cell_bytes(),
+        }
+    }
+
+    /// The block that was sealed for this place.
+    pub(super) fn open_block(&self, place: UploadPlace, block: u32, cell: &[u8]) -> Result<Bytes> {
+        let mut opened = vec![0; self.shape.block_bytes as usize];
+        let is_open = self.keys.open(place, block, cell, &mut opened);
+        is_open.map_err(|_| lied("the block of a read"))?;
+        opened.truncate(self.settings.shape.value_bytes);
+        Ok(opened.into())
+    }
+}
+
+/// What is drawn: a stream a purpose, and as much whatever happens.
+#[derive(Debug)]
+pub struct Draws {
+    partitions: u16,
+    homes: Stream,
+    decoys: Stream,
+    orders: Stream,
+}
+
+impl Draws {
+    fn new(partitions: u16, random: &Randomness) -> Self {
+        Self {
+            partitions,
+            homes: random.stream(Purpose::Leaves),
+            decoys: random.stream(Purpose::Padding),
+            orders: random.stream(Purpose::Shuffle),
+        }
+    }
+
+    /// The partition that a block goes to.
+    pub fn partition(&mut self) -> u16 {
+        below(&mut self.homes, self.partitions.into()) as u16
+    }
+
+    /// A partition to be shown by an access that brings no block.
+    pub fn decoy(&mut self) -> u16 {
+        below(&mut self.decoys, self.partitions.into()) as u16
+    }
+
+    /// One of so many dummies.
+    pub fn dummy(&mut self, dummies: u32, takes_first: bool) -> u32 {
+        let drawn = below(&mut self.decoys, dummies);
+        if takes_first { 0 } else { drawn }
+    }
+
+    /// One of so many cells.
+    pub fn index(&mut self, cells: usize) -> usize {
+        below(&mut self.decoys, cells as u32) as usize
+    }
+
+    /// Puts cells into a uniform order.
+    pub fn shuffle(&mut self, places: &mut [Place]) {
+        for last in (1..places.len()).rev() {
+            places.swap(last, below(&mut self.orders, last as u32 + 1) as usize);
+        }
+    }
+}
+
+/// A draw below `bound`, uniform but for `bound` 2^-64; 0 if there is nothing to draw from.
+fn below(stream: &mut Stream, bound: u32) -> u32 {
+    ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u32
+}
+
+impl From<fogbank_mix::Error> for Error {
+    fn from(error: fogbank_mix::Error) -> Self {
+        match error {
+            fogbank_mix::Error::Other(what) => lied(what),
+            other => Self::Bug(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! After a stop: the journal says what was, without I/O, and what was under way is done again.
+//!
+//! 1. Every entry counts as it did in life.
+//! 2. The last commit of every partition is told again: both clouds may have missed it, and reads
+//!    may name its level. It means nothing to whoever heard it.
+//! 3. Every access without a result is repeated as it was: the same cells in the same order under
+//!    the same pads, the same index.
+//! 4. Every job without a commit begins again under the next attempt: the same list and what is
+//!    left of the same blocks, but every seed is new.
+//!
+//! The same when a cloud has started again: it may have forgotten all that is not durable.
+
+use std::sync::Arc;
+
+use fogbank_env::Randomness;
+use fogbank_seal::SplitKeys;
+
+use super::canary::Canary;
+use super::journal::Entry;
+use super::plane::{Effect, MulticloudPlane};
+use super::settings::MulticloudSettings;
+use crate::Result;
+
+impl MulticloudPlane {
+    /// The client after these entries, and what it has to do first.
+    ///
+    /// The randomness has to be fresh: what was drawn stands in the journal.
+    ///
+    /// # Errors
+    /// As [`MulticloudPlane::new`]; [`crate::Error::Bug`] if entries contradict each other.
+    pub fn recover(
+        settings: MulticloudSettings,
+        keys_and_random: (Arc<SplitKeys>, &Randomness),
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(Self, Vec<Effect>)> {
+        Self::recover_with(Canary::default(), settings, keys_and_random, entries)
+    }
+
+    /// The same, leaking from the first entry on.
+    pub(super) fn recover_with(
+        canary: Canary,
+        settings: MulticloudSettings,
+        (keys, random): (Arc<SplitKeys>, &Randomness),
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(Self, Vec<Effect>)> {
+        let mut plane = Self::new(settings, keys, random)?;
+        plane.canary = canary;
+        for entry in entries {
+            plane.replay(entry)?;
+        }
+        let effects = plane.repeat()?;
+        Ok((plane, effects))
+    }
+
+    fn replay(&mut self, entry: Entry) -> Result<()> {
+        match entry {
+            Entry::Access(entry) => {
+                entry.block.into_iter().for_each(|b| *self.asked.entry(b).or_insert(0) += 1);
+                self.access_departs(entry)
+            }
+            Entry::Result(number, value) => self.access_ends(number, value),
+            Entry::Job(entry) => self.job_begins(entry),
+            Entry::Commit(partition, generation) => self.job_is_done(partition, generation),
+        }
+    }
+
+    /// Does again what was under way: after a recovery, or when a cloud has started again.
+    ///
+    /// # Errors
+    /// As for any step.
+    pub fn repeat(&mut self) -> Result<Vec<Effect>> {
+        self.step(|plane, out| {
+            for (partition, pyramid) in (0..).zip(&plane.pyramids) {
+                if let Some(generation) = pyramid.last {
+                    plane.tell_commit(partition, generation, out);
+                }
+            }
+            (0..plane.accesses.len()).for_each(|at| plane.ask_for_cells(at, out));
+            plane.stored.clear();
+            (0..plane.shape.partitions).try_for_each(|partition| plane.begin_again(partition, out))
+        })
+    }
+}

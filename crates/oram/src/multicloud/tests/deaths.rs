@@ -1,0 +1,185 @@
+//! Deaths of the client between any two effects, and of each cloud at every message.
+//!
+//! Then: values hold; a read that is repeated is the same; no cell is shown for two reads; the list
+//! of a job is the same on every attempt. That no pad covers two cells the ledger sees.
+
+use std::collections::BTreeMap;
+
+use super::data::is_consistent;
+use super::*;
+
+/// Blocks and what is written to them; with jobs of all kinds in it.
+fn history() -> Vec<(u32, Access)> {
+    (0..26u8)
+        .map(|k| {
+            let block = if k % 3 == 0 { 2 } else { u32::from(k) * 5 % 6 };
+            let bytes = Bytes::copy_from_slice(&[k]);
+            (block, if k % 2 == 0 { Access::Read } else { Access::Write { offset: 0, bytes } })
+        })
+        .collect()
+}
+
+fn small(seed: u64, canary: Canary) -> World {
+    let mut settings = settings(6, 8, layout(6, 2, 3, 8, 1));
+    settings.refresh_every = 2;
+    World::with(settings, seed, canary)
+}
+
+/// Every access that the journal does not name is asked for again; then all results are as they
+/// are to be, and so is what is read at the end.
+fn ends_well(world: &mut World, asked: &[(u32, Access)]) {
+    let blocks = world.settings.layout.blocks;
+    let all = asked.iter().cloned().chain((0..blocks).map(|block| (block, Access::Read)));
+    let named = world.entries().filter(|entry| matches!(entry, Entry::Access(_))).count();
+    for (block, access) in all.clone().skip(named) {
+        world.arrive(block, access).unwrap();
+        world.settle().unwrap();
+    }
+    let zeros = Bytes::from(vec![0; world.settings.shape.value_bytes]);
+    let mut map: HashMap<u32, Bytes> = HashMap::new();
+    let mut due = BTreeMap::new();
+    for (number, (block, access)) in (0..).zip(all) {
+        let value = access.applied_to(map.get(&block).unwrap_or(&zeros));
+        map.insert(block, value.clone());
+        due.insert(number, value);
+    }
+    let results = world.entries().filter_map(|entry| match entry {
+        Entry::Result(number, value) => Some((number, value)),
+        _ => None,
+    });
+    assert_eq!(results.collect::<BTreeMap<_, _>>(), due);
+    for (number, value) in &world.answers {
+        assert_eq!(due[number], value);
+    }
+    is_consistent(&world.plane);
+    audit(world);
+}
+
+/// What a holder must not see, over all that it has seen.
+pub fn audit(world: &World) {
+    for seen in &world.seen {
+        let mut looks = HashMap::new();
+        let mut lists = HashMap::new();
+        let mut committed: HashMap<(u16, u8), u64> = HashMap::new();
+        let mut shown = HashMap::new();
+        for message in seen {
+            let Message::ToHolder(partition, message) = message else { continue };
+            let list = match message {
+                ToHolder::Look(look) => {
+                    assert_eq!(looks.entry(look.read).or_insert(look), &look, "a read differs");
+                    for at in &look.places {
+                        let generation = committed.get(&(*partition, at.level)).copied();
+                        let cell = (*partition, at.level, generation, at.place);
+                        let read = *shown.entry(cell).or_insert(look.read);
+                        assert_eq!(read, look.read, "a cell is shown for two reads");
+                    }
+                    continue;
+                }
+                ToHolder::Commit(commit) => {
+                    let level = world.shape.written(commit.generation.count());
+                    let last = committed.entry((*partition, level)).or_default();
+                    *last = (*last).max(commit.generation.0);
+                    continue;
+                }
+                ToHolder::Carry(carry) => (carry.generation.count(), &carry.list),
+                ToHolder::Fetch(fetch) => (fetch.generation.count(), &fetch.list),
+                _ => continue,
+            };
+            let (count, list) = list;
+            assert_eq!(lists.entry((*partition, count)).or_insert(list), &list, "a list differs");
+        }
+    }
+}
+
+/// The client dies at the effect of this number. Returns how many there were.
+fn client_dies(at: Option<u64>) -> u64 {
+    let mut world = small(1, Canary::default());
+    world.dies_at = at;
+    for (number, (block, access)) in (0..).zip(history()) {
+        world.arrive(block, access.clone()).unwrap();
+        world.settle().unwrap();
+        if world.is_dead {
+            world.recover();
+            world.settle().unwrap();
+            let is_named = |entry: Entry| matches!(entry, Entry::Access(e) if e.number == number);
+            if !world.entries().any(is_named) {
+                world.arrive(block, access).unwrap();
+                world.settle().unwrap();
+            }
+        }
+    }
+    let steps = world.steps;
+    ends_well(&mut world, &history());
+    steps
+}
+
+#[test]
+fn the_client_dies_between_any_two_effects() {
+    let steps = client_dies(None);
+    assert!(steps > 200, "{steps}");
+    (1..=steps).for_each(|at| _ = client_dies(Some(at)));
+}
+
+/// A cloud dies when so many messages have come. Returns how many there were.
+fn cloud_dies(cloud: u8, at: Option<u64>) -> u64 {
+    let mut world = small(2, Canary::default());
+    let mut messages = 0;
+    for (block, access) in history() {
+        world.arrive(block, access).unwrap();
+        while world.deliver().unwrap() {
+            messages += 1;
+            if Some(messages) == at {
+                world.cloud_restarts(cloud).unwrap();
+            }
+        }
+    }
+    ends_well(&mut world, &history());
+    messages
+}
+
+#[test]
+fn a_cloud_dies_at_any_message() {
+    for cloud in [0, 1] {
+        let messages = cloud_dies(cloud, None);
+        assert!(messages > 200, "{messages}");
+        (1..=messages).for_each(|at| _ = cloud_dies(cloud, Some(at)));
+    }
+}
+
+/// Many accesses under way, blocks of a job asked for while it is; deaths again and again.
+pub fn dies_while_much_is_under_way(seed: u64, canary: Canary) {
+    let mut world = small(seed, canary);
+    let mut coins = world.choice;
+    let mut draw = |below: u64| {
+        coins = coins.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (coins >> 33) % below
+    };
+    let mut asked = Vec::new();
+    for k in 0..160u8 {
+        let bytes = Bytes::copy_from_slice(&[k]);
+        let access = Access::Write { offset: draw(8) as u32, bytes };
+        let (block, access) = (draw(6) as u32, if draw(3) == 0 { Access::Read } else { access });
+        asked.push((block, access.clone()));
+        world.dies_at = (draw(12) == 0).then_some(world.steps + 1 + draw(6));
+        world.arrive(block, access).unwrap();
+        (0..draw(14)).for_each(|_| _ = world.deliver().unwrap());
+        if world.is_dead {
+            world.recover();
+            let named = world.entries().filter(|entry| matches!(entry, Entry::Access(_))).count();
+            for (block, access) in asked.clone().into_iter().skip(named) {
+                world.arrive(block, access).unwrap();
+            }
+        } else if draw(20) == 0 {
+            world.dies_at = None;
+            world.cloud_restarts(draw(2) as u8).unwrap();
+        }
+    }
+    world.dies_at = None;
+    world.settle().unwrap();
+    ends_well(&mut world, &asked);
+}
+
+#[test]
+fn deaths_while_much_is_under_way() {
+    (0..40).for_each(|seed| dies_while_much_is_under_way(seed, Canary::default()));
+}

@@ -1,0 +1,423 @@
+//! The client beside both clouds in memory, which see what they would see, and may lie or die.
+
+mod data;
+mod deaths;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::Randomness;
+use fogbank_mix::message::{Across, Back, FromHolder, FromShuffler, ToHolder, ToShuffler};
+use fogbank_mix::{Cells, Holder, HolderSends, Shape, Shuffler, ShufflerSends};
+use fogbank_seal::{MasterKey, SplitKeys, StoreId, digest};
+
+use super::canary::Canary;
+use super::journal::Entry;
+use super::plane::{Effect, MulticloudPlane};
+use super::settings::MulticloudSettings;
+use crate::partition::Layout;
+use crate::{Access, ImmediateShape, Result};
+
+/// A message on a link, and the partition that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    ToHolder(u16, ToHolder),
+    ToShuffler(u16, ToShuffler),
+    Across(u16, Across),
+    Back(u16, Back),
+    FromHolder(u16, FromHolder),
+    FromShuffler(u16, FromShuffler),
+}
+
+impl Message {
+    pub fn partition(&self) -> u16 {
+        match self {
+            Self::ToHolder(partition, _)
+            | Self::ToShuffler(partition, _)
+            | Self::Across(partition, _)
+            | Self::Back(partition, _)
+            | Self::FromHolder(partition, _)
+            | Self::FromShuffler(partition, _) => *partition,
+        }
+    }
+
+    /// From whom to whom: a cloud, or the client (2).
+    fn link(&self) -> (u8, u8) {
+        let holder = (self.partition() % 2) as u8;
+        match self {
+            Self::ToHolder(..) => (2, holder),
+            Self::ToShuffler(..) => (2, 1 - holder),
+            Self::Across(..) => (holder, 1 - holder),
+            Self::Back(..) => (1 - holder, holder),
+            Self::FromHolder(..) => (holder, 2),
+            Self::FromShuffler(..) => (1 - holder, 2),
+        }
+    }
+
+    /// What comes out at the other end, and how many bytes it took.
+    fn carried(&self, cell_bytes: usize) -> (Self, usize) {
+        macro_rules! carry {
+            ($variant:ident, $type:ident, $partition:expr, $message:expr) => {{
+                let bytes = $message.encode();
+                let message = $type::decode(&bytes, cell_bytes).unwrap();
+                (Self::$variant($partition, message), bytes.len())
+            }};
+        }
+        match self {
+            Self::ToHolder(p, message) => carry!(ToHolder, ToHolder, *p, message),
+            Self::ToShuffler(p, message) => carry!(ToShuffler, ToShuffler, *p, message),
+            Self::Across(p, message) => carry!(Across, Across, *p, message),
+            Self::Back(p, message) => carry!(Back, Back, *p, message),
+            Self::FromHolder(p, message) => carry!(FromHolder, FromHolder, *p, message),
+            Self::FromShuffler(p, message) => carry!(FromShuffler, FromShuffler, *p, message),
+        }
+    }
+}
+
+/// What befalls a message: it may be changed, or lost.
+pub type Fate = Box<dyn FnMut(Message) -> Option<Message>>;
+
+/// Client and clouds.
+pub struct World {
+    pub settings: MulticloudSettings,
+    pub shape: Shape,
+    pub plane: MulticloudPlane,
+    pub holders: [Holder; 2],
+    pub shufflers: [Shuffler; 2],
+    /// Encoded, as far as it is durable.
+    pub journal: Vec<Vec<u8>>,
+    /// By sender and receiver: what is under way, in order.
+    links: [[VecDeque<Message>; 3]; 3],
+    /// What each cloud received, in order.
+    pub seen: [Vec<Message>; 2],
+    /// Bytes of messages between client and clouds, down and up, and between the clouds.
+    pub bytes: [u64; 3],
+    pub answers: Vec<(u64, Bytes)>,
+    pub fate: Fate,
+    /// Messages and journal entries so far, and the one at which the client dies.
+    pub steps: u64,
+    pub dies_at: Option<u64>,
+    pub is_dead: bool,
+    /// Whether clouds are lied to, or forget.
+    pub is_strange: bool,
+    written: Vec<Entry>,
+    ledger: Ledger,
+    choice: u64,
+    seed: u64,
+}
+
+pub fn settings(blocks: u32, value_bytes: usize, layout: Layout) -> MulticloudSettings {
+    let shape = ImmediateShape { capacity: blocks, value_bytes };
+    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3 }
+}
+
+/// A tiny one: partitions, levels, blocks of a top, and levels of the client.
+pub fn layout(
+    blocks: u32,
+    partitions: u32,
+    levels: u8,
+    top_blocks: u16,
+    kept_levels: u8,
+) -> Layout {
+    Layout { blocks, partitions, levels, top_blocks, kept_levels }
+}
+
+fn keys(seed: u64) -> Arc<SplitKeys> {
+    let mut bytes = [7; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    Arc::new(SplitKeys::derive(&MasterKey::from_bytes(&mut bytes), StoreId([1; 16])))
+}
+
+impl World {
+    pub fn new(settings: MulticloudSettings, seed: u64) -> Self {
+        Self::with(settings, seed, Canary::default())
+    }
+
+    pub fn with(settings: MulticloudSettings, seed: u64, canary: Canary) -> Self {
+        let random = Randomness::repeatable(seed);
+        let mut plane = MulticloudPlane::new(settings.clone(), keys(seed), &random).unwrap();
+        plane.canary = canary;
+        let shape = plane.public();
+        let holder = |cloud| Holder::new(shape, &plane.point(cloud));
+        let shuffler = |cloud| Shuffler::new(shape, &plane.point(cloud));
+        Self {
+            settings,
+            shape,
+            holders: [holder(0), holder(1)],
+            shufflers: [shuffler(0), shuffler(1)],
+            plane,
+            journal: Vec::new(),
+            links: Default::default(),
+            seen: Default::default(),
+            bytes: [0; 3],
+            answers: Vec::new(),
+            fate: Box::new(Some),
+            steps: 0,
+            dies_at: None,
+            is_dead: false,
+            is_strange: false,
+            written: Vec::new(),
+            ledger: Ledger::default(),
+            choice: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            seed,
+        }
+    }
+
+    /// An access arrives; nothing comes back yet.
+    pub fn arrive(&mut self, block: u32, access: Access) -> Result<()> {
+        let effects = self.plane.arrive(Some(block), access)?;
+        self.do_all(effects);
+        Ok(())
+    }
+
+    /// Lets messages come until none is under way, links in any order.
+    pub fn settle(&mut self) -> Result<()> {
+        while self.deliver()? {}
+        Ok(())
+    }
+
+    /// Lets one message come, of a link drawn from those that have any.
+    pub fn deliver(&mut self) -> Result<bool> {
+        let links: Vec<(usize, usize)> = (0..3)
+            .flat_map(|from| (0..3).map(move |to| (from, to)))
+            .filter(|(from, to)| !self.links[*from][*to].is_empty())
+            .collect();
+        if links.is_empty() || self.is_dead {
+            return Ok(false);
+        }
+        self.choice ^= self.choice << 13;
+        self.choice ^= self.choice >> 7;
+        self.choice ^= self.choice << 17;
+        let (from, to) = links[(self.choice % links.len() as u64) as usize];
+        let Some(message) = self.links[from][to].pop_front() else { return Ok(true) };
+        self.comes(message).map(|()| true)
+    }
+
+    fn comes(&mut self, message: Message) -> Result<()> {
+        let Some(message) = (self.fate)(message) else { return Ok(()) };
+        let (partition, (_, to)) = (message.partition(), message.link());
+        if let Some(seen) = self.seen.get_mut(usize::from(to)) {
+            seen.push(message.clone());
+        }
+        let to = usize::from(to);
+        match message {
+            Message::ToHolder(_, message) => {
+                let sent = self.holders[to].ask(message);
+                let sent = self.of_cloud(sent);
+                self.holder_sends(partition, sent);
+            }
+            Message::Back(_, message) => {
+                let sent = self.holders[to].level(message);
+                let sent = self.of_cloud(sent);
+                self.holder_sends(partition, sent);
+            }
+            Message::ToShuffler(_, message) => {
+                let sent = self.shufflers[to].ask(message);
+                let sent = self.of_cloud(sent);
+                self.shuffler_sends(partition, sent);
+            }
+            Message::Across(_, message) => {
+                let sent = self.shufflers[to].across(message);
+                let sent = self.of_cloud(sent);
+                self.shuffler_sends(partition, sent);
+            }
+            Message::FromHolder(_, message) => {
+                let effects = self.plane.holder_says(message)?;
+                self.do_all(effects);
+            }
+            Message::FromShuffler(_, message) => {
+                let effects = self.plane.shuffler_says(message)?;
+                self.do_all(effects);
+            }
+        }
+        Ok(())
+    }
+
+    /// A cloud that is asked for nonsense says nothing; only one that was lied to, or died, is.
+    fn of_cloud<T: Default>(&mut self, sent: fogbank_mix::Result<T>) -> T {
+        assert!(self.is_strange || sent.is_ok(), "{:?}", sent.err());
+        sent.unwrap_or_default()
+    }
+
+    fn holder_sends(&mut self, partition: u16, sent: Vec<HolderSends>) {
+        for sent in sent {
+            self.send(match sent {
+                HolderSends::Client(message) => Message::FromHolder(partition, message),
+                HolderSends::Shuffler(message) => Message::Across(partition, message),
+            });
+        }
+    }
+
+    fn shuffler_sends(&mut self, partition: u16, sent: Vec<ShufflerSends>) {
+        for sent in sent {
+            self.send(match sent {
+                ShufflerSends::Client(message) => Message::FromShuffler(partition, message),
+                ShufflerSends::Holder(message) => Message::Back(partition, message),
+            });
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let (message, bytes) = message.carried(self.shape.cell_bytes());
+        self.ledger.note(&message);
+        let (from, to) = message.link();
+        let kind = match (from, to) {
+            (_, 2) => 0,
+            (2, _) => 1,
+            _ => 2,
+        };
+        self.bytes[kind] += bytes as u64;
+        self.links[usize::from(from)][usize::from(to)].push_back(message);
+    }
+
+    /// In their order; behind a death nothing takes place.
+    pub fn do_all(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            self.steps += 1;
+            self.is_dead |= self.dies_at == Some(self.steps);
+            if self.is_dead {
+                return; // what stands behind it is lost
+            }
+            match effect {
+                Effect::Journal(entry) => {
+                    let bytes = entry.encode(&self.shape);
+                    assert_eq!(self.decoded(&bytes), entry);
+                    self.journal.push(bytes);
+                    self.written.push(entry);
+                }
+                Effect::Holder(partition, message) => {
+                    self.stands_in_journal(&message);
+                    self.send(Message::ToHolder(partition, message));
+                }
+                Effect::Shuffler(partition, message) => {
+                    self.send(Message::ToShuffler(partition, message));
+                }
+                Effect::Answer(number, value) => {
+                    let last = self.newest().find(|entry| matches!(entry, Entry::Result(..)));
+                    assert!(self.answers.last().is_none_or(|(last, _)| *last < number));
+                    assert!(matches!(last, Some(Entry::Result(of, _)) if *of == number));
+                    self.answers.push((number, value));
+                }
+            }
+        }
+    }
+
+    /// The rule of the journal: what a message names is durable before it leaves.
+    fn stands_in_journal(&self, message: &ToHolder) {
+        let stands = match message {
+            ToHolder::Look(look) => self.newest().any(|entry| {
+                matches!(entry, Entry::Access(entry) if entry.number == look.read
+                    && entry.places == look.places)
+            }),
+            ToHolder::Commit(commit) => self
+                .newest()
+                .any(|entry| *entry == Entry::Commit(commit.partition, commit.generation)),
+            ToHolder::Carry(carry) => self.newest().any(|entry| {
+                matches!(entry, Entry::Job(entry) if entry.partition == carry.partition
+                    && entry.generation == carry.generation)
+            }),
+            _ => true,
+        };
+        assert!(stands, "the journal does not name {message:?}");
+    }
+
+    /// What was written last, the newest first.
+    fn newest(&self) -> impl Iterator<Item = &Entry> {
+        self.written.iter().rev()
+    }
+
+    fn decoded(&self, bytes: &[u8]) -> Entry {
+        let of = &self.settings.shape;
+        Entry::decode(bytes, &self.shape, of.capacity, of.value_bytes).unwrap()
+    }
+
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = Entry> {
+        self.journal.iter().map(|bytes| self.decoded(bytes))
+    }
+
+    /// What is under way is lost, and the client begins again from the journal.
+    pub fn recover(&mut self) {
+        self.links = Default::default();
+        (self.is_dead, self.dies_at) = (false, None);
+        let entries: Vec<Entry> = self.entries().collect();
+        let random = Randomness::repeatable(self.seed).split(self.steps);
+        let canary = std::mem::take(&mut self.plane.canary);
+        let (mut plane, effects) = MulticloudPlane::recover_with(
+            canary,
+            self.settings.clone(),
+            (keys(self.seed), &random),
+            entries,
+        )
+        .unwrap();
+        std::mem::swap(&mut self.plane, &mut plane);
+        self.do_all(effects);
+    }
+
+    /// A cloud starts again: the shuffler has lost all, the holder what it had not said is durable.
+    pub fn cloud_restarts(&mut self, cloud: u8) -> Result<()> {
+        let at = usize::from(cloud);
+        self.shufflers[at] = Shuffler::new(self.shape, &self.plane.point(cloud));
+        for other in 0..3 {
+            self.links[at][other].clear();
+            self.links[other][at].clear();
+        }
+        let effects = self.plane.repeat()?;
+        self.do_all(effects);
+        Ok(())
+    }
+}
+
+/// Whether a pad, or a place of an upload, ever covers two things. From what goes over links alone:
+/// two cells under one pad show as two cells of one number.
+#[derive(Default)]
+struct Ledger {
+    seeds: HashMap<(&'static str, u16, u64), [u8; 32]>,
+    covered: HashMap<([u8; 32], u32), [u8; 32]>,
+    uploads: HashMap<(u16, u64, u32), [u8; 32]>,
+    orders: HashSet<[u8; 32]>,
+}
+
+impl Ledger {
+    fn note(&mut self, message: &Message) {
+        match message {
+            Message::ToHolder(p, ToHolder::Look(look)) => {
+                self.seeds.insert(("read", *p, look.read), *look.pads.bytes());
+            }
+            Message::ToHolder(p, ToHolder::Carry(carry)) => {
+                self.seeds.insert(("carry", *p, carry.generation.0), *carry.pads.bytes());
+            }
+            Message::ToShuffler(p, ToShuffler::Mix(mix)) => {
+                self.seeds.insert(("level", *p, mix.generation.0), *mix.pads.bytes());
+                assert!(self.orders.insert(*mix.order.bytes()), "an order twice");
+            }
+            Message::ToShuffler(p, ToShuffler::Upload(upload)) => {
+                for (index, cell) in (0..).zip(upload.cells.iter()) {
+                    let place = (*p, upload.generation.0, index);
+                    let cell = digest(&[cell]);
+                    let was = *self.uploads.entry(place).or_insert(cell);
+                    assert_eq!(was, cell, "an upload place holds two blocks");
+                }
+            }
+            Message::Across(p, Across::Blinded(all)) => {
+                self.covers(("read", *p, all.read), &all.cells)
+            }
+            Message::Across(p, Across::Moved(all)) => {
+                self.covers(("carry", *p, all.generation.0), &all.cells);
+            }
+            Message::Back(p, Back::Level(all)) => {
+                self.covers(("level", *p, all.generation.0), &all.cells);
+            }
+            _ => {}
+        }
+    }
+
+    fn covers(&mut self, of: (&'static str, u16, u64), cells: &Cells) {
+        let seed = self.seeds[&of];
+        for (index, cell) in (0..).zip(cells.iter()) {
+            let cell = digest(&[cell]);
+            let was = *self.covered.entry((seed, index)).or_insert(cell);
+            assert_eq!(was, cell, "a pad covers two cells");
+        }
+    }
+}
