@@ -155,7 +155,7 @@ impl<P: Plane> Departures<P> {
         self.finish().await?;
         let cut = self.cut_state().await?;
         self.finish().await?;
-        self.shared.store.barrier().await.map_err(blame)?;
+        make_durable(&self.shared).await?;
         Ok(cut)
     }
 
@@ -288,7 +288,7 @@ impl<P: Plane> Departures<P> {
             let put = begun.put().await?;
             return self.count((vec![put], vec![requests])).await;
         }
-        self.records.begin(&shared, begun, requests);
+        self.records.begin(&shared, begun, requests).await?;
         while self.records.len() >= shared.shell.records_at_once {
             let landed = self.records.land().await?;
             self.count(landed).await?;
@@ -325,7 +325,7 @@ impl<P: Plane> Departures<P> {
 
     /// The cut; what follows goes on beside further departures.
     async fn begin_checkpoint(&mut self) -> Result<()> {
-        let (mark, sections) = match self.shared.look(|core| core.plane.cuts_quietly()) {
+        let (mark, sections) = match P::CUTS_QUIETLY {
             true => self.cut_state().await?,
             false => self.cut_now()?,
         };
@@ -333,7 +333,7 @@ impl<P: Plane> Departures<P> {
         self.checkpoints.spawn(async move {
             let writes = async {
                 shared.until(|core| core.plane.is_acknowledged(mark)).await?;
-                shared.store.barrier().await.map_err(blame)?;
+                make_durable(&shared).await?;
                 shared.sound()?;
                 let sections = shared.look(|core| core.plane.sections(sections));
                 Ok(writer.write(sections).await?)
@@ -378,11 +378,16 @@ impl<P: Plane> Departures<P> {
 
     /// The checkpoint counts from now on.
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        // What an earlier one superseded is gone: no cloud makes a heap of it.
-        while let Some(done) = self.deletions.join_next().await {
-            of_task(done)?;
+        // What an earlier one superseded is gone: no cloud makes a heap of it. Records count meanwhile.
+        loop {
+            tokio::select! { biased;
+                landed = self.records.land(), if !self.records.is_empty() => {
+                    self.count(landed?).await?;
+                }
+                Some(done) = self.deletions.join_next() => of_task(done)?,
+                else => break,
+            }
         }
-        self.count_all().await?;
         self.shared.sound()?;
         let (cut, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
@@ -447,6 +452,15 @@ impl<P: Plane> Departures<P> {
                 && core.sequencer.is_empty()
         };
         self.shared.until(is_over).await
+    }
+}
+
+/// What a checkpoint refers to is durable when it is written. Of an engine with jobs it is already:
+/// a commit counts only behind a barrier, and nothing else is referred to.
+async fn make_durable<P: Plane>(shared: &Shared<P>) -> Result<()> {
+    match P::HAS_JOBS {
+        true => Ok(()),
+        false => shared.store.barrier().await.map_err(blame),
     }
 }
 

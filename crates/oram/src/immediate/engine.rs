@@ -164,6 +164,8 @@ impl<P: Plane> Immediate<P> {
             departures.checkpoint().await?;
         }
         shared.sweep().await?;
+        let due = shared.step(|core| core.plane.begins_again())?;
+        shared.send(due)?;
         let departures = tokio::spawn(departures.run());
         let (arrivals, departures) = (Mutex::new(Some(arrivals)), Mutex::new(Some(departures)));
         Ok(Self { shared, arrivals, departures })

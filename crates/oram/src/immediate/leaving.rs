@@ -80,6 +80,7 @@ async fn serve<P: Plane>(
     // The message leaves; what comes is not verified yet.
     shared.sound()?;
     let message = message.unwrap_or_else(|| shared.look(|core| core.plane.ask(&request)));
+    shared.look(|core| core.plane.leaves(&request));
     let reply = message.send(&*shared.bare).await;
     let at = shared.grid.now();
     if reply.is_err() {

@@ -14,7 +14,7 @@
 //!    something may be due to be written.
 //! 4. That is sealed ([`Codec::seal`]) and sent; [`Plane::acknowledged`] when all of it has been.
 //! 5. When [`Plane::cut_is_due`], departures wait until [`Plane::may_cut`] if the plane
-//!    [cuts quietly](Plane::cuts_quietly); [`Plane::cut`] copies the state for a checkpoint.
+//!    [cuts quietly](Plane::CUTS_QUIETLY); [`Plane::cut`] copies the state for a checkpoint.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -52,6 +52,10 @@ pub trait Plane: Sized + Send + 'static {
     /// written counts only once a barrier has passed.
     const HAS_JOBS: bool;
 
+    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is made
+    /// between any two records. The last, before a store is closed, always waits.
+    const CUTS_QUIETLY: bool;
+
     /// A record: these accesses, and what else is to go into one.
     ///
     /// # Errors
@@ -74,6 +78,9 @@ pub trait Plane: Sized + Send + 'static {
 
     /// The message of `request`, which leaves now.
     fn ask(&mut self, request: &Self::Request) -> Message;
+
+    /// It leaves. Whoever keeps a trace is told what the message does not show.
+    fn leaves(&self, _request: &Self::Request) {}
 
     /// The reply is taken; what is due to be written by it.
     ///
@@ -98,12 +105,6 @@ pub trait Plane: Sized + Send + 'static {
 
     /// Whether it is time for a cut. Public.
     fn cut_is_due(&self) -> bool;
-
-    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is
-    /// made between any two records. Public. The last, before a store is closed, always waits.
-    fn cuts_quietly(&self) -> bool {
-        true
-    }
 
     /// Whether the state can be copied, when no access is under way.
     fn may_cut(&self) -> bool {
@@ -141,6 +142,14 @@ pub trait Plane: Sized + Send + 'static {
         journal: &[Vec<u8>],
         progress: &Progress,
     ) -> impl Future<Output = Result<bool>> + Send;
+
+    /// What was begun before a stop is written anew, once the store is swept.
+    ///
+    /// # Errors
+    /// As for [`Plane::depart`].
+    fn begins_again(&mut self) -> Result<Vec<Self::Due>> {
+        Ok(Vec::new())
+    }
 }
 
 /// The ciphers of a plane.

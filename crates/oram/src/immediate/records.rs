@@ -1,7 +1,9 @@
 //! Records on their way: several at once, which land in any order and count in theirs.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 
 use fogbank_durable::{BegunRecord, PutRecord};
 use tokio::task::JoinSet;
@@ -41,23 +43,33 @@ impl<P: Plane> Records<P> {
         self.under_way.is_empty()
     }
 
-    /// A record leaves; `requests` may when it counts.
-    pub fn begin(
+    /// A record leaves now, before anything else is decided; `requests` may when it counts.
+    ///
+    /// # Errors
+    /// Those of a put.
+    pub async fn begin(
         &mut self,
         shared: &Arc<Shared<P>>,
         begun: BegunRecord,
         requests: Vec<P::Request>,
-    ) {
+    ) -> Result<()> {
         let number = self.first + self.under_way.len() as u64;
         self.under_way.push_back(requests);
+        let mut put = Box::pin(begun.put());
+        let polled = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
+        if let Poll::Ready(landed) = polled {
+            self.landed.insert(number, landed?);
+            return Ok(());
+        }
         let shared = shared.clone();
         // Also before this task is dropped with departures: nothing leaves after a failure.
         self.puts.spawn(async move {
             tokio::select! { biased;
                 failed = shared.failed() => Err(failed),
-                put = begun.put() => Ok((number, put?)),
+                put = put => Ok((number, put?)),
             }
         });
+        Ok(())
     }
 
     /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost

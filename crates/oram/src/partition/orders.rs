@@ -5,8 +5,10 @@
 //! record would show by its jobs which partition the lost access had asked (protocol, section 1.9).
 //! Orders that touch only levels of the proxy need no job.
 
+use super::codec::Asked;
 use super::journal::{Commit, Part};
 use super::plane::PartitionPlane;
+use super::reader::AccessPart;
 use crate::{Error, Result};
 
 /// Accesses from one order in turn to the next: nu = 1.25 orders an access.
@@ -19,23 +21,17 @@ pub struct Effects {
     pub commits: Vec<Commit>,
     /// The partitions that get an order.
     pub orders: Vec<u32>,
-    /// Accesses that read nothing: their places among those of the record, and their partitions.
-    pub silent: Vec<(u32, u32)>,
 }
 
 impl Effects {
     /// Of the record of these parts.
     pub fn of(parts: &[Part]) -> Self {
-        let (mut effects, mut nth) = (Self::default(), 0);
+        let mut effects = Self::default();
         for part in parts {
             match part {
                 Part::Commit(commit) => effects.commits.push(*commit),
                 Part::Job(_) => {}
                 Part::Access(access) => {
-                    if access.cells.is_empty() {
-                        effects.silent.push((nth, access.partition));
-                    }
-                    nth += 1;
                     effects.orders.extend([Some(access.partition), access.also].iter().flatten());
                 }
             }
@@ -64,10 +60,14 @@ impl PartitionPlane {
         self.open_orders += 1;
     }
 
-    /// Whoever keeps a trace learns which accesses of a durable record read nothing.
-    pub fn tell_silent(&self, effects: &Effects) {
-        if let Some(silent) = &self.silent {
-            effects.silent.iter().for_each(|(nth, partition)| silent(*nth, *partition));
+    /// Whoever keeps a trace learns which accesses of a message that leaves now read nothing.
+    pub fn tell_silent(&self, asked: &Asked) {
+        let (Some(silent), Asked::Accesses(parts)) = (&self.silent, asked) else { return };
+        let is_told = |part: &AccessPart| !(part.is_duplicate && self.canary.omits_duplicates());
+        for (nth, part) in (0..).zip(parts) {
+            if part.cells.is_empty() && is_told(part) {
+                silent(nth, part.partition);
+            }
         }
     }
 
@@ -85,7 +85,7 @@ impl PartitionPlane {
     /// # Errors
     /// As for [`PartitionPlane::commit`].
     pub fn take_effect(&mut self, effects: Effects) -> Result<()> {
-        let Effects { commits, orders, .. } = effects;
+        let Effects { commits, orders } = effects;
         commits.into_iter().try_for_each(|commit| self.commit(commit))?;
         self.orders_are_durable(&orders);
         Ok(())

@@ -124,8 +124,6 @@ pub struct PartitionPlane {
     pub(super) since_cut: u64,
     /// The cut whose values are not all known yet, or were not handed over.
     pub(super) cutting: Option<Cutting>,
-    /// Whether a cut waits until nothing is under way.
-    pub(super) cuts_quietly: bool,
     /// What a checkpoint has room for: blocks with values, and bytes of what does not count yet.
     pub(super) saved_blocks_max: usize,
     pub(super) uncounted_bytes: usize,
@@ -166,7 +164,6 @@ impl PartitionPlane {
             under_way_max: settings.shell.under_way_max,
             since_cut: 0,
             cutting: None,
-            cuts_quietly: settings.cuts_quietly,
             saved_blocks_max: settings.saved_blocks_max(),
             uncounted_bytes: settings.uncounted_bytes(),
             is_new: false,

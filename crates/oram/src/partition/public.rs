@@ -50,6 +50,7 @@ impl PartitionSettings {
             "accesses_max": self.group_max(),
             "parts_max": vault.record_parts_max,
             "part_bytes": self.part_bytes(),
+            "records_at_once": shell.records_at_once,
             "quantum_ns": shell.quantum.as_nanos() as u64,
             "rate": rate,
             "pace": pace,

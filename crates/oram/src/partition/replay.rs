@@ -12,7 +12,8 @@
 //! accesses may have ended later; they end at once here, so a block that was under way
 //! is in a stash, where no job of the journal looks for it.
 //!
-//! Jobs without a commit are written anew, under this opening.
+//! Jobs without a commit are written anew, under this opening, when another checkpoint counts and the
+//! store is swept.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use super::plane::{Cell, PartitionPlane, chunk};
 use crate::geometry::tick_of;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
-use crate::immediate::plane::{Codec, Message};
+use crate::immediate::plane::{Codec, Message, Plane};
 use crate::{Error, Result};
 
 /// Messages under way at once that bring what a checkpoint lacks.
@@ -62,11 +63,7 @@ pub(super) async fn replay(
         }
         // 2. What the record says is planned again.
         let (parts, asked) = shared.step(|core| plan_again(core, record))?;
-        shared.step(|core| {
-            let effects = Effects::of(&parts);
-            core.plane.tell_silent(&effects);
-            core.plane.uncounted.push_back(effects);
-        });
+        shared.step(|core| core.plane.uncounted.push_back(Effects::of(&parts)));
         // 3. The same cells are read again.
         read(shared, asked).await?;
         shared.let_leave();
@@ -74,8 +71,6 @@ pub(super) async fn replay(
     while shared.look(|core| !core.plane.uncounted.is_empty()) {
         shared.step(|core| core.plane.count_oldest())?;
     }
-    let due = shared.step(|core| core.plane.images_again())?;
-    shared.send(due)?;
     Ok(is_new || was_open || !journal.is_empty())
 }
 
@@ -84,6 +79,7 @@ async fn read(shared: &Shared<PartitionPlane>, asked: Vec<Asked>) -> Result<()> 
     let (_, nothing_is_taken) = shared.at_point().await;
     shared.sound()?;
     let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
+    shared.look(|core| asked.iter().for_each(|asked| core.plane.leaves(asked)));
     drop(nothing_is_taken);
     let replies = try_join_all(messages.iter().map(|message| message.send(&*shared.bare))).await;
     shared.grid.wait_for_delivery(shared.grid.now()).await;

@@ -37,8 +37,6 @@ pub struct PartitionSettings {
     pub layout: Layout,
     /// E: accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
-    /// Whether a cut waits until no access is under way and no job is open.
-    pub cuts_quietly: bool,
 }
 
 impl PartitionSettings {
@@ -57,7 +55,6 @@ impl PartitionSettings {
             shell: ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) },
             layout,
             checkpoint_every: every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end()),
-            cuts_quietly: false,
         }
     }
 
@@ -131,8 +128,7 @@ impl PartitionSettings {
             records_at_once: self.shell.records_at_once as u32,
             cuts: true,
             full_every: 1,
-            // The auditor follows one piece at a time yet, as it follows quiet cuts only.
-            pieces: if self.cuts_quietly { Piecing::usual(1) } else { PIECES },
+            pieces: PIECES,
         }
     }
 

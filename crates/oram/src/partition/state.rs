@@ -229,7 +229,7 @@ fn save_partitions(plane: &PartitionPlane) -> Vec<u8> {
 fn save_uncounted(plane: &PartitionPlane) -> Section {
     let mut out = SectionWriter::default();
     out.u16(plane.uncounted.len() as u16);
-    for Effects { commits, orders, .. } in &plane.uncounted {
+    for Effects { commits, orders } in &plane.uncounted {
         out.u16(commits.len() as u16).u16(orders.len() as u16);
         for Commit { partition, until, version } in commits {
             out.u32(*partition).u64(*until).u64(*version);
@@ -364,7 +364,7 @@ fn restore_uncounted(mut r: SectionReader<'_>) -> Result<std::collections::VecDe
         };
         let commits = (0..commits).map(&mut commit).collect::<Result<_>>()?;
         let orders = (0..orders).map(|_| Ok(r.u32()?)).collect::<Result<_>>()?;
-        Ok(Effects { commits, orders, silent: Vec::new() })
+        Ok(Effects { commits, orders })
     };
     (0..records).map(&mut effects).collect()
 }

@@ -27,6 +27,7 @@ impl Plane for PartitionPlane {
     type Codec = PartitionCodec;
 
     const HAS_JOBS: bool = true;
+    const CUTS_QUIETLY: bool = false;
 
     fn depart(&mut self, departing: Vec<Departing>) -> Result<Record<Self>> {
         // 1. Jobs that have written everything are committed.
@@ -84,14 +85,15 @@ impl Plane for PartitionPlane {
     }
 
     fn is_recorded(&mut self) -> Result<()> {
-        if let Some(effects) = self.uncounted.front() {
-            self.tell_silent(effects);
-        }
         self.count_oldest()
     }
 
     fn ask(&mut self, asked: &Asked) -> Message {
         asked.message()
+    }
+
+    fn leaves(&self, asked: &Asked) {
+        self.tell_silent(asked);
     }
 
     fn returned(core: &mut Core<Self>, asked: Asked, opened: Opened) -> Result<Vec<Images>> {
@@ -130,10 +132,6 @@ impl Plane for PartitionPlane {
     /// All orders are carried out: no job is open, and none is to begin.
     fn may_cut(&self) -> bool {
         self.open_cells == 0 && self.ready.is_empty()
-    }
-
-    fn cuts_quietly(&self) -> bool {
-        self.cuts_quietly
     }
 
     fn cut(&mut self) -> Result<Cut<Self>> {
@@ -183,6 +181,10 @@ impl Plane for PartitionPlane {
         progress: &Progress,
     ) -> Result<bool> {
         replay::replay(shared, journal, progress).await
+    }
+
+    fn begins_again(&mut self) -> Result<Vec<Images>> {
+        self.images_again()
     }
 }
 

@@ -26,6 +26,7 @@ impl Plane for Processor {
 
     /// A newer version is read as soon as it was acknowledged; checkpoints wait for a barrier.
     const HAS_JOBS: bool = false;
+    const CUTS_QUIETLY: bool = true;
 
     fn depart(&mut self, accesses: Vec<Departing>) -> Result<Record<Self>> {
         let paths = accesses.into_iter();

@@ -29,9 +29,14 @@ fn every_shape() {
     none_kept.engine.layout.kept_levels = 0;
     let mut few = of(5_000);
     few.engine.shell.under_way_max = 3;
-    for settings in
-        [of(20_000), within((12, 1 << 20)), within((2_500, 60)), all_kept, none_kept, few]
-    {
+    let [one, two, many] = [1, 2, 64].map(|records| {
+        let mut settings = of(5_000);
+        settings.engine.shell.records_at_once = records;
+        settings
+    });
+    let budgets = [within((12, 1 << 20)), within((2_500, 60))];
+    let shapes = [of(20_000), all_kept, none_kept, few, one, two, many];
+    for settings in budgets.into_iter().chain(shapes) {
         for seed in 2..4 {
             let scene = PartitionScene::new(Load::Mixed, seed);
             predicted(&PartitionScene { accesses: 80, settings: settings.clone(), ..scene });

@@ -2,7 +2,7 @@
 
 use fogbank_store::trace::Condition;
 
-use super::{COMMIT, Chain, Kept, Put, Step, record_name};
+use super::{COMMIT, Chain, Kept, Place, Put, Step, record_name};
 
 impl Chain {
     /// The accesses of the record of so many bytes that is about to be put.
@@ -23,14 +23,13 @@ impl Chain {
         self.cut = self.places.len();
     }
 
-    /// A piece of it is put; whether it is the last.
+    /// A piece of it is put.
     pub fn cut_piece(
         &mut self,
         piece: u32,
         (name, kept, condition): (&str, Kept, &Condition),
-    ) -> Step<bool> {
-        self.put_piece((piece, true), name, kept, condition)?;
-        Ok(piece + 1 == self.config.pieces)
+    ) -> Step {
+        self.put_piece((piece, true), name, kept, condition)
     }
 
     /// The commit that adopts it, or that closes the store.
@@ -74,8 +73,9 @@ impl Chain {
     pub fn journalled(&self) -> Vec<String> {
         let epoch = self.epoch();
         let tail = self.record.iter().flat_map(|record| &record.tail);
-        let tail = tail.filter(|(_, batch)| *batch).map(|(place, _)| record_name(epoch, *place));
-        let open = (0..).zip(&self.places).filter(|(_, batch)| **batch);
+        let tail = tail.filter(|(_, of)| *of == Place::Batch);
+        let tail = tail.map(|(place, _)| record_name(epoch, *place));
+        let open = (0..).zip(&self.places).filter(|(_, of)| **of == Place::Batch);
         tail.chain(open.map(|(place, _)| record_name(epoch + 1, place))).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Ends of the vault's requests: what is there then, and which call is due next.
 
-use super::{Chain, Collect, DELTA, FULL, JOURNAL, Kept, Next, Put, Record, epoch_prefix};
+use super::{Chain, Collect, DELTA, FULL, JOURNAL, Kept, Next, Place, Put, Record, epoch_prefix};
 use super::{piece_name, record_name};
 use crate::oracle::blob::COMMIT;
 use crate::oracle::joint::{Looked, Stranger};
@@ -128,11 +128,12 @@ impl Chain {
         let Some(record) = self.putting.take() else { return };
         if record.put != Put::Claim {
             let epoch = self.epoch() + 1;
-            let held = self.places.len() - record.tail.len();
-            let batches = (0..).zip(&self.places[..held]).filter(|(_, batch)| **batch);
+            let held = record.tail.first().map_or(self.places.len(), |(place, _)| *place as usize);
+            let held = self.places.get(..held).unwrap_or_default();
+            let batches = (0..).zip(held).filter(|(_, of)| **of != Place::Takeover);
             self.superseded.extend(batches.map(|(place, _)| record_name(epoch, place)));
             let tail = self.record.iter().flat_map(|record| &record.tail);
-            let tail = tail.filter(|(_, batch)| *batch);
+            let tail = tail.filter(|(_, of)| *of != Place::Takeover);
             self.superseded.extend(tail.map(|(place, _)| record_name(epoch - 1, *place)));
             if record.deltas.is_empty() {
                 self.supersede_containers();
@@ -246,7 +247,9 @@ impl Chain {
         let known = self.blobs.get(&name);
         match (seen, known) {
             (Some(seen), Some(blob)) if blob.kept == seen => {
-                self.next = Next::JournalGet(place + 1);
+                let takeover = self.places.get(place as usize) == Some(&Place::Takeover);
+                let at_once = self.parts.map_or(1, |parts| parts.records_at_once);
+                self.next = Next::JournalGet(place + if takeover { at_once } else { 1 });
             }
             (Some(_), None) => return Looked::Strange(Stranger::Record),
             (None, known) if known.is_none_or(|blob| !blob.certain) => {

@@ -61,6 +61,18 @@ pub(super) struct Parts {
     pub bytes: u64,
     /// How many there are at most.
     pub most: u32,
+    /// Records under way at most: a takeover leaves so many places free.
+    pub records_at_once: u32,
+}
+
+/// A place of the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A record of a batch, or of accesses.
+    Batch,
+    Takeover,
+    /// One that a takeover passed over: what may stand there counts for nobody, and goes with the epoch.
+    Passed,
 }
 
 /// The vault of one store.
@@ -73,8 +85,8 @@ pub(super) struct Chain {
     /// The one that is being put, or whose put nobody knows the end of.
     putting: Option<Record>,
     past: Past,
-    /// The journal of the open epoch: whether each record is a batch's.
-    places: Vec<bool>,
+    /// The journal of the open epoch.
+    places: Vec<Place>,
     blobs: Blobs,
     /// What the commits of this process have superseded.
     superseded: Vec<String>,
@@ -145,7 +157,7 @@ impl Chain {
 
     /// Batches in the journal of the open epoch.
     pub fn batches(&self) -> u32 {
-        self.places.iter().filter(|batch| **batch).count() as u32
+        self.places.iter().filter(|of| **of == Place::Batch).count() as u32
     }
 
     /// Whether a put failed whose outcome is now looked for.
@@ -168,8 +180,9 @@ impl Chain {
 
     /// The place of the so-manieth record of the tail.
     fn tail_place(&self, nth: u32) -> Option<u32> {
-        let tail = self.record.as_ref().map_or(&[][..], |record| &record.tail);
-        tail.get(nth as usize).map(|(place, _)| *place)
+        let tail = self.record.iter().flat_map(|record| &record.tail);
+        let mut read = tail.filter(|(_, of)| *of != Place::Passed);
+        read.nth(nth as usize).map(|(place, _)| *place)
     }
 
     fn full_is_due(&self) -> bool {
@@ -275,7 +288,14 @@ impl Chain {
             Some(parts) if batch => drop(self.accesses(parts, kept.bytes)?),
             _ => check_size("journal-size", self.config.journal.record_bytes, kept.bytes)?,
         }
-        self.places.push(batch);
+        match batch {
+            true => self.places.push(Place::Batch),
+            false => {
+                let passed = self.parts.map_or(0, |parts| parts.records_at_once.saturating_sub(1));
+                self.places.push(Place::Takeover);
+                self.places.extend((0..passed).map(|_| Place::Passed));
+            }
+        }
         self.up = true;
         self.blobs.put(expected, kept, !batch);
         Ok(())
@@ -334,7 +354,7 @@ impl Chain {
         let mut record = Record::following(self.record.as_ref(), put, full, kept);
         if put == Put::Epoch && self.parts.is_some() {
             let beyond = (0..).zip(&self.places).skip(self.cut);
-            record.tail = beyond.map(|(place, batch)| (place, *batch)).collect();
+            record.tail = beyond.map(|(place, of)| (place, *of)).collect();
         }
         check_size("blob-size", commit_bytes(&self.config, record.opening), kept.bytes)?;
         self.putting = Some(record);

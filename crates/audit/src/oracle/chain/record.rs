@@ -1,5 +1,6 @@
 //! Commit records: what each says, as far as it is public.
 
+use super::Place;
 use crate::oracle::blob::Kept;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +21,8 @@ pub(super) struct Record {
     pub full_epoch: u64,
     /// Opening and epoch of the deltas since, oldest first.
     pub deltas: Vec<(u32, u64)>,
-    /// Of an engine that cuts: records of the journal of `epoch` that the checkpoint does not hold, and
-    /// whether each is of accesses.
-    pub tail: Vec<(u32, bool)>,
+    /// Of an engine that cuts: records of the journal of `epoch` that the checkpoint does not hold.
+    pub tail: Vec<(u32, Place)>,
     pub put: Put,
     pub kept: Kept,
 }

@@ -1,13 +1,15 @@
 //! Checkpoints beside the journal, deletions after them, and the close.
 //!
-//! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts and no
-//!    access is under way. Then there is the cut, and departures go on.
-//! 2. When what was written so far is acknowledged there is a barrier; then the pieces, one after the
-//!    other; then, as soon as no record is on its way and what the last one superseded is gone, the commit.
+//! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts and, if
+//!    the engine cuts quietly, no access is under way. Then there is the cut, and departures go on.
+//! 2. When what was written so far is acknowledged there is a barrier, unless all of it is durable already;
+//!    then the pieces, so many at once, on a grid one a point; then, as soon as no record is on its way and
+//!    what the last one superseded is gone, the commit.
 //! 3. What it superseded is deleted: blobs, then chunk versions that no access under way can name.
 //!
 //! A close is the same when nothing is under way, whenever the owner wants it.
 
+use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::Condition;
 
@@ -21,14 +23,21 @@ pub(in crate::oracle) struct Checkpoint {
     mark: u64,
     closes: bool,
     due: Due,
-    under_way: bool,
+    /// Its messages under way, when the last left, and when the last ended.
+    under_way: u32,
+    left: Option<Nanos>,
+    ended: Nanos,
+    /// Whether the store may have been closed where it was cut: nothing was asked, so no trace tells.
+    or_closes: bool,
 }
 
-/// The message of a checkpoint that is due, or under way.
+/// The next message of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Barrier,
     Piece(u32),
+    /// None before all pieces have ended.
+    Ends,
     Commit,
 }
 
@@ -48,18 +57,32 @@ pub(in crate::oracle) struct Deletion {
 impl<P: Plane> Immediate<P> {
     /// Cuts if that is due and nothing is under way any more.
     pub(in crate::oracle) fn cut_if_due(&mut self) {
-        let may_cut = self.plane.is_quiet() && self.plane.may_cut();
-        if self.cut_due && self.checkpoint.is_none() && !self.is_recording && may_cut {
+        let is_quiet = self.plane.is_quiet() && self.plane.may_cut() && self.recording.is_empty();
+        let may_cut = is_quiet || (!self.shell.cuts_quietly && self.has_place());
+        if self.cut_due && self.checkpoint.is_none() && may_cut {
             self.cut_due = false;
             self.cut(false);
             self.grid.held_up(self.at);
         }
     }
 
+    /// Cuts where it is decided what leaves at the next point, if that is due.
+    pub(in crate::oracle) fn cut_at_decision(&mut self) {
+        let was_due = self.cut_due;
+        self.cut_if_due();
+        if let Some(one) = self.checkpoint.as_mut().filter(|_| was_due && !self.cut_due) {
+            one.left = Some(self.at);
+        }
+    }
+
     pub(in crate::oracle) fn cut(&mut self, closes: bool) {
         let mark = self.plane.cut();
         self.chain.cut();
-        self.checkpoint = Some(Checkpoint { mark, closes, due: Due::Barrier, under_way: false });
+        let due = if P::IS_DURABLE { Due::Piece(0) } else { Due::Barrier };
+        let (under_way, left, ended) = (0, None, self.at);
+        let or_closes = !closes && self.plane.is_quiet() && self.plane.have_left();
+        let one = Checkpoint { mark, closes, due, under_way, left, ended, or_closes };
+        self.checkpoint = Some(one);
     }
 
     /// The owner closes the store, if he may.
@@ -67,7 +90,7 @@ impl<P: Plane> Immediate<P> {
         let idle = self.stage == Stage::Serving
             && self.checkpoint.is_none()
             && !self.cut_due
-            && !self.is_recording
+            && self.recording.is_empty()
             && self.plane.is_quiet()
             && self.plane.may_cut()
             && self.plane.have_left()
@@ -81,27 +104,56 @@ impl<P: Plane> Immediate<P> {
 
     /// The message of the checkpoint that may leave now.
     fn due(&self) -> Option<Due> {
-        let one = self.checkpoint.filter(|one| !one.under_way)?;
+        self.due_at(self.at)
+    }
+
+    /// The next point, if a piece may leave at it that may not now: each has one of its own.
+    pub(in crate::oracle) fn next_piece(&self) -> Option<Nanos> {
+        let next = self.at + self.shell.quantum_ns;
+        let waits = self.due().is_none() && matches!(self.due_at(next), Some(Due::Piece(_)));
+        waits.then_some(next)
+    }
+
+    fn due_at(&self, at: Nanos) -> Option<Due> {
+        let one = self.checkpoint?;
+        // Once nobody knows what became of a piece the others wait for the answer.
+        let is_doubtful = || self.doubts.iter().any(|doubt| matches!(doubt.part, Part::Piece(..)));
         let may = match one.due {
-            Due::Barrier => self.plane.is_acknowledged(one.mark),
-            Due::Piece(_) => true,
-            Due::Commit => !self.is_recording && self.deletions.is_empty(),
+            Due::Barrier => one.under_way == 0 && self.plane.is_acknowledged(one.mark),
+            Due::Piece(_) => {
+                let has_point = self.shell.quantum_ns == 0 || one.left != Some(at);
+                let is_free = one.under_way < self.shell.vault.pieces_at_once.max(1);
+                is_free && has_point && self.plane.is_acknowledged(one.mark) && !is_doubtful()
+            }
+            Due::Ends => false,
+            Due::Commit => {
+                one.under_way == 0 && self.recording.is_empty() && self.deletions.is_empty()
+            }
         };
         may.then_some(one.due)
     }
 
-    /// Whether a commit is due, before which no record may leave.
+    /// Whether a commit is due.
     pub(in crate::oracle) fn commits(&self) -> bool {
         self.checkpoint.is_some_and(|one| one.due == Due::Commit)
     }
 
-    fn leaves(&mut self, due: Due, seen: &str) -> Step {
+    /// Whether a commit is due before which no record may leave; without a grid one may have left at
+    /// the instant of the last piece's end.
+    pub(in crate::oracle) fn commits_first(&self) -> bool {
+        let is_seen = |one: Checkpoint| self.shell.quantum_ns > 0 || one.ended < self.at;
+        self.commits() && self.checkpoint.is_some_and(is_seen)
+    }
+
+    /// What is due leaves; the next message is `then`.
+    fn leaves(&mut self, due: Due, then: Due, seen: &str) -> Step {
         if self.due() != Some(due) {
             let due = self.due().map_or("nothing of a checkpoint".into(), |due| format!("{due:?}"));
             return fault("commit-order", due, seen);
         }
         if let Some(one) = &mut self.checkpoint {
-            one.under_way = true;
+            (one.due, one.left) = (then, Some(self.at));
+            one.under_way += 1;
         }
         Ok(())
     }
@@ -111,7 +163,7 @@ impl<P: Plane> Immediate<P> {
         if self.checkpoint.is_none() {
             self.close_if_idle();
         }
-        self.leaves(Due::Barrier, "a barrier")?;
+        self.leaves(Due::Barrier, Due::Piece(0), "a barrier")?;
         Ok(Part::Barrier)
     }
 
@@ -121,15 +173,20 @@ impl<P: Plane> Immediate<P> {
         put: (&str, Kept, &Condition),
     ) -> Step<Part<P::Part>> {
         let (name, kept, condition) = put;
+        if P::IS_DURABLE && self.checkpoint.is_none() {
+            self.close_if_idle();
+        }
         let closes = self.checkpoint.is_some_and(|one| one.closes);
         match self.checkpoint.map(|one| one.due) {
             Some(Due::Piece(piece)) if name.starts_with(FULL) => {
-                self.leaves(Due::Piece(piece), name)?;
-                let last = self.chain.cut_piece(piece, put)?;
-                Ok(Part::Piece(name.into(), last))
+                let is_last = piece + 1 >= self.shell.vault.pieces;
+                let then = if is_last { Due::Ends } else { Due::Piece(piece + 1) };
+                self.leaves(Due::Piece(piece), then, name)?;
+                self.chain.cut_piece(piece, put)?;
+                Ok(Part::Piece(name.into()))
             }
             Some(Due::Commit) if name == COMMIT => {
-                self.leaves(Due::Commit, name)?;
+                self.leaves(Due::Commit, Due::Commit, name)?;
                 self.chain.cut_commit(closes, kept, condition)?;
                 self.plane.committing();
                 Ok(Part::Commit)
@@ -178,19 +235,12 @@ impl<P: Plane> Immediate<P> {
 
 /// Replies.
 impl<P: Plane> Immediate<P> {
-    pub(in crate::oracle) fn barrier_ended(&mut self) {
-        self.next_of_checkpoint(Due::Piece(0));
-    }
-
-    pub(in crate::oracle) fn piece_ended(&mut self, name: &str, last: bool) {
-        self.chain.landed(name);
-        let Some(Checkpoint { due: Due::Piece(piece), .. }) = self.checkpoint else { return };
-        self.next_of_checkpoint(if last { Due::Commit } else { Due::Piece(piece + 1) });
-    }
-
-    fn next_of_checkpoint(&mut self, due: Due) {
-        if let Some(one) = &mut self.checkpoint {
-            (one.due, one.under_way) = (due, false);
+    /// A barrier, or a piece, of the checkpoint has ended.
+    pub(in crate::oracle) fn part_ended(&mut self) {
+        let Some(one) = &mut self.checkpoint else { return };
+        (one.under_way, one.ended) = (one.under_way - 1, self.at);
+        if (one.due, one.under_way) == (Due::Ends, 0) {
+            one.due = Due::Commit;
         }
     }
 
@@ -249,7 +299,14 @@ impl<P: Plane> Immediate<P> {
 
     /// What should have left at once and has not.
     /// Unless all `may_end` before what was decided leaves.
-    pub(in crate::oracle) fn check_checkpoint_settled(&self, may_end: bool) -> Step {
+    pub(in crate::oracle) fn check_checkpoint_settled(&mut self, may_end: bool) -> Step {
+        let is_unseen = |one: &Checkpoint| one.or_closes && one.due == Due::Piece(0);
+        if self.stage == Stage::Serving
+            && self.due().is_some()
+            && self.checkpoint.take_if(|one| is_unseen(one)).is_some()
+        {
+            self.has_departed = true; // only a close may follow
+        }
         if let Some(due) = self.due() {
             return fault("commit-order", format!("{due:?} at once"), "nothing");
         }

@@ -78,21 +78,42 @@ impl<P: Plane> Immediate<P> {
         self.ended(part);
     }
 
+    /// A record is durable: it counts, and those behind it that are, if all before it do.
+    fn record_landed(&mut self, name: &str) {
+        let landed = self.recording.iter_mut().find(|(of, _)| of == name);
+        landed.into_iter().for_each(|(_, is_durable)| *is_durable = true);
+        let was_full = !self.has_place();
+        while self.recording.front().is_some_and(|(_, is_durable)| *is_durable)
+            && let Some((name, _)) = self.recording.pop_front()
+        {
+            P::recorded(self, &name);
+        }
+        if was_full && self.has_place() {
+            self.next_point();
+            self.cut_if_due();
+        }
+    }
+
+    /// Departures go on behind the last record.
+    pub(in crate::oracle) fn next_point(&mut self) {
+        if !self.is_extra {
+            self.grid.after(self.at);
+        }
+    }
+
     /// A request has ended well.
     fn ended(&mut self, part: Part<P::Part>) {
         match part {
             Part::Record(name) => {
                 self.chain.landed(&name);
-                self.is_recording = false;
-                if !self.is_extra {
-                    self.grid.after(self.at);
-                }
-                self.cut_due |= std::mem::take(&mut self.is_last);
-                P::recorded(self, &name);
+                self.record_landed(&name);
             }
             Part::Own(part) => P::ended(self, part),
-            Part::Barrier => self.barrier_ended(),
-            Part::Piece(name, last) => self.piece_ended(&name, last),
+            Part::Barrier => self.part_ended(),
+            Part::Piece(name) => {
+                self.chain.landed(&name);
+                self.part_ended();
+            }
             Part::Commit => self.commit_ended(),
             Part::Blobs(number) => self.blobs_deleted(number),
             Part::Chunks(number) => self.chunks_deleted(number),

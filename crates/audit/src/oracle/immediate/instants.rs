@@ -46,12 +46,8 @@ pub(in crate::oracle) struct Instants {
     ends: BTreeSet<Nanos>,
     /// By time: the place of the first path that counts from then.
     first_paths: HashMap<Nanos, u64>,
-    /// Whether messages of cells leave as soon as their record is durable, whatever was decided
-    /// meanwhile; records on their way, and the place of the last that became durable.
-    has_messages: bool,
-    records: HashSet<u64>,
-    durable: (Nanos, u64),
-    is_doubtful: bool,
+    /// Whether also without a grid all events of an instant are to be known at once.
+    holds: bool,
 }
 
 impl Instants {
@@ -67,60 +63,24 @@ impl Instants {
             puts: HashSet::new(),
             ends: BTreeSet::new(),
             first_paths: HashMap::new(),
-            has_messages: false,
-            records: HashSet::new(),
-            durable: (Nanos::MAX, 0),
-            is_doubtful: false,
+            holds: false,
         }
     }
 
-    /// Of an engine whose messages of cells leave at the instant at which their record is durable:
-    /// in that instant they were decided first.
-    pub fn with_messages(self) -> Self {
-        Self { has_messages: true, ..self }
-    }
-
-    /// The place of an event within its instant, where there is no grid.
-    fn place_at_once(&mut self, event: &Event) -> Place {
-        self.count += 1;
-        let (at, count) = (event.at(), self.count);
-        match event {
-            Event::Sent(Sent { id, request: Request::BlobPut { name, .. }, .. })
-                if name.starts_with(JOURNAL) =>
-            {
-                self.records.insert(*id);
-                self.is_doubtful = false;
-            }
-            // A record of unknown outcome is durable behind a barrier.
-            Event::Sent(Sent { id, request: Request::Barrier, .. }) if self.is_doubtful => {
-                self.records.insert(*id);
-            }
-            Event::Done(done) if self.records.remove(&done.id) => {
-                self.durable = (at, count);
-                self.is_doubtful |= matches!(done.outcome, Outcome::Failed(_));
-            }
-            Event::Sent(Sent { request: Request::ReadCells { .. }, .. })
-                if self.durable.0 == at =>
-            {
-                return (at, REPLIES, self.durable.1, count);
-            }
-            Event::Mark(mark) if mark.label != LIE && self.durable.0 == at => {
-                return (at, REPLIES, self.durable.1, count);
-            }
-            _ => {}
-        }
-        (at, REPLIES, count, 0)
+    /// Gives all events of an instant at once, also where there is no grid.
+    pub fn whole(self) -> Self {
+        Self { holds: true, ..self }
     }
 
     /// Takes an event in as it happened; returns those whose order is known by now.
     pub fn take(&mut self, event: &Event) -> Step<Vec<(Nanos, Event)>> {
-        if self.quantum == 0 && !self.has_messages {
+        if self.quantum == 0 && !self.holds {
             return Ok(vec![(event.at(), event.clone())]);
         }
         if self.quantum == 0 {
             self.last = event.at();
-            let place = self.place_at_once(event);
-            self.held.insert(place, event.clone());
+            self.count += 1;
+            self.held.insert((event.at(), REPLIES, self.count, 0), event.clone());
             return Ok(self.drain(event.at()));
         }
         self.check(event)?;
@@ -134,7 +94,7 @@ impl Instants {
     /// The process has ended: what had been decided by then. What came and was not taken never counted.
     pub fn end(&mut self) -> Vec<(Nanos, Event)> {
         let known = self.drain(self.last + 1);
-        *self = Self { has_messages: self.has_messages, ..Self::new(self.quantum) };
+        *self = Self { holds: self.holds, ..Self::new(self.quantum) };
         known
     }
 
@@ -165,13 +125,13 @@ impl Instants {
         match event {
             Event::ClientRequest(_) => (self.counts_from(at), ARRIVALS, count, 0),
             Event::Mark(mark) => {
-                let from = self.counts_from(at);
                 if mark.label == LIE {
+                    let from = self.counts_from(at);
                     self.ends.insert(from);
                     return (from, REPLIES, count, 0);
                 }
-                // The proxy's own: said when it has taken something, between two points.
-                ((at / self.quantum + 1) * self.quantum, REPLIES, count, 0)
+                // The proxy's own: said when a message leaves.
+                (at, DEPARTURES, count, 0)
             }
             Event::Done(done) => {
                 let from = self.counts_from(at);

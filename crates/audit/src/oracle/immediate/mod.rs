@@ -3,7 +3,8 @@
 //!
 //! 1. The stages of a vault's life: opening, replay, sweep, service, close (`opening`).
 //! 2. Requests and their ends (`sent`, `done`); puts of which nobody knows what became of them.
-//! 3. Journal records: one at a time, at a fixed rate at the points of a grid (`grid`).
+//! 3. Journal records: so many under way at once; at a fixed rate they leave at the points of a grid
+//!    (`grid`). They count in their order.
 //! 4. Cuts, checkpoints, deletions, closes (`checkpoints`).
 //! 5. Instants of a proxy whose messages leave on a grid (`instants`), and the link's pace (`turns`).
 //! 6. Silence after a failure or a lie.
@@ -24,6 +25,7 @@ mod sent;
 pub(in crate::oracle) mod stored;
 pub(in crate::oracle) mod turns;
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use fogbank_env::Nanos;
@@ -69,7 +71,7 @@ pub(super) enum Part<P> {
     /// What is the engine's own.
     Own(P),
     Barrier,
-    Piece(String, bool),
+    Piece(String),
     Commit,
     Blobs(u64),
     Chunks(u64),
@@ -99,6 +101,9 @@ pub(super) trait Plane: Sized + Send {
     /// What a message of its own is part of.
     type Part: Debug + Clone + PartialEq + Send;
 
+    /// Whether what a checkpoint refers to is durable without a barrier before it.
+    const IS_DURABLE: bool = false;
+
     /// Another seed for what is completed at random.
     fn seed(&mut self, seed: u64);
     /// What comes next is another process.
@@ -119,8 +124,12 @@ pub(super) trait Plane: Sized + Send {
     /// Whether a record is due now, as far as what waits and room go.
     fn may_record(&self) -> bool;
     /// A record of so many parts is put under `name`, to bring to its end what was begun or to serve;
-    /// whether a cut comes after it.
-    fn record(machine: &mut Immediate<Self>, name: &str, parts: (usize, bool)) -> Step<bool>;
+    /// whether a cut comes after it, and whether it was one that brings what was begun to its end.
+    fn record(
+        machine: &mut Immediate<Self>,
+        name: &str,
+        parts: (usize, bool),
+    ) -> Step<(bool, bool)>;
     /// Whether there is something for a record beside accesses.
     fn has_parts(&self) -> bool {
         false
@@ -140,6 +149,13 @@ pub(super) trait Plane: Sized + Send {
     }
     /// An instant begins.
     fn instant_begins(_machine: &mut Immediate<Self>) {}
+    /// The store is swept, and serves.
+    fn serves(&mut self) {}
+    /// Whether a message of its own is due that leaves before anything else is decided, wherever it
+    /// stands within the instant.
+    fn awaits_message(&self) -> bool {
+        false
+    }
     /// What is about to be taken in: all that had to come before has come.
     fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop>;
     /// A request of its own; `None` if it is none.
@@ -196,6 +212,8 @@ pub(super) struct Shell {
     pub vault: VaultConfig,
     pub parts: Parts,
     pub cell_bytes: u32,
+    /// Whether a cut waits until no access is under way.
+    pub cuts_quietly: bool,
     pub quantum_ns: Nanos,
     pub rate: Option<RateConfig>,
     /// Whether arrivals and answers are in the trace.
@@ -212,9 +230,9 @@ pub(super) struct Immediate<P: Plane> {
     pub grid: Grid,
     /// Arrays that were made by this process.
     arrays: usize,
-    /// Whether a record is on its way.
-    pub is_recording: bool,
-    /// Whether that one, or the last, brings to its end what was begun, at no point of the rate.
+    /// Records that do not count, oldest first, and whether each is durable.
+    recording: VecDeque<(String, bool)>,
+    /// Whether the last one brings to its end what was begun, at no point of the rate.
     is_extra: bool,
     /// Whether departures have ended: the store is about to be closed.
     pub has_departed: bool,
@@ -222,8 +240,6 @@ pub(super) struct Immediate<P: Plane> {
     had_room: bool,
     /// Whether no access was under way then, so that all answers had left.
     was_quiet: bool,
-    /// Whether a cut comes after the record that is on its way.
-    is_last: bool,
     pub cut_due: bool,
     pub checkpoint: Option<Checkpoint>,
     deletions: Vec<Deletion>,
@@ -250,12 +266,11 @@ impl<P: Plane> Immediate<P> {
             plane,
             stage: Stage::Opening,
             arrays: 0,
-            is_recording: false,
+            recording: VecDeque::new(),
             is_extra: false,
             has_departed: false,
             had_room: false,
             was_quiet: false,
-            is_last: false,
             cut_due: false,
             checkpoint: None,
             deletions: Vec::new(),
@@ -271,10 +286,24 @@ impl<P: Plane> Immediate<P> {
         }
     }
 
+    /// Takes events in their order, but for messages that leave before anything else is decided.
+    fn take_all(&mut self, known: Vec<(Nanos, Event)>, out: &mut dyn Observer) -> Result<(), Stop> {
+        let mut known = VecDeque::from(known);
+        while let Some((at, _)) = known.front() {
+            let awaits = *at == self.at && self.plane.awaits_message();
+            let is_now = |(when, event): &(Nanos, Event)| *when == self.at && is_message(event);
+            let next = known.iter().position(is_now).filter(|_| awaits).unwrap_or(0);
+            let Some((at, event)) = known.remove(next) else { break };
+            self.take((at, &event), out)?;
+        }
+        Ok(())
+    }
+
     /// Takes an event that counts from `at`.
     fn take(&mut self, (at, event): (Nanos, &Event), out: &mut dyn Observer) -> Result<(), Stop> {
         while at > self.at {
-            let next = self.plane.next_turn(self.at).map_or(at, |turn| turn.min(at));
+            let turns = [self.plane.next_turn(self.at), self.next_piece()];
+            let next = turns.into_iter().flatten().fold(at, Nanos::min);
             self.instant_ends(next)?;
             self.at = next;
             self.was_quiet = self.plane.is_quiet();
@@ -325,7 +354,7 @@ impl<P: Plane> Immediate<P> {
         if self.may_end_begun() {
             return fault("record-due", "a record of what is written, at once", "nothing");
         }
-        if !serves || self.is_recording || self.cut_due || self.commits() {
+        if !serves || !self.has_place() || self.cut_due || self.commits() {
             return Ok(());
         }
         match self.grid.next() {
@@ -353,6 +382,11 @@ impl<P: Plane> Immediate<P> {
         }
     }
 
+    /// Whether another record may be under way.
+    pub fn has_place(&self) -> bool {
+        self.recording.len() < self.shell.parts.records_at_once as usize
+    }
+
     pub fn silence(&mut self, rule: &'static str) {
         self.silent.get_or_insert((rule, self.at));
     }
@@ -365,14 +399,14 @@ impl<P: Plane> Machine for Immediate<P> {
 
     fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
         let known = self.instants.take(event)?;
-        known.iter().try_for_each(|(at, event)| self.take((*at, event), out))
+        self.take_all(known, out)
     }
 
     fn end_trace(&mut self, out: &mut dyn Observer) -> Result<(), Stop> {
         // What was decided in the last quantum may not have left any more.
         self.is_ending = true;
         let known = self.instants.end();
-        known.iter().try_for_each(|(at, event)| self.take((*at, event), out))
+        self.take_all(known, out)
     }
 
     fn next_trace(&mut self) {
@@ -385,12 +419,21 @@ impl<P: Plane> Machine for Immediate<P> {
         self.grid = Grid::new(self.shell.rate, self.shell.quantum_ns);
         self.stage = Stage::Opening;
         (self.checkpoint, self.silent) = (None, None);
-        (self.is_recording, self.has_departed) = (false, false);
-        (self.is_last, self.cut_due, self.is_ending) = (false, false, false);
+        self.recording.clear();
+        (self.has_departed, self.cut_due, self.is_ending) = (false, false, false);
         (self.arrays, self.listed, self.at) = (0, (0, 0), 0);
     }
 
     fn summary(&self) -> Summary {
         Summary { images: self.plane.images(), ..self.summary }
+    }
+}
+
+/// Whether it is a message of cells, or what the proxy says of one.
+fn is_message(event: &Event) -> bool {
+    match event {
+        Event::Sent(sent) => matches!(sent.request, Request::ReadCells { .. }),
+        Event::Mark(mark) => mark.label != LIE,
+        _ => false,
     }
 }

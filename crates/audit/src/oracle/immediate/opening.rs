@@ -163,6 +163,7 @@ impl<P: Plane> Immediate<P> {
 
     fn serve(&mut self) {
         self.stage = Stage::Serving;
+        self.plane.serves();
         self.grid.after(self.at);
     }
 

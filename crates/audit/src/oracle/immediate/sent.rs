@@ -139,13 +139,13 @@ impl<P: Plane> Immediate<P> {
         if self.stage != Stage::Serving && !ends {
             return fault("record-due", format!("no record while {:?}", self.stage), seen());
         }
-        if self.is_recording {
-            return fault("one-record", "the end of the record before", seen());
+        if !self.has_place() {
+            return fault("records-at-once", "the end of the oldest record", seen());
         }
         if self.cut_due && !ends {
             return fault("cut-due", "no record before the cut", seen());
         }
-        if self.commits() {
+        if self.commits_first() {
             return fault("commit-order", "the commit", seen());
         }
         if let Some(point) = self.grid.next().filter(|point| !ends && *point != self.at) {
@@ -156,20 +156,26 @@ impl<P: Plane> Immediate<P> {
         let due = self.chain.next_record();
         check_put((&due, &Condition::IfAbsent), (name, condition), "blob-order")?;
         let parts = self.chain.accesses_of(kept.bytes)? as usize;
-        self.is_last = P::record(self, name, (parts, ends))?;
+        let (is_last, ends) = P::record(self, name, (parts, ends))?;
+        self.cut_due |= is_last;
         self.chain.put(name, kept, condition, false)?;
-        (self.is_recording, self.is_extra) = (true, ends);
+        self.recording.push_back((name.into(), false));
+        self.is_extra = ends;
         self.summary.read_batches += 1;
+        if self.has_place() {
+            self.next_point();
+            self.cut_at_decision();
+        }
         Ok(Part::Record(name.into()))
     }
 
     /// Whether a record leaves now that brings to its end what was begun, before a cut.
     pub(in crate::oracle) fn may_end_begun(&self) -> bool {
         let have_left = self.was_quiet || self.shell.quantum_ns == 0;
-        let waits = self.cut_due
-            || self.stage == Stage::Recovering
+        let before_cut = self.cut_due || self.stage == Stage::Recovering;
+        let waits = (before_cut && self.shell.cuts_quietly)
             || (self.has_departed && self.deletions.is_empty() && have_left);
-        let is_free = self.checkpoint.is_none() && !self.is_recording;
+        let is_free = self.checkpoint.is_none() && self.recording.is_empty();
         waits && is_free && self.plane.is_quiet() && self.plane.has_parts()
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! 1. A record has its commits, the jobs that are due and the accesses that wait, as far as there is
 //!    room: room is what D leaves, and accesses under way.
-//! 2. When it is durable the proxy marks those of its accesses that read nothing; one message reads the
-//!    cells of all others, in their order; then each of its jobs reads.
-//! 3. Then its commits take effect, and its orders are durable.
+//! 2. Several records are under way; each counts when all before it do. Then the proxy marks those of its
+//!    accesses that read nothing; one message reads the cells of all others, in their order; then each
+//!    of its jobs reads.
+//! 3. Its commits take effect, and its orders count.
 //! 4. Accesses end in their order, each when its cells have come and those of the job that its
 //!    partition had at the cut.
 //!
@@ -16,7 +17,7 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::{Client, Mark};
 
 use super::layout::name;
-use super::recovery::Journalled;
+use super::recovery::{Effects, Journalled, Saved};
 use super::{CellSeen, Due, Own, Partition};
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::immediate::{Immediate, Stage};
@@ -35,23 +36,40 @@ pub(super) struct Access {
     asked: bool,
 }
 
-/// The record that is on its way, or was last; in a replay, the one that is read again.
+/// A record from its cut until all that it reads has been shown; in a replay, the one that is read
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub number: u64,
     pub name: String,
-    /// By partition, with the generation; they take effect when its accesses are known.
-    pub commits: Vec<(u32, u64)>,
-    pub jobs: Vec<u32>,
-    /// Accesses that are not known, and how many of them somebody waits for.
+    /// Whether it counts, whether its jobs were begun, and whether it has taken effect.
+    pub counts: bool,
+    has_begun: bool,
+    has_effect: bool,
+    /// Its commits by partition, with the generation, and the partitions that get an order.
+    pub effects: Effects,
+    /// Its jobs that have not read, with the orders carried out when they are done.
+    jobs: VecDeque<(u32, u64)>,
+    /// Accesses that are not shown, and how many of them somebody waits for.
     pub accesses: usize,
     asked: usize,
+    /// The partitions in turn to which they give orders.
+    also: VecDeque<Option<u32>>,
     /// Those of them that read nothing, by their place in it: their partitions.
     marked: VecDeque<(usize, u32)>,
-    /// The partitions that its accesses give orders to.
-    pub orders: Vec<u32>,
     /// Marks and messages of it that were seen.
-    pub seen: usize,
+    seen: usize,
+    /// What happened between its cut and that of the next.
+    after: Vec<After>,
+}
+
+/// What happens to levels beside what records read.
+#[derive(Debug)]
+enum After {
+    /// These commits take effect.
+    Commits(Vec<(u32, u64)>),
+    /// The state is copied for a checkpoint.
+    Copy,
 }
 
 /// What the trace has shown of a record: what a mark says, what a message reads.
@@ -63,28 +81,45 @@ pub(super) enum Shown {
 
 /// Records.
 impl Partition {
+    /// Accesses that were cut and whose records were not shown.
+    fn not_shown(&self) -> usize {
+        self.records.iter().map(|record| record.accesses).sum()
+    }
+
+    /// The number of the next access that is cut.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first + (self.accesses.len() + self.not_shown()) as u64
+    }
+
+    /// Whether every access that was cut has ended.
+    pub(super) fn have_ended(&self) -> bool {
+        self.accesses.is_empty() && self.not_shown() == 0
+    }
+
     /// Accesses for which there is room.
     pub(super) fn room(&self) -> usize {
-        let under_way = self.accesses.len() + self.record.accesses;
+        let under_way = self.accesses.len() + self.not_shown();
         let orders = self.config.orders_max.saturating_sub(self.state.open_orders);
         let by_orders = (orders * 4).div_ceil(5) as usize;
         (self.config.under_way_max as usize).saturating_sub(under_way).min(by_orders)
     }
 
-    /// A record of so many parts is put; whether a cut comes after it.
-    pub(super) fn put_record(&mut self, name: &str, (parts, ends): (usize, bool)) -> Step<bool> {
-        let most = (self.config.jobs_max as usize).min(self.written.len());
-        let version = |p: u32| self.state.of(p).job.as_ref().map_or(0, |job| job.version);
-        let commits: Vec<_> = self.written.drain(..most).map(|p| (p, version(p))).collect();
-        let journalled = Journalled { commits: commits.clone(), parts, shown: Vec::new() };
-        self.journal.insert(name.into(), journalled);
-        if let Some(due) = self.due.front() {
+    /// A record of so many parts is put: whether a cut comes after it, and whether accesses have ended.
+    pub(super) fn put_record(
+        &mut self,
+        name: &str,
+        (parts, ends): (usize, bool),
+    ) -> Step<(bool, bool)> {
+        if let Some(due) = self.next_due() {
             // Without a grid the process may end within this instant, before that leaves.
             return match self.config.quantum_ns {
-                0 => Ok(false),
+                0 => Ok((false, ends)),
                 _ => fault(due.rule(), format!("{due:?}"), "a record"),
             };
         }
+        let most = (self.config.jobs_max as usize).min(self.written.len());
+        let version = |p: u32| self.state.job(p).map_or(0, |job| job.version);
+        let commits: Vec<_> = self.written.drain(..most).map(|p| (p, version(p))).collect();
         let (room, wait) = (self.room(), self.waiting);
         let accesses = match self.config.rate {
             _ if ends => 0,
@@ -92,11 +127,13 @@ impl Partition {
             Some(rate) => rate.accesses as usize,
             None => wait.min(self.config.accesses_max as usize).min(room),
         };
-        let is_last = !ends
-            && self.state.since_cut >= self.config.checkpoint_every
-            && (accesses > 0 || self.config.rate.is_none());
-        let jobs = self.begin_jobs();
-        let due = commits.len() + jobs.len() + accesses;
+        let budget = (self.config.jobs_max as usize, self.config.job_cells_max, self.opening);
+        let jobs = self.state.begin_jobs(budget);
+        let begun = commits.len() + jobs.len();
+        // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
+        let stops = accesses > 0 && wait == 0 && parts == begun && self.have_ended();
+        let accesses = if stops { 0 } else { accesses };
+        let due = begun + accesses;
         if parts != due {
             let rule = match parts > due {
                 true if !self.served.is_empty() => "commit-after-barrier",
@@ -111,48 +148,164 @@ impl Partition {
             return fault(rule, due, format!("a record of {parts} parts"));
         }
         self.waiting -= accesses.min(wait);
-        self.cut(name, (commits, jobs), (accesses, accesses.min(wait)));
-        Ok(is_last)
-    }
-
-    pub(super) fn begin_jobs(&mut self) -> Vec<u32> {
-        let budget = (self.config.jobs_max as usize, self.config.job_cells_max, self.opening);
-        let jobs = self.state.begin_jobs(budget);
-        for (nth, partition) in (1..).zip(&jobs) {
-            let numbered = (self.first..).zip(&self.accesses);
-            let early = numbered.filter(|(_, one)| one.partition == *partition && !one.has_come);
-            let early = early.map(|(number, _)| number).collect();
-            if let Some(job) = &mut self.state.of_mut(*partition).job {
-                (job.early, job.order) = (early, (self.record.number + 1, nth));
-            }
-        }
-        jobs
+        let behind = self.records.iter().filter(|record| !record.counts).count();
+        let of_it = (commits, jobs);
+        let journalled = Journalled { of_it: of_it.clone(), accesses, behind, shown: Vec::new() };
+        self.journal.insert(name.into(), journalled);
+        let ends = ends || stops;
+        let is_last = !ends
+            && self.state.since_cut >= self.config.checkpoint_every
+            && (accesses > 0 || self.config.rate.is_none());
+        self.cut_record(name, of_it, (accesses, accesses.min(wait)));
+        Ok((is_last, ends))
     }
 
     /// A record is cut, in life or in a replay; for how many of its accesses somebody waits.
-    pub(super) fn cut(
+    pub(super) fn cut_record(
         &mut self,
         name: &str,
-        (commits, jobs): (Vec<(u32, u64)>, Vec<u32>),
+        (commits, jobs): (Vec<(u32, u64)>, VecDeque<(u32, u64)>),
         (accesses, asked): (usize, usize),
     ) {
-        self.state.since_cut += accesses as u64;
-        let (number, name) = (self.record.number + 1, name.into());
-        self.record = Record { number, name, commits, jobs, accesses, asked, ..Record::default() };
+        self.cut_records += 1;
+        let (number, name, also) = (self.cut_records, name.into(), self.state.cut(accesses));
+        let effects = Effects { commits, orders: Vec::new() };
+        let record =
+            Record { number, name, effects, jobs, accesses, asked, also, ..<_>::default() };
+        self.records.push_back(record);
     }
 
-    /// The record is durable from `at` on: what it reads is due.
-    pub(super) fn record_is_durable(&mut self, at: Nanos) {
-        for partition in self.record.jobs.clone() {
-            match self.state.of(partition).job.as_ref().map_or(0, |job| job.reads()) {
-                0 => self.comes_silently(at, Own::Job(partition)),
-                _ => self.due.push_back(Due::Job(partition)),
+    /// The record counts from `at` on, as all before it do: what it reads is due.
+    pub(super) fn record_counts(&mut self, name: &str, at: Nanos) {
+        if let Some(record) = self.records.iter_mut().find(|record| record.name == name) {
+            record.counts = true;
+        }
+        self.show_next(at);
+    }
+
+    /// The message that is due.
+    pub(super) fn next_due(&self) -> Option<Due> {
+        if let Some((partition, _)) = self.replay.lacking.front().filter(|_| self.replay.is_at_hand)
+        {
+            return Some(Due::Lacking(*partition));
+        }
+        let front = self.records.front().filter(|record| record.counts)?;
+        match front.accesses {
+            0 => front.jobs.front().map(|(partition, _)| Due::Job(*partition)),
+            count => Some(Due::Accesses(count)),
+        }
+    }
+
+    /// Goes on to the next message: what sends none comes silently, and a record of which all was shown
+    /// is over.
+    fn show_next(&mut self, at: Nanos) {
+        while self.records.front().is_some_and(|one| one.counts && one.accesses == 0) {
+            self.begin_front();
+            self.takes_effect();
+            let Some(front) = self.records.front_mut() else { return };
+            let Some((partition, _)) = front.jobs.front().copied() else {
+                let over = self.records.pop_front().map(|record| record.after);
+                over.into_iter().flatten().for_each(|after| self.happens(after));
+                continue;
+            };
+            if self.state.job(partition).is_some_and(|job| job.cells() > 0) {
+                break;
+            }
+            front.jobs.pop_front();
+            self.comes_silently(at, Own::Job(partition));
+        }
+    }
+
+    /// The jobs of the first record begin: their cells follow from all that was cut before.
+    fn begin_front(&mut self) {
+        let Some(front) = self.records.front_mut().filter(|record| !record.has_begun) else {
+            return;
+        };
+        front.has_begun = true;
+        let (number, jobs, layout) = (front.number, front.jobs.clone(), self.state.layout);
+        for (nth, (partition, until)) in (1..).zip(jobs) {
+            let reads = self.pyramids[partition as usize].begin_job(&layout, until);
+            let numbered = (self.first..).zip(&self.accesses);
+            let early = numbered.filter(|(_, one)| one.partition == partition && !one.has_come);
+            let early = early.map(|(number, _)| number).collect();
+            // It may be that of a record which no commit can overtake: it is there.
+            if let Some(job) = self.state.job_mut(partition) {
+                (job.reads, job.early, job.order) = (reads, early, (number, nth));
             }
         }
-        match self.record.accesses {
-            0 => self.takes_effect(),
-            count => self.due.push_front(Due::Accesses(count)),
+    }
+
+    /// The accesses of the first record are shown: it takes effect. In a replay it does when it did in
+    /// life.
+    fn takes_effect(&mut self) {
+        let Some(front) = self.records.front_mut().filter(|record| !record.has_effect) else {
+            return;
+        };
+        front.has_effect = true;
+        let (number, effects) = (front.number, std::mem::take(&mut front.effects));
+        if self.replay.is_at_hand {
+            return self.replay.uncounted.push_back(effects);
         }
+        for saved in [&mut self.saving, &mut self.committing].into_iter().flatten() {
+            let waits = saved.uncounted.iter_mut().find(|(of, _)| *of == number);
+            if let Some((_, waits)) = waits {
+                *waits = effects.clone();
+            }
+        }
+        self.bring_about(effects);
+        self.copy_if_shown();
+    }
+
+    /// The last record that counts.
+    pub(super) fn last_counted(&self) -> u64 {
+        let not_counted = self.records.iter().find(|record| !record.counts);
+        not_counted.map_or(self.cut_records, |record| record.number - 1)
+    }
+
+    /// Commits take effect and orders count.
+    pub(super) fn bring_about(&mut self, Effects { commits, orders }: Effects) {
+        commits.iter().for_each(|commit| self.state.commit(*commit));
+        if !commits.is_empty() {
+            self.happens_after(After::Commits(commits));
+        }
+        orders.into_iter().for_each(|partition| self.state.order_counts(partition));
+    }
+
+    /// It happens now: to levels, when all that was cut before it is shown.
+    fn happens_after(&mut self, after: After) {
+        match self.records.back_mut() {
+            Some(last) => last.after.push(after),
+            None => self.happens(after),
+        }
+    }
+
+    fn happens(&mut self, after: After) {
+        match after {
+            After::Commits(commits) => {
+                for (partition, version) in commits {
+                    self.pyramids[partition as usize].commit(&self.state.layout, version);
+                }
+            }
+            After::Copy => {
+                for saved in [&mut self.saving, &mut self.committing].into_iter().flatten() {
+                    saved.pyramids.get_or_insert_with(|| self.pyramids.clone());
+                }
+            }
+        }
+    }
+
+    /// Copies the state for a cut when all records have taken effect that counted then.
+    pub(super) fn copy_if_shown(&mut self) {
+        let next = self.records.iter().find(|record| !record.has_effect).map(|one| one.number);
+        let is_due = |saving: &&mut Saved| {
+            saving.state.is_none() && next.is_none_or(|next| next > saving.counted)
+        };
+        let Some(saving) = self.saving.as_mut().filter(is_due) else { return };
+        let not_counted = self.records.iter().filter(|record| !record.has_effect);
+        saving.uncounted = not_counted.map(|record| (record.number, Effects::default())).collect();
+        saving.mark = self.state.dropped + self.state.dead.len() as u64;
+        saving.state = Some(self.state.clone());
+        self.happens_after(After::Copy);
     }
 
     pub(super) fn comes_silently(&mut self, at: Nanos, what: Own) {
@@ -166,22 +319,9 @@ impl Partition {
         }
     }
 
-    /// The accesses of the record are known. In a replay that counts when all of it has come.
-    pub(super) fn takes_effect(&mut self) {
-        if self.replay.is_at_hand {
-            return;
-        }
-        for commit in std::mem::take(&mut self.record.commits) {
-            self.state.commit(commit);
-        }
-        for partition in std::mem::take(&mut self.record.orders) {
-            self.state.order_is_durable(partition);
-        }
-    }
-
-    /// Holds what is shown of the record against what was; whether nothing was.
+    /// Holds what is shown of the first record against what was; whether nothing was.
     fn show(&mut self, shown: Shown) -> Step<bool> {
-        let Record { name, seen, .. } = &mut self.record;
+        let Some(Record { name, seen, .. }) = self.records.front_mut() else { return Ok(true) };
         *seen += 1;
         let known = &mut self.journal.entry(name.clone()).or_default().shown;
         match known.get(*seen - 1) {
@@ -203,9 +343,10 @@ impl Immediate<Partition> {
     pub(super) fn marked(&mut self, mark: &Mark, out: &mut dyn Observer) -> Result<(), Stop> {
         let plane = &mut self.plane;
         let (nth, partition) = ((mark.number >> 32) as usize, mark.number as u32);
-        let known = plane.record.marked.back().map_or(0, |(nth, _)| nth + 1);
-        let due = match plane.due.front() {
-            Some(Due::Accesses(count)) => known..*count,
+        let front = plane.records.front().filter(|record| record.counts);
+        let known = front.and_then(|record| record.marked.back()).map_or(0, |(nth, _)| nth + 1);
+        let due = match plane.next_due() {
+            Some(Due::Accesses(count)) => known..count,
             _ => 0..0,
         };
         if !due.contains(&nth) || partition >= plane.config.partitions {
@@ -213,13 +354,14 @@ impl Immediate<Partition> {
             fault("access-per-request", due, format!("one of {nth}, partition {partition}"))?;
         }
         let is_new = plane.show(Shown::Mark(mark.number))?;
-        plane.record.marked.push_back((nth, partition));
         plane.is_marked = true;
-        if plane.record.marked.len() == plane.record.accesses {
-            plane.due.pop_front();
+        let Some(record) = plane.records.front_mut() else { return Ok(()) };
+        record.marked.push_back((nth, partition));
+        let number = record.number;
+        if record.marked.len() == record.accesses {
             self.accesses_read(&[], is_new, out)?;
-            let silent = Own::Accesses(self.plane.record.number);
-            self.plane.comes_silently(self.at, silent);
+            self.plane.comes_silently(self.at, Own::Accesses(number));
+            self.plane.show_next(self.at);
             self.goes_on();
         }
         Ok(())
@@ -228,19 +370,27 @@ impl Immediate<Partition> {
     /// A message reads these cells.
     pub(super) fn read(&mut self, cells: &[CellSeen], out: &mut dyn Observer) -> Result<Own, Stop> {
         self.summary.cells_read += cells.len() as u64;
-        let is_new = self.plane.show(Shown::Cells(cells.to_vec()))?;
         self.plane.replay.under_way += 1;
-        match self.plane.due.pop_front() {
-            None => Ok(fault("access-per-request", "no message", format!("{:x?}", cells.first()))?),
+        let due = self.plane.next_due();
+        if let Some(Due::Lacking(partition)) = due {
+            return Ok(self.plane.read_lacking(partition, cells)?);
+        }
+        let number = self.plane.records.front().map_or(0, |record| record.number);
+        let is_new = self.plane.show(Shown::Cells(cells.to_vec()))?;
+        let own = match due {
             Some(Due::Accesses(_)) => {
                 self.accesses_read(cells, is_new, out)?;
-                Ok(Own::Accesses(self.plane.record.number))
+                Own::Accesses(number)
             }
             Some(Due::Job(partition)) => {
                 self.plane.read_job(partition, cells)?;
-                Ok(Own::Job(partition))
+                self.plane.records.front_mut().and_then(|record| record.jobs.pop_front());
+                Own::Job(partition)
             }
-        }
+            _ => fault("access-per-request", "no message", format!("{:x?}", cells.first()))?,
+        };
+        self.plane.show_next(self.at);
+        Ok(own)
     }
 
     /// The accesses of the record read these cells, but for those that are marked.
@@ -253,13 +403,14 @@ impl Immediate<Partition> {
         // What was seen before is no news.
         let mut nobody = |_: &Observation<'_>| {};
         let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
-        let count = std::mem::take(&mut self.plane.record.accesses);
+        self.plane.begin_front();
+        let front = self.plane.records.front_mut();
+        let (count, mut marked) = front.map_or((0, VecDeque::new()), |front| {
+            (std::mem::take(&mut front.accesses), std::mem::take(&mut front.marked))
+        });
         let mut from = 0;
         for nth in 0..count {
-            let marked = &mut self.plane.record.marked;
-            let marked =
-                marked.front().is_some_and(|(at, _)| *at == nth).then(|| marked.pop_front());
-            let marked = marked.flatten();
+            let marked = marked.pop_front_if(|(at, _)| *at == nth);
             let partition = match (marked, cells.get(from)) {
                 (Some((_, partition)), _) => partition,
                 (None, Some((first, _))) => first.chunk,
@@ -279,7 +430,6 @@ impl Immediate<Partition> {
             let due = format!("the cells of {count} accesses");
             fault("access-per-request", due, format!("{seen:x?} as well"))?;
         }
-        self.plane.takes_effect();
         Ok(())
     }
 
@@ -296,7 +446,7 @@ impl Partition {
     /// Whether accesses that read nothing are marked where there may be some.
     pub(super) fn is_followed(&self) -> Result<(), Stop> {
         let silent = |pyramid: &super::Pyramid| pyramid.shows(&self.state.layout).is_empty();
-        match self.is_marked || !self.state.pyramids.iter().any(silent) {
+        match self.is_marked || !self.pyramids.iter().any(silent) {
             true => Ok(()),
             false => Err(Stop::Unpredictable(UNMARKED)),
         }
@@ -313,20 +463,21 @@ impl Partition {
         if partition >= layout.partitions {
             return fault("cell-per-level", "a partition", format!("{partition}"));
         }
-        let levels = self.state.of(partition).shows(&layout);
+        let levels = self.pyramids[partition as usize].shows(&layout);
         if is_marked != levels.is_empty() {
             let due = format!("a cell of each of the levels {levels:?} of {partition}");
             let seen = if is_marked { "none".into() } else { format!("{:x?}", cells.first()) };
-            return fault(self.rule_of(cells.first().filter(|_| !is_marked)), due, seen);
+            let rule = if is_marked { "cell-per-level" } else { self.rule_of(partition, cells) };
+            return fault(rule, due, seen);
         }
         for (at, level) in levels.iter().enumerate() {
-            let pyramid = &mut self.state.pyramids[partition as usize];
+            let pyramid = &mut self.pyramids[partition as usize];
             let version = pyramid.levels[usize::from(*level)].as_ref().map_or(0, |l| l.version);
             let due = name(partition, *level, version);
             let Some((_, cell)) = cells.get(at).filter(|(seen, _)| *seen == due) else {
                 let seen = cells.get(at);
                 return fault(
-                    self.rule_of(seen),
+                    self.rule_of(partition, &cells[at.min(cells.len())..]),
                     format!("a cell of {due:x?}"),
                     format!("{seen:x?}"),
                 );
@@ -340,27 +491,31 @@ impl Partition {
         Ok(levels.len())
     }
 
-    /// The rule by which an access may not read this.
-    fn rule_of(&self, seen: Option<&CellSeen>) -> &'static str {
-        let pyramid = seen.and_then(|(seen, _)| self.state.pyramids.get(seen.chunk as usize));
-        let Some((job, (seen, _))) = pyramid.and_then(|p| p.job.as_ref()).zip(seen) else {
-            return "cell-per-level";
-        };
-        match job.sources.iter().any(|(level, _)| u16::from(*level) + 1 == seen.array.0) {
-            _ if job.version == seen.version => "commit-before-read",
+    /// The rule by which an access of `partition` may not read what comes first of these.
+    fn rule_of(&self, partition: u32, cells: &[CellSeen]) -> &'static str {
+        let Some(job) = &self.pyramids[partition as usize].job else { return "cell-per-level" };
+        let mut own = cells.iter().take_while(|(seen, _)| seen.chunk == partition);
+        match cells.first().is_some_and(|(seen, _)| job.reads(seen)) {
+            _ if own.any(|(seen, _)| job.makes(seen)) => "commit-before-read",
             true => "job-fixed",
             false => "cell-per-level",
         }
     }
 
     fn cut_access(&mut self, partition: u32) {
-        let awaits = self.state.of(partition).job.as_ref().map(|job| job.until);
-        let asked = self.record.asked > 0;
-        self.record.asked -= usize::from(asked);
-        let (record, has_come) = (self.record.number, false);
+        let pyramid = &mut self.pyramids[partition as usize];
+        let awaits = pyramid.job.as_ref().map(|job| job.until);
+        pyramid.given += 1;
+        let Some(front) = self.records.front_mut() else { return };
+        let asked = front.asked > 0;
+        front.asked -= usize::from(asked);
+        let (record, has_come) = (front.number, false);
         self.accesses.push_back(Access { partition, record, has_come, awaits, asked });
-        let also = self.state.give_orders(partition);
-        self.record.orders.extend([Some(partition), also].into_iter().flatten());
+        let also = front.also.pop_front().flatten();
+        if let Some(also) = also {
+            self.pyramids[also as usize].given += 1;
+        }
+        front.effects.orders.extend([Some(partition), also].into_iter().flatten());
     }
 }
 
@@ -369,7 +524,7 @@ impl Partition {
     /// The cells of all accesses of a record have come.
     pub(super) fn accesses_come(&mut self, record: u64, at: Nanos) {
         for (number, one) in (self.first..).zip(&mut self.accesses) {
-            let job = self.state.pyramids[one.partition as usize].job.as_mut();
+            let job = self.state.partitions[one.partition as usize].job.as_mut();
             one.has_come |= one.record == record;
             if let Some(job) = job.filter(|job| one.has_come && job.early.contains(&number)) {
                 job.early.retain(|early| *early != number);
@@ -387,7 +542,7 @@ impl Partition {
     }
 
     fn awaits_job(&self, one: &Access) -> bool {
-        let job = self.state.of(one.partition).job.as_ref();
+        let job = self.state.job(one.partition);
         job.is_some_and(|job| Some(job.until) == one.awaits && !job.has_come())
     }
 

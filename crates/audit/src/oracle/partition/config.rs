@@ -40,6 +40,8 @@ pub struct PartitionConfig {
     pub parts_max: u32,
     /// Bytes of a part.
     pub part_bytes: u64,
+    /// W: records under way at once, at most.
+    pub records_at_once: u32,
     /// Messages leave at multiples of this; 0 if they leave as soon as they can.
     #[serde(default)]
     pub quantum_ns: u64,
@@ -97,6 +99,7 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
         && few(config.under_way_max, 1 << 16)
         && few(config.accesses_max, 1 << 16)
         && few(config.parts_max, 1 << 16)
+        && few(config.records_at_once, 1 << 16)
         && few(vault.pieces, 1 << 20)
         && (1..1 << 40).contains(&config.checkpoint_every)
         && config.quantum_ns <= TIME_MAX

@@ -81,7 +81,12 @@ pub(super) fn version(opening: u32, until: u64) -> u64 {
     (u64::from(opening) << TICK_BITS) | until
 }
 
+/// The orders up to which the job went that made a generation.
+pub(super) fn orders(name: &ChunkName) -> u64 {
+    name.version & ((1 << TICK_BITS) - 1)
+}
+
 /// Whether it is one of a new store, which nobody has written.
 pub(super) fn is_new(name: &ChunkName) -> bool {
-    name.version & ((1 << TICK_BITS) - 1) == 0
+    orders(name) == 0
 }

@@ -6,6 +6,10 @@
 //! out cuts, jobs and commits as the engine does, but for what is secret. A new store's counters are
 //! public (`layout`), so what is filled is known from the first access on.
 //!
+//! Several records are under way at once, and which partitions one asks shows only when it counts. So
+//! there are two states: that of orders and jobs goes ahead, with what counts; that of levels
+//! (`pyramid`) follows, with what is shown, in the order in which things happened (`accesses`).
+//!
 //! | rule | what has to be | what is free in it, and its law |
 //! |---|---|---|
 //! | `access-per-request` | as many accesses in a message as its record has | |
@@ -31,6 +35,7 @@
 mod accesses;
 mod config;
 mod engine;
+mod job;
 mod layout;
 mod pyramid;
 mod recovery;
@@ -47,10 +52,10 @@ use self::accesses::{Access, Record};
 pub use self::config::PartitionConfig;
 use self::config::check;
 pub(super) use self::engine::NAME;
-use self::layout::is_new;
+use self::layout::{Layout, is_new, version};
 use self::pyramid::Pyramid;
-use self::recovery::{Journalled, Replay};
-use self::state::State;
+use self::recovery::{Journalled, Replay, Saved};
+use self::state::{Counters, State};
 use super::chain::Parts;
 use super::fault::{Refused, Step, Stop, fault};
 use super::immediate::instants::Instants;
@@ -78,6 +83,8 @@ pub(super) enum Own {
     Write(u32, Vec<ChunkName>),
     /// The barrier behind what jobs have written.
     Barrier,
+    /// What a checkpoint lacks of this partition.
+    Lacking(u32),
     /// None: a moment passes.
     Nothing,
 }
@@ -88,6 +95,8 @@ enum Due {
     /// Of so many accesses of the record.
     Accesses(usize),
     Job(u32),
+    /// Of what a checkpoint lacks of this partition.
+    Lacking(u32),
 }
 
 impl Due {
@@ -96,6 +105,7 @@ impl Due {
         match self {
             Self::Accesses(_) => "access-per-request",
             Self::Job(_) => "job-quota",
+            Self::Lacking(_) => "replay-identical",
         }
     }
 }
@@ -105,10 +115,14 @@ pub(super) struct Partition {
     config: PartitionConfig,
     opening: u32,
     state: State,
-    /// The state of the newest checkpoint, of the one that is being written, and of its commit.
-    saved: Option<State>,
-    saving: Option<State>,
-    committing: Option<State>,
+    pyramids: Vec<Pyramid>,
+    /// The newest checkpoint, the one that is being written, and that of its commit.
+    saved: Option<Saved>,
+    saving: Option<Saved>,
+    committing: Option<Saved>,
+    /// Cuts so far, and those whose checkpoints count: what was dead then may be deleted.
+    cuts: u64,
+    marks: BTreeMap<u64, u64>,
     stored: Stored,
     /// Arrivals without a record, and without an answer.
     waiting: usize,
@@ -118,9 +132,9 @@ pub(super) struct Partition {
     /// Accesses under way, and the number of the first of them.
     accesses: VecDeque<Access>,
     first: u64,
-    record: Record,
-    /// Messages that are due, in their order.
-    due: VecDeque<Due>,
+    /// Records of which not everything was shown, and how many were cut.
+    records: VecDeque<Record>,
+    cut_records: u64,
     /// What comes without a message, and from when it counts.
     timers: Vec<(Nanos, Own)>,
     /// Whether the proxy marks accesses that read nothing.
@@ -151,17 +165,20 @@ impl Partition {
             config: config.clone(),
             opening: 0,
             state: State::new(layout, 0),
+            pyramids: new_pyramids(&layout, 0),
             saved: None,
             saving: None,
             committing: None,
+            cuts: 0,
+            marks: BTreeMap::new(),
             stored: Stored::default(),
             waiting: 0,
             unanswered: VecDeque::new(),
             due_answers: 0,
             accesses: VecDeque::new(),
             first: 0,
-            record: Record::default(),
-            due: VecDeque::new(),
+            records: VecDeque::new(),
+            cut_records: 0,
             timers: Vec::new(),
             is_marked: false,
             begun: 0,
@@ -177,13 +194,18 @@ impl Partition {
         };
         let shell = Shell {
             vault: config.vault.clone(),
-            parts: Parts { bytes: config.part_bytes, most: config.parts_max },
+            parts: Parts {
+                bytes: config.part_bytes,
+                most: config.parts_max,
+                records_at_once: config.records_at_once,
+            },
+            cuts_quietly: false,
             cell_bytes: config.cell_bytes,
             quantum_ns: config.quantum_ns,
             rate: config.rate,
             clients: config.clients,
         };
-        let instants = Instants::new(config.quantum_ns).with_messages();
+        let instants = Instants::new(config.quantum_ns).whole();
         Ok(Immediate::new(shell, instants, plane))
     }
 
@@ -198,7 +220,7 @@ impl Partition {
             Own::Job(partition) => self.job_comes(partition, at),
             Own::Write(partition, names) => self.write_ended(partition, &names),
             Own::Barrier => self.barrier_ended(),
-            Own::Nothing => {}
+            Own::Lacking(_) | Own::Nothing => {}
         }
         self.end_accesses();
         self.jobs_are_whole();
@@ -208,14 +230,18 @@ impl Partition {
 impl Plane for Partition {
     type Part = Own;
 
+    /// A commit counts behind a barrier, and a checkpoint refers to nothing else.
+    const IS_DURABLE: bool = true;
+
     fn seed(&mut self, _: u64) {}
 
     fn restart(&mut self) {
-        (self.record, self.replay) = (Record::default(), Replay::default());
+        self.replay = Replay::default();
+        self.records.clear();
+        self.marks.clear();
         (self.waiting, self.due_answers, self.windows) = (0, 0, 0);
         self.unanswered.clear();
         self.accesses.clear();
-        self.due.clear();
         self.timers.clear();
         self.acknowledged.clear();
         self.served.clear();
@@ -264,8 +290,10 @@ impl Plane for Partition {
         may_depart || self.has_parts()
     }
 
-    fn record(machine: &mut Immediate<Self>, name: &str, of: (usize, bool)) -> Step<bool> {
-        machine.plane.put_record(name, of)
+    fn record(machine: &mut Immediate<Self>, name: &str, of: (usize, bool)) -> Step<(bool, bool)> {
+        let (is_last, ends) = machine.plane.put_record(name, of)?;
+        machine.has_departed |= ends && !of.1;
+        Ok((is_last, ends))
     }
 
     fn has_parts(&self) -> bool {
@@ -273,8 +301,8 @@ impl Plane for Partition {
         !self.written.is_empty() || (!self.state.ready.is_empty() && may_begin)
     }
 
-    fn recorded(machine: &mut Immediate<Self>, _: &str) {
-        machine.plane.record_is_durable(machine.at);
+    fn recorded(machine: &mut Immediate<Self>, name: &str) {
+        machine.plane.record_counts(name, machine.at);
     }
 
     fn forget_record(&mut self, name: &str) {
@@ -282,7 +310,7 @@ impl Plane for Partition {
     }
 
     fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop> {
-        match (request, machine.plane.due.front()) {
+        match (request, machine.plane.next_due()) {
             (None, Some(Due::Accesses(_))) => machine.plane.is_followed(),
             _ => Ok(()),
         }
@@ -304,6 +332,14 @@ impl Plane for Partition {
             machine.goes_on();
             machine.cut_if_due();
         }
+    }
+
+    fn serves(&mut self) {
+        self.write_again();
+    }
+
+    fn awaits_message(&self) -> bool {
+        self.config.quantum_ns == 0 && self.next_due().is_some()
     }
 
     fn request(
@@ -360,7 +396,7 @@ impl Plane for Partition {
     }
 
     fn is_quiet(&self) -> bool {
-        self.accesses.is_empty() && self.record.accesses == 0
+        self.have_ended()
     }
 
     fn may_cut(&self) -> bool {
@@ -372,14 +408,16 @@ impl Plane for Partition {
     }
 
     fn cut(&mut self) -> u64 {
-        self.state.since_cut = 0;
-        let dead = VecDeque::new();
-        self.saving = Some(State { dead, dropped: 0, ..self.state.clone() });
-        self.state.dropped + self.state.dead.len() as u64
+        (self.state.since_cut, self.cuts) = (0, self.cuts + 1);
+        let (nth, until, counted) = (self.cuts, self.next_number(), self.last_counted());
+        self.saving = Some(Saved { nth, until, counted, ..Saved::default() });
+        self.copy_if_shown();
+        nth
     }
 
+    /// When all accesses have ended that were cut before.
     fn is_acknowledged(&self, _: u64) -> bool {
-        true
+        self.saving.as_ref().is_none_or(|saving| self.first >= saving.until)
     }
 
     fn committing(&mut self) {
@@ -388,11 +426,13 @@ impl Plane for Partition {
 
     fn committed(&mut self) {
         if let Some(saved) = self.committing.take() {
+            self.marks.insert(saved.nth, saved.mark);
             self.saved = Some(saved);
         }
     }
 
-    fn superseded(&mut self, mark: u64, _: bool) -> Vec<ChunkName> {
+    fn superseded(&mut self, cut: u64, _: bool) -> Vec<ChunkName> {
+        let mark = self.marks.remove(&cut).unwrap_or(0);
         let count = mark.saturating_sub(self.state.dropped) as usize;
         self.state.dropped += count as u64;
         self.state.dead.drain(..count.min(self.state.dead.len())).collect()
@@ -413,6 +453,12 @@ impl Plane for Partition {
     fn images(&self) -> u64 {
         self.images
     }
+}
+
+/// Partitions of a new store, made by this opening.
+fn new_pyramids(layout: &Layout, opening: u32) -> Vec<Pyramid> {
+    let pyramid = |p| Pyramid::new(layout, layout.first_orders(p), version(opening, 0));
+    (0..layout.partitions).map(pyramid).collect()
 }
 
 /// The cells of a message in their order.

@@ -1,9 +1,9 @@
-//! One partition: its counters, its levels with the cells that were read, and the job that is
-//! rewriting it.
+//! One partition as far as the trace has shown it: its levels, and which of their cells were read.
 
-use fogbank_env::Nanos;
+use fogbank_store::ChunkName;
 
-use super::layout::Layout;
+use super::CellSeen;
+use super::layout::{Layout, name, orders};
 use crate::oracle::fault::{Step, fault};
 
 /// A level in one generation.
@@ -12,17 +12,18 @@ pub(super) struct Level {
     pub version: u64,
     /// A bit for each cell that was read.
     read: Vec<u64>,
-    pub unread: u16,
+    unread: u16,
     /// Cells that accesses have read before it was due.
-    pub asked: u16,
-    /// Once it is due: what its quota lacks.
-    pub left: Option<u16>,
+    asked: u16,
+    /// Once it is due: what its quota lacks, and what was read of it.
+    left: Option<u16>,
+    of_quota: Vec<u16>,
 }
 
 impl Level {
     pub fn new(version: u64, cells: u16) -> Self {
         let read = vec![0; usize::from(cells).div_ceil(64)];
-        Self { version, read, unread: cells, asked: 0, left: None }
+        Self { version, read, unread: cells, asked: 0, left: None, of_quota: Vec::new() }
     }
 
     /// A cell is read: how many were unread, and which of them it is.
@@ -36,72 +37,43 @@ impl Level {
         let before = before + (self.read[word] & ((1 << bit) - 1)).count_ones();
         self.read[word] |= 1 << bit;
         self.unread -= 1;
+        if self.left.is_some() {
+            self.of_quota.push(cell);
+        }
         Ok((self.unread + 1, cell - before as u16))
     }
 }
 
-/// When something came, and its message: that of a record, and which of it. On a grid what comes at one
-/// point is taken in the order in which it left.
-pub(super) type Came = (Nanos, u64, usize);
-
-/// How far a job is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Phase {
-    Reading,
-    Come,
-    /// It may write.
-    Writing,
-}
-
-/// A job.
+/// The job that rewrites a partition.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Job {
+pub(super) struct Planned {
     pub until: u64,
-    pub version: u64,
-    /// What it reads: of every source so many cells.
-    pub sources: Vec<(u8, u16)>,
-    pub destinations: Vec<u8>,
-    pub cost: u64,
-    /// Accesses that were cut before it and whose cells had not come.
-    pub early: Vec<u64>,
-    pub step: Phase,
-    /// Its message.
-    pub order: (u64, usize),
-    /// The last of what it has waited for.
-    pub came: Came,
-    /// Messages that it has not sent, those under way, and all that it has sent.
-    pub windows: Vec<Vec<u8>>,
-    pub under_way: usize,
-    pub sent: usize,
-    /// Which it was of those that have begun to write.
-    pub nth: u64,
+    sources: Vec<u8>,
+    destinations: Vec<u8>,
 }
 
-impl Job {
-    pub fn has_come(&self) -> bool {
-        self.step != Phase::Reading
+impl Planned {
+    /// Whether it reads this level.
+    pub fn reads(&self, of: &ChunkName) -> bool {
+        self.sources.iter().any(|level| u16::from(*level) + 1 == of.array.0)
     }
 
-    /// Whether it has begun to write.
-    pub fn has_begun(&self) -> bool {
-        self.sent > 0
-    }
-
-    pub fn reads(&self) -> u64 {
-        self.sources.iter().map(|(_, cells)| u64::from(*cells)).sum()
+    /// Whether it makes this generation.
+    pub fn makes(&self, of: &ChunkName) -> bool {
+        let is_written = self.destinations.iter().any(|level| u16::from(*level) + 1 == of.array.0);
+        is_written && orders(of) == self.until
     }
 }
 
 /// A partition.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pyramid {
-    pub done: u64,
+    /// Orders carried out, but for those that touch no stored level; and given.
+    done: u64,
     pub given: u64,
-    pub sure: u64,
     /// By level.
     pub levels: Vec<Option<Level>>,
-    pub job: Option<Job>,
-    pub is_ready: bool,
+    pub job: Option<Planned>,
 }
 
 impl Pyramid {
@@ -111,7 +83,7 @@ impl Pyramid {
         for level in layout.filled(done) {
             levels[usize::from(level)] = Some(Level::new(version, layout.cells(level)));
         }
-        Self { done, given: done, sure: done, levels, job: None, is_ready: false }
+        Self { done, given: done, levels, job: None }
     }
 
     /// The filled levels of which an access reads a cell now.
@@ -144,13 +116,39 @@ impl Pyramid {
         held.take(cell)
     }
 
-    /// Orders that stay within the proxy are carried out at once; how many.
-    pub fn settle(&mut self, layout: &Layout) -> u64 {
-        if self.job.is_some() || layout.needs_job(self.sure, self.done) {
-            return 0;
+    /// A job begins: of every source it reads what its quota lacks.
+    pub fn begin_job(&mut self, layout: &Layout, until: u64) -> Vec<(u8, u16)> {
+        let (sources, destinations) = layout.job(until, self.done);
+        let rest = |level: &u8| {
+            let held = self.levels[usize::from(*level)].as_mut()?;
+            Some((*level, held.left.replace(0).unwrap_or(layout.quota(*level))))
+        };
+        let reads = sources.iter().filter_map(rest).collect();
+        self.job = Some(Planned { until, sources, destinations });
+        reads
+    }
+
+    /// What its job has written, as `version`, takes the place of what that has read.
+    pub fn commit(&mut self, layout: &Layout, version: u64) {
+        let Some(Planned { until, sources, destinations }) = self.job.take() else { return };
+        sources.into_iter().for_each(|level| self.levels[usize::from(level)] = None);
+        for level in destinations {
+            let made = Level::new(version, layout.cells(level));
+            self.levels[usize::from(level)] = Some(made);
         }
-        let settled = self.sure - self.done;
-        self.done = self.sure;
-        settled
+        self.done = until;
+    }
+
+    /// The cells of quotas that were read, by level and place: no checkpoint has what they hold.
+    pub fn lacking(&self, partition: u32) -> Vec<CellSeen> {
+        let mut lacking = Vec::new();
+        for (level, held) in (0..).zip(&self.levels) {
+            let Some(held) = held else { continue };
+            let mut cells = held.of_quota.clone();
+            cells.sort_unstable();
+            let named = cells.into_iter().map(|cell| (name(partition, level, held.version), cell));
+            lacking.extend(named);
+        }
+        lacking
     }
 }

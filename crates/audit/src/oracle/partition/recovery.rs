@@ -1,33 +1,75 @@
-//! Recovery: what the records since the last checkpoint name is read again, record by record.
+//! Recovery: what a checkpoint lacks is read again, then what the records since it name.
 //!
-//! 1. The state is that of the checkpoint. Every record is cut again: the same jobs, the same accesses,
-//!    the same cells, all at once. What was not seen before the stop is seen now.
-//! 2. When all of it has come accesses end, commits take effect and orders are durable.
-//! 3. Then jobs without a commit write, as this opening's; records bring them to their end, and there is
-//!    a checkpoint. A new store has one before it serves, too.
+//! 1. The state is that of the checkpoint, and of what was under way when it was cut. The cells of quotas
+//!    that were read by then are read again: a message a partition, so many at once.
+//! 2. Every record is cut again, one by one: the same jobs, the same accesses, the same cells, all at
+//!    once. What was not seen before the stop is seen now. Before each, the records take effect that
+//!    had when it was cut in life.
+//! 3. Then there is a checkpoint; a new store has one before it serves, too. When the store is swept jobs
+//!    without a commit write, as this opening's.
+
+use std::collections::VecDeque;
 
 use super::accesses::Shown;
+use super::job::Phase;
 use super::layout::version;
-use super::pyramid::Phase;
+use super::pyramid::Pyramid;
 use super::state::State;
-use super::{Own, Partition};
+use super::{CellSeen, Own, Partition};
+use crate::oracle::fault::{Step, fault};
 use crate::oracle::immediate::{Immediate, Stage};
+
+/// Messages under way at once that read what a checkpoint lacks.
+const MESSAGES_AT_ONCE: usize = 32;
+
+/// What a record brings about when it counts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Effects {
+    /// Partitions and generations.
+    pub commits: Vec<(u32, u64)>,
+    /// The partitions that get an order.
+    pub orders: Vec<u32>,
+}
 
 /// What the traces tell of a record.
 #[derive(Debug, Default)]
 pub(super) struct Journalled {
-    /// Partitions and generations.
-    pub commits: Vec<(u32, u64)>,
-    pub parts: usize,
+    /// Its commits, and its jobs.
+    pub of_it: (Vec<(u32, u64)>, VecDeque<(u32, u64)>),
+    pub accesses: usize,
+    /// Records before it that did not count when it was cut.
+    pub behind: usize,
     /// In the order in which it was seen.
     pub shown: Vec<Shown>,
 }
 
-/// The records that are read again.
+/// A cut, and later its checkpoint.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Saved {
+    /// Which cut it is, the first access that it does not comprise, and how many generations had died.
+    pub nth: u64,
+    pub until: u64,
+    /// The last record that counted then.
+    pub counted: u64,
+    pub mark: u64,
+    /// Known when all records are shown that count.
+    pub state: Option<State>,
+    /// Known when all are shown that were cut before.
+    pub pyramids: Option<Vec<Pyramid>>,
+    /// What records under way bring about, by number.
+    pub uncounted: Vec<(u64, Effects)>,
+}
+
+/// What is read again.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
+    /// Of partitions, the cells that the checkpoint lacks: in the messages at hand, and further ones.
+    pub lacking: VecDeque<(u32, Vec<CellSeen>)>,
+    further: VecDeque<(u32, Vec<CellSeen>)>,
     names: std::vec::IntoIter<String>,
-    /// Whether the record at hand is one of them, and what of it has not come.
+    /// Of records that do not count yet.
+    pub uncounted: VecDeque<Effects>,
+    /// Whether messages or a record are at hand, and what of that has not come.
     pub is_at_hand: bool,
     pub under_way: usize,
 }
@@ -36,36 +78,40 @@ impl Immediate<Partition> {
     /// The store is open: its state is that of the newest checkpoint.
     pub(super) fn begin_replay(&mut self) {
         let plane = &mut self.plane;
-        let (opening, layout) = (plane.opening, plane.state.layout);
         let is_new = plane.saved.is_none();
-        plane.state = plane.saved.clone().unwrap_or_else(|| State::new(layout, opening));
         let names = self.chain.journalled();
-        if is_new || !names.is_empty() {
-            plane.replay = Replay { names: names.into_iter(), ..Replay::default() };
+        plane.restore();
+        let was_open = plane.state.is_open() || !plane.replay.uncounted.is_empty();
+        if is_new || was_open || !names.is_empty() {
+            plane.replay.names = names.into_iter();
             self.stage = Stage::Replaying;
-            self.next_record_again();
+            self.next_again();
             self.goes_on();
         } else {
             self.stage = Stage::SweepList;
         }
     }
 
-    /// The next record is cut again; or all have been.
-    fn next_record_again(&mut self) {
+    /// The next messages are at hand, or the next record is cut again; or all have been.
+    fn next_again(&mut self) {
         let (at, plane) = (self.at, &mut self.plane);
-        let Some(name) = plane.replay.names.next() else {
-            self.stage = Stage::Recovering;
-            self.cut_due = true;
-            plane.write_again();
-            return self.cut_if_due();
-        };
-        let known = plane.journal.get(&name);
-        let known = known.map_or((Vec::new(), 0), |known| (known.commits.clone(), known.parts));
-        let ((commits, parts), jobs) = (known, plane.begin_jobs());
-        let accesses = parts.saturating_sub(commits.len() + jobs.len());
-        plane.cut(&name, (commits, jobs), (accesses, 0));
+        let replay = &mut plane.replay;
+        let many = replay.further.len().min(MESSAGES_AT_ONCE);
+        replay.lacking = replay.further.drain(..many).collect();
+        if many == 0 {
+            plane.jobs_have_come();
+            let replay = &mut plane.replay;
+            let Some(name) = replay.names.next() else {
+                self.stage = Stage::Recovering;
+                self.cut_due = true;
+                plane.count_again(0);
+                return self.cut_if_due();
+            };
+            plane.replay_record(&name);
+            plane.replay.is_at_hand = true;
+            plane.record_counts(&name, at);
+        }
         plane.replay.is_at_hand = true;
-        plane.record_is_durable(at);
         // Also what reads nothing takes until the next point.
         plane.replay.under_way = plane.timers.len();
         if plane.config.quantum_ns > 0 {
@@ -74,28 +120,76 @@ impl Immediate<Partition> {
         }
     }
 
-    /// If all of the record at hand has come, the next is at hand.
+    /// If all that is at hand has come, what is next is at hand.
     pub(super) fn goes_on(&mut self) {
         while self.stage == Stage::Replaying && self.plane.is_over() {
             self.plane.first += self.plane.accesses.len() as u64;
             self.plane.accesses.clear();
             self.plane.replay.is_at_hand = false;
-            self.plane.takes_effect();
-            self.next_record_again();
+            self.next_again();
         }
     }
 }
 
 impl Partition {
+    /// Takes up the state of the newest checkpoint; that of a new store if there is none.
+    fn restore(&mut self) {
+        let (opening, layout) = (self.opening, self.state.layout);
+        let Saved { state, pyramids, uncounted, .. } = self.saved.clone().unwrap_or_default();
+        self.state = state.unwrap_or_else(|| State::new(layout, opening)).restored();
+        self.pyramids = pyramids.unwrap_or_else(|| super::new_pyramids(&layout, opening));
+        let lacking = (0..).zip(&self.pyramids).map(|(p, pyramid)| (p, pyramid.lacking(p)));
+        let further = lacking.filter(|(_, cells)| !cells.is_empty()).collect();
+        let uncounted = uncounted.into_iter().map(|(_, effects)| effects).collect();
+        self.replay = Replay { further, uncounted, ..Replay::default() };
+    }
+
+    /// A message reads again what the checkpoint lacks of `partition`.
+    pub(super) fn read_lacking(&mut self, partition: u32, cells: &[CellSeen]) -> Step<Own> {
+        let due = self.replay.lacking.pop_front().map(|(_, cells)| cells).unwrap_or_default();
+        if due != cells {
+            let same = due.iter().zip(cells).take_while(|(a, b)| a == b).count();
+            let words = |of: &[CellSeen]| format!("{} cells, then {:x?}", of.len(), of.get(same));
+            return fault("replay-identical", words(&due), words(cells));
+        }
+        Ok(Own::Lacking(partition))
+    }
+
+    /// What the jobs of a checkpoint have read is here.
+    fn jobs_have_come(&mut self) {
+        let jobs = self.state.partitions.iter_mut().filter_map(|counters| counters.job.as_mut());
+        jobs.filter(|job| job.step == Phase::Reading).for_each(|job| job.step = Phase::Come);
+    }
+
+    /// A record is cut again.
+    fn replay_record(&mut self, name: &str) {
+        let Some(known) = self.journal.get(name) else { return };
+        let (of_it, accesses, behind) = (known.of_it.clone(), known.accesses, known.behind);
+        self.count_again(behind);
+        for (partition, until) in &of_it.1 {
+            self.state.begin(*partition, *until, self.opening);
+        }
+        self.cut_record(name, of_it, (accesses, 0));
+    }
+
+    /// Records take effect, until so many do not yet.
+    fn count_again(&mut self, behind: usize) {
+        while self.replay.uncounted.len() > behind
+            && let Some(effects) = self.replay.uncounted.pop_front()
+        {
+            self.bring_about(effects);
+        }
+    }
+
     fn is_over(&self) -> bool {
-        self.replay.is_at_hand && self.replay.under_way == 0 && self.due.is_empty()
+        self.replay.is_at_hand && self.replay.under_way == 0 && self.next_due().is_none()
     }
 
     /// Jobs without a commit write what they have to, as this opening's.
-    fn write_again(&mut self) {
+    pub(super) fn write_again(&mut self) {
         let opening = self.opening;
-        for pyramid in &mut self.state.pyramids {
-            if let Some(job) = &mut pyramid.job {
+        for counters in &mut self.state.partitions {
+            if let Some(job) = &mut counters.job {
                 (job.step, job.version) = (Phase::Come, version(opening, job.until));
                 job.came = (0, 0, 0);
                 job.early.clear();

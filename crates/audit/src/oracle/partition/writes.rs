@@ -9,8 +9,8 @@ use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkSeen;
 
+use super::job::{Job, Phase};
 use super::layout::name;
-use super::pyramid::{Job, Phase};
 use super::{CellSeen, Own, Partition};
 use crate::oracle::fault::{Step, fault};
 use crate::oracle::immediate::turns::check_turn;
@@ -19,11 +19,10 @@ use crate::{Observation, Observer};
 impl Partition {
     /// A message of the job of `partition` reads these cells.
     pub(super) fn read_job(&mut self, partition: u32, cells: &[CellSeen]) -> Step {
-        let Some(job) = &self.state.of(partition).job else { return Ok(()) };
-        let sources = job.sources.clone();
+        let Some(job) = self.state.job(partition) else { return Ok(()) };
         let mut rest = cells;
-        for (level, count) in sources {
-            let pyramid = self.state.of_mut(partition);
+        for (level, count) in job.reads.clone() {
+            let pyramid = &mut self.pyramids[partition as usize];
             let Some(held) = &mut pyramid.levels[usize::from(level)] else { continue };
             let due = name(partition, level, held.version);
             let own = rest.iter().take_while(|(seen, _)| *seen == due).count();
@@ -50,7 +49,7 @@ impl Partition {
     }
 
     pub(super) fn job_comes(&mut self, partition: u32, at: Nanos) {
-        if let Some(job) = &mut self.state.of_mut(partition).job {
+        if let Some(job) = self.state.job_mut(partition) {
             (job.step, job.came) = (Phase::Come, job.came.max((at, job.order.0, job.order.1)));
         }
     }
@@ -58,10 +57,10 @@ impl Partition {
     /// Jobs whose cells have come, and those of accesses before them, write.
     pub(super) fn jobs_are_whole(&mut self) {
         for partition in 0..self.config.partitions {
-            let Some(job) = &self.state.of(partition).job else { continue };
+            let Some(job) = self.state.job(partition) else { continue };
             if job.step == Phase::Come && job.early.is_empty() {
                 let windows = self.windows_of(job);
-                if let Some(job) = &mut self.state.of_mut(partition).job {
+                if let Some(job) = self.state.job_mut(partition) {
                     (job.step, job.windows) = (Phase::Writing, windows);
                 }
             }
@@ -85,14 +84,14 @@ impl Partition {
     /// The partitions of which any may write next: that whose job has begun, or those that could first.
     /// On a grid that is one.
     pub(super) fn next_write(&self) -> Option<Vec<u32>> {
-        let open = |(partition, pyramid): (u32, &super::Pyramid)| {
-            let job = pyramid.job.as_ref().filter(|job| !job.windows.is_empty())?;
+        let open = |(partition, counters): (u32, &super::Counters)| {
+            let job = counters.job.as_ref().filter(|job| !job.windows.is_empty())?;
             let (at, record, nth) = job.came;
             let in_order = (record, nth, partition);
             let in_order = if self.config.quantum_ns > 0 { in_order } else { (0, 0, 0) };
             Some(((!job.has_begun(), at, in_order), partition))
         };
-        let open: Vec<_> = (0..).zip(&self.state.pyramids).filter_map(open).collect();
+        let open: Vec<_> = (0..).zip(&self.state.partitions).filter_map(open).collect();
         let (first, _) =
             open.iter().min().filter(|_| self.windows < self.config.windows as usize)?;
         Some(open.iter().filter(|(order, _)| order == first).map(|(_, p)| *p).collect())
@@ -108,10 +107,11 @@ impl Partition {
         let seen = || format!("{:x?}", writes.first().map(|(name, _)| name));
         let partition = writes.first().map_or(u32::MAX, |(name, _)| name.chunk);
         let Some(next) = self.next_write().filter(|next| next.contains(&partition)) else {
-            let job = self.state.pyramids.get(partition as usize).and_then(|p| p.job.as_ref());
-            let rule = match job.map(|job| job.step) {
-                Some(Phase::Reading) if !self.due.is_empty() => self.due[0].rule(),
-                Some(Phase::Reading | Phase::Come) => "early-cell",
+            let job = self.state.job(partition);
+            let due = self.next_due();
+            let rule = match (job.map(|job| job.step), due) {
+                (Some(Phase::Reading), Some(due)) => due.rule(),
+                (Some(Phase::Reading | Phase::Come), _) => "early-cell",
                 _ => "level-whole",
             };
             return fault(rule, format!("what is due of {:?}", self.next_write()), seen());
@@ -119,7 +119,7 @@ impl Partition {
         let due = self.turns.due(at);
         check_turn(due, at)?;
         let cell_bytes = u64::from(self.config.cell_bytes);
-        let Some(job) = &mut self.state.of_mut(partition).job else {
+        let Some(job) = self.state.job_mut(partition) else {
             return fault("level-whole", format!("{next:?}"), seen());
         };
         if !job.has_begun() {
@@ -154,7 +154,7 @@ impl Partition {
     pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
         self.windows -= 1;
         names.iter().for_each(|name| self.stored.written(*name));
-        let Some(job) = &mut self.state.of_mut(partition).job else { return };
+        let Some(job) = self.state.job_mut(partition) else { return };
         job.under_way -= 1;
         if job.windows.is_empty() && job.under_way == 0 {
             self.acknowledged.push((job.nth, partition));
@@ -180,7 +180,7 @@ impl Partition {
 
     /// What should have left by `at` and has not.
     pub(super) fn check_all_left(&mut self, at: Nanos) -> Step {
-        if let Some(due) = self.due.front() {
+        if let Some(due) = self.next_due() {
             return fault(due.rule(), format!("{due:?} at once"), "nothing");
         }
         if self.config.clients && self.due_answers > 0 {

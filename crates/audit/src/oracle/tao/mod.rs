@@ -87,7 +87,8 @@ impl Tao {
         };
         let shell = Shell {
             vault: config.vault.clone(),
-            parts: Parts { bytes: config.part_bytes, most: config.parts_max },
+            parts: Parts { bytes: config.part_bytes, most: config.parts_max, records_at_once: 1 },
+            cuts_quietly: true,
             cell_bytes: config.cell_bytes,
             quantum_ns: config.quantum_ns,
             rate: config.rate,
@@ -156,13 +157,19 @@ impl Plane for Tao {
         self.accesses.may_record(self.room())
     }
 
-    fn record(machine: &mut Immediate<Self>, name: &str, (parts, _): (usize, bool)) -> Step<bool> {
+    fn record(
+        machine: &mut Immediate<Self>,
+        name: &str,
+        (parts, ends): (usize, bool),
+    ) -> Step<(bool, bool)> {
         let plane = &mut machine.plane;
         plane.accesses.record(parts, plane.room())?;
         let number = Some(plane.accesses.put - 1);
         let journalled = Journalled { number, parts, paths: Vec::new() };
         plane.journal.insert(name.into(), journalled);
-        Ok(plane.write_backs.tick >= plane.cut_after + plane.config.write_backs_a_checkpoint)
+        let is_last =
+            plane.write_backs.tick >= plane.cut_after + plane.config.write_backs_a_checkpoint;
+        Ok((is_last, ends))
     }
 
     fn recorded(machine: &mut Immediate<Self>, _: &str) {

@@ -99,6 +99,8 @@ pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
         Leak::Pyramid(Pyramid::BudgetByReals) => {
             PartitionScene { settings: with((2_500, 60)), ..usual }
         }
+        // So few ask that seldom anything has been written and waits for its barrier.
+        Leak::Pyramid(Pyramid::OrderBeforeDurable) => PartitionScene { clients: 2, ..usual },
         // Levels that are due wait long for their jobs.
         Leak::Pyramid(Pyramid::LateMark) => {
             PartitionScene { settings: with((2_500, 60)), load: Load::Uniform, ..usual }

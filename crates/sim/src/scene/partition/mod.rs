@@ -111,9 +111,8 @@ impl PartitionScene {
 pub fn small(blocks: u32) -> PartitionSettings {
     let shape = ImmediateShape { capacity: blocks, value_bytes: 16 };
     let settings = PartitionSettings::new(shape, 1).unwrap();
-    // The auditor follows no cuts between records yet.
-    PartitionSettings { checkpoint_every: 60, cuts_quietly: true, ..settings }.with_shell(|shell| {
-        shell.records_at_once = 1; // the auditor follows no more yet
+    PartitionSettings { checkpoint_every: 60, ..settings }.with_shell(|shell| {
+        shell.records_at_once = 4;
         shell.window_bytes = 1_200;
         shell.windows = 3;
     })
