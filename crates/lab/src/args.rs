@@ -56,8 +56,8 @@ pub enum BenchCommand {
     Engine(Box<BenchEngineArgs>),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
     Recovery(Box<BenchRecoveryArgs>),
-    /// The figures of Obladi's paper, and figure 8 of TaoStore's, with our values beside what the papers tell: as
-    /// tables, drawings, JSON, and as a page.
+    /// The figures of Obladi's paper, figure 8 of TaoStore's, and figures 8 to 13 and 16 of ObliviStore's, with our
+    /// values beside what the papers tell: as tables, drawings, JSON, and as a page.
     Paper(Box<BenchPaperArgs>),
     /// Clients that each wait for their answer, on the engines of volumes, one after the other over the
     /// same link. Journal and checkpoints are included, every value read is checked. With --profile the

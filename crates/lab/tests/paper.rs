@@ -214,6 +214,25 @@ fn what_bench_tao_sweeps_becomes_figures() {
 }
 
 #[test]
+fn partition_on_disks_becomes_figures() {
+    let flags = ["--scale", "0.0001", "--rounds", "1"];
+    let all = figures("oblivistore-8,oblivistore-11,oblivistore-13,oblivistore-16", &flags, 0.4);
+    // One sweep is three of them.
+    let ids: Vec<&Value> = all.iter().map(|figure| &figure["id"]).collect();
+    assert_eq!(ids, ["oblivistore-8", "oblivistore-11", "oblivistore-16", "oblivistore-13"]);
+    assert_eq!(places(panel(&all[0], "throughput")), ["1.00 MB", "10.00 MB", "100.00 MB"]);
+    assert_eq!(points(panel(&all[1], "throughput"))[0]["paper"]["value"], 3.15);
+    // Drives seek a hundred times as fast as disks, and there are fewer: some times as much comes through.
+    let faster = points(panel(&all[1], "times-disks"))[0]["median"].as_f64().unwrap();
+    assert!(faster > 2.0, "{faster}");
+    assert_eq!(places(panel(&all[3], "share")), ["10", "50", "200", "500", "1000"]);
+    let differs = all[0]["differs"].to_string();
+    for words in ["sparse volumes", "tops rebuilt in a round", "orders not carried out before"] {
+        assert!(differs.contains(words), "{words}: {differs}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

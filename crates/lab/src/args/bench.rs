@@ -169,7 +169,7 @@ pub struct BenchPaperArgs {
     pub json: bool,
 }
 
-/// Figures of the papers; those of TaoStore have its name before them.
+/// Figures of the papers; those of TaoStore and ObliviStore have its name before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum PaperFigure {
     /// All of them.
@@ -216,6 +216,27 @@ pub enum PaperFigure {
     /// Throughput and response time by k, the paths from one write-back to the next.
     #[value(name = "tao-k")]
     TaoWriteBack,
+    /// Throughput of partition on seven disks by the size of the volume.
+    #[value(name = "oblivistore-8")]
+    DisksThroughput,
+    /// Response time on seven disks by the size of the volume.
+    #[value(name = "oblivistore-9")]
+    DisksResponse,
+    /// Throughput on seven disks by the round trip.
+    #[value(name = "oblivistore-10")]
+    DisksRoundTrip,
+    /// Throughput on two solid state drives by the size of the volume.
+    #[value(name = "oblivistore-11")]
+    DrivesThroughput,
+    /// Response time on two solid state drives by the size of the volume.
+    #[value(name = "oblivistore-12")]
+    DrivesResponse,
+    /// Throughput on two solid state drives by the round trip.
+    #[value(name = "oblivistore-13")]
+    DrivesRoundTrip,
+    /// Seeks an access by the size of the volume.
+    #[value(name = "oblivistore-16")]
+    Seeks,
 }
 
 impl PaperFigure {
@@ -237,6 +258,13 @@ impl PaperFigure {
             Self::TaoCacheResponse => "tao-8c",
             Self::TaoCacheThroughput => "tao-8d",
             Self::TaoWriteBack => "tao-k",
+            Self::DisksThroughput => "oblivistore-8",
+            Self::DisksResponse => "oblivistore-9",
+            Self::DisksRoundTrip => "oblivistore-10",
+            Self::DrivesThroughput => "oblivistore-11",
+            Self::DrivesResponse => "oblivistore-12",
+            Self::DrivesRoundTrip => "oblivistore-13",
+            Self::Seeks => "oblivistore-16",
         }
     }
 }

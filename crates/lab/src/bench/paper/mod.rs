@@ -15,6 +15,7 @@ mod durability;
 mod epochs;
 mod figure;
 mod lane;
+mod oblivistore;
 mod parallel;
 mod published;
 mod report;
@@ -26,6 +27,7 @@ use fogbank::{Error, Result};
 
 use self::ask::Ask;
 use self::figure::Figure;
+use self::oblivistore::Media;
 use self::report::Report;
 
 /// Runs the benchmark, prints its figures and writes them.
@@ -103,6 +105,13 @@ async fn measure(id: PaperFigure, ask: &Ask) -> Result<Vec<Figure>> {
         | PaperFigure::TaoCacheResponse
         | PaperFigure::TaoCacheThroughput => tao::caches(ask).await?.into(),
         PaperFigure::TaoWriteBack => vec![tao::write_back(ask).await?],
+        PaperFigure::DisksThroughput
+        | PaperFigure::DisksResponse
+        | PaperFigure::DrivesThroughput
+        | PaperFigure::DrivesResponse
+        | PaperFigure::Seeks => oblivistore::sizes(ask).await?.into(),
+        PaperFigure::DisksRoundTrip => vec![oblivistore::round_trips(ask, Media::Disks).await?],
+        PaperFigure::DrivesRoundTrip => vec![oblivistore::round_trips(ask, Media::Drives).await?],
     })
 }
 
@@ -118,7 +127,7 @@ mod tests {
             [F::Applications, F::Recovery]
         );
         let all = asked(&[F::TaoClients, F::All]);
-        assert_eq!((all.len(), all[0], all[13]), (14, F::Applications, F::TaoWriteBack));
+        assert_eq!((all.len(), all[0], all[20]), (21, F::Applications, F::Seeks));
         // What is typed is what is printed.
         for id in all {
             assert_eq!(PaperFigure::from_str(id.name(), false), Ok(id));

@@ -24,6 +24,7 @@ use fogbank::{Error, Result};
 use fogbank_process::{say, say_error};
 
 use self::asked::Asked;
+pub use self::disks::Disks;
 pub use self::lane::{Lane, Site};
 use self::measured_engine::MeasuredEngine;
 use self::row::HEAD;

@@ -138,6 +138,13 @@ fn of_paper(id: PaperFigure) -> &'static str {
         PaperFigure::TaoCacheResponse => "TaoStore, figure 8 (c)",
         PaperFigure::TaoCacheThroughput => "TaoStore, figure 8 (d)",
         PaperFigure::TaoWriteBack => "TaoStore, the write-back threshold",
+        PaperFigure::DisksThroughput => "ObliviStore, figure 8",
+        PaperFigure::DisksResponse => "ObliviStore, figure 9",
+        PaperFigure::DisksRoundTrip => "ObliviStore, figure 10",
+        PaperFigure::DrivesThroughput => "ObliviStore, figure 11",
+        PaperFigure::DrivesResponse => "ObliviStore, figure 12",
+        PaperFigure::DrivesRoundTrip => "ObliviStore, figure 13",
+        PaperFigure::Seeks => "ObliviStore, figure 16",
     }
 }
 
