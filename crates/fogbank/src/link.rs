@@ -30,9 +30,12 @@ pub struct LinkArgs {
     /// Up to so many milliseconds more for a round trip, evenly distributed.
     #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
     pub jitter_ms: f64,
-    /// The share of calls that lose a packet and wait 200 ms for it, in steps of 0.000001.
+    /// The share of calls that lose a packet and wait for it, in steps of 0.000001.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     pub loss: f64,
+    /// Milliseconds that such a call waits [200].
+    #[arg(long, value_name = "MS", requires = "loss", allow_negative_numbers = true)]
+    pub loss_ms: Option<f64>,
 }
 
 impl LinkArgs {
@@ -66,7 +69,15 @@ impl LinkArgs {
                 words += &format!(", {what} {figure}{unit}");
             }
         }
+        if let Some(ms) = self.loss_ms {
+            words += &format!(" of {ms} ms");
+        }
         words
+    }
+
+    /// Milliseconds that a call waits which has lost a packet.
+    pub fn loss_ms(&self) -> f64 {
+        self.loss_ms.unwrap_or(Link::RESEND.as_secs_f64() * 1e3)
     }
 
     /// The link as a store wrapper shapes it.
@@ -82,6 +93,7 @@ impl LinkArgs {
             up_bytes_per_s: rate("--up-mb-s", self.up_mb_s)?,
             down_bytes_per_s: rate("--down-mb-s", self.down_mb_s)?,
             losses_per_million: per_million(self.loss)?,
+            resend: duration("--loss-ms", self.loss_ms())?,
         })
     }
 }
@@ -150,12 +162,17 @@ mod tests {
         assert_eq!(link.round_trip, Duration::from_micros(300));
         assert_eq!((link.up_bytes_per_s, link.down_bytes_per_s), (Some(125_000_000), None));
         assert_eq!(link.losses_per_million, 400, "a small share is not rounded away");
+        assert_eq!(link.resend, Link::RESEND);
+        let late = LinkArgs { loss_ms: Some(1_000.0), ..args };
+        assert_eq!(late.link().unwrap().resend, Duration::from_secs(1));
+        assert!(late.words().ends_with("loss 0.0004 of 1000 ms"), "{}", late.words());
         assert!(LinkArgs::default().is_instant() && !args.is_instant());
         for (wrong, flag) in [
             (LinkArgs { rtt_ms: -1.0, ..args }, "--rtt-ms"),
             (LinkArgs { jitter_ms: f64::NAN, ..args }, "--jitter-ms"),
             (LinkArgs { down_mb_s: Some(0.0), ..args }, "--down-mb-s"),
             (LinkArgs { loss: 2.0, ..args }, "--loss"),
+            (LinkArgs { loss_ms: Some(-1.0), ..args }, "--loss-ms"),
         ] {
             let told = wrong.link().unwrap_err().to_string();
             assert!(told.contains(flag), "{told}");

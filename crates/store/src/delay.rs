@@ -31,8 +31,10 @@ pub struct Link {
     pub up_bytes_per_s: Option<u64>,
     /// Bytes a second from the store.
     pub down_bytes_per_s: Option<u64>,
-    /// How many calls of a million lose a packet and take [`Link::RESEND`] longer.
+    /// How many calls of a million lose a packet.
     pub losses_per_million: u32,
+    /// So much longer these take.
+    pub resend: Duration,
 }
 
 impl Link {
@@ -49,6 +51,7 @@ impl Link {
             up_bytes_per_s: None,
             down_bytes_per_s: None,
             losses_per_million: 0,
+            resend: Self::RESEND,
         }
     }
 }
@@ -102,7 +105,7 @@ impl<S: Store> Delay<S> {
         };
         let lost = link.losses_per_million > 0
             && lanes.randomness.next_u64() % 1_000_000 < u64::from(link.losses_per_million);
-        let resend = if lost { nanos(Link::RESEND) } else { 0 };
+        let resend = if lost { nanos(link.resend) } else { 0 };
         let half = nanos(link.round_trip) / 2;
         (sent + half + resend + service, nanos(link.round_trip) - half + jitter)
     }
@@ -181,5 +184,15 @@ mod tests {
         let start = clock.now();
         store.read_cells(&CellReads::default()).await.unwrap();
         assert!((100..102).contains(&((clock.now() - start) / 1_000_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_lost_a_packet_waits_for_it() {
+        let resend = Duration::from_secs(1);
+        let (store, clock) =
+            delayed(Link { losses_per_million: 1_000_000, resend, ..Link::instant() });
+        let start = clock.now();
+        store.read_cells(&CellReads::default()).await.unwrap();
+        assert!((1_000..1_002).contains(&((clock.now() - start) / 1_000_000)));
     }
 }

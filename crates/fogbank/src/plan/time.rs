@@ -129,7 +129,7 @@ struct Wire {
 impl Wire {
     fn of(link: &LinkArgs, machine: &Machine) -> Self {
         // What a lost packet costs is spread over all calls.
-        let lost_s = link.loss * fogbank_store::Link::RESEND.as_secs_f64();
+        let lost_s = link.loss * link.loss_ms() / 1e3;
         let round_s = (link.rtt_ms + link.jitter_ms / 2.0) / 1e3 + lost_s + machine.message_s;
         let a_byte = |mb_s: Option<f64>| mb_s.map_or(0.0, |rate| 1e-6 / rate);
         Self {
