@@ -17,7 +17,7 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::{Client, Mark};
 
 use super::layout::name;
-use super::recovery::{Effects, Journalled, Saved};
+use super::recovery::{Brings, Effects, Journalled, Saved};
 use super::{CellSeen, Due, Own, Partition};
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::immediate::{Immediate, Stage};
@@ -149,14 +149,14 @@ impl Partition {
         }
         self.waiting -= accesses.min(wait);
         let behind = self.records.iter().filter(|record| !record.counts).count();
-        let of_it = (commits, jobs);
-        let journalled = Journalled { of_it: of_it.clone(), accesses, behind, shown: Vec::new() };
+        let brings = Brings { commits, jobs };
+        let journalled = Journalled { brings: brings.clone(), accesses, behind, shown: Vec::new() };
         self.journal.insert(name.into(), journalled);
         let ends = ends || stops;
         let is_last = !ends
             && self.state.since_cut >= self.config.checkpoint_every
             && (accesses > 0 || self.config.rate.is_none());
-        self.cut_record(name, of_it, (accesses, accesses.min(wait)));
+        self.cut_record(name, brings, (accesses, accesses.min(wait)));
         Ok((is_last, ends))
     }
 
@@ -164,7 +164,7 @@ impl Partition {
     pub(super) fn cut_record(
         &mut self,
         name: &str,
-        (commits, jobs): (Vec<(u32, u64)>, VecDeque<(u32, u64)>),
+        Brings { commits, jobs }: Brings,
         (accesses, asked): (usize, usize),
     ) {
         self.cut_records += 1;
@@ -410,7 +410,8 @@ impl Immediate<Partition> {
         });
         let mut from = 0;
         for nth in 0..count {
-            let marked = marked.pop_front_if(|(at, _)| *at == nth);
+            let is_marked = marked.front().is_some_and(|(at, _)| *at == nth);
+            let marked = if is_marked { marked.pop_front() } else { None };
             let partition = match (marked, cells.get(from)) {
                 (Some((_, partition)), _) => partition,
                 (None, Some((first, _))) => first.chunk,

@@ -31,11 +31,19 @@ pub(super) struct Effects {
     pub orders: Vec<u32>,
 }
 
+/// What a record has beside accesses.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Brings {
+    /// Partitions and generations.
+    pub commits: Vec<(u32, u64)>,
+    /// Partitions, and orders carried out when they are done.
+    pub jobs: VecDeque<(u32, u64)>,
+}
+
 /// What the traces tell of a record.
 #[derive(Debug, Default)]
 pub(super) struct Journalled {
-    /// Its commits, and its jobs.
-    pub of_it: (Vec<(u32, u64)>, VecDeque<(u32, u64)>),
+    pub brings: Brings,
     pub accesses: usize,
     /// Records before it that did not count when it was cut.
     pub behind: usize,
@@ -164,12 +172,12 @@ impl Partition {
     /// A record is cut again.
     fn replay_record(&mut self, name: &str) {
         let Some(known) = self.journal.get(name) else { return };
-        let (of_it, accesses, behind) = (known.of_it.clone(), known.accesses, known.behind);
+        let (brings, accesses, behind) = (known.brings.clone(), known.accesses, known.behind);
         self.count_again(behind);
-        for (partition, until) in &of_it.1 {
+        for (partition, until) in &brings.jobs {
             self.state.begin(*partition, *until, self.opening);
         }
-        self.cut_record(name, of_it, (accesses, 0));
+        self.cut_record(name, brings, (accesses, 0));
     }
 
     /// Records take effect, until so many do not yet.
