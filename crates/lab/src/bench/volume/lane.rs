@@ -312,7 +312,9 @@ mod tests {
         let site = Site { seed: 1, is_sparse: true, ..Site::default() };
         let mut lane = Lane::load(settings.clone(), site).await.unwrap();
         let link = Link { round_trip: Duration::from_millis(1), ..Link::instant() };
-        let row = Row::of(4, &lane.measure(4, link, 12.0).await.unwrap()).unwrap();
+        // Four make 1,000 a second: a checkpoint comes in that time, and is written whole.
+        let seconds = 1.5 * settings.checkpoint_every as f64 / 1e3;
+        let row = Row::of(4, &lane.measure(4, link, seconds).await.unwrap()).unwrap();
         let (cell, part) = (settings.cell_bytes() as f64, settings.part_bytes() as f64);
         let near = |is: f64, told: f64| (is / told - 1.0).abs() < 0.05;
         let (down, up) = (row.down() / cell, row.shuffles_up / cell + row.journal / part);
