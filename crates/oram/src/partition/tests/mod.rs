@@ -1,8 +1,10 @@
 //! The plane beside a cloud in memory, which checks what it is shown and may delay every reply.
 
 mod data;
+mod exhaustive;
 mod figures;
 mod shape;
+mod uniform;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
