@@ -10,6 +10,8 @@ DATA ?= fogbank-data
 .PHONY: run build test test-canaries test-long test-dynamodb check format lints audit departures bench fuzz sim setup setup-tests
 
 run: setup ## build and serve a store on the local disk under $(DATA)
+	@./scripts/check-port.sh $(ARGS)
+	@[ -e target/release/fogbank ] || echo "The first build compiles some 200 crates: 5 to 20 minutes on two cores." >&2
 	$(CARGO) build --release --locked --bin fogbank
 	@command -v redis-cli >/dev/null || echo "To talk to it you need a Redis client, such as redis-cli: on Debian or Ubuntu, sudo apt-get install redis-tools" >&2
 	exec ./target/release/fogbank serve --data $(DATA) $(ARGS)

@@ -6,6 +6,7 @@
 //! clients. What was acknowledged is kept.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -136,9 +137,17 @@ fn listen_settings(args: &ServeArgs) -> Result<Settings> {
 }
 
 fn read_password(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Error::Usage(format!("cannot read --password-file {}: {e}", path.display()))
-    })?;
+    let refused = |e: std::io::Error| {
+        let path = path.display();
+        Error::Usage(format!("cannot read --password-file {path}: {e}; give the path of its file"))
+    };
+    let mode = std::fs::metadata(path).map_err(refused)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let path = path.display();
+        let what = format!("others can read --password-file {path}; first: chmod 600 {path}");
+        return Err(Error::Usage(what));
+    }
+    let text = std::fs::read_to_string(path).map_err(refused)?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(Error::Usage(format!(
@@ -233,5 +242,26 @@ fn traffic(config: &StoreConfig, rests: bool) -> String {
             "back to back ({:.1} MB an epoch); its pace shows how busy the proxy is",
             (traffic.bytes_read(config) + traffic.bytes_written(config)) / 1e6
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_read_from_a_file_that_nobody_else_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        let said = |path: &Path| read_password(path).unwrap_err().to_string();
+        assert!(said(&path).contains("give the path of its file"), "{}", said(&path));
+        std::fs::write(&path, "secret\n").unwrap();
+        for (mode, is_private) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            match is_private {
+                true => assert_eq!(read_password(&path).unwrap(), "secret"),
+                false => assert!(said(&path).contains("chmod 600"), "{}", said(&path)),
+            }
+        }
     }
 }

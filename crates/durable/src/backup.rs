@@ -39,7 +39,10 @@ pub enum BackupError {
     #[error("this backup has format {0}; this program knows format {FORMAT}")]
     Format(u16),
     /// It does not open.
-    #[error("the backup is cut short or damaged, or the key is not the one it was made with")]
+    #[error(
+        "the backup is cut short or damaged, or the key is not the one it was made with; give the \
+         key file of the store that was backed up (its DIR/proxy/key), or another copy of the backup"
+    )]
     Damaged,
 }
 

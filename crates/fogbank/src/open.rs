@@ -488,7 +488,8 @@ fn tell(recovered: &Recovered, done: usize, of: usize) {
     let (epochs, batches) = (recovered.deltas.len(), recovered.journal.len());
     if done == 0 && batches + epochs > 0 {
         tracing::info!(
-            "the store was not closed: replaying {epochs} epochs, repeating {batches} batches"
+            "the store was not closed; nothing acknowledged is lost: replaying its journal \
+             ({epochs} epochs, {batches} batches)"
         );
     }
     if of > 100 && done > 0 && done.is_multiple_of(of / 10) {

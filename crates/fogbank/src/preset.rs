@@ -101,6 +101,9 @@ impl Preset {
     }
 }
 
+/// Sizes that are advised are round.
+const VALUE_SIZE_STEP: usize = 64;
+
 impl StoreConfig {
     /// What a command may ask of a store of this shape.
     pub fn limits(&self) -> Limits {
@@ -118,7 +121,8 @@ impl StoreConfig {
                 || "no preset does".into(),
                 |(preset, limit)| format!("--preset {} takes {limit}", preset.name()),
             );
-            Some(format!("a new store with {flag} or more takes it; {such}"))
+            let split = if matches!(error, Error::TooLarge { .. }) { "split it, or " } else { "" };
+            Some(format!("{split}make a new store with {flag} at least; {such}"))
         };
         match *error {
             Error::TooLarge { what: Bound::Reads, needed, .. } => {
@@ -139,6 +143,7 @@ impl StoreConfig {
             }
             Error::ValueTooLong { bytes, .. } => {
                 let size = bytes.div_ceil(self.batch.min(self.write_batch).max(1));
+                let size = size.next_multiple_of(VALUE_SIZE_STEP);
                 by_shape(format!("--value-size {size}B"), bytes, |l| l.value_bytes_max)
             }
             Error::KeyTooLong { bytes, limit } if limit < self.proxy_settings().key_bytes_max => {
@@ -232,7 +237,7 @@ mod tests {
         };
         let writes = limits.records_written_max;
         let told = too_large(Bound::Writes, writes, 1);
-        let flag = format!("a new store with --write-batch {} or more", writes + 1);
+        let flag = format!("split it, or make a new store with --write-batch {}", writes + 1);
         assert!(told.contains(&flag) && told.contains("--preset busy takes 500"), "{told}");
         assert!(too_large(Bound::Writes, writes, 5_000).contains("no preset does"));
         let told = too_large(Bound::Reads, limits.blocks_read_max, 1);
@@ -244,7 +249,7 @@ mod tests {
         let bytes = limits.value_bytes_max + 1;
         let long = Error::ValueTooLong { bytes, limit: limits.value_bytes_max };
         let told = config.advice(&long).unwrap();
-        let size = config.value_size + 1;
+        let size = (config.value_size + 1).next_multiple_of(VALUE_SIZE_STEP);
         assert!(told.contains(&format!("--value-size {size}B")), "{told}");
         assert!(told.contains("--preset busy takes 256000"), "{told}");
         let told = config.advice(&Error::OutOfSpace).unwrap();
