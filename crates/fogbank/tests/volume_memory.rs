@@ -31,22 +31,32 @@ fn partition(shape: ImmediateShape) -> PartitionSettings {
     PartitionSettings::new(shape, 2).expect("it does")
 }
 
-/// Opens an engine on a new store.
+/// Opens an engine on a new store, or on the one of this register.
 macro_rules! opened {
-    ($engine:ty, $settings:expr, $store:expr) => {{
-        let (settings, store) = ($settings, $store);
+    ($engine:ty, $settings:expr, $store:expr) => {
+        opened!($engine, $settings, $store, Arc::new(MemoryRegister::default()))
+    };
+    ($engine:ty, $settings:expr, $store:expr, $register:expr) => {{
+        let (settings, store, register) = ($settings, $store, $register);
         let (master, random) = (MasterKey::from_bytes(&mut [7; 32]), Randomness::repeatable(1));
         let opening = Opening {
             store: store.clone(),
-            register: Arc::new(MemoryRegister::default()),
+            register,
             master: &master,
             random: &random,
             settings: settings.vault(),
             accept_rollback_risk: false,
         };
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), std::time::Duration::ZERO);
-        let vault = opening.create(b"test".to_vec()).await.expect("it does");
-        let (recovered, progress) = (Recovered::default(), &|_, _| {});
+        let is_new = store.blob_list("").await.expect("it does").is_empty();
+        let (vault, recovered) = match is_new {
+            true => {
+                let vault = opening.create(b"test".to_vec()).await.expect("it does");
+                (vault, Recovered::default())
+            }
+            false => opening.recover().await.expect("it does"),
+        };
+        let progress = &|_, _| {};
         let parts = Parts { store, vault, recovered, random: &random, grid, progress };
         <$engine>::open(settings, parts).await.expect("it does")
     }};
@@ -81,17 +91,23 @@ fn status(line: &str) -> f64 {
 async fn process() {
     let folder = tempfile::tempdir().expect("it does");
     let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).expect("it does"));
+    let register = Arc::new(MemoryRegister::default());
     let before = status("VmRSS:");
-    match std::env::var(ENGINE).expect("it does").as_str() {
-        "tao" => {
-            let engine = opened!(TaoEngine, tao(MANY), store);
-            ask(&engine, 256).await;
-            engine.close().await.expect("it does");
-        }
-        _ => {
-            let engine = opened!(PartitionEngine, partition(MANY), store);
-            ask(&engine, 4 * 1024).await;
-            engine.close().await.expect("it does");
+    let said = std::env::var(ENGINE).expect("it does");
+    let (engine, again) = said.split_once('-').unwrap_or((&said, ""));
+    for _ in 0..if again.is_empty() { 1 } else { 2 } {
+        let (store, register) = (store.clone(), register.clone());
+        match engine {
+            "tao" => {
+                let engine = opened!(TaoEngine, tao(MANY), store, register);
+                ask(&engine, 256).await;
+                engine.close().await.expect("it does");
+            }
+            _ => {
+                let engine = opened!(PartitionEngine, partition(MANY), store, register);
+                ask(&engine, 4 * 1024).await;
+                engine.close().await.expect("it does");
+            }
         }
     }
     println!("most: {}", status("VmHWM:") - before);
@@ -111,10 +127,14 @@ fn memory_is_what_the_plan_says() {
     let plans =
         [("tao", tao(MANY).memory().expect("it does")), ("partition", partition(MANY).memory())];
     for (engine, plan) in plans {
-        let ProxyMemory { state, checkpoint, .. } = plan;
-        let (most, reckoned) = (most_memory(engine), state + checkpoint);
-        assert!(most > 0.75 * reckoned && most < 1.35 * reckoned, "{engine}: {most} of {reckoned}");
-        assert!(most < plan.total() + OF_ANY_PROCESS, "{engine}: {most} of {}", plan.total());
+        let ProxyMemory { state, checkpoint, opening, .. } = plan;
+        // Made and served, and the same opened once more: that takes more, of small blocks.
+        for (runs, reckoned) in [("", state + checkpoint), ("-again", opening)] {
+            let most = most_memory(&format!("{engine}{runs}"));
+            let near = most > 0.7 * reckoned && most < 1.35 * reckoned;
+            assert!(near, "{engine}{runs}: {most} of {reckoned}");
+            assert!(most < plan.total() + OF_ANY_PROCESS, "{engine}{runs}: {most} of {plan:?}");
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub struct ProxyMemory {
     pub values: f64,
     /// A checkpoint while it is written, but for the values in it.
     pub checkpoint: f64,
+    /// All of it while a checkpoint is read, before anything is served.
+    pub opening: f64,
 }
 
 /// What a block costs in memory beside its bytes: its entry in a table that is half full, the counter of
@@ -17,9 +19,12 @@ pub(crate) const BESIDE_A_VALUE: f64 = 128.0;
 /// A piece of a checkpoint that is under way: it is sealed and kept until it is acknowledged.
 pub(crate) const SEALED_PIECES_BYTES: f64 = 4e6;
 
+/// A checkpoint is here twice while it is read: as pieces, and as the sections that they make.
+pub(crate) const READ_TIMES: f64 = 2.0;
+
 impl ProxyMemory {
-    /// All of it.
+    /// The most of it at once.
     pub fn total(&self) -> f64 {
-        self.state + self.values + self.checkpoint
+        (self.state + self.values + self.checkpoint).max(self.opening)
     }
 }

@@ -2,11 +2,13 @@
 
 use super::settings::PartitionSettings;
 use super::state::checkpoint_lengths;
-use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
 
 /// A block of the position map, and of a level.
 const POSITION_BYTES: f64 = 8.0;
 const LIVE_BYTES: f64 = 4.0;
+/// A block while levels are made of a checkpoint, in lists that have grown.
+const RANKED_BYTES: f64 = 12.0;
 /// The place of a cell, once a level has been asked.
 const PLACE_BYTES: f64 = 2.0;
 /// A level beside its tables, and a partition.
@@ -37,6 +39,8 @@ impl PartitionSettings {
         let of_jobs = (partitions * (quotas / 2.0 + written)).min(self.job_cells_max() as f64);
         let values = self.saved_blocks_max() as f64 * value + of_jobs * self.cell_bytes() as f64;
         let flat: usize = checkpoint_lengths(self).iter().take(4).sum();
-        ProxyMemory { state, values, checkpoint: flat as f64 + SEALED_PIECES_BYTES }
+        let opening = (POSITION_BYTES + LIVE_BYTES + RANKED_BYTES) * blocks
+            + READ_TIMES * self.checkpoint_bytes() as f64;
+        ProxyMemory { state, values, checkpoint: flat as f64 + SEALED_PIECES_BYTES, opening }
     }
 }

@@ -6,7 +6,7 @@ use fogbank_durable::{Piecing, VaultSettings};
 use super::{journal, state};
 use crate::geometry::{BucketShape, Geometry};
 use crate::immediate::{ShellSettings, Traffic, parts_max};
-use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
 use crate::{Error, ImmediateShape, Result};
 
 /// Beside a checkpoint records leave, so its pieces take their time.
@@ -153,7 +153,8 @@ impl TaoSettings {
         // All sections are made at the cut.
         let lengths = state::checkpoint_lengths(&geometry);
         let checkpoint = lengths.iter().sum::<usize>() as f64 + SEALED_PIECES_BYTES;
-        Ok(ProxyMemory { state, values, checkpoint })
+        let opening = state + READ_TIMES * checkpoint_bytes(&geometry) as f64;
+        Ok(ProxyMemory { state, values, checkpoint, opening })
     }
 
     /// Accesses from one checkpoint to the next.
