@@ -14,9 +14,11 @@
 //! - A record's length says how many parts it has, and no more: one for every engine that reads in
 //!   batches; as many as accesses go together for one that serves them as they come.
 //! - One place is taken once: whoever finds it taken by another is fenced.
-//! - Several records may be under way at once, so a place may be free and later ones taken. A takeover
-//!   fills the first free place, and the journal goes on behind all that may have been under way: what
-//!   comes there late is in nobody's way and never counts.
+//! - Several records may be under way at once, so a place may be free and later ones taken. A
+//!   takeover fills the first free place, and the journal goes on behind all that may have been under
+//!   way: what comes there late is in nobody's way and never counts.
+//! - A journal is read as many records at once as may be under way. So the cloud is asked for as many
+//!   names behind its end: public, and nothing that it shows there is looked at.
 //! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
 //!   held for many epochs must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
@@ -24,6 +26,7 @@
 use bytes::Bytes;
 use fogbank_seal::{BlobPlace, Digest, KeyRing, Salt, TAG_BYTES, digest};
 use fogbank_store::{PutCondition, Store};
+use futures_util::future::join_all;
 
 use crate::commit::LogEnd;
 use crate::error::{Blob, Suspicion, asked};
@@ -194,7 +197,7 @@ pub(crate) struct Log<'a> {
 impl Log<'_> {
     /// Reads all records there are from here on.
     pub(crate) async fn read_all(&mut self) -> Result<()> {
-        while self.read_next().await? {}
+        while self.read_some(u32::MAX).await? {}
         Ok(())
     }
 
@@ -203,13 +206,31 @@ impl Log<'_> {
     /// # Errors
     /// [`Error::CloudLied`] if it is not one that belongs here.
     pub(crate) async fn read_next(&mut self) -> Result<bool> {
-        let end = self.end();
-        let name = record_name(self.epoch, end.place);
-        let found = self.store.blob_get(&name).await;
-        let found = found.map_err(|e| asked(e, Suspicion::Journal(self.record(end.place))))?;
-        let Some((sealed, _)) = found else { return Ok(false) };
-        let (entry, salt) = self.open(end, &sealed)?;
-        self.add(entry, salt, digest(&[&sealed]));
+        self.read_some(self.end().place + 1).await
+    }
+
+    /// Reads the next records in one round trip, as many as may have been under way at once, and none
+    /// from place `until` on; `false` once there is none. Their names are known; each is looked at
+    /// behind the one before it, and what stands behind a free place is not looked at.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if one is none that belongs there.
+    pub(crate) async fn read_some(&mut self, until: u32) -> Result<bool> {
+        let from = self.end().place;
+        let places = from..from.saturating_add(self.rules.at_once).min(until);
+        let names: Vec<String> =
+            places.clone().map(|place| record_name(self.epoch, place)).collect();
+        let found = join_all(names.iter().map(|name| self.store.blob_get(name))).await;
+        for (place, found) in places.zip(found) {
+            let end = self.end();
+            if place < end.place {
+                continue; // in the room of a takeover: nobody reads what is there
+            }
+            let found = found.map_err(|e| asked(e, Suspicion::Journal(self.record(place))))?;
+            let Some((sealed, _)) = found else { return Ok(false) };
+            let (entry, salt) = self.open(end, &sealed)?;
+            self.add(entry, salt, digest(&[&sealed]));
+        }
         Ok(true)
     }
 

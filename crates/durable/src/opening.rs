@@ -1,8 +1,8 @@
 //! Creating a store and taking one over, whoever used it before and however he stopped.
 //!
 //! 1. The register is read, then the commit record, which has to be the register's or its successor.
-//! 2. The journal of the open epoch is read to its end and held against both. If either goes on
-//!    further than the register, the register is bumped to where they end.
+//! 2. The journal of the open epoch is read to its end, some records at once, and held against both.
+//!    If either goes on further than the register, the register is bumped to where they end.
 //! 3. A *takeover* record goes into the next free place of the journal. Whoever wrote the journal
 //!    before meets it at his next record that would count, so the journal read is all that he will
 //!    ever have read.
@@ -211,6 +211,7 @@ impl Opening<'_> {
             writing: false,
             superseded: Vec::new(),
             health: Health::Well,
+            has_gap: Arc::default(),
         };
         Ok(Some((vault, journal)))
     }
@@ -303,7 +304,7 @@ impl Opening<'_> {
             salts: Vec::new(),
         };
         while log.end().place < tail.to.place {
-            if !log.read_next().await? {
+            if !log.read_some(tail.to.place).await? {
                 return Err(Error::CloudLied(Suspicion::JournalCut(log.record(log.end().place))));
             }
         }
@@ -462,5 +463,6 @@ async fn create_at(
         writing: false,
         superseded,
         health,
+        has_gap: Arc::default(),
     })
 }

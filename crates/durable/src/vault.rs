@@ -9,9 +9,9 @@
 //!    then may the epoch's answers leave;
 //! 3. then what the commit superseded is deleted, by name.
 //!
-//! Several records may be under way at once ([`Vault::begin_record`]): each names the one before it, and
-//! counts when all before it do ([`Vault::count`]). Of a put that failed or was abandoned the vault learns
-//! nothing; whoever put it calls no more.
+//! Several records may be under way at once ([`Vault::begin_record`]): each names the one before it,
+//! and counts when all before it do ([`Vault::count`]). A put that failed or was abandoned leaves a
+//! gap, behind which nothing counts: that stops the vault as any failure does.
 //!
 //! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint.
 //! It cuts instead ([`Vault::cut`]): the checkpoint is written beside further journal records
@@ -27,6 +27,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fogbank_seal::{Digest, KeyRing};
@@ -90,6 +91,22 @@ pub struct BegunRecord {
     sealed: Bytes,
     before: LogEnd,
     end: LogEnd,
+    place: TakenPlace,
+}
+
+/// A place in the journal that a record is to fill. Given up, it stops its vault: what comes behind a
+/// gap never counts.
+struct TakenPlace {
+    is_filled: bool,
+    has_gap: Arc<AtomicBool>,
+}
+
+impl Drop for TakenPlace {
+    fn drop(&mut self) {
+        if !self.is_filled {
+            self.has_gap.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// A journal record that was put.
@@ -106,8 +123,9 @@ impl BegunRecord {
     /// # Errors
     /// [`Error::Absent`] and the like.
     pub async fn put(self) -> Result<PutRecord> {
-        let Self { store, name, sealed, before, end } = self;
+        let Self { store, name, sealed, before, end, mut place } = self;
         let put = put(&*store, &name, sealed, PutCondition::IfAbsent).await?;
+        place.is_filled = true;
         Ok(PutRecord { before, end, put })
     }
 }
@@ -196,6 +214,8 @@ pub struct Vault {
     /// Names of what the last commits superseded.
     pub(crate) superseded: Vec<String>,
     pub(crate) health: Health,
+    /// Whether a record under way was given up.
+    pub(crate) has_gap: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -266,7 +286,8 @@ impl Vault {
         let (sealed, end) = self.end(next)?;
         self.ahead = end;
         let name = record_name(self.record.epoch + 1, before.place);
-        Ok(BegunRecord { store: self.store.clone(), name, sealed, before, end })
+        let place = TakenPlace { is_filled: false, has_gap: self.has_gap.clone() };
+        Ok(BegunRecord { store: self.store.clone(), name, sealed, before, end, place })
     }
 
     /// Records that were put count, once this has returned, in their order, and the register knows the
@@ -384,6 +405,7 @@ impl Vault {
     /// such.
     fn begin(&mut self) -> Result<()> {
         match self.health {
+            Health::Well if self.has_gap.load(Ordering::Acquire) => return Err(Error::Stopped),
             Health::Well => self.health = Health::Stopped,
             Health::Stopped => return Err(Error::Stopped),
             Health::Fenced => return Err(Error::Fenced),

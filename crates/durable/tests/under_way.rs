@@ -4,8 +4,15 @@
 
 mod world;
 
-use fogbank_durable::{BegunRecord, Error, PutRecord, Section, Vault};
-use fogbank_store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fogbank_durable::{BegunRecord, Blob, Error, PutRecord, Section, Suspicion, Vault};
+use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_store::{
+    Call, Delay, Fault, FaultRule, Faulty, Link, MemoryStore, Operation, PutCondition, Store,
+};
 use world::World;
 
 const AT_ONCE: u8 = 4;
@@ -130,4 +137,110 @@ async fn nothing_is_committed_while_records_are_under_way() {
     let refused = vault.adopt(cut, checkpoint.unwrap()).await;
     assert!(matches!(refused, Err(Error::Bug(_))));
     drop(begun);
+}
+
+/// A put that was given up, by whoever waited for it or since it failed: nothing behind its place
+/// would ever count.
+#[tokio::test(start_paused = true)]
+async fn a_record_given_up_stops_its_vault() {
+    for way in ["never put", "dropped midway", "failed"] {
+        let world = world();
+        drop(opened(&world).await);
+        let far = far(&world);
+        let (mut vault, _) = world.open(far.clone()).await.unwrap();
+        let mut begun = begin(&mut vault, 0..2);
+        let first = begun[0].take().unwrap().put().await.unwrap();
+        let second = begun[1].take().unwrap();
+        match way {
+            "never put" => drop(second),
+            "dropped midway" => {
+                let soon = tokio::time::timeout(RTT / 4, second.put()).await;
+                assert!(soon.is_err());
+            }
+            _ => {
+                far.add(FaultRule::nth(Some(Operation::BlobPut), 1, Fault::Down));
+                assert!(second.put().await.is_err());
+                far.heal();
+            }
+        }
+        let refused = vault.begin_record(&[7]).err();
+        assert!(matches!(refused, Some(Error::Stopped)), "{way}: {refused:?}");
+        assert!(matches!(vault.count(vec![first]).await, Err(Error::Stopped)), "{way}");
+    }
+}
+
+/// Names of records are known before they are read, so a round trip brings as many as may have been
+/// under way.
+#[tokio::test(start_paused = true)]
+async fn a_journal_is_read_as_many_records_at_once_as_may_have_been_under_way() {
+    const RECORDS: u8 = 40;
+    for at_once in [1, 4, 8] {
+        let world = World { at_once, ..world() };
+        let (mut vault, _) = opened(&world).await;
+        for number in 0..RECORDS {
+            vault.append(&[number]).await.unwrap();
+        }
+        let (far, clock) = (far(&world), SystemClock::new());
+        let asked: Arc<Mutex<Vec<Nanos>>> = Arc::default();
+        let (watch, began) = (asked.clone(), clock.now());
+        far.on_call(move |call, _| {
+            if matches!(call, Call::BlobGet(name) if name.starts_with("journal/")) {
+                watch.lock().push(clock.now() - began);
+            }
+            None
+        });
+        let (_, recovered) = world.open(far).await.unwrap();
+        assert_eq!(recovered.journal.len(), usize::from(RECORDS));
+        let mut calls = asked.lock().clone();
+        // Those that left together: round trips, each with what was in flight in it.
+        let all = calls.len() as u32;
+        calls.dedup();
+        let trips = u32::from(RECORDS) / at_once + 1;
+        assert_eq!((calls.len() as u32, all), (trips, trips * at_once), "{at_once}");
+    }
+}
+
+/// However many are read at once: what is missing or spoiled in the middle is found out, and said of
+/// the record that it is.
+#[tokio::test]
+async fn a_journal_is_held_together_however_it_is_read() {
+    const RECORDS: u8 = 11;
+    for (at, spoils) in (0..RECORDS).flat_map(|at| [(at, false), (at, true)]) {
+        let world = world();
+        let (mut vault, _) = opened(&world).await;
+        for number in 0..RECORDS {
+            vault.append(&[number]).await.unwrap();
+        }
+        let names = world.names().await;
+        let mut records = names.iter().filter(|name| name.starts_with("journal/"));
+        let name = records.nth(usize::from(at)).unwrap();
+        if spoils {
+            let (data, _) = world.cloud.blob_get(name).await.unwrap().unwrap();
+            let mut data = data.to_vec();
+            *data.last_mut().unwrap() ^= 1;
+            let put = world.cloud.blob_put(name, Bytes::from(data), PutCondition::Always);
+            put.await.unwrap();
+        } else {
+            world.cloud.blob_delete(&[name]).await.unwrap();
+        }
+        let told = world.open(world.healthy()).await.unwrap_err();
+        let Error::CloudLied(told) = told else { panic!("{at} {spoils}: {told}") };
+        let place = name.rsplit_once('-').map(|(_, place)| u32::from_str_radix(place, 16).unwrap());
+        let named = match told {
+            Suspicion::Journal(Blob::Journal { place, .. }) if spoils => Some(place),
+            Suspicion::JournalCut(Blob::Journal { place, .. }) if !spoils => Some(place),
+            _ => None,
+        };
+        assert_eq!(named, place, "{at} {spoils}: {told:?}");
+    }
+}
+
+const RTT: Duration = Duration::from_millis(40);
+
+/// The cloud of `world` at a distance.
+fn far(world: &World) -> Arc<Faulty<Delay<Arc<MemoryStore>>>> {
+    let jitter = Randomness::repeatable(1).stream(Purpose::Faults);
+    let link = Link { round_trip: RTT, ..Link::instant() };
+    let clock = Arc::new(SystemClock::new());
+    Arc::new(Faulty::new(Delay::new(world.cloud.clone(), clock, link, jitter)))
 }
