@@ -145,6 +145,11 @@ impl<P: Plane> Departures<P> {
         };
         match served {
             Ok((mark, sections)) => self.close(mark, sections).await,
+            // A record that failed has stopped the vault, which then says only that it has stopped.
+            Err(Error::Bug(what)) => {
+                let error = self.records.failure().unwrap_or(Error::Bug(what));
+                Err(self.refuse_all(error))
+            }
             Err(error) => Err(self.refuse_all(error)),
         }
     }

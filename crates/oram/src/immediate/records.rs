@@ -92,6 +92,11 @@ impl<P: Plane> Records<P> {
         }
     }
 
+    /// How a put failed that has ended and was not waited for.
+    pub fn failure(&mut self) -> Option<Error> {
+        std::iter::from_fn(|| self.puts.try_join_next()).find_map(|put| of_task(put).err())
+    }
+
     fn take(&mut self, counts: usize) -> Landed<P> {
         let put = std::iter::from_fn(|| self.landed.pop_first().map(|(_, put)| put));
         let put = put.take(counts).collect();

@@ -20,7 +20,6 @@ impl Chain {
                 Next::DeltaGet(nth, piece + 1)
             }
             Next::DeltaGet(nth, _) => self.delta_from(nth + 1),
-            Next::TailGet(nth) => self.tail_from(nth + 1),
             Next::RecordList if self.parts.is_some() && self.epoch() > 0 => Next::RecordListBefore,
             Next::RecordList | Next::RecordListBefore => self.next_look(0),
             Next::RecordGet(nth) => self.next_look(nth + 1),
@@ -60,7 +59,7 @@ impl Chain {
                 self.forget_superseded();
                 Next::Nothing
             }
-            Next::JournalGet(_) | Next::Nothing => self.next,
+            Next::JournalGet(_) | Next::TailGet(_) | Next::Nothing => self.next,
         };
     }
 
@@ -85,14 +84,7 @@ impl Chain {
     fn delta_from(&self, nth: usize) -> Next {
         match self.delta(nth) {
             Some(_) => Next::DeltaGet(nth, 0),
-            None => self.tail_from(0),
-        }
-    }
-
-    fn tail_from(&self, nth: u32) -> Next {
-        match self.tail_place(nth) {
-            Some(_) => Next::TailGet(nth),
-            None => Next::RecordList,
+            None => self.first_of_tail(),
         }
     }
 
@@ -247,9 +239,8 @@ impl Chain {
         let known = self.blobs.get(&name);
         match (seen, known) {
             (Some(seen), Some(blob)) if blob.kept == seen => {
-                let takeover = self.places.get(place as usize) == Some(&Place::Takeover);
-                let at_once = self.parts.map_or(1, |parts| parts.records_at_once);
-                self.next = Next::JournalGet(place + if takeover { at_once } else { 1 });
+                let of = self.places.get(place as usize).copied();
+                self.next = Next::JournalGet(self.behind(place, of));
             }
             (Some(_), None) => return Looked::Strange(Stranger::Record),
             (None, known) if known.is_none_or(|blob| !blob.certain) => {

@@ -31,6 +31,7 @@ mod blobs;
 mod cut;
 mod ends;
 mod next;
+mod reading;
 mod record;
 mod sweep;
 
@@ -38,6 +39,8 @@ use fogbank_store::trace::{Condition, VaultConfig};
 
 use self::blobs::Blobs;
 pub(super) use self::next::Next;
+pub(super) use self::reading::Read;
+use self::reading::Reading;
 use self::record::{Put, Record};
 use self::sweep::{Counting, Scope, Sweep};
 use super::blob::{
@@ -87,6 +90,7 @@ pub(super) struct Chain {
     past: Past,
     /// The journal of the open epoch.
     places: Vec<Place>,
+    reading: Reading,
     blobs: Blobs,
     /// What the commits of this process have superseded.
     superseded: Vec<String>,
@@ -117,6 +121,7 @@ impl Chain {
             putting: None,
             past: Past::default(),
             places: Vec::new(),
+            reading: Reading::default(),
             blobs: Blobs::default(),
             superseded: Vec::new(),
             sweep: Sweep::default(),
@@ -139,6 +144,7 @@ impl Chain {
     pub fn stop(&mut self) {
         (self.next, self.up, self.recovers) = (Next::Opening, false, false);
         (self.unsettled, self.pieces_ended) = (None, 0);
+        self.reading = Reading::default();
         self.doubted.clear();
         self.superseded.clear();
         self.blobs.stop();
@@ -176,13 +182,6 @@ impl Chain {
 
     fn full(&self) -> Option<(u32, u64)> {
         self.record.as_ref().and_then(|record| record.full)
-    }
-
-    /// The place of the so-manieth record of the tail.
-    fn tail_place(&self, nth: u32) -> Option<u32> {
-        let tail = self.record.iter().flat_map(|record| &record.tail);
-        let mut read = tail.filter(|(_, of)| *of != Place::Passed);
-        read.nth(nth as usize).map(|(place, _)| *place)
     }
 
     fn full_is_due(&self) -> bool {
@@ -231,7 +230,6 @@ impl Chain {
             Next::DeltaGet(nth, piece) => {
                 piece_name(DELTA, self.delta(nth).unwrap_or_default(), piece)
             }
-            Next::TailGet(nth) => record_name(self.epoch(), self.tail_place(nth).unwrap_or(0)),
             Next::RecordGet(_) => {
                 self.sweep.look(name, &self.blobs, &self.scope())?;
                 return Ok(None);
@@ -241,7 +239,7 @@ impl Chain {
         if name != expected {
             return fault(self.next.rule(), format!("get {expected}"), format!("get {name}"));
         }
-        let piece = matches!(self.next, Next::FullGet(_) | Next::DeltaGet(..) | Next::TailGet(_));
+        let piece = matches!(self.next, Next::FullGet(_) | Next::DeltaGet(..));
         Ok(self.blobs.get(name).map(|blob| blob.kept).filter(|_| piece))
     }
 

@@ -13,7 +13,7 @@ pub(in crate::oracle) enum Next {
     FullGet(u32),
     /// Of the so-manieth delta from the newest.
     DeltaGet(usize, u32),
-    /// Of the so-manieth record of the tail.
+    /// Of the tail, from this place on.
     TailGet(u32),
     /// A list of the journal records of the last committed epoch.
     RecordList,
@@ -56,7 +56,7 @@ impl Next {
             Self::Takeover => "put of a takeover record".into(),
             Self::FullGet(piece) => format!("get of piece {piece} of the full checkpoint"),
             Self::DeltaGet(nth, piece) => format!("get of piece {piece} of delta {nth}"),
-            Self::TailGet(nth) => format!("get of record {nth} of the tail"),
+            Self::TailGet(place) => format!("get of the tail's record at place {place}"),
             Self::RecordListBefore => "list of the journal records of the epoch before".into(),
             Self::RecordList => "list of the journal records of the last epoch".into(),
             Self::RecordGet(nth) => format!("get of listed journal record {nth}"),

@@ -25,6 +25,10 @@ impl<P: Plane> Immediate<P> {
         if !matches!(reply, Reply::Failed | Reply::Abandoned) {
             P::passed_over(self, &waiting.lane)?;
         }
+        if let Part::Journal(place) = waiting.lane {
+            let seen = if let Reply::Looked(seen) = reply { Some(seen) } else { None };
+            return self.journal_came(place, seen);
+        }
         match reply {
             Reply::Lie => {
                 self.summary.lies += 1;
@@ -126,6 +130,7 @@ impl<P: Plane> Immediate<P> {
             }
             Part::SweepDelete => self.sweep_ended(),
             Part::Opening
+            | Part::Journal(_)
             | Part::Fetch(_)
             | Part::SweepList
             | Part::Look

@@ -64,6 +64,8 @@ pub(super) enum Part<P> {
     Opening,
     /// A piece or record of which it is known what it holds.
     Fetch(Kept),
+    /// This place of the journal.
+    Journal(u32),
     Array,
     SweepList,
     SweepDelete,

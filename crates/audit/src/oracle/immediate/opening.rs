@@ -5,7 +5,7 @@ use fogbank_store::{ArrayShape, ChunkName};
 
 use super::{Immediate, MIDST, Part, Plane, Stage, Waiting};
 use crate::oracle::blob::Kept;
-use crate::oracle::chain::Next;
+use crate::oracle::chain::{Next, Read};
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::oracle::joint::Looked;
 use crate::oracle::replies::Reply;
@@ -13,11 +13,16 @@ use crate::oracle::replies::Reply;
 /// Requests.
 impl<P: Plane> Immediate<P> {
     pub(in crate::oracle) fn opening_call(&mut self, request: &Request) -> Step<Part<P::Part>> {
-        if !self.waiting.is_empty() {
+        let is_journal = |waiting: &Waiting<P::Part>| matches!(waiting.lane, Part::Journal(_));
+        let reads_on = self.chain.asks() && self.waiting.iter().all(is_journal);
+        if !self.waiting.is_empty() && !reads_on {
             let seen = format!("{:?}", request.operation());
             return fault("waits-for-all", "the end of the request before", seen);
         }
         match request {
+            Request::BlobGet { name } if self.chain.asks() && !self.chain.is_doubtful() => {
+                return Ok(Part::Journal(self.chain.ask(name)?));
+            }
             Request::BlobGet { name } => {
                 if let Some(piece) = self.chain.get(name)? {
                     return Ok(Part::Fetch(piece));
@@ -108,14 +113,31 @@ impl<P: Plane> Immediate<P> {
             }
             return Ok(());
         }
-        let looked = match self.chain.next {
-            Next::JournalGet(_) => self.chain.journal_looked(seen),
-            Next::RecordGet(_) => {
-                self.summary.lies += u32::from(!self.chain.record_looked(seen));
-                return Ok(());
+        if let Next::RecordGet(_) = self.chain.next {
+            self.summary.lies += u32::from(!self.chain.record_looked(seen));
+            return Ok(());
+        }
+        let looked = self.chain.looked_at(seen);
+        self.take_looked(looked)
+    }
+
+    /// What stands at a place of the journal has come; nothing if its get failed.
+    pub(in crate::oracle) fn journal_came(
+        &mut self,
+        place: u32,
+        seen: Option<Option<Kept>>,
+    ) -> Result<(), Stop> {
+        match self.chain.came(place, seen) {
+            Read::Waits => Ok(()),
+            Read::Looked(looked) => self.take_looked(looked),
+            Read::Failed => {
+                self.silence("silence-after-a-failure");
+                Ok(())
             }
-            _ => self.chain.looked_at(seen),
-        };
+        }
+    }
+
+    fn take_looked(&mut self, looked: Looked) -> Result<(), Stop> {
         match looked {
             Looked::True { landed: true } => self.plane.committed(),
             Looked::True { .. } => {}
