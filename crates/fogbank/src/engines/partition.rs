@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fogbank_oram::ImmediateShape;
-use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
+use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings, RECORD_FORMAT};
 use serde::{Deserialize, Serialize};
 
 use super::accesses::{Reckoned, Requests};
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::lines::Line;
 use crate::plan::price::times;
 use crate::plan::requests::ITEM_KEY_BYTES;
@@ -50,6 +50,12 @@ const UNDER_WAY_MAX: usize = 1024;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PartitionVolume {
+    /// Of its journal. Volumes made before there was a number have none.
+    #[serde(default)]
+    format: u16,
+    /// W: journal records under way at once.
+    #[serde(default)]
+    records_at_once: u16,
     /// P.
     partitions: u32,
     /// L.
@@ -71,7 +77,10 @@ impl PartitionVolume {
         let cache = flags.get(&CACHE).unwrap_or(CACHE_BYTES) / block_bytes as u64;
         let usual = PartitionSettings::new(shape, 0)?;
         let layout = usual.layout.with_kept_blocks(cache);
+        let records_at_once = u16::try_from(usual.shell.records_at_once);
         Ok(Self {
+            format: RECORD_FORMAT,
+            records_at_once: records_at_once.map_err(|_| Error::Bug("too many records".into()))?,
             partitions: layout.partitions,
             levels: layout.levels,
             top_blocks: layout.top_blocks,
@@ -96,6 +105,7 @@ impl PartitionVolume {
         let usual = PartitionSettings::of(shape, layout);
         PartitionSettings { checkpoint_every, ..usual }.with_shell(|shell| {
             shell.under_way_max = UNDER_WAY_MAX;
+            shell.records_at_once = self.records_at_once.into();
             shell.quantum = Duration::from_micros(self.quantum_us);
             shell.rate = flow.rate;
             shell.pace = flow.pace;
@@ -106,6 +116,13 @@ impl PartitionVolume {
 #[async_trait]
 impl VolumeTail for PartitionVolume {
     fn check(&self, shape: VolumeShape) -> Result<()> {
+        if self.format != RECORD_FORMAT {
+            return Err(Error::Usage(format!(
+                "this volume was made by another version: its journal has format {}, and this \
+                 program reads {RECORD_FORMAT}",
+                self.format
+            )));
+        }
         Ok(self.settings(shape, Flow::default()).check()?)
     }
 
@@ -169,9 +186,94 @@ fn requests(settings: &PartitionSettings, site: &VolumeSite<'_>) -> Requests {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+
+    use fogbank_oram::{Access, Address};
+
     use super::*;
-    use crate::error::Error;
+    use crate::args::VolumeShapeArgs;
+    use crate::place::Place;
     use crate::volume::{Flags, VolumeConfig};
+
+    /// A volume of a mebibyte whose tail is as `change` leaves it.
+    fn config(change: impl FnOnce(&mut PartitionVolume)) -> VolumeConfig {
+        let size = bytesize::ByteSize(1 << 20);
+        let block = bytesize::ByteSize(4096);
+        let args = VolumeShapeArgs { size, block, engine: &ENGINE, flags: Flags::default() };
+        let usual = VolumeConfig::new(&args, "file:///x").unwrap();
+        let flags = Flags::default();
+        let volume = NewVolume { shape: usual.shape(), flags: &flags, url: "file:///x" };
+        let mut tail = PartitionVolume::new(&volume).unwrap();
+        change(&mut tail);
+        usual.with_tail(Arc::new(tail))
+    }
+
+    /// Every file below `folder`.
+    fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => found.extend(files(&path)),
+                false => _ = found.insert(path.clone(), std::fs::read(path).unwrap()),
+            }
+        }
+        found
+    }
+
+    async fn write_and_die(place: &Place, byte: u8) -> Vec<u8> {
+        let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+        let before = volume.engine().submit(Address(7), Access::Read).await.unwrap();
+        let write = Access::Write { offset: 0, bytes: vec![byte; 4096].into() };
+        volume.engine().submit(Address(7), write).await.unwrap();
+        before[..2].to_vec()
+    }
+
+    /// A record of another format could not be read, and one put would be in the way of whoever can.
+    #[tokio::test]
+    async fn a_journal_of_another_format_is_refused_before_anything_is_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::local(folder.path().join("v"));
+        Volume::create(place.clone(), &config(|tail| tail.format += 1)).await.unwrap();
+        let before = files(&folder.path().join("v/cloud"));
+        assert!(before.len() > 1);
+        let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
+        assert!(matches!(refused, Error::Usage(_)), "{refused:?}");
+        assert!(
+            refused.to_string().contains("has format 3, and this program reads 2"),
+            "{refused}"
+        );
+        assert_eq!(before, files(&folder.path().join("v/cloud")), "nothing was put");
+    }
+
+    /// How many records may be under way says how far a takeover goes: it is the volume's own.
+    #[tokio::test]
+    async fn a_volume_is_opened_with_its_own_records_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::local(folder.path().join("v"));
+        let made = config(|tail| tail.records_at_once = 3);
+        Volume::create(place.clone(), &made).await.unwrap();
+        for byte in 1..4 {
+            assert_eq!(write_and_die(&place, byte).await, [byte - 1; 2]);
+        }
+        let volume = Volume::open(place, Flow::default()).await.unwrap();
+        assert_eq!(volume.config().encode(), made.encode());
+        let tail = serde_json::from_slice::<serde_json::Value>(&made.encode()).unwrap();
+        assert_eq!(tail["records_at_once"], 3);
+        volume.close().await.unwrap();
+    }
+
+    #[test]
+    fn the_vault_has_as_many_records_under_way_as_the_volume_says() {
+        let flags = Flags::default();
+        let shape = VolumeShape { blocks: 256, block_bytes: 4096 };
+        let mut tail = PartitionVolume::new(&NewVolume { shape, flags: &flags, url: "" }).unwrap();
+        let of =
+            |tail: &PartitionVolume| tail.settings(shape, Flow::default()).vault().records_at_once;
+        assert_eq!(of(&tail), 64);
+        tail.records_at_once = 3;
+        assert_eq!(of(&tail), 3);
+    }
 
     #[test]
     fn memory_keeps_levels_in_the_proxy() {
@@ -188,9 +290,13 @@ mod tests {
     /// What is read of a commit record is only claimed.
     #[test]
     fn a_layout_that_cannot_be_is_refused() {
-        let sound = r#"{"volume":"partition","blocks":256,"block_bytes":4096,"partitions":16,"levels":6,"top_blocks":63,"kept_levels":2,"checkpoint_every":8192,"quantum_us":1000}"#;
+        let sound = r#"{"volume":"partition","blocks":256,"block_bytes":4096,"format":2,"records_at_once":64,"partitions":16,"levels":6,"top_blocks":63,"kept_levels":2,"checkpoint_every":8192,"quantum_us":1000}"#;
         VolumeConfig::decode(sound.as_bytes()).unwrap();
         for (is, wrong) in [
+            ("\"format\":2", "\"format\":1"),
+            ("\"format\":2,", ""),
+            ("\"records_at_once\":64", "\"records_at_once\":0"),
+            ("\"records_at_once\":64", "\"records_at_once\":65536"),
             ("\"partitions\":16", "\"partitions\":0"),
             ("\"partitions\":16", "\"partitions\":17"),
             ("\"levels\":6", "\"levels\":0"),

@@ -27,6 +27,8 @@ use crate::checkpoint::inconsistent;
 use crate::immediate::arrival::PADDING;
 use crate::{Access, Result};
 
+/// Of records. It stands in the configuration of a store: one of another format cannot be taken over.
+pub const RECORD_FORMAT: u16 = 2;
 const COMMIT: u8 = 1;
 const JOB: u8 = 2;
 const OWN: u8 = 3;

@@ -65,6 +65,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use journal::RECORD_FORMAT;
 pub use layout::Layout;
 pub use settings::PartitionSettings;
 pub use state::checkpoint_lengths;

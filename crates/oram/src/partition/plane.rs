@@ -120,6 +120,8 @@ pub struct PartitionPlane {
     pub(super) cells_max: u64,
     pub(super) checkpoint_every: u64,
     pub(super) under_way_max: usize,
+    /// Jobs, and commits, that a record has at most.
+    pub(super) jobs_max: usize,
     /// Accesses since the last cut.
     pub(super) since_cut: u64,
     /// The cut whose values are not all known yet, or were not handed over.
@@ -162,6 +164,7 @@ impl PartitionPlane {
             cells_max: settings.job_cells_max(),
             checkpoint_every: settings.checkpoint_every,
             under_way_max: settings.shell.under_way_max,
+            jobs_max: settings.jobs_max(),
             since_cut: 0,
             cutting: None,
             saved_blocks_max: settings.saved_blocks_max(),

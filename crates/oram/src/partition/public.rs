@@ -5,7 +5,7 @@ use fogbank_durable::Pieces;
 use fogbank_store::trace::{PaceConfig, PublicConfig, RateConfig, TraceClock};
 use serde_json::json;
 
-use super::settings::{JOBS_MAX, PIECES, PartitionSettings};
+use super::settings::{PIECES, PartitionSettings};
 use super::state;
 
 impl PartitionSettings {
@@ -43,7 +43,7 @@ impl PartitionSettings {
             "orders_max": orders_max,
             "job_cells_max": job_cells_max,
             "checkpoint_every": self.checkpoint_every,
-            "jobs_max": JOBS_MAX,
+            "jobs_max": self.jobs_max(),
             "window_bytes": shell.window_bytes,
             "windows": shell.windows,
             "under_way_max": shell.under_way_max,

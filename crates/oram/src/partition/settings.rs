@@ -17,8 +17,8 @@ pub(super) const PIECES: Piecing = Piecing::usual(4);
 const GROUP_MAX: usize = 1_024;
 /// Records under way at once: throughput is not bounded by one a round trip.
 const RECORDS_AT_ONCE: usize = 64;
-/// Jobs, and commits, that one record has at most.
-pub(super) const JOBS_MAX: usize = 64;
+/// Jobs, and commits, that one record has at most, of small blocks.
+const JOBS_MAX: usize = 64;
 /// D: orders given and not carried out, at least so many and so many an access under way.
 const ORDERS_MIN: u64 = 2_500;
 const ORDERS_AN_ACCESS: u64 = 4;
@@ -78,6 +78,10 @@ impl PartitionSettings {
         if self.checkpoint_every == 0 {
             return Err(Error::Caller("a checkpoint comes after at least one access".into()));
         }
+        // A record says in two bytes how many were under way, and so does a checkpoint.
+        if u16::try_from(self.shell.records_at_once).is_err() {
+            return Err(Error::Caller(format!("at most {} records are under way", u16::MAX)));
+        }
         self.layout.check()?;
         self.shell.check(self.group_max())
     }
@@ -87,22 +91,35 @@ impl PartitionSettings {
         BLOCK_ID_BYTES + self.shell.shape.value_bytes + TAG_BYTES
     }
 
-    /// Accesses that go into one journal record at most: fewer of large blocks.
+    /// Accesses that go into one journal record at most: fewer of large blocks. With the commits and
+    /// jobs beside them a record is no longer than what comes behind one can wait for, but for that
+    /// it has room for one of each.
     pub fn group_max(&self) -> usize {
-        parts_max(self.part_bytes(), GROUP_MAX)
+        let others = 2 * self.jobs_max();
+        let parts = parts_max(self.part_bytes(), GROUP_MAX + others);
+        parts.saturating_sub(others).max(1)
+    }
+
+    /// Jobs, and commits, that go into one journal record at most: together half of its parts.
+    pub(super) fn jobs_max(&self) -> usize {
+        (parts_max(self.part_bytes(), 4 * JOBS_MAX) / 4).max(1)
     }
 
     /// Blocks that a checkpoint has room for: those of stashes, a cloud that holds all jobs drives
     /// them up by one an access, and those under way.
     pub(super) fn saved_blocks_max(&self) -> usize {
-        let held = self.orders_max() * 4 / 5;
-        self.layout.stash_blocks_max() + held as usize + self.shell.under_way_max
+        self.layout.stash_blocks_max() + self.held_max() as usize + self.shell.under_way_max
+    }
+
+    /// Accesses whose orders are not carried out, at most.
+    fn held_max(&self) -> u64 {
+        self.orders_max() * 4 / 5
     }
 
     /// Records under way at a cut, and the commits and orders in them, at most.
     pub(super) fn uncounted_max(&self) -> (usize, usize, usize) {
         let (records, accesses) = (self.shell.records_at_once, self.shell.under_way_max);
-        (records, records * JOBS_MAX, accesses + accesses / 4 + records)
+        (records, records * self.jobs_max(), accesses + accesses / 4 + records)
     }
 
     /// Bytes of a part of a record.
@@ -124,7 +141,7 @@ impl PartitionSettings {
     pub fn vault(&self) -> VaultSettings {
         VaultSettings {
             record_bytes: self.part_bytes(),
-            record_parts_max: self.group_max() + 2 * JOBS_MAX,
+            record_parts_max: self.group_max() + 2 * self.jobs_max(),
             records_at_once: self.shell.records_at_once as u32,
             cuts: true,
             full_every: 1,
@@ -148,14 +165,51 @@ impl PartitionSettings {
         Traffic { up_bytes, down_bytes: read * cell }
     }
 
-    /// Bytes that levels and checkpoints take in the cloud at most: what newer generations have taken
-    /// the place of stays until a checkpoint refers to it no more.
+    /// Bytes that levels and checkpoints take in the cloud at most. What newer generations have taken
+    /// the place of stays until a checkpoint refers to it no more. What jobs write stands beside what
+    /// they read, also if they were open at the cut.
     pub fn storage_bytes_max(&self) -> u64 {
         let layout = self.layout;
         let cells: u64 = layout.stored_levels().map(|l| u64::from(layout.cells(l))).sum();
         let (_, written) = layout.cells_an_access();
-        let superseded = (2.0 * written * self.checkpoint_every as f64) as u64;
+        let accesses = 2 * self.checkpoint_every + self.held_max();
+        let superseded = (written * accesses as f64) as u64;
         let cells = cells * u64::from(layout.partitions) + superseded;
         cells * self.cell_bytes() as u64 + 2 * self.checkpoint_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value_bytes: usize) -> PartitionSettings {
+        PartitionSettings::new(ImmediateShape { capacity: 256, value_bytes }, 2).unwrap()
+    }
+
+    #[test]
+    fn a_record_has_so_many_parts_and_no_more_than_two_mebibytes() {
+        assert_eq!((of(64).group_max(), of(64).jobs_max()), (1024, 64));
+        for value_bytes in [512, 4 << 10, 64 << 10, 512 << 10, 1 << 20] {
+            let (settings, vault) = (of(value_bytes), of(value_bytes).vault());
+            let (accesses, jobs) = (settings.group_max(), settings.jobs_max());
+            assert!(accesses >= 1 && jobs >= 1 && accesses >= jobs, "{value_bytes}");
+            assert_eq!(vault.record_parts_max, accesses + 2 * jobs);
+            let bytes = vault.record_parts_max * vault.record_bytes;
+            assert!(bytes <= 2 << 20 || vault.record_parts_max == 3, "{value_bytes}: {bytes}");
+        }
+        // Not by being cautious: one more of each kind would not fit.
+        assert!(
+            (of(4096).group_max() + 2 * of(4096).jobs_max() + 3) * of(4096).part_bytes() > 2 << 20
+        );
+    }
+
+    #[test]
+    fn more_records_than_a_record_can_count_are_refused() {
+        let with = |records| of(64).with_shell(|shell| shell.records_at_once = records).check();
+        assert!(with(1).is_ok() && with(65_535).is_ok());
+        for records in [0, 65_536, usize::MAX] {
+            assert!(matches!(with(records), Err(Error::Caller(_))), "{records}");
+        }
     }
 }

@@ -9,7 +9,6 @@ use super::codec::{Asked, Opened, PartitionCodec};
 use super::journal::Part;
 use super::orders::Effects;
 use super::plane::{Images, PartitionPlane};
-use super::settings::JOBS_MAX;
 use super::{replay, state};
 use crate::immediate::arrival::PADDING;
 use crate::immediate::core::Core;
@@ -32,7 +31,7 @@ impl Plane for PartitionPlane {
     fn depart(&mut self, departing: Vec<Departing>) -> Result<Record<Self>> {
         // 1. Jobs that have written everything are committed.
         let mut parts = Vec::new();
-        while parts.len() < JOBS_MAX
+        while parts.len() < self.jobs_max
             && let Some(commit) = self.next_commit()
         {
             parts.push(Part::Commit(commit));
@@ -190,7 +189,7 @@ impl Plane for PartitionPlane {
 
 impl PartitionPlane {
     fn begin_jobs(&mut self, parts: &mut Vec<Part>, jobs: &mut Vec<Asked>) -> Result<()> {
-        while jobs.len() < JOBS_MAX
+        while jobs.len() < self.jobs_max
             && let Some(job) = self.begin_job(self.cells_max)?
         {
             parts.push(Part::Job(job.clone()));
