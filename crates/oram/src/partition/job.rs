@@ -154,6 +154,9 @@ impl PartitionPlane {
     }
 
     /// Plans the job of `partition` up to `until` orders, with as many of the `oldest` as fit.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if an invariant does not hold, or one of them is not in the stash.
     pub(super) fn plan_job(
         &mut self,
         partition: u32,
@@ -181,7 +184,10 @@ impl PartitionPlane {
         let mut from_stash = oldest;
         from_stash.truncate(room.saturating_sub(blocks.len()));
         let pyramid = &mut self.pyramids[partition as usize];
-        from_stash.iter().for_each(|block| pyramid.unstash(*block));
+        // A journal lists them, too: of a block that is elsewhere there would be two.
+        if !from_stash.iter().all(|block| pyramid.unstash(*block)) {
+            return Err(Error::Bug("a job takes a block that is in no stash".into()));
+        }
         blocks.extend(&from_stash);
         // 2. The highest level is filled first; what is too many goes to the stash.
         let mut destinations = Vec::with_capacity(written.len());

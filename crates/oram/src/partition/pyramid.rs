@@ -49,14 +49,13 @@ impl Pyramid {
         self.levels.get_mut(usize::from(level)).and_then(Option::as_mut)
     }
 
-    /// Takes `block` out of the stash.
-    pub fn unstash(&mut self, block: u32) {
+    /// Takes `block` out of the stash; whether it was there.
+    pub fn unstash(&mut self, block: u32) -> bool {
         if let Some(job) = &mut self.job {
             job.overflow.retain(|held| *held != block);
         }
-        if let Some(at) = self.stash.iter().position(|held| *held == block) {
-            self.stash.remove(at);
-        }
+        let at = self.stash.iter().position(|held| *held == block);
+        at.and_then(|at| self.stash.remove(at)).is_some()
     }
 
     /// Orders that stay within the proxy are carried out at once; how many.

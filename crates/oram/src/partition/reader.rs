@@ -142,7 +142,8 @@ impl PartitionPlane {
             Home::Level { level, rank } => {
                 pyramid.level(level).ok_or_else(not_filled)?.forget(rank)?;
             }
-            Home::Stash => pyramid.unstash(block),
+            Home::Stash if pyramid.unstash(block) => {}
+            Home::Stash => return Err(Error::Bug("a block is in no stash".into())),
             Home::Job { level, rank } => {
                 let job = pyramid.job.as_mut();
                 job.ok_or_else(|| Error::Bug("a block is in no job".into()))?.forget(level, rank);

@@ -122,11 +122,18 @@ impl PartitionPlane {
     }
 
     /// The cells of quotas that were read of `partition`, by level and place.
-    fn lacking(&mut self, partition: u32) -> Result<Vec<Cell>> {
-        let mut lacking = Vec::new();
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a level is older than one above it: the first value of a block would not be
+    /// the newest.
+    pub(super) fn lacking(&mut self, partition: u32) -> Result<Vec<Cell>> {
+        let (mut lacking, mut below) = (Vec::new(), u64::MAX);
         for level in self.layout.stored_levels() {
             let pyramid = &self.pyramids[partition as usize];
             let Some(held) = &pyramid.levels[usize::from(level)] else { continue };
+            if std::mem::replace(&mut below, held.version) < held.version {
+                return Err(Error::Bug("a level is older than one above it".into()));
+            }
             let is_source = pyramid.job.as_ref().is_some_and(|job| job.sources().contains(&level));
             let taken: Vec<_> = held.due_reads(is_source).collect();
             let from = lacking.len();

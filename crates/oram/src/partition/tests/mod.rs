@@ -3,6 +3,7 @@
 mod data;
 mod exhaustive;
 mod figures;
+mod rules;
 mod shape;
 mod uniform;
 
@@ -40,6 +41,7 @@ pub type Seen = (&'static str, u64, Vec<(ChunkName, usize)>);
 /// An engine without I/O: it cuts, and replies come as a test says.
 pub struct Harness {
     pub plane: PartitionPlane,
+    pub settings: PartitionSettings,
     pub layout: Layout,
     cells: HashMap<ChunkName, Vec<Option<(u32, Bytes)>>>,
     shown: HashMap<ChunkName, HashSet<u16>>,
@@ -64,6 +66,7 @@ impl Harness {
         let shape = ImmediateShape { capacity: layout.blocks, value_bytes: BLOCK_BYTES };
         let settings = PartitionSettings { layout, ..PartitionSettings::new(shape, 0).unwrap() };
         Self {
+            settings: settings.clone(),
             plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill(),
             layout,
             cells: HashMap::new(),
@@ -187,6 +190,11 @@ impl Harness {
                 self.calls.push(Call::Read(access));
             }
         }
+    }
+
+    /// Cells in the cloud, those of levels that nobody has written not counted.
+    pub fn stored_cells(&self) -> usize {
+        self.cells.values().map(Vec::len).sum()
     }
 
     /// The cloud sees a message; no cell was ever in another.
