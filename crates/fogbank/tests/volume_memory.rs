@@ -138,8 +138,8 @@ fn memory_is_what_the_plan_says() {
     }
 }
 
-/// Bytes in the cloud stay below the bound, and come near it: half of what `tao` may hold is what a recovery
-/// writes anew.
+/// Bytes in the cloud stay below the bound, and come near it: half of what `tao` may hold is what a
+/// recovery writes anew, half of `partition`'s what a cloud that holds all jobs drives it to.
 #[tokio::test]
 async fn the_cloud_holds_what_the_plan_says() {
     let store = Arc::new(MemoryStore::new());
@@ -151,7 +151,7 @@ async fn the_cloud_holds_what_the_plan_says() {
     let settings = PartitionSettings { checkpoint_every: 256, ..partition(FEW) };
     let engine = opened!(PartitionEngine, settings.clone(), store.clone());
     let bound = settings.storage_bytes_max() as f64;
-    let of_partition = (fullest(&engine, &store).await, bound, 0.5);
+    let of_partition = (fullest(&engine, &store).await, bound, 0.4);
     for (engine, (most, bound, part)) in [("tao", of_tao), ("partition", of_partition)] {
         assert!(most <= bound && most > part * bound, "{engine}: {most} of {bound}");
     }

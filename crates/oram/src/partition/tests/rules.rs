@@ -3,7 +3,7 @@
 use super::Harness;
 use crate::immediate::plane::Plane;
 use crate::partition::layout::Layout;
-use crate::partition::position::Home;
+use crate::position::Home;
 use crate::{Access, Error};
 
 /// One partition all of whose levels are the cloud's.
