@@ -2,6 +2,7 @@
 
 mod data;
 mod deaths;
+mod lies;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
