@@ -322,20 +322,18 @@ pub fn outcome(
     Some(if told.get() { Outcome::Unnoticed } else { Outcome::NotTold })
 }
 
-/// Outcomes of a lie for every wanted level, or none.
-pub fn outcomes(lie: Box<Lie>, canary: impl Fn() -> Canary) -> Vec<Outcome> {
-    let (lie, mut all) = (std::rc::Rc::from(lie), Vec::new());
-    for loses in [false, true] {
-        for since in [6, 13, 22] {
+/// Whether the lie is told without being noticed, or is noticed in different ways, by what was wanted.
+#[cfg(feature = "canaries")]
+pub fn tells(lie: Box<Lie>, canary: impl Fn() -> Canary) -> bool {
+    let lie = std::rc::Rc::from(lie);
+    [(6, false), (13, false), (22, false), (6, true), (13, true), (22, true)].into_iter().any(
+        |(since, loses)| {
             let of = |wanted| outcome(&lie, canary(), (wanted, since), loses);
-            let mut seen: Vec<_> =
+            let all: Vec<_> =
                 [None, Some(1), Some(2), Some(3)].into_iter().filter_map(of).collect();
-            seen.sort();
-            seen.dedup();
-            all.extend(seen);
-        }
-    }
-    all
+            all.iter().any(|outcome| *outcome != all[0] || *outcome == Outcome::Unnoticed)
+        },
+    )
 }
 
 /// A lie is stopped by one check after one message for every wanted level, and never used.

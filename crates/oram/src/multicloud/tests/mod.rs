@@ -1,5 +1,7 @@
 //! The client beside both clouds in memory, which see what they would see, and may lie or die.
 
+#[cfg(feature = "canaries")]
+mod canaries;
 mod data;
 mod deaths;
 mod lies;

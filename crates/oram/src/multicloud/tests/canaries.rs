@@ -1,0 +1,94 @@
+//! What the tests beside this find if the client leaks: no check counts until it was seen to fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::lies::{lies, tells};
+use super::*;
+use crate::multicloud::canary::Leak;
+
+/// How a run ends in which every access is asked for while others are under way.
+fn run(leak: Leak) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| {
+        let settings = settings(20, 16, layout(20, 2, 4, 16, 1));
+        let mut world = World::with(settings, 3, Canary::new(leak));
+        for access in 0..600u32 {
+            world.arrive(access * 7 % 20, Access::Read).unwrap();
+            match access % 5 {
+                0 => world.settle().unwrap(),
+                few => (0..few).for_each(|_| _ = world.deliver().unwrap()),
+            }
+        }
+        world.settle().unwrap();
+    }))
+}
+
+/// A pad that covers two cells, an entry that follows its message, a commit that comes too early.
+#[test]
+fn what_breaks_a_rule_is_seen_in_any_run() {
+    for (leak, rule) in [
+        (Leak::ReadPadTwice, "a pad covers two cells"),
+        // The client strips the pad of another rebuild, and finds no block.
+        (Leak::CarryPadTwice, "the block of a read"),
+        (Leak::EntryLate, "the journal does not name"),
+    ] {
+        let ended = run(leak).err().unwrap_or_else(|| panic!("{leak:?} was not seen"));
+        let text = ended.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| ended.downcast_ref::<&str>().map(|text| (*text).into()));
+        assert!(text.as_deref().is_some_and(|text| text.contains(rule)), "{leak:?}: {text:?}");
+    }
+}
+
+/// A check that looks at too little, or at the point of who sends, tells a liar what was wanted.
+#[test]
+fn a_weaker_check_tells_a_liar_what_was_wanted() {
+    for leak in [
+        Leak::WantedChecked,
+        Leak::DummyUnchecked,
+        Leak::AnswerAtOwnPoint,
+        Leak::RefreshAtOwnPoint,
+        Leak::OnePoint,
+    ] {
+        let told = lies().into_iter().any(|(_, lie)| tells(lie, || Canary::new(leak)));
+        assert!(told, "{leak:?}");
+    }
+}
+
+/// The index that the shuffler is told: by how many cells there were, how often each.
+fn indices(canary: Canary) -> Vec<Vec<u64>> {
+    let mut world = World::with(settings(40, 16, layout(40, 2, 4, 40, 1)), 5, canary);
+    for access in 0..4_000u32 {
+        // One block again and again: mostly none of the cells is wanted.
+        world.arrive(if access % 3 == 0 { access * 7 % 40 } else { 0 }, Access::Read).unwrap();
+        world.settle().unwrap();
+    }
+    let mut counts = vec![Vec::new(); 8];
+    for message in world.seen.iter().flatten() {
+        if let Message::ToShuffler(_, ToShuffler::Want(want)) = message {
+            let of: &mut Vec<u64> = &mut counts[usize::from(want.cells)];
+            of.resize(usize::from(want.cells), 0);
+            of[usize::from(want.index)] += 1;
+        }
+    }
+    counts
+}
+
+/// By how many standard deviations the chi-square of these counts is above what a uniform law gives.
+fn excess(counts: &[Vec<u64>]) -> f64 {
+    let (mut sum, mut freedom) = (0.0, 0.0);
+    for of in counts.iter().filter(|of| of.len() > 1 && of.iter().sum::<u64>() > 100) {
+        let each = of.iter().sum::<u64>() as f64 / of.len() as f64;
+        sum += of.iter().map(|count| (*count as f64 - each).powi(2) / each).sum::<f64>();
+        freedom += of.len() as f64 - 1.0;
+    }
+    assert!(freedom > 0.0, "nothing to count");
+    (sum - freedom) / (2.0 * freedom).sqrt()
+}
+
+#[test]
+fn the_index_that_the_shuffler_is_told_is_uniform() {
+    let honest = excess(&indices(Canary::default()));
+    assert!(honest < 6.0, "{honest}");
+    for leak in [Leak::WantedFirst, Leak::ConstantIndex] {
+        assert!(excess(&indices(Canary::new(leak))) > 6.0, "{leak:?}");
+    }
+}
