@@ -37,9 +37,9 @@
 //!
 //! The holder: of each access a uniform unread cell of each filled level (while a list is out, of
 //! the list); of each rebuild a uniform list of public length. The shuffler: a uniform index, and
-//! cells that look fresh. Both: partitions, which are uniform, counters, lengths and times. How long
-//! a chain is shows in when things leave; that is not mended yet, and no sender can do it alone.
-//! What else has to be before anything here does I/O: decision 0052, at its end.
+//! cells that look fresh. Both: partitions, which are uniform, counters, lengths and times. How
+//! long a chain is shows in when things leave; that is not mended yet, and no sender can do it
+//! alone. What else has to be before anything here does I/O: decision 0052, at its end.
 //!
 //! # Departures from the protocol
 //!
