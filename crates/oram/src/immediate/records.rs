@@ -21,7 +21,7 @@ pub struct Records<P: Plane> {
     under_way: VecDeque<Vec<P::Request>>,
     /// The number of the first of them.
     first: u64,
-    /// Each is put by a task of its own: it leaves at its point whatever departures wait for.
+    /// Each left where it was decided; a task of its own waits for its end.
     puts: JoinSet<Result<(u64, PutRecord)>>,
     landed: BTreeMap<u64, PutRecord>,
 }

@@ -16,8 +16,9 @@
 //!
 //! An engine that serves accesses as they come *cuts* ([`Parts`]): its checkpoints are written beside
 //! further journal records, which stay as the *tail* of their epoch until the next one. Then an opening
-//! also gets the tail, and lists the records of the epoch before. When it commits and closes its machine
-//! knows; here is what is put and what that supersedes.
+//! also gets the tail, and lists the records of the epoch before. It gets as many records at once as may
+//! be under way, and a takeover leaves room for as many ([`reading`]). When it commits and closes its
+//! machine knows; here is what is put and what that supersedes.
 //!
 //! A process opens a store once, and has a trace of its own: a get of the commit record anywhere but
 //! at the beginning of a trace is due only after a put whose outcome nobody knows.

@@ -29,8 +29,8 @@
 //!
 //! What is free goes to the statistics. An access all of whose levels are in a job reads nothing. Its
 //! partition is public and shown by no message, so the proxy's mark says it (decision 0048): for every such
-//! access of a record one, when the record is durable, before its message. Without marks such a trace is
-//! not followed.
+//! access of a record one, just before the record's message leaves. Without marks such a trace is not
+//! followed.
 
 mod accesses;
 mod config;
