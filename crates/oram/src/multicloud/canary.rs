@@ -32,6 +32,8 @@ canary! {
         TakenAgain,
         /// A level is committed with reads of it under way. Rule: when there are none.
         CommitAtOnce,
+        /// A chain is walked as far as it goes. Rule: the same work for every cell.
+        WalksShort,
         /// The entry of an access follows its messages. Rule: it is durable before.
         EntryLate,
     }
@@ -51,6 +53,7 @@ canary! {
         has_one_point: OnePoint,
         takes_again: TakenAgain,
         commits_at_once: CommitAtOnce,
+        walks_short: WalksShort,
         journals_late: EntryLate,
     }
 }

@@ -5,13 +5,20 @@
 //! moved), a carried cell (it got two covers: that of its old place, and that of its way), an
 //! upload, or zeros. A refresh carries nothing, so a chain has at most 2 (R - 1) covers.
 //!
-//! Leaks: how long it takes follows from the chain. Answers leave at a time that does not show it.
+//! A chain is walked beside the steps, while messages travel ([`Uncovering::find`]).
+//!
+//! Leaks: nothing. However short a chain is, the same number of keys is ranked and of covers made:
+//! those of the longest chain that there may be. A block that is asked for often has a short one.
+
+use std::hint::black_box;
+use std::sync::Arc;
 
 use fogbank_mix::message::Sources;
 use fogbank_mix::{Generation, Order, Pads, Seed, Shape};
 use fogbank_seal::{SeedFor, SplitKeys, UploadPlace};
+use rayon::prelude::*;
 
-use super::pyramid::Pyramid;
+use super::lineage::Lineage;
 use crate::{Error, Result};
 
 /// A cell of a level of a partition.
@@ -25,21 +32,158 @@ pub struct Cell {
     pub place: u32,
 }
 
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Chain {
-    /// Where what lies there was uploaded; nowhere if it is zeros.
-    pub upload: Option<UploadPlace>,
-    /// The covers on it, those of its present place not among them.
-    pub covers: Vec<(SeedFor, u32)>,
+/// Whose cells are to be uncovered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The one that a read is sent.
+    Read(u64),
+    /// All that a refresh of a partition fetches.
+    Refresh(u16, Generation),
 }
 
-impl Chain {
-    /// Takes the covers off `cell`.
-    pub fn strip(&self, keys: &SplitKeys, cell: &mut [u8]) {
-        for (purpose, index) in &self.covers {
-            Pads::new(&Seed::new(keys.seed(*purpose)), cell.len()).xor(*index, cell);
+/// Cells of which it is to be found out where what lies there was uploaded, and what covers it.
+#[derive(Debug, Clone)]
+pub struct Uncovering {
+    pub(super) whose: Whose,
+    pub(super) shape: Shape,
+    pub(super) keys: Arc<SplitKeys>,
+    pub(super) partition: u16,
+    pub(super) lineage: Lineage,
+    pub(super) cells: Vec<Cell>,
+    /// What no client may do.
+    pub(super) walks_short: bool,
+}
+
+/// What was found, a cell each.
+#[derive(Debug)]
+pub struct Uncovered {
+    pub(super) whose: Whose,
+    pub(super) found: Vec<Found>,
+    /// What each took.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test counts it"))]
+    pub(super) works: Vec<Work>,
+}
+
+/// How one cell came about.
+#[derive(Debug)]
+pub struct Found {
+    /// Where what lies there was uploaded; nowhere if it is zeros.
+    pub upload: Option<UploadPlace>,
+    /// All covers on it together, but that of its present place.
+    pub cover: Box<[u8]>,
+}
+
+/// What walking chains takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Work {
+    /// Keys of orders that are ranked.
+    pub keys: u64,
+    /// Covers that are made.
+    pub covers: u32,
+}
+
+impl Work {
+    /// That of the longest chain of a volume: R tops, and every level below once.
+    fn most(shape: &Shape) -> Self {
+        let (top, cycle) = (shape.top(), shape.cycle());
+        let below = shape.stored_levels().filter(|level| *level != top);
+        let below = below.map(|level| u64::from(shape.size(level, cycle - (1 << level))));
+        let refreshes = u64::from(shape.refresh_every);
+        Self {
+            keys: refreshes * u64::from(shape.size(top, cycle)) + below.sum::<u64>(),
+            covers: 2 * (u32::from(shape.refresh_every) - 1),
         }
+    }
+
+    fn less(&mut self, spent: Self) -> Result<()> {
+        let keys = self.keys.checked_sub(spent.keys);
+        let left = keys.zip(self.covers.checked_sub(spent.covers));
+        let too_long = || Error::Bug("a chain is longer than the longest".into());
+        (self.keys, self.covers) = left.ok_or_else(too_long)?;
+        Ok(())
+    }
+}
+
+impl Uncovering {
+    /// Finds it out: the same work for every cell.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a rebuild of the top is not known any more.
+    pub fn find(&self) -> Result<Uncovered> {
+        let walked = self.cells.par_iter().map(|cell| self.walk(*cell));
+        let (found, works) = walked.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        Ok(Uncovered { whose: self.whose, found, works })
+    }
+
+    fn walk(&self, mut cell: Cell) -> Result<(Found, Work)> {
+        let (shape, partition, top) = (&self.shape, self.partition, self.shape.top());
+        let mut cover = vec![0; shape.cell_bytes()].into_boxed_slice();
+        let most = Work::most(shape);
+        let mut left = most;
+        let upload = loop {
+            // 1. Which input of its job it is.
+            let Cell { level, generation, place } = cell;
+            let count = generation.count();
+            let size = shape.size(level, count);
+            left.less(Work { keys: size.into(), covers: 0 })?;
+            let input = self.order(generation, size).at(place);
+            // 2. A cell that it carried, or an upload.
+            let (carried, from) = if level == top {
+                let known = self.lineage.rebuilds.iter();
+                let known = known.rev().find(|known| known.generation == generation);
+                let known = known.ok_or_else(|| Error::Bug("a chain is not known".into()))?;
+                let at = known.list.nth(input);
+                (known.list.count(), at.and_then(|at| cell_at(shape, &known.sources, at)))
+            } else {
+                let sources = self.lineage.sources(shape, partition, count);
+                (cells(shape, &sources), cell_at(shape, &sources, input))
+            };
+            let Some(from) = from else {
+                let index = input - carried;
+                let generation = generation.0;
+                break (index < shape.uploads(count)).then_some(UploadPlace {
+                    partition,
+                    generation,
+                    index: index as u16,
+                });
+            };
+            if level == top {
+                left.less(Work { keys: 0, covers: 2 })?;
+                let at = SeedFor::Level(partition, from.level, from.generation.0);
+                self.pads(at).xor(from.place, &mut cover);
+                self.pads(SeedFor::Carry(partition, generation.0)).xor(input, &mut cover);
+            }
+            cell = from;
+        };
+        if !self.walks_short {
+            self.spend(cell.generation, &mut left);
+        }
+        let work = Work { keys: most.keys - left.keys, covers: most.covers - left.covers };
+        Ok((Found { upload, cover }, work))
+    }
+
+    /// Does what a longer chain would have taken.
+    fn spend(&self, generation: Generation, left: &mut Work) {
+        let size = u64::from(self.shape.size(self.shape.top(), self.shape.cycle()));
+        while left.keys > 0 {
+            let keys = left.keys.min(size);
+            black_box(self.order(generation, keys as u32).at(0));
+            left.keys -= keys;
+        }
+        let mut nothing = vec![0; self.shape.cell_bytes()];
+        for index in 0..std::mem::take(&mut left.covers) {
+            self.pads(SeedFor::Carry(self.partition, generation.0)).xor(index, &mut nothing);
+        }
+        black_box(nothing);
+    }
+
+    fn order(&self, generation: Generation, size: u32) -> Order {
+        let purpose = SeedFor::Order(self.partition, generation.0);
+        Order::new(&Seed::new(self.keys.seed(purpose)), size)
+    }
+
+    fn pads(&self, purpose: SeedFor) -> Pads {
+        Pads::new(&Seed::new(self.keys.seed(purpose)), self.shape.cell_bytes())
     }
 }
 
@@ -59,48 +203,4 @@ pub fn cell_at(shape: &Shape, sources: &Sources, mut before: u32) -> Option<Cell
 /// The number of cells of these levels.
 pub fn cells(shape: &Shape, sources: &Sources) -> u32 {
     sources.0.iter().map(|source| shape.size(source.level, source.generation.count())).sum()
-}
-
-/// The chain of `cell`.
-///
-/// # Errors
-/// [`Error::Bug`] if a rebuild of the top is not known any more.
-pub fn chain(
-    (shape, keys): (&Shape, &SplitKeys),
-    (partition, pyramid): (u16, &Pyramid),
-    mut cell: Cell,
-) -> Result<Chain> {
-    let mut chain = Chain::default();
-    loop {
-        // 1. Which input of its job it is.
-        let Cell { level, generation, place } = cell;
-        let count = generation.count();
-        let seed = Seed::new(keys.seed(SeedFor::Order(partition, generation.0)));
-        let input = Order::new(&seed, shape.size(level, count)).at(place);
-        // 2. A cell that it carried, or an upload.
-        let (carried, from) = if level == shape.top() {
-            let known = pyramid.rebuilds.iter().find(|known| known.generation == generation);
-            let known = known.ok_or_else(|| Error::Bug("a chain is not known".into()))?;
-            let at = known.list.nth(input);
-            (known.list.count(), at.and_then(|at| cell_at(shape, &known.sources, at)))
-        } else {
-            let sources = pyramid.sources(shape, partition, count);
-            (cells(shape, &sources), cell_at(shape, &sources, input))
-        };
-        let Some(from) = from else {
-            let index = input - carried;
-            if index < shape.uploads(count) {
-                let (generation, index) = (generation.0, index as u16);
-                chain.upload = Some(UploadPlace { partition, generation, index });
-            }
-            return Ok(chain);
-        };
-        if level == shape.top() {
-            chain
-                .covers
-                .push((SeedFor::Level(partition, from.level, from.generation.0), from.place));
-            chain.covers.push((SeedFor::Carry(partition, generation.0), input));
-        }
-        cell = from;
-    }
 }

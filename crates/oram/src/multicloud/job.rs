@@ -10,6 +10,8 @@
 //!    digest; what the shuffler sent at the holder's, by the holder's. Then records are sent.
 //! 4. *Commit*, when those are durable and no read of the partition is under way.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use fogbank_mix::message::{
     Carry, Commit, Digest, Fetch, Fetched, Hand, JobRecords, LevelDigest, Lost, Mix, MovedDigest,
@@ -18,12 +20,12 @@ use fogbank_mix::message::{
 use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, digest};
 use fogbank_seal::{SeedFor, UploadPlace};
 
-use super::chain::{self, Cell, cell_at};
+use super::chain::{self, Cell, Found, Uncovered, Whose, cell_at};
 use super::checks::Sums;
 use super::journal::{Entry, JobEntry};
 use super::level::Level;
+use super::lineage::Rebuild;
 use super::plane::{Effect, MulticloudPlane};
-use super::pyramid::Rebuild;
 use crate::position::Home;
 use crate::{Error, Result, lied};
 
@@ -46,6 +48,8 @@ pub struct Job {
     uploads: Option<Vec<Sums>>,
     records: Option<Vec<Record>>,
     fetched: Option<Cells>,
+    /// What covers the cells that a refresh fetches.
+    uncovered: Option<Vec<Found>>,
     /// Whether the shuffler has to tell what came from the holder, and what it told.
     awaits_moved: bool,
     moved: Option<Digest>,
@@ -99,6 +103,7 @@ impl Job {
     fn again(&mut self, generation: Generation, awaits_moved: bool) {
         (self.generation, self.awaits_moved) = (generation, awaits_moved);
         (self.uploads, self.records, self.fetched) = (None, None, None);
+        self.uncovered = None;
         (self.moved, self.level_digest) = (None, None);
         (self.is_checked, self.is_stored) = (false, false);
     }
@@ -176,7 +181,7 @@ impl MulticloudPlane {
             return Err(Error::Bug("a job of another partition".into()));
         }
         if pyramid.job.is_none() {
-            let sources = pyramid.sources(&shape, partition, count);
+            let sources = pyramid.lineage.sources(&shape, partition, count);
             let rebuilds = level == shape.top() && !sources.0.is_empty();
             let list = rebuilds.then(|| self.list(partition, generation, &sources)).transpose()?;
             self.pyramids[usize::from(partition)].job = Some(Job {
@@ -189,6 +194,7 @@ impl MulticloudPlane {
                 uploads: None,
                 records: None,
                 fetched: None,
+                uncovered: None,
                 awaits_moved: false,
                 moved: None,
                 level_digest: None,
@@ -261,7 +267,14 @@ impl MulticloudPlane {
         };
         let fetches = matches!(message, Some(fogbank_mix::message::ToHolder::Fetch(_)));
         out.extend(message.map(|message| Effect::Holder(partition, message)));
-        if fetches { Ok(()) } else { self.send_up(partition, out) }
+        if !fetches {
+            return self.send_up(partition, out);
+        }
+        // The chains of all that comes are walked meanwhile.
+        let named = self.job(partition)?.named(&shape);
+        let uncovering = self.uncovering(Whose::Refresh(partition, generation), partition, named);
+        out.push(Effect::Uncover(uncovering));
+        Ok(())
     }
 
     pub(super) fn carry_seed(&self, partition: u16, generation: Generation) -> SeedFor {
@@ -309,6 +322,18 @@ impl MulticloudPlane {
         let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
         job.fetched = Some(come.cells);
         self.job_goes_on(come.partition, out)
+    }
+
+    /// The chains of the cells of a refresh have been walked.
+    pub(super) fn refresh_is_uncovered(
+        &mut self,
+        (partition, generation): (u16, Generation),
+        come: Uncovered,
+        out: &mut Vec<Effect>,
+    ) -> Result<()> {
+        let Some(job) = self.job_of(partition, generation) else { return Ok(()) };
+        job.uncovered = Some(come.found);
+        self.job_goes_on(partition, out)
     }
 
     /// The shuffler tells what came from the holder.
@@ -369,7 +394,8 @@ impl MulticloudPlane {
     fn job_goes_on(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
         let job = self.job(partition)?;
         if job.uploads.is_none() {
-            return match job.records.is_some() && job.fetched.is_some() {
+            let have_come = job.records.is_some() && job.fetched.is_some();
+            return match have_come && job.uncovered.is_some() {
                 true => self.check_fetched(partition, out),
                 false => Ok(()),
             };
@@ -403,28 +429,29 @@ impl MulticloudPlane {
                 return Err(lied("the cells of a refresh"));
             }
         }
+        // All of them are opened, or it would show how many are real.
+        let Some(found) = &job.uncovered else { return Ok(()) };
+        let going = |at: &Cell| {
+            let home = Home::Level { level: at.level, rank: at.place as u16 };
+            job.blocks.iter().flatten().position(|going| going.home == home)
+        };
         let mut opened = Vec::new();
-        let pyramid = &self.pyramids[usize::from(partition)];
-        for going in job.blocks.iter().flatten() {
-            let Home::Level { level, rank } = going.home else { continue };
-            let is_it = |at: &Cell| at.level == level && at.place == u32::from(rank);
-            let at = named.iter().position(is_it);
-            let (at, cell) =
-                at.and_then(|at| Some((named[at], cells.get(at)?))).ok_or_else(no_job)?;
+        for (at, (cell, found)) in named.iter().zip(cells.iter().zip(found)) {
             let mut cell = cell.to_vec();
-            let (cover, place) = checks.cover(at);
+            let (cover, place) = checks.cover(*at);
             cover.xor(place, &mut cell);
-            let chain = chain::chain((&self.shape, &self.keys), (partition, pyramid), at)?;
-            chain.strip(&self.keys, &mut cell);
-            let upload = chain.upload.ok_or_else(|| Error::Bug("a block is zeros".into()))?;
-            opened.push(self.open_block(upload, going.block, &cell)?);
+            let going = going(at);
+            let block = going.and_then(|going| job.blocks.iter().flatten().nth(going));
+            let block = block.map_or(NOBODY, |going| going.block);
+            let value = self.open_block(found, block, cell);
+            opened.extend(going.map(|_| value).transpose()?);
         }
         let mut opened = opened.into_iter();
         let job = self.job_mut(partition)?;
         for going in job.blocks.iter_mut().flatten().filter(|going| going.value.is_none()) {
             going.value = opened.next();
         }
-        job.fetched = None;
+        (job.fetched, job.uncovered) = (None, None);
         self.send_up(partition, out)?;
         self.job_goes_on(partition, out)
     }
@@ -540,15 +567,16 @@ impl MulticloudPlane {
         if job.level == shape.top() {
             let begins = shape.refreshes(count) || job.list.is_none();
             if begins {
-                pyramid.begin_chains_anew(generation);
+                pyramid.lineage.begin_anew(generation);
             }
             let (sources, list) = match job.list.filter(|_| !begins) {
                 Some(list) => (job.sources, list),
                 None => (Sources::default(), Marks::none(0)),
             };
-            pyramid.rebuilds.push(Rebuild { generation, sources, list });
+            pyramid.lineage.rebuilds.push(Arc::new(Rebuild { generation, sources, list }));
         }
-        pyramid.note(generation);
+        pyramid.last = Some(generation);
+        pyramid.lineage.note(generation);
         pyramid.done = count;
         if pyramid.given >= count + shape.batch() {
             self.due.push_back(partition);

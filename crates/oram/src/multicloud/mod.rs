@@ -13,7 +13,8 @@
 //! 2. The holder sends the cells, covered, to the shuffler and their records to the client; the
 //!    shuffler sends the one wanted, and a digest of all.
 //! 3. Checks, before anything is used: all cells at the shuffler's point, then the one at the
-//!    holder's. Then the covers come off (`chain`) and the block is opened.
+//!    holder's. Then the covers come off and the block is opened. Which covers, follows from a
+//!    chain that was walked while messages travelled (`chain`).
 //! 4. Accesses end in their order: the journal has the block, the answer leaves, and the block goes
 //!    to the stash of a partition drawn at random.
 //!
@@ -38,8 +39,7 @@
 //! The holder: of each access a uniform unread cell of each filled level (while a list is out, of
 //! the list); of each rebuild a uniform list of public length. The shuffler: a uniform index, and
 //! cells that look fresh. Both: partitions, which are uniform, counters, lengths and times. How
-//! long a chain is shows in when things leave; that is not mended yet, and no sender can do it
-//! alone. What else has to be before anything here does I/O: decision 0052, at its end.
+//! long a chain is does not show: all take the same work, beside the steps (`chain`).
 //!
 //! # Departures from the protocol
 //!
@@ -58,6 +58,7 @@ mod checks;
 mod job;
 mod journal;
 mod level;
+mod lineage;
 mod plane;
 mod pyramid;
 mod reader;
@@ -68,6 +69,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use chain::{Uncovered, Uncovering};
 pub use journal::Entry;
 pub use plane::{Effect, MulticloudPlane};
 pub use settings::MulticloudSettings;

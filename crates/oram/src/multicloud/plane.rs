@@ -16,6 +16,7 @@ use hashbrown::HashMap;
 use rand_core::Rng;
 
 use super::canary::Canary;
+use super::chain::{Cell, Found, Uncovered, Uncovering, Whose};
 use super::checks::Checks;
 use super::journal::Entry;
 use super::pyramid::Pyramid;
@@ -25,7 +26,7 @@ use crate::position::Positions;
 use crate::{Access, Address, Error, Result, lied};
 
 /// What has to take place, in the order in which it was given out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Effect {
     /// This has to be durable before anything behind it takes place.
     Journal(Entry),
@@ -35,6 +36,8 @@ pub enum Effect {
     Shuffler(u16, ToShuffler),
     /// The answer to the access of this number, from 0 in the order of arrival.
     Answer(u64, Bytes),
+    /// Chains to be walked, at once and beside the steps: [`MulticloudPlane::uncovered`].
+    Uncover(Uncovering),
 }
 
 /// See the module.
@@ -159,6 +162,26 @@ impl MulticloudPlane {
         })
     }
 
+    /// Chains have been walked.
+    ///
+    /// # Errors
+    /// As [`MulticloudPlane::holder_says`].
+    pub fn uncovered(&mut self, come: Uncovered) -> Result<Vec<Effect>> {
+        self.step(|plane, out| match come.whose {
+            Whose::Read(read) => plane.read_is_uncovered(read, come),
+            Whose::Refresh(partition, generation) => {
+                plane.refresh_is_uncovered((partition, generation), come, out)
+            }
+        })
+    }
+
+    /// The chains of `cells` of `partition`, to be walked.
+    pub(super) fn uncovering(&self, whose: Whose, partition: u16, cells: Vec<Cell>) -> Uncovering {
+        let lineage = self.pyramids[usize::from(partition)].lineage.clone();
+        let (shape, keys, walks_short) = (self.shape, self.keys.clone(), self.canary.walks_short());
+        Uncovering { whose, shape, keys, partition, lineage, cells, walks_short }
+    }
+
     /// One step, and whatever can go on after it.
     pub(super) fn step(
         &mut self,
@@ -203,10 +226,14 @@ impl MulticloudPlane {
         }
     }
 
-    /// The block that was sealed for this place.
-    pub(super) fn open_block(&self, place: UploadPlace, block: u32, cell: &[u8]) -> Result<Bytes> {
+    /// The block under the covers of `cell`, that of its place not among them. It takes as long if
+    /// there is none.
+    pub(super) fn open_block(&self, found: &Found, block: u32, mut cell: Vec<u8>) -> Result<Bytes> {
+        cell.iter_mut().zip(&found.cover).for_each(|(byte, cover)| *byte ^= cover);
         let mut opened = vec![0; self.shape.block_bytes as usize];
-        let is_open = self.keys.open(place, block, cell, &mut opened);
+        let nowhere = UploadPlace { partition: 0, generation: 0, index: 0 };
+        let is_open = self.keys.open(found.upload.unwrap_or(nowhere), block, &cell, &mut opened);
+        found.upload.ok_or_else(|| Error::Bug("a block is zeros".into()))?;
         is_open.map_err(|_| lied("the block of a read"))?;
         opened.truncate(self.settings.shape.value_bytes);
         Ok(opened.into())

@@ -5,13 +5,13 @@
 //! - The levels that are there are those that [`Shape::filled`] names.
 //! - At most one job.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use fogbank_mix::message::{Source, Sources};
-use fogbank_mix::{Generation, Marks, Shape};
+use fogbank_mix::{Generation, Shape};
 
 use super::job::Job;
 use super::level::Level;
+use super::lineage::Lineage;
 use crate::{Error, Result};
 
 /// See the module.
@@ -31,21 +31,8 @@ pub struct Pyramid {
     pub last: Option<Generation>,
     /// Accesses that have departed and not ended.
     pub under_way: u32,
-    /// Rebuilds of the top since the last refresh, that one too; the oldest first.
-    pub rebuilds: Vec<Rebuild>,
-    /// By d, the attempt by which a job was done, if it was not the first.
-    attempts: BTreeMap<u64, u16>,
-}
-
-/// How a top came about.
-#[derive(Debug)]
-pub struct Rebuild {
-    /// The job.
-    pub generation: Generation,
-    /// What it read; none of a refresh, after which chains begin anew.
-    pub sources: Sources,
-    /// A mark a cell of these: which it carried.
-    pub list: Marks,
+    /// How what lies in its levels came there.
+    pub lineage: Lineage,
 }
 
 impl Pyramid {
@@ -60,8 +47,7 @@ impl Pyramid {
             job: None,
             last: None,
             under_way: 0,
-            rebuilds: Vec::new(),
-            attempts: BTreeMap::new(),
+            lineage: Lineage::default(),
         }
     }
 
@@ -86,31 +72,6 @@ impl Pyramid {
     /// Cells with a block.
     pub fn blocks(&self) -> u32 {
         self.levels.iter().flatten().map(Level::blocks).sum()
-    }
-
-    /// The job that wrote what `level` was after `count` evictions.
-    pub fn generation(&self, count: u64) -> Generation {
-        Generation::new(count, self.attempts.get(&count).copied().unwrap_or(0))
-    }
-
-    /// What the job of `partition` that ends at `count` reads, now or when it was done.
-    pub fn sources(&self, shape: &Shape, partition: u16, count: u64) -> Sources {
-        let source = |(level, count)| Source { level, generation: self.generation(count) };
-        Sources(shape.sources(partition, count).map(source).collect())
-    }
-
-    /// A job is done.
-    pub fn note(&mut self, generation: Generation) {
-        self.last = Some(generation);
-        if generation.attempt() != 0 {
-            self.attempts.insert(generation.count(), generation.attempt());
-        }
-    }
-
-    /// A refresh is done: no chain goes beyond it.
-    pub fn begin_chains_anew(&mut self, refresh: Generation) {
-        self.rebuilds.clear();
-        self.attempts.retain(|count, _| *count >= refresh.count());
     }
 
     /// Takes `block` out of the stash.

@@ -11,7 +11,7 @@ use fogbank_mix::message::{Answer, Look, Place, Record, Records, Want};
 use fogbank_mix::{About, Marks, Seed, digest};
 use fogbank_seal::SeedFor;
 
-use super::chain::{Cell, chain};
+use super::chain::{Cell, Found, Uncovered, Whose};
 use super::journal::{AccessEntry, Entry};
 use super::plane::{Effect, MulticloudPlane};
 use crate::position::Home;
@@ -38,6 +38,8 @@ pub struct UnderWay {
     is_wanted: bool,
     records: Option<Vec<Record>>,
     answer: Option<Answer>,
+    /// What covers the cell that it is sent.
+    uncovered: Option<Found>,
     /// Its cells have come: its block, if that was among them.
     come: Option<Option<Bytes>>,
 }
@@ -157,8 +159,9 @@ impl MulticloudPlane {
         }
         self.give_evictions(entry.partition);
         let come = entry.places.is_empty().then_some(None);
-        let (records, answer) = (None, None);
-        self.accesses.push_back(UnderWay { entry, cells, is_wanted, records, answer, come });
+        let (records, answer, uncovered) = (None, None, None);
+        let access = UnderWay { entry, cells, is_wanted, records, answer, uncovered, come };
+        self.accesses.push_back(access);
         Ok(())
     }
 
@@ -171,9 +174,12 @@ impl MulticloudPlane {
             return;
         }
         let (cells, places) = (places.len() as u8, places.clone());
+        let at = access.cells[usize::from(index)];
         let pads = Seed::new(self.keys.seed(self.read_seed(read)));
         out.push(Effect::Holder(partition, Look { read, partition, pads, places }.into()));
         out.push(Effect::Shuffler(partition, Want { read, partition, cells, index }.into()));
+        // Its chain is walked while these travel, as long as the block itself if it is a dummy.
+        out.push(Effect::Uncover(self.uncovering(Whose::Read(read), partition, vec![at])));
     }
 
     fn read_seed(&self, read: u64) -> SeedFor {
@@ -195,6 +201,13 @@ impl MulticloudPlane {
         self.check_read(read)
     }
 
+    /// The chain of the cell of a read has been walked.
+    pub(super) fn read_is_uncovered(&mut self, read: u64, come: Uncovered) -> Result<()> {
+        let Some(access) = self.access_of(read) else { return Ok(()) };
+        access.uncovered = come.found.into_iter().next();
+        self.check_read(read)
+    }
+
     fn access_of(&mut self, read: u64) -> Option<&mut UnderWay> {
         let at = read.checked_sub(self.first)?;
         self.accesses.get_mut(at as usize).filter(|access| access.come.is_none())
@@ -207,6 +220,7 @@ impl MulticloudPlane {
         let (Some(records), Some(answer)) = (&access.records, &access.answer) else {
             return Ok(());
         };
+        let Some(found) = &access.uncovered else { return Ok(()) };
         let (partition, index) = (access.entry.partition, usize::from(access.entry.index));
         let checks = self.checks(partition);
         // 1. All cells, by what the shuffler says of those that the holder sent.
@@ -234,23 +248,16 @@ impl MulticloudPlane {
         if !is_right && (access.is_wanted || !self.canary.skips_dummies()) {
             return Err(lied("the answer to a read"));
         }
-        // 3. The covers come off, and the block is opened.
-        let come = match access.entry.block.filter(|_| access.is_wanted) {
-            None => None,
-            Some(block) => {
-                let at = access.cells[index];
-                pads.xor(index as u32, &mut cell);
-                let (cover, place) = checks.cover(at);
-                cover.xor(place, &mut cell);
-                let pyramid = &self.pyramids[usize::from(partition)];
-                let chain = chain((&self.shape, &self.keys), (partition, pyramid), at)?;
-                chain.strip(&self.keys, &mut cell);
-                let upload = chain.upload.ok_or_else(|| Error::Bug("a block is zeros".into()))?;
-                Some(self.open_block(upload, block, &cell)?)
-            }
-        };
+        // 3. The covers come off, and the block is opened; of a dummy as well, for nothing.
+        pads.xor(index as u32, &mut cell);
+        let (cover, place) = checks.cover(access.cells[index]);
+        cover.xor(place, &mut cell);
+        let wanted = access.entry.block.filter(|_| access.is_wanted);
+        let opened = self.open_block(found, wanted.unwrap_or(u32::MAX), cell);
+        let come = wanted.map(|_| opened).transpose()?;
         let access = &mut self.accesses[at];
-        (access.records, access.answer, access.come) = (None, None, Some(come));
+        (access.records, access.answer, access.uncovered) = (None, None, None);
+        access.come = Some(come);
         Ok(())
     }
 

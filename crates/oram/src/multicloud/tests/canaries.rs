@@ -92,3 +92,20 @@ fn the_index_that_the_shuffler_is_told_is_uniform() {
         assert!(excess(&indices(Canary::new(leak))) > 6.0, "{leak:?}");
     }
 }
+
+/// However long chains are, walking them takes the same: a block asked for often has a short one.
+#[test]
+fn every_chain_takes_the_same_work() {
+    let works = |canary| {
+        let mut world = World::with(settings(20, 16, layout(20, 2, 4, 16, 1)), 3, canary);
+        for access in 0..600u32 {
+            world.arrive(access * access % 20, Access::Read).unwrap();
+            world.settle().unwrap();
+        }
+        world.works.unwrap()
+    };
+    let (least, most) = works(Canary::default());
+    assert!(least == most && most.covers == 2 * 2, "{least:?} {most:?}");
+    let (least, most) = works(Canary::new(Leak::WalksShort));
+    assert!(least < most, "{least:?} {most:?}");
+}

@@ -16,6 +16,7 @@ use fogbank_mix::{Cells, Holder, HolderSends, Shape, Shuffler, ShufflerSends};
 use fogbank_seal::{MasterKey, SplitKeys, StoreId, digest};
 
 use super::canary::Canary;
+use super::chain::{Uncovering, Work};
 use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
 use super::settings::MulticloudSettings;
@@ -97,6 +98,10 @@ pub struct World {
     /// Bytes of messages between client and clouds, down and up, and between the clouds.
     pub bytes: [u64; 3],
     pub answers: Vec<(u64, Bytes)>,
+    /// Chains that are being walked, in order.
+    walks: VecDeque<Uncovering>,
+    /// What a chain took, at least and at most.
+    pub works: Option<(Work, Work)>,
     pub fate: Fate,
     /// Messages and journal entries so far, and the one at which the client dies.
     pub steps: u64,
@@ -155,6 +160,8 @@ impl World {
             seen: Default::default(),
             bytes: [0; 3],
             answers: Vec::new(),
+            walks: VecDeque::new(),
+            works: None,
             fate: Box::new(Some),
             steps: 0,
             dies_at: None,
@@ -184,7 +191,10 @@ impl World {
     pub fn deliver(&mut self) -> Result<bool> {
         let links: Vec<(usize, usize)> = (0..3)
             .flat_map(|from| (0..3).map(move |to| (from, to)))
-            .filter(|(from, to)| !self.links[*from][*to].is_empty())
+            .filter(|(from, to)| match (from, to) {
+                (2, 2) => !self.walks.is_empty(),
+                _ => !self.links[*from][*to].is_empty(),
+            })
             .collect();
         if links.is_empty() || self.is_dead {
             return Ok(false);
@@ -193,8 +203,24 @@ impl World {
         self.choice ^= self.choice >> 7;
         self.choice ^= self.choice << 17;
         let (from, to) = links[(self.choice % links.len() as u64) as usize];
-        let Some(message) = self.links[from][to].pop_front() else { return Ok(true) };
-        self.comes(message).map(|()| true)
+        match self.links[from][to].pop_front() {
+            Some(message) => self.comes(message)?,
+            None => self.walk()?,
+        }
+        Ok(true)
+    }
+
+    /// The next chains are walked.
+    fn walk(&mut self) -> Result<()> {
+        let Some(walk) = self.walks.pop_front() else { return Ok(()) };
+        let uncovered = walk.find()?;
+        for work in &uncovered.works {
+            let (least, most) = self.works.get_or_insert((*work, *work));
+            (*least, *most) = ((*least).min(*work), (*most).max(*work));
+        }
+        let effects = self.plane.uncovered(uncovered)?;
+        self.do_all(effects);
+        Ok(())
     }
 
     fn comes(&mut self, message: Message) -> Result<()> {
@@ -296,6 +322,7 @@ impl World {
                 Effect::Shuffler(partition, message) => {
                     self.send(Message::ToShuffler(partition, message));
                 }
+                Effect::Uncover(cells) => self.walks.push_back(cells),
                 Effect::Answer(number, value) => {
                     let last = self.newest().find(|entry| matches!(entry, Entry::Result(..)));
                     assert!(self.answers.last().is_none_or(|(last, _)| *last < number));
@@ -342,6 +369,7 @@ impl World {
     /// What is under way is lost, and the client begins again from the journal.
     pub fn recover(&mut self) {
         self.links = Default::default();
+        self.walks.clear();
         (self.is_dead, self.dies_at) = (false, None);
         let entries: Vec<Entry> = self.entries().collect();
         let random = Randomness::repeatable(self.seed).split(self.steps);
