@@ -104,7 +104,9 @@ impl Holder {
         let Look { read, partition, ref pads, ref places } = *look;
         let held = self.held(partition)?;
         let stand = |place: &Place| {
-            let stand = held.live.get(&place.level).ok_or(NOT_HERE)?;
+            let stand = held.live.get(&place.level);
+            let stand = stand.filter(|stand| stand.generation == place.generation);
+            let stand = stand.ok_or(NOT_HERE)?;
             let cell = stand.cells.get(place.place as usize).ok_or(NOT_HERE)?;
             let record = stand.records.get(place.place as usize).ok_or(NOT_HERE)?;
             Ok((cell, *record))

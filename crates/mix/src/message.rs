@@ -90,6 +90,8 @@ fields! {
     Place {
         /// Which level.
         level: u8,
+        /// The job that wrote it.
+        generation: Generation,
         /// Which of its cells.
         place: u32,
     }

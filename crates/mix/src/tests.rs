@@ -126,7 +126,7 @@ impl Clouds {
         (0..size)
             .map(|place| {
                 let (read, pads) = (u64::from(place), seed(250));
-                let places = vec![Place { level, place }];
+                let places = vec![Place { level, generation, place }];
                 self.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
                 self.hold(Look { read, partition: 0, pads: pads.clone(), places }).unwrap();
                 let Some(FromShuffler::Answer(answer)) = self.answered.pop() else { panic!() };
@@ -172,8 +172,8 @@ fn what_is_uploaded_and_carried_lies_in_the_level_that_follows() {
     assert!(matches!(clouds.answered[..], [FromShuffler::MovedDigest(_)]));
     clouds.end(top).unwrap();
     clouds.hold(Commit { partition, generation: first }).unwrap(); // told again, late
-    let gone =
-        Look { read: 9, partition, pads: seed(9), places: vec![Place { level: 1, place: 0 }] };
+    let places = vec![Place { level: 1, generation: first, place: 0 }];
+    let gone = Look { read: 9, partition, pads: seed(9), places };
     assert_eq!(clouds.hold(gone), Err(Error::Client("it asks for what is not here")));
 
     // In the cells of the top lie carried cells under both of their pads, then uploads, then zeros.
@@ -305,12 +305,16 @@ fn messages_are_what_is_written_here() {
         read: 7,
         partition: 3,
         pads: seed(9),
-        places: vec![Place { level: 4, place: 5 }, Place { level: 6, place: 258 }],
+        places: vec![
+            Place { level: 4, generation: of(2), place: 5 },
+            Place { level: 6, generation: Generation(1), place: 258 },
+        ],
     }
     .into();
-    let mut bytes = vec![0, 0, 0, 52, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 3];
+    let mut bytes = vec![0, 0, 0, 68, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 3];
     bytes.extend([9; 32]);
-    bytes.extend([4, 0, 0, 0, 5, 6, 0, 0, 1, 2]);
+    bytes.extend([4, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 5]);
+    bytes.extend([6, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2]);
     assert_eq!(look.encode(), bytes);
     assert_eq!(ToHolder::decode(&bytes, CELL), Ok(look));
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_mix::message::{
     Carry, Commit, Digest, Fetch, Fetched, Hand, JobRecords, LevelDigest, Lost, Mix, MovedDigest,
-    NewRecords, Recall, Record, Source, Sources, Stored, Strip, Upload,
+    NewRecords, Recall, Record, Source, Sources, Stored, Strip, ToHolder, Upload,
 };
 use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, digest};
 use fogbank_seal::{SeedFor, UploadPlace};
@@ -257,16 +257,16 @@ impl MulticloudPlane {
         let mix = Mix { partition, level, generation, sources: sources.clone(), order, pads };
         out.push(Effect::Shuffler(partition, mix.into()));
         let message = match list {
-            None if sources.0.is_empty() => None,
-            None => Some(Recall { partition, generation, sources }.into()),
-            Some(list) if is_refresh => Some(Fetch { partition, generation, sources, list }.into()),
+            // Of a job that reads nothing, too: a holder takes no level that was not named.
+            None => Recall { partition, generation, sources }.into(),
+            Some(list) if is_refresh => Fetch { partition, generation, sources, list }.into(),
             Some(list) => {
                 let pads = seed(self.carry_seed(partition, generation));
-                Some(Carry { partition, generation, sources, pads, list }.into())
+                Carry { partition, generation, sources, pads, list }.into()
             }
         };
-        let fetches = matches!(message, Some(fogbank_mix::message::ToHolder::Fetch(_)));
-        out.extend(message.map(|message| Effect::Holder(partition, message)));
+        let fetches = matches!(message, ToHolder::Fetch(_));
+        out.push(Effect::Holder(partition, message));
         if !fetches {
             return self.send_up(partition, out);
         }
@@ -354,6 +354,10 @@ impl MulticloudPlane {
         out: &mut Vec<Effect>,
     ) -> Result<()> {
         let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
+        // A holder takes a level once: another digest is a lie, before it is checked and after.
+        if job.level_digest.is_some_and(|told| told != come.digest) {
+            return Err(lied("a new level is digested twice"));
+        }
         job.level_digest = Some(come.digest);
         self.job_goes_on(come.partition, out)
     }

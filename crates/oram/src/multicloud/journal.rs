@@ -78,7 +78,9 @@ impl Entry {
                 let block = entry.block.unwrap_or(NOBODY);
                 w.u8(ACCESS).u64(entry.number).u32(block).u16(entry.partition).u16(entry.to);
                 w.u8(entry.index).u8(entry.places.len() as u8);
-                entry.places.iter().for_each(|at| _ = w.u8(at.level).u32(at.place));
+                entry.places.iter().for_each(|at| {
+                    _ = w.u8(at.level).u64(at.generation.0).u32(at.place);
+                });
                 let (code, offset, bytes) = entry.access.journalled();
                 w.u8(code).u32(offset).u32((bytes[0].len() + bytes[1].len()) as u32);
                 w.raw(bytes[0]).raw(bytes[1]);
@@ -116,8 +118,12 @@ impl Entry {
             ACCESS => {
                 let (number, block) = (r.u64()?, block(r.u32()?)?);
                 let (partition, to, index) = (known(r.u16()?)?, known(r.u16()?)?, r.u8()?);
-                let places = (0..r.u8()?).map(|_| Ok(Place { level: r.u8()?, place: r.u32()? }));
-                let places = places.collect::<Result<_>>()?;
+                let count = r.u8()?;
+                let mut place = || {
+                    let (level, generation) = (r.u8()?, Generation(r.u64()?));
+                    Ok(Place { level, generation, place: r.u32()? })
+                };
+                let places = (0..count).map(|_| place()).collect::<Result<_>>()?;
                 let access = Access::from_journal((r.u8()?, r.u32()?, r.bytes()?), value_bytes);
                 let access = access.ok_or_else(inconsistent)?;
                 Self::Access(AccessEntry { number, block, access, partition, to, places, index })
@@ -143,5 +149,5 @@ impl Entry {
 /// Bytes of the entry of an access: room for a cell of every level, and for a block.
 fn access_bytes(shape: &Shape) -> usize {
     let fixed = 1 + 8 + 4 + 2 + 2 + 1 + 1 + 1 + 4 + 4;
-    fixed + 5 * usize::from(shape.levels) + shape.block_bytes as usize
+    fixed + 13 * usize::from(shape.levels) + shape.block_bytes as usize
 }

@@ -101,7 +101,7 @@ impl MulticloudPlane {
                 _ => free.nth(drawn),
             };
             let place = place.ok_or_else(|| Error::Bug("a level has no dummy left".into()))?;
-            places.push(Place { level, place });
+            places.push(Place { level, generation: held.generation, place });
         }
         self.draws.shuffle(&mut places);
         let drawn = self.draws.index(places.len());
@@ -132,16 +132,19 @@ impl MulticloudPlane {
         let is_wanted = entry.block.is_some_and(|_| {
             let own = home.filter(|(partition, _)| *partition == u32::from(entry.partition));
             let at = own.map(|(_, home)| home);
-            matches!(at, Some(Home::Level { level, rank }) if entry.places.contains(&Place {
-                level,
-                place: rank.into(),
-            }))
+            let is_it = |level: u8, rank: u16| {
+                entry.places.iter().any(|at| at.level == level && at.place == u32::from(rank))
+            };
+            matches!(at, Some(Home::Level { level, rank }) if is_it(level, rank))
         });
         let pyramid = &mut self.pyramids[usize::from(entry.partition)];
         let mut cells = Vec::new();
         for at in &entry.places {
-            let held = pyramid.level_mut(at.level)?;
-            let (level, generation, place) = (at.level, held.generation, at.place);
+            let Place { level, generation, place } = *at;
+            let held = pyramid.level_mut(level)?;
+            if held.generation != generation {
+                return Err(Error::Bug("a read names a level that is not there".into()));
+            }
             cells.push(Cell { level, generation, place });
             held.read(place)?;
         }

@@ -60,7 +60,6 @@ pub fn audit(world: &World) {
     for seen in &world.seen {
         let mut looks = HashMap::new();
         let mut lists = HashMap::new();
-        let mut committed: HashMap<(u16, u8), u64> = HashMap::new();
         let mut shown = HashMap::new();
         for message in seen {
             let Message::ToHolder(partition, message) = message else { continue };
@@ -68,17 +67,10 @@ pub fn audit(world: &World) {
                 ToHolder::Look(look) => {
                     assert_eq!(looks.entry(look.read).or_insert(look), &look, "a read differs");
                     for at in &look.places {
-                        let generation = committed.get(&(*partition, at.level)).copied();
-                        let cell = (*partition, at.level, generation, at.place);
+                        let cell = (*partition, at.level, at.generation, at.place);
                         let read = *shown.entry(cell).or_insert(look.read);
                         assert_eq!(read, look.read, "a cell is shown for two reads");
                     }
-                    continue;
-                }
-                ToHolder::Commit(commit) => {
-                    let level = world.shape.written(commit.generation.count());
-                    let last = committed.entry((*partition, level)).or_default();
-                    *last = (*last).max(commit.generation.0);
                     continue;
                 }
                 ToHolder::Carry(carry) => (carry.generation.count(), &carry.list),
