@@ -11,6 +11,7 @@
 //! | [`message`] | every message, byte for byte |
 //! | [`Holder`] | stores levels, reads cells out under pads |
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
+//! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
 //! | [`Pads`] | what covers a cell on its way, and at rest: from a seed |
 //! | [`Order`] | the secret order of a level: from a seed, one place at a time or all |
@@ -28,6 +29,7 @@ mod marks;
 pub mod message;
 mod order;
 mod pad;
+pub mod session;
 mod shape;
 mod shuffler;
 mod sum;
