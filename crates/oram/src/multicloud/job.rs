@@ -69,6 +69,51 @@ struct Going {
 }
 
 impl Job {
+    /// One that nothing was sent for.
+    pub fn new(
+        shape: &Shape,
+        generation: Generation,
+        sources: Sources,
+        list: Option<Marks>,
+    ) -> Self {
+        Self {
+            level: shape.written(generation.count()),
+            generation,
+            sources,
+            list,
+            list_reads: 0,
+            blocks: Vec::new(),
+            uploads: None,
+            records: None,
+            fetched: None,
+            uncovered: None,
+            awaits_moved: false,
+            moved: None,
+            level_digest: None,
+            is_checked: false,
+            is_stored: false,
+        }
+    }
+
+    /// The attempt under way.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// What goes up and where it was, by upload place; dummies to the public number.
+    pub fn going(&self, shape: &Shape) -> impl Iterator<Item = Option<(u32, Home)>> {
+        let places = shape.uploads(self.generation.count()) as usize;
+        let going = self.blocks.iter().map(|going| going.as_ref().map(|g| (g.block, g.home)));
+        going.chain(std::iter::repeat(None)).take(places)
+    }
+
+    /// What goes up of one that was saved. Its messages are not sent again: there will be another
+    /// attempt, or it is committed.
+    pub fn goes(&mut self, going: impl Iterator<Item = Option<(u32, Home)>>) {
+        let going = going.map(|at| at.map(|(block, home)| Going { block, home, value: None }));
+        self.blocks = going.collect();
+    }
+
     /// Whether it has only to be committed.
     pub fn is_stored(&self) -> bool {
         self.is_stored
@@ -184,23 +229,8 @@ impl MulticloudPlane {
             let sources = pyramid.lineage.sources(&shape, partition, count);
             let rebuilds = level == shape.top() && !sources.0.is_empty();
             let list = rebuilds.then(|| self.list(partition, generation, &sources)).transpose()?;
-            self.pyramids[usize::from(partition)].job = Some(Job {
-                level,
-                generation,
-                sources,
-                list,
-                list_reads: 0,
-                blocks: Vec::new(),
-                uploads: None,
-                records: None,
-                fetched: None,
-                uncovered: None,
-                awaits_moved: false,
-                moved: None,
-                level_digest: None,
-                is_checked: false,
-                is_stored: false,
-            });
+            let job = Job::new(&shape, generation, sources, list);
+            self.pyramids[usize::from(partition)].job = Some(job);
         }
         // 1. What was in the stash, by the entry.
         let mut blocks = Vec::with_capacity(taken.len());

@@ -3,6 +3,7 @@
 
 use fogbank_mix::{Generation, Marks};
 
+use crate::checkpoint::inconsistent;
 use crate::{Error, Result};
 
 /// Stands for no block.
@@ -36,6 +37,23 @@ impl Level {
             }
         }
         Self { generation, ids, free, blocks, reads: 0 }
+    }
+
+    /// One as it was saved, but for the blocks in its cells.
+    pub fn saved(generation: Generation, cells: u32, free: Marks, reads: u32) -> Self {
+        let ids = vec![NONE; cells as usize].into();
+        Self { generation, ids, free, blocks: 0, reads }
+    }
+
+    /// `block` lies in `cell` of a saved one.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if something does already, or there is no such cell.
+    pub fn put(&mut self, cell: u32, block: u32) -> Result<()> {
+        let id = self.ids.get_mut(cell as usize).filter(|id| **id == NONE);
+        *id.ok_or_else(inconsistent)? = block;
+        self.blocks += 1;
+        Ok(())
     }
 
     /// Cells.

@@ -65,6 +65,7 @@ mod reader;
 mod rebuild;
 mod replay;
 mod settings;
+mod state;
 
 #[cfg(test)]
 mod tests;

@@ -35,13 +35,22 @@ pub struct UnderWay {
     /// The cells that it reads, in the order in which they are named.
     cells: Vec<Cell>,
     /// Whether one of them is its block's.
-    is_wanted: bool,
+    pub(super) is_wanted: bool,
     records: Option<Vec<Record>>,
     answer: Option<Answer>,
     /// What covers the cell that it is sent.
     uncovered: Option<Found>,
     /// Its cells have come: its block, if that was among them.
     come: Option<Option<Bytes>>,
+}
+
+impl UnderWay {
+    /// One of which nothing has come.
+    pub fn new(entry: AccessEntry, cells: Vec<Cell>, is_wanted: bool) -> Self {
+        let come = entry.places.is_empty().then_some(None);
+        let (records, answer, uncovered) = (None, None, None);
+        Self { entry, cells, is_wanted, records, answer, uncovered, come }
+    }
 }
 
 impl MulticloudPlane {
@@ -161,10 +170,7 @@ impl MulticloudPlane {
             self.positions.set_home(block, Home::UnderWay);
         }
         self.give_evictions(entry.partition);
-        let come = entry.places.is_empty().then_some(None);
-        let (records, answer, uncovered) = (None, None, None);
-        let access = UnderWay { entry, cells, is_wanted, records, answer, uncovered, come };
-        self.accesses.push_back(access);
+        self.accesses.push_back(UnderWay::new(entry, cells, is_wanted));
         Ok(())
     }
 
@@ -295,6 +301,9 @@ impl MulticloudPlane {
             self.asked.remove(&block);
             self.positions.set(block, ended.to.into(), Home::Stash);
             self.pyramids[usize::from(ended.to)].stash.push_back(block);
+        } else {
+            // Where it will be if those who still ask never depart.
+            self.positions.set(block, ended.to.into(), Home::UnderWay);
         }
         Ok(())
     }

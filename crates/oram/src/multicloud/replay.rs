@@ -19,10 +19,11 @@ use super::canary::Canary;
 use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
 use super::settings::MulticloudSettings;
-use crate::Result;
+use crate::{Result, Section};
 
 impl MulticloudPlane {
-    /// The client after these entries, and what it has to do first.
+    /// The client of this opening after a checkpoint, if there is one, and these entries; and what
+    /// it has to do first.
     ///
     /// The randomness has to be fresh: what was drawn stands in the journal.
     ///
@@ -31,9 +32,10 @@ impl MulticloudPlane {
     pub fn recover(
         settings: MulticloudSettings,
         keys_and_random: (Arc<SplitKeys>, &Randomness),
+        saved: (&[Section], u32),
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(Self, Vec<Effect>)> {
-        Self::recover_with(Canary::default(), settings, keys_and_random, entries)
+        Self::recover_with(Canary::default(), settings, keys_and_random, saved, entries)
     }
 
     /// The same, leaking from the first entry on.
@@ -41,10 +43,14 @@ impl MulticloudPlane {
         canary: Canary,
         settings: MulticloudSettings,
         (keys, random): (Arc<SplitKeys>, &Randomness),
+        (sections, opening): (&[Section], u32),
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(Self, Vec<Effect>)> {
         let mut plane = Self::new(settings, keys, random)?;
         plane.canary = canary;
+        if !sections.is_empty() {
+            plane.restore(sections, opening)?;
+        }
         for entry in entries {
             plane.replay(entry)?;
         }

@@ -40,6 +40,11 @@ impl MulticloudSettings {
         settings.public().map(|_| settings)
     }
 
+    /// Blocks that a checkpoint has room for: twice those that wait for the jobs of all partitions.
+    pub(super) fn saved_blocks_max(&self) -> usize {
+        (2 * self.layout.partitions as usize) << self.layout.kept_levels
+    }
+
     /// What both clouds are told of it. A block is padded to whole blocks of the cipher.
     ///
     /// # Errors

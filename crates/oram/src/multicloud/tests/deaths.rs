@@ -83,8 +83,8 @@ pub fn audit(world: &World) {
     }
 }
 
-/// The client dies at the effect of this number. Returns how many there were.
-fn client_dies(at: Option<u64>) -> u64 {
+/// The client, which saves its state now and then, dies at the effect of this number. Returns how many there were.
+fn client_dies(at: Option<u64>, saves: bool) -> u64 {
     let mut world = small(1, Canary::default());
     world.dies_at = at;
     for (number, (block, access)) in (0..).zip(history()) {
@@ -98,6 +98,8 @@ fn client_dies(at: Option<u64>) -> u64 {
                 world.arrive(block, access).unwrap();
                 world.settle().unwrap();
             }
+        } else if saves && number % 5 == 0 {
+            world.saves();
         }
     }
     let steps = world.steps;
@@ -107,9 +109,11 @@ fn client_dies(at: Option<u64>) -> u64 {
 
 #[test]
 fn the_client_dies_between_any_two_effects() {
-    let steps = client_dies(None);
-    assert!(steps > 200, "{steps}");
-    (1..=steps).for_each(|at| _ = client_dies(Some(at)));
+    for saves in [false, true] {
+        let steps = client_dies(None, saves);
+        assert!(steps > 200, "{steps}");
+        (1..=steps).for_each(|at| _ = client_dies(Some(at), saves));
+    }
 }
 
 /// A cloud dies when so many messages have come. Returns how many there were.
@@ -161,6 +165,8 @@ pub fn dies_while_much_is_under_way(seed: u64, canary: Canary) {
             for (block, access) in asked.clone().into_iter().skip(named) {
                 world.arrive(block, access).unwrap();
             }
+        } else if draw(8) == 0 {
+            world.saves();
         } else if draw(20) == 0 {
             world.dies_at = None;
             world.cloud_restarts(draw(2) as u8).unwrap();

@@ -21,7 +21,7 @@ use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
 use super::settings::MulticloudSettings;
 use crate::partition::Layout;
-use crate::{Access, ImmediateShape, Result};
+use crate::{Access, ImmediateShape, Result, Section};
 
 /// A message on a link, and the partition that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +109,9 @@ pub struct World {
     pub is_dead: bool,
     /// Whether clouds are lied to, or forget.
     pub is_strange: bool,
+    /// The last checkpoint, and entries before it.
+    saved: (Vec<Section>, usize),
+    opening: u32,
     written: Vec<Entry>,
     ledger: Ledger,
     choice: u64,
@@ -167,6 +170,8 @@ impl World {
             dies_at: None,
             is_dead: false,
             is_strange: false,
+            saved: (Vec::new(), 0),
+            opening: 1,
             written: Vec::new(),
             ledger: Ledger::default(),
             choice: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -366,18 +371,26 @@ impl World {
         self.journal.iter().map(|bytes| self.decoded(bytes))
     }
 
+    /// A checkpoint is written: of what is behind it the journal is read.
+    pub fn saves(&mut self) {
+        let sections = self.plane.save(self.opening).unwrap();
+        self.saved = (sections.map(|section| section.unwrap()).collect(), self.journal.len());
+    }
+
     /// What is under way is lost, and the client begins again from the journal.
     pub fn recover(&mut self) {
         self.links = Default::default();
         self.walks.clear();
         (self.is_dead, self.dies_at) = (false, None);
-        let entries: Vec<Entry> = self.entries().collect();
+        let entries: Vec<Entry> = self.entries().skip(self.saved.1).collect();
+        self.opening += 1;
         let random = Randomness::repeatable(self.seed).split(self.steps);
         let canary = std::mem::take(&mut self.plane.canary);
         let (mut plane, effects) = MulticloudPlane::recover_with(
             canary,
             self.settings.clone(),
             (keys(self.seed), &random),
+            (&self.saved.0, self.opening),
             entries,
         )
         .unwrap();

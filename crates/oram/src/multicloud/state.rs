@@ -1,0 +1,299 @@
+//! The state between two entries of the journal, for checkpoints.
+//!
+//! | tag | section | bytes |
+//! |---|---|---|
+//! | 1 | shape, opening; accesses ended, whose turn it is | fixed |
+//! | 2 | of every block: partition, level or what stands for one, place | 5 N |
+//! | 3 | of every partition: counters, levels, how they came about, job | by public counters |
+//! | 4 | accesses under way, as their entries | by their number, which is public |
+//! | - | blocks that are in no cell, with their values (`stash`) | by a bound |
+//!
+//! What came of messages is not in it: a recovery asks again. Of a job it holds the list, which
+//! cannot be drawn again, since accesses have read cells of its levels meanwhile.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_durable::{SectionReader, SectionWriter, Sections, take};
+use fogbank_mix::message::{Place, Source, Sources};
+use fogbank_mix::{Generation, Marks, Shape};
+use hashbrown::HashSet;
+
+use super::chain::Cell;
+use super::job::Job;
+use super::journal::Entry;
+use super::level::Level;
+use super::lineage::{Lineage, Rebuild};
+use super::plane::MulticloudPlane;
+use super::pyramid::Pyramid;
+use super::reader::UnderWay;
+use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
+use crate::position::Home;
+use crate::stash::{SavedStash, load_stash};
+use crate::{Result, Section};
+
+const POSITIONS: u16 = 2;
+const PARTITIONS: u16 = 3;
+const ACCESSES: u16 = 4;
+const FORMAT: u32 = 1;
+/// Stand for the level of a block in a stash, and of one under way.
+const IN_STASH: u8 = u8::MAX;
+const UNDER_WAY: u8 = u8::MAX - 1;
+/// Set in the level of a block in a job.
+const IN_JOB: u8 = 0x40;
+/// Stands for no block.
+const NOBODY: u32 = u32::MAX;
+
+impl MulticloudPlane {
+    /// The state now. Every entry so far has to be in the journal before.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it is none that can be saved.
+    pub fn save(&self, opening: u32) -> Result<Sections<'static>> {
+        let mut head = self.head();
+        head.u32(opening).u64(self.first).u16(self.turn.0).u8(self.turn.1);
+        let flat = vec![
+            unpadded(SHAPE, head.0),
+            unpadded(POSITIONS, self.save_positions()),
+            unpadded(PARTITIONS, self.save_partitions()),
+            unpadded(ACCESSES, self.save_accesses()),
+        ];
+        let held = self.held();
+        // More than the bound is designed not to happen; then it is a multiple, and nothing is lost.
+        let bound = self.settings.saved_blocks_max();
+        let bound = bound * held.len().div_ceil(bound).max(1);
+        let saved = SavedStash { bound, value_bytes: self.settings.shape.value_bytes };
+        let held = held.into_iter().map(|(block, value)| (block, Some(value)));
+        Ok(Box::new(flat.into_iter().map(Ok).chain(saved.save(held))))
+    }
+
+    /// Puts the state of `sections` into a client that knows nothing, in a later opening.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if they are of another store, [`Error::Bug`] if they contradict each other.
+    pub(super) fn restore(&mut self, sections: &[Section], current: u32) -> Result<()> {
+        let (_, mut rest) = behind_shape(sections, &self.head(), current)?;
+        self.first = rest.u64()?;
+        self.turn = (rest.u16()?, rest.u8()?);
+        // 1. Where blocks are.
+        let mut positions = SectionReader(take(sections, POSITIONS)?);
+        for block in 0..self.settings.layout.blocks {
+            let (partition, level, rank) = (positions.u16()?, positions.u8()?, positions.u16()?);
+            self.is_known(partition)?;
+            self.positions.set(block, partition.into(), home_of(level, rank));
+        }
+        // 2. What is known of partitions, and which blocks lie in their cells.
+        let mut partitions = SectionReader(take(sections, PARTITIONS)?);
+        for partition in 0..self.shape.partitions {
+            let pyramid = restore_partition(&self.shape, partition, &mut partitions)?;
+            self.pyramids[usize::from(partition)] = pyramid;
+        }
+        for block in 0..self.settings.layout.blocks {
+            let (partition, home) = self.positions.get(block);
+            let pyramid = &mut self.pyramids[partition as usize];
+            match home {
+                Home::Level { level, rank } => pyramid.level_mut(level)?.put(rank.into(), block)?,
+                Home::Job { .. } | Home::Stash | Home::UnderWay => {}
+            }
+        }
+        // 3. Accesses under way.
+        let mut accesses = SectionReader(take(sections, ACCESSES)?);
+        while !accesses.is_empty() {
+            self.restore_access(&mut accesses)?;
+        }
+        // 4. Values of what is in no cell; stashes in their order.
+        let (value_bytes, mut held) = (self.settings.shape.value_bytes, Vec::new());
+        load_stash(value_bytes, sections, |block, value| {
+            held.push((block, Bytes::copy_from_slice(value)));
+            Ok(())
+        })?;
+        for (block, value) in held {
+            if block >= self.settings.layout.blocks {
+                return Err(inconsistent());
+            }
+            if let (partition, Home::Stash) = self.positions.get(block) {
+                self.pyramids[partition as usize].stash.push_back(block);
+            }
+            self.values.insert(block, value);
+        }
+        for (partition, pyramid) in (0..).zip(&self.pyramids) {
+            let is_due = pyramid.given >= pyramid.done + self.shape.batch();
+            self.due.extend((is_due && pyramid.job.is_none()).then_some(partition));
+        }
+        Ok(())
+    }
+
+    fn head(&self) -> SectionWriter {
+        let Shape { partitions, levels, kept_levels, top_blocks, .. } = self.shape;
+        let Shape { spare, extra, refresh_every, block_bytes, .. } = self.shape;
+        let of = self.settings.shape;
+        let mut head = shape(FORMAT, of.capacity, of.value_bytes);
+        head.u16(partitions).u8(levels).u8(kept_levels).u16(top_blocks);
+        head.u16(spare).u16(extra).u16(refresh_every).u32(block_bytes);
+        head
+    }
+
+    fn save_positions(&self) -> Vec<u8> {
+        let mut out = SectionWriter::default();
+        let under_way: HashSet<u32> =
+            self.accesses.iter().filter_map(|access| access.entry.block).collect();
+        for block in 0..self.settings.layout.blocks {
+            let (partition, home) = self.positions.get(block);
+            // Only accesses that have not departed ask for it: as the journal has it.
+            let is_back = home == Home::UnderWay && !under_way.contains(&block);
+            let (level, rank) = home_bytes(if is_back { Home::Stash } else { home });
+            out.u16(partition as u16).u8(level).u16(rank);
+        }
+        out.0
+    }
+
+    fn save_partitions(&self) -> Vec<u8> {
+        let mut out = SectionWriter::default();
+        for pyramid in &self.pyramids {
+            let last = pyramid.last.map_or(0, |last| last.0);
+            out.u64(pyramid.given).u64(pyramid.done).u64(last);
+            for level in &pyramid.levels {
+                let Some(held) = level else {
+                    out.u8(0);
+                    continue;
+                };
+                out.u8(1).u64(held.generation.0).u32(held.reads);
+                save_marks(held.free(), &mut out);
+            }
+            save_lineage(&pyramid.lineage, &mut out);
+            let Some(job) = &pyramid.job else {
+                out.u8(0);
+                continue;
+            };
+            out.u8(1).u64(job.generation().0).u32(job.list_reads);
+            out.u8(job.list.is_some().into());
+            job.list.iter().for_each(|list| save_marks(list, &mut out));
+            for going in job.going(&self.shape) {
+                let (block, home) = going.unwrap_or((NOBODY, Home::Stash));
+                let (level, rank) = home_bytes(home);
+                out.u32(block).u8(level).u16(rank);
+            }
+        }
+        out.0
+    }
+
+    fn save_accesses(&self) -> Vec<u8> {
+        let mut out = SectionWriter::default();
+        for access in &self.accesses {
+            out.u8(access.is_wanted.into());
+            out.bytes(&Entry::Access(access.entry.clone()).encode(&self.shape));
+        }
+        out.0
+    }
+
+    fn restore_access(&mut self, r: &mut SectionReader<'_>) -> Result<()> {
+        let (is_wanted, at) = (r.u8()? != 0, &self.settings.shape);
+        let entry = Entry::decode(r.bytes()?, &self.shape, at.capacity, at.value_bytes)?;
+        let Entry::Access(entry) = entry else { return Err(inconsistent()) };
+        let cell =
+            |at: &Place| Cell { level: at.level, generation: at.generation, place: at.place };
+        let cells = entry.places.iter().map(cell).collect();
+        entry.block.into_iter().for_each(|block| *self.asked.entry(block).or_insert(0) += 1);
+        self.pyramids[usize::from(entry.partition)].under_way += 1;
+        self.accesses.push_back(UnderWay::new(entry, cells, is_wanted));
+        Ok(())
+    }
+
+    /// Blocks that are in no cell: of stashes in their order, then others.
+    fn held(&self) -> Vec<(u32, Bytes)> {
+        let value = |block: u32| self.values.get(&block).map(|value| (block, value.clone()));
+        let stashed = self.pyramids.iter().flat_map(|pyramid| pyramid.stash.iter().copied());
+        let is_elsewhere = |block: &u32| self.positions.get(*block).1 != Home::Stash;
+        let mut others: Vec<u32> = self.values.keys().copied().filter(is_elsewhere).collect();
+        others.sort_unstable();
+        stashed.chain(others).filter_map(value).collect()
+    }
+
+    fn is_known(&self, partition: u16) -> Result<()> {
+        if partition < self.shape.partitions { Ok(()) } else { Err(inconsistent()) }
+    }
+}
+
+fn home_bytes(home: Home) -> (u8, u16) {
+    match home {
+        Home::Level { level, rank } => (level, rank),
+        Home::Job { level, rank } => (level | IN_JOB, rank),
+        Home::Stash => (IN_STASH, 0),
+        Home::UnderWay => (UNDER_WAY, 0),
+    }
+}
+
+fn home_of(level: u8, rank: u16) -> Home {
+    match level {
+        IN_STASH => Home::Stash,
+        UNDER_WAY => Home::UnderWay,
+        level if level & IN_JOB != 0 => Home::Job { level: level & !IN_JOB, rank },
+        level => Home::Level { level, rank },
+    }
+}
+
+fn save_marks(marks: &Marks, out: &mut SectionWriter) {
+    out.u32(marks.words().len() as u32);
+    marks.words().iter().for_each(|word| _ = out.u64(*word));
+}
+
+fn restore_marks(r: &mut SectionReader<'_>) -> Result<Marks> {
+    let words = r.u32()?;
+    let words = (0..words).map(|_| Ok(r.u64()?)).collect::<Result<_>>()?;
+    Ok(Marks::of(words))
+}
+
+fn save_lineage(lineage: &Lineage, out: &mut SectionWriter) {
+    out.u16(lineage.attempts.len() as u16);
+    lineage.attempts.iter().for_each(|(count, attempt)| _ = out.u64(*count).u16(*attempt));
+    out.u16(lineage.rebuilds.len() as u16);
+    for Rebuild { generation, sources, list } in lineage.rebuilds.iter().map(|one| &**one) {
+        out.u64(generation.0).u8(sources.0.len() as u8);
+        sources.0.iter().for_each(|at| _ = out.u8(at.level).u64(at.generation.0));
+        save_marks(list, out);
+    }
+}
+
+fn restore_lineage(r: &mut SectionReader<'_>) -> Result<Lineage> {
+    let attempts = r.u16()?;
+    let attempts = (0..attempts).map(|_| Ok((r.u64()?, r.u16()?))).collect::<Result<_>>()?;
+    let mut rebuilds = Vec::new();
+    for _ in 0..r.u16()? {
+        let (generation, sources) = (Generation(r.u64()?), r.u8()?);
+        let source = |_| Ok(Source { level: r.u8()?, generation: Generation(r.u64()?) });
+        let sources = Sources((0..sources).map(source).collect::<Result<_>>()?);
+        let list = restore_marks(r)?;
+        rebuilds.push(Arc::new(Rebuild { generation, sources, list }));
+    }
+    Ok(Lineage { rebuilds, attempts })
+}
+
+fn restore_partition(shape: &Shape, partition: u16, r: &mut SectionReader<'_>) -> Result<Pyramid> {
+    let mut pyramid = Pyramid::new(shape, partition);
+    (pyramid.given, pyramid.done) = (r.u64()?, r.u64()?);
+    pyramid.last = Some(Generation(r.u64()?)).filter(|last| last.0 != 0);
+    for level in 0..shape.levels {
+        if r.u8()? == 0 {
+            continue;
+        }
+        let (generation, reads) = (Generation(r.u64()?), r.u32()?);
+        let cells = shape.size(level, generation.count());
+        let held = Level::saved(generation, cells, restore_marks(r)?, reads);
+        pyramid.levels[usize::from(level)] = Some(held);
+    }
+    pyramid.lineage = restore_lineage(r)?;
+    if r.u8()? != 0 {
+        let (generation, list_reads) = (Generation(r.u64()?), r.u32()?);
+        let list = (r.u8()? != 0).then(|| restore_marks(r)).transpose()?;
+        let sources = pyramid.lineage.sources(shape, partition, generation.count());
+        let mut job = Job::new(shape, generation, sources, list);
+        job.list_reads = list_reads;
+        let going = (0..shape.uploads(generation.count())).map(|_| {
+            let (block, home) = (r.u32()?, home_of(r.u8()?, r.u16()?));
+            Ok((block != NOBODY).then_some((block, home)))
+        });
+        job.goes(going.collect::<Result<Vec<_>>>()?.into_iter());
+        pyramid.job = Some(job);
+    }
+    Ok(pyramid)
+}
