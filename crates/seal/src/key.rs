@@ -13,7 +13,7 @@ use aws_lc_rs::hkdf;
 use rand_core::Rng;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{BlobKey, CellKey, PermutationKey};
+use crate::{BlobKey, CellKey, PermutationKey, SplitKeys};
 
 /// The user's master key.
 pub struct MasterKey(Zeroizing<[u8; 32]>);
@@ -140,6 +140,11 @@ impl KeyRing {
     /// bears that salt is by somebody who has the key.
     pub fn of_salt(&self, salt: Salt) -> IncarnationKeys {
         IncarnationKeys::derive(&self.master, self.store, salt)
+    }
+
+    /// The keys of a volume in two clouds: the same in every opening.
+    pub fn split(&self) -> SplitKeys {
+        SplitKeys::derive(&self.master, self.store)
     }
 
     /// The store these keys belong to.

@@ -146,6 +146,43 @@ impl Entry {
     }
 }
 
+/// Records of the journal are padded to a multiple of this.
+pub const UNIT_BYTES: usize = 4096;
+
+/// Bytes of the longest entry in a record.
+pub fn entry_bytes_max(shape: &Shape) -> usize {
+    let of_job = 1 + 2 + 8 + 4 + 4 * shape.batch() as usize;
+    4 + access_bytes(shape).max(1 + 8 + 4 + shape.block_bytes as usize).max(of_job)
+}
+
+/// Entries as the records in which they are written together, of at most so many bytes.
+pub fn records(entries: impl Iterator<Item = Vec<u8>>, bytes_max: usize) -> Vec<Vec<u8>> {
+    let mut records: Vec<SectionWriter> = Vec::new();
+    for entry in entries {
+        let is_full = |record: &SectionWriter| record.0.len() + 4 + entry.len() > bytes_max;
+        if records.last().is_none_or(is_full) {
+            records.push(SectionWriter::default());
+        }
+        records.last_mut().into_iter().for_each(|record| _ = record.bytes(&entry));
+    }
+    records.into_iter().map(|record| record.0).collect()
+}
+
+/// The entries of a record; what it is padded with says that there are none.
+///
+/// # Errors
+/// [`crate::Error::Bug`] if it is none of ours.
+pub fn entries(record: &[u8]) -> Result<Vec<&[u8]>> {
+    let (mut r, mut entries) = (SectionReader(record), Vec::new());
+    while r.0.len() >= 4 {
+        match r.bytes()? {
+            [] => break,
+            entry => entries.push(entry),
+        }
+    }
+    Ok(entries)
+}
+
 /// Bytes of the entry of an access: room for a cell of every level, and for a block.
 fn access_bytes(shape: &Shape) -> usize {
     let fixed = 1 + 8 + 4 + 2 + 2 + 1 + 1 + 1 + 4 + 4;

@@ -2,8 +2,8 @@
 //!
 //! Of every other partition the first cloud is the *holder* (S1) and the second the *shuffler*
 //! (S2); of the others it is the other way round (`fogbank_mix`). Levels, stash and positions are
-//! those of `partition`. Here is the client, without I/O: what happens goes in, [`Effect`]s come
-//! out in the order in which they have to take place.
+//! those of `partition`. The client is a plane without I/O: what happens goes in, [`Effect`]s come
+//! out in the order in which they have to take place. One task (`serving`) carries them out.
 //!
 //! # The protocol, one access (`reader`)
 //!
@@ -55,15 +55,18 @@ mod canary;
 pub mod canary;
 mod chain;
 mod checks;
+mod engine;
 mod job;
 mod journal;
 mod level;
 mod lineage;
+mod links;
 mod plane;
 mod pyramid;
 mod reader;
 mod rebuild;
 mod replay;
+mod serving;
 mod settings;
 mod state;
 
@@ -71,6 +74,7 @@ mod state;
 mod tests;
 
 pub use chain::{Uncovered, Uncovering};
+pub use engine::MulticloudEngine;
 pub use journal::Entry;
 pub use plane::{Effect, MulticloudPlane};
 pub use settings::MulticloudSettings;

@@ -114,6 +114,17 @@ impl MulticloudPlane {
         })
     }
 
+    /// The number of the next access to arrive.
+    pub fn next_number(&self) -> u64 {
+        let waiting = self.arrivals.len() + usize::from(self.head.is_some());
+        self.first + (self.accesses.len() + waiting) as u64
+    }
+
+    /// How many accesses have arrived and not ended.
+    pub fn under_way(&self) -> usize {
+        (self.next_number() - self.first) as usize
+    }
+
     /// What both clouds know of the volume.
     pub fn public(&self) -> Shape {
         self.shape

@@ -22,8 +22,8 @@ use super::settings::MulticloudSettings;
 use crate::{Result, Section};
 
 impl MulticloudPlane {
-    /// The client of this opening after a checkpoint, if there is one, and these entries; and what
-    /// it has to do first.
+    /// The client of this opening after a checkpoint, if there is one, and these entries. Then it has
+    /// to [repeat](Self::repeat) what was under way.
     ///
     /// The randomness has to be fresh: what was drawn stands in the journal.
     ///
@@ -34,7 +34,7 @@ impl MulticloudPlane {
         keys_and_random: (Arc<SplitKeys>, &Randomness),
         saved: (&[Section], u32),
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(Self, Vec<Effect>)> {
+    ) -> Result<Self> {
         Self::recover_with(Canary::default(), settings, keys_and_random, saved, entries)
     }
 
@@ -45,7 +45,7 @@ impl MulticloudPlane {
         (keys, random): (Arc<SplitKeys>, &Randomness),
         (sections, opening): (&[Section], u32),
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(Self, Vec<Effect>)> {
+    ) -> Result<Self> {
         let mut plane = Self::new(settings, keys, random)?;
         plane.canary = canary;
         if !sections.is_empty() {
@@ -54,8 +54,7 @@ impl MulticloudPlane {
         for entry in entries {
             plane.replay(entry)?;
         }
-        let effects = plane.repeat()?;
-        Ok((plane, effects))
+        Ok(plane)
     }
 
     fn replay(&mut self, entry: Entry) -> Result<()> {

@@ -1,7 +1,11 @@
 //! What the user decides about a `multicloud` volume: fixed when it is created.
 
+use std::time::Duration;
+
+use fogbank_durable::{Piecing, VaultSettings};
 use fogbank_mix::Shape;
 
+use super::journal;
 use crate::partition::Layout;
 use crate::{Error, ImmediateShape, Result};
 
@@ -11,6 +15,12 @@ const SPARE: u16 = 16;
 const EXTRA: u16 = 8;
 /// R: with 32 the client's link carries some 2.5 blocks an access.
 const REFRESH_EVERY: u16 = 32;
+/// Accesses under way.
+const UNDER_WAY_MAX: usize = 1_024;
+/// Accesses from one checkpoint to the next.
+const CHECKPOINT_EVERY: u64 = 65_536;
+/// About how long a record of the journal may become.
+const RECORD_BYTES_MAX: usize = 2 << 20;
 
 /// Settings of a volume in two clouds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +35,12 @@ pub struct MulticloudSettings {
     pub extra: u16,
     /// R: every so many rebuilds of the top one is a refresh.
     pub refresh_every: u16,
+    /// Accesses from their departure to their end at most, those that wait to depart too.
+    pub under_way_max: usize,
+    /// Accesses from one checkpoint to the next.
+    pub checkpoint_every: u64,
+    /// Whatever leaves does so at multiples of this; zero lets everything leave as soon as it can.
+    pub quantum: Duration,
 }
 
 impl MulticloudSettings {
@@ -36,8 +52,36 @@ impl MulticloudSettings {
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
         let layout = Layout::new(shape.capacity, kept_levels)?;
         let (spare, extra, refresh_every) = (SPARE, EXTRA, REFRESH_EVERY);
-        let settings = Self { shape, layout, spare, extra, refresh_every };
+        let settings = Self {
+            shape,
+            layout,
+            spare,
+            extra,
+            refresh_every,
+            under_way_max: UNDER_WAY_MAX,
+            checkpoint_every: CHECKPOINT_EVERY,
+            quantum: Duration::ZERO,
+        };
         settings.public().map(|_| settings)
+    }
+
+    /// What the volume's vault is opened with. A record is as long as what is written at once.
+    pub fn vault(&self) -> Result<VaultSettings> {
+        let record_bytes = journal::entry_bytes_max(&self.public()?);
+        Ok(VaultSettings {
+            record_bytes: journal::UNIT_BYTES,
+            record_parts_max: RECORD_BYTES_MAX.max(record_bytes).div_ceil(journal::UNIT_BYTES),
+            records_at_once: 1,
+            cuts: true,
+            full_every: 1,
+            pieces: Piecing::usual(4),
+        })
+    }
+
+    /// Bytes of a record of the journal, at most.
+    pub(super) fn record_bytes_max(&self) -> Result<usize> {
+        let VaultSettings { record_bytes, record_parts_max, .. } = self.vault()?;
+        Ok(record_bytes * record_parts_max)
     }
 
     /// Blocks that a checkpoint has room for: twice those that wait for the jobs of all partitions.

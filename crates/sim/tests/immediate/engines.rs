@@ -1,5 +1,5 @@
-//! The immediate engines in their stores: `tao` and `partition` as they are, `ring` through a
-//! ticker.
+//! The immediate engines in their stores: `tao` and `partition` as they are, `multicloud` beside
+//! two clouds, `ring` through a ticker.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use fogbank_durable::{MemoryRegister, Opening, Piecing, Recovered, Vault, VaultSettings};
 use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
 use fogbank_oram::immediate::Parts;
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
@@ -15,6 +16,8 @@ use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::MasterKey;
 use fogbank_store::{DepartureGrid, MemoryStore, Store};
 use fogbank_txn::{BLOCK_KEY_BYTES, Components, Proxy, Settings, SharedVault, Ticker};
+
+use super::clouds::TwoClouds;
 
 /// Unless a test says otherwise.
 pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32 };
@@ -24,6 +27,7 @@ pub const SHAPE: ImmediateShape = ImmediateShape { capacity: 20, value_bytes: 32
 pub enum Kind {
     Tao,
     Partition,
+    Multicloud,
     Ring,
 }
 
@@ -33,6 +37,8 @@ pub struct World {
     pub shape: ImmediateShape,
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
+    /// Where `multicloud` has its cells.
+    clouds: Arc<TwoClouds>,
     openings: Cell<u64>,
 }
 
@@ -45,8 +51,8 @@ impl World {
     }
 
     pub fn of(kind: Kind, shape: ImmediateShape) -> Self {
-        let (cloud, register) = (Arc::default(), Arc::default());
-        Self { kind, shape, cloud, register, openings: Cell::new(0) }
+        let (cloud, register, clouds) = (Arc::default(), Arc::default(), Arc::default());
+        Self { kind, shape, cloud, register, clouds, openings: Cell::new(0) }
     }
 
     /// Opens what is there, or creates it.
@@ -56,6 +62,7 @@ impl World {
         match self.kind {
             Kind::Tao => self.open_tao(store, &random).await,
             Kind::Partition => self.open_partition(store, &random).await,
+            Kind::Multicloud => self.open_multicloud(store, &random).await,
             Kind::Ring => self.open_ring(store, random).await,
         }
     }
@@ -73,17 +80,7 @@ impl World {
         store: Arc<dyn Store>,
         random: &Randomness,
     ) -> Result<Volume, Error> {
-        // Small partitions, so that jobs and their commits come often.
-        let layout = match self.shape == SHAPE {
-            true => Layout {
-                blocks: SHAPE.capacity,
-                partitions: 2,
-                levels: 4,
-                top_blocks: 16,
-                kept_levels: 1,
-            },
-            false => Layout::new(self.shape.capacity, 1)?,
-        };
+        let layout = self.small_layout()?;
         let checkpoint_every = 12;
         let settings = PartitionSettings {
             layout,
@@ -94,6 +91,35 @@ impl World {
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.shell.quantum);
         let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
         Ok(Arc::new(PartitionEngine::open(settings, parts).await?))
+    }
+
+    async fn open_multicloud(
+        &self,
+        store: Arc<dyn Store>,
+        random: &Randomness,
+    ) -> Result<Volume, Error> {
+        let usual = MulticloudSettings::new(self.shape, 1)?;
+        let layout = self.small_layout()?;
+        let (refresh_every, checkpoint_every) = (3, 12);
+        let settings = MulticloudSettings { layout, refresh_every, checkpoint_every, ..usual };
+        let (vault, recovered) = self.vault(&store, random, settings.vault()?).await?;
+        let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
+        let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
+        Ok(Arc::new(MulticloudEngine::open(settings, parts, self.clouds.ways()).await?))
+    }
+
+    /// Small partitions, so that jobs and their commits come often.
+    fn small_layout(&self) -> Result<Layout, Error> {
+        match self.shape == SHAPE {
+            true => Ok(Layout {
+                blocks: SHAPE.capacity,
+                partitions: 2,
+                levels: 4,
+                top_blocks: 16,
+                kept_levels: 1,
+            }),
+            false => Layout::new(self.shape.capacity, 1),
+        }
     }
 
     async fn open_ring(&self, store: Arc<dyn Store>, random: Randomness) -> Result<Volume, Error> {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod clouds;
 mod engines;
 mod history;
 mod late;
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use engines::{Kind, SHAPE, World};
 use history::{History, Workload, apply, empty, read_all};
 
-const KINDS: [Kind; 3] = [Kind::Tao, Kind::Partition, Kind::Ring];
+const KINDS: [Kind; 4] = [Kind::Tao, Kind::Partition, Kind::Multicloud, Kind::Ring];
 /// Accesses of a life that may be cut short.
 const ACCESSES: usize = 96;
 

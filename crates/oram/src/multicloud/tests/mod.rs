@@ -120,7 +120,8 @@ pub struct World {
 
 pub fn settings(blocks: u32, value_bytes: usize, layout: Layout) -> MulticloudSettings {
     let shape = ImmediateShape { capacity: blocks, value_bytes };
-    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3 }
+    let usual = MulticloudSettings::new(ImmediateShape { capacity: 64, value_bytes }, 1).unwrap();
+    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3, ..usual }
 }
 
 /// A tiny one: partitions, levels, blocks of a top, and levels of the client.
@@ -386,7 +387,7 @@ impl World {
         self.opening += 1;
         let random = Randomness::repeatable(self.seed).split(self.steps);
         let canary = std::mem::take(&mut self.plane.canary);
-        let (mut plane, effects) = MulticloudPlane::recover_with(
+        self.plane = MulticloudPlane::recover_with(
             canary,
             self.settings.clone(),
             (keys(self.seed), &random),
@@ -394,7 +395,7 @@ impl World {
             entries,
         )
         .unwrap();
-        std::mem::swap(&mut self.plane, &mut plane);
+        let effects = self.plane.repeat().unwrap();
         self.do_all(effects);
     }
 

@@ -1,0 +1,146 @@
+//! The sessions with both clouds: messages leave and come in order, and a session that has ended is
+//! opened again.
+//!
+//! Two tasks a session carry messages, so who serves never waits for a cloud that is behind. What
+//! is sent while there is no session is dropped: all that is under way is done again when there is
+//! one ([`super::MulticloudPlane::repeat`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_env::Nanos;
+use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
+use fogbank_store::DepartureGrid;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::{Error, Result, lied};
+
+/// From one try to the next, at first and at most; and for how long it is tried.
+const PATIENCE: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
+
+/// What happens on a link.
+#[derive(Debug)]
+pub enum OfLink {
+    /// A session is open: what is under way has to be done again.
+    Opened(mpsc::UnboundedSender<ToCloud>),
+    /// A message has come.
+    Comes(FromCloud),
+    /// It has ended, and is opened again.
+    Broken,
+    /// No session is to be had.
+    Failed(Error),
+}
+
+/// The way to one of the clouds.
+pub struct Link {
+    cloud: Arc<dyn MixCloud>,
+    opening: Opening,
+    grid: DepartureGrid,
+    /// Told of what happens, and when.
+    told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
+    sender: Option<mpsc::UnboundedSender<ToCloud>>,
+    tasks: JoinSet<()>,
+}
+
+impl Link {
+    /// A link that opens its first session, of this number or above.
+    pub fn new(
+        cloud: Arc<dyn MixCloud>,
+        opening: Opening,
+        grid: DepartureGrid,
+        told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
+    ) -> Self {
+        let mut link = Self { cloud, opening, grid, told, sender: None, tasks: JoinSet::new() };
+        link.open();
+        link
+    }
+
+    /// Begins to open the next session; what the last one sends is heard no more.
+    pub fn open(&mut self) {
+        self.sender = None;
+        self.tasks = JoinSet::new();
+        self.opening.session += 1;
+        let (cloud, opening) = (self.cloud.clone(), self.opening.clone());
+        let (grid, told) = (self.grid.clone(), self.told.clone());
+        self.tasks.spawn(async move {
+            let session = match patiently(&*cloud, &opening, &grid).await {
+                Ok(session) => session,
+                Err(error) => return told(grid.now(), OfLink::Failed(error)),
+            };
+            let Session { sender, mut receiver } = session;
+            let (queue, mut queued) = mpsc::unbounded_channel();
+            told(grid.now(), OfLink::Opened(queue));
+            let sends = async move {
+                while let Some(message) = queued.recv().await {
+                    if sender.send(message).await.is_err() {
+                        break;
+                    }
+                }
+                std::future::pending::<()>().await // why it ended is said where messages come
+            };
+            let comes = async {
+                loop {
+                    match receiver.recv().await {
+                        Some(Ok(message)) => told(grid.now(), OfLink::Comes(message)),
+                        Some(Err(error)) if !is_passing(&error) => {
+                            return told(grid.now(), OfLink::Failed(blame(error)));
+                        }
+                        _ => return told(grid.now(), OfLink::Broken),
+                    }
+                }
+            };
+            tokio::select! { () = sends => {}, () = comes => {} }
+        });
+    }
+
+    /// What is sent goes there from now on.
+    pub fn is_open(&mut self, sender: mpsc::UnboundedSender<ToCloud>) {
+        self.sender = Some(sender);
+    }
+
+    /// Whether what is sent goes anywhere.
+    pub fn has_session(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// The message leaves, if there is a session.
+    pub fn send(&self, message: ToCloud) {
+        if let Some(sender) = &self.sender {
+            let _it_has_ended = sender.send(message);
+        }
+    }
+}
+
+async fn patiently(
+    cloud: &dyn MixCloud,
+    opening: &Opening,
+    grid: &DepartureGrid,
+) -> Result<Session> {
+    let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
+    let until = grid.now() + patience;
+    loop {
+        match cloud.open(opening).await {
+            Ok(session) => return Ok(session),
+            Err(error) if is_passing(&error) && grid.now() < until => {
+                grid.come(grid.now() + wait).await;
+                wait = (2 * wait).min(longest);
+            }
+            Err(error) => return Err(blame(error)),
+        }
+    }
+}
+
+fn is_passing(error: &SessionError) -> bool {
+    matches!(error, SessionError::Absent(_))
+}
+
+fn blame(error: SessionError) -> Error {
+    match error {
+        SessionError::Absent(reason) => Error::Absent(reason),
+        SessionError::Fenced => Error::Fenced,
+        SessionError::Refused(reason) => Error::Refused(reason),
+        SessionError::Misbehaved(what) => lied(what),
+    }
+}

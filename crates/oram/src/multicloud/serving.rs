@@ -1,0 +1,293 @@
+//! One task carries out what the plane says.
+//!
+//! 1. What has arrived and come by a moment in the middle between two points of the grid is taken
+//!    then, in its order; the plane says what has to take place.
+//! 2. Entries of the journal are written together, and durable before anything of it leaves.
+//! 3. At the next point messages and answers leave. Chains are walked meanwhile.
+//! 4. From time to time the state, as the journal has it, becomes a checkpoint, beside all this.
+//! 5. A session that has ended is opened again, and what is under way is done again.
+//!
+//! # Invariants
+//! - Entries are written in the order in which the plane gave them out, by this task alone.
+//! - Whatever goes wrong ends everything: no message and no answer leaves after it.
+//!
+//! # What the clouds see
+//! Messages at points of the grid. How long a step or the journal takes moves them by whole
+//! quanta, and does not depend on what is asked for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use fogbank_durable::{Checkpoint, Cut, Vault};
+use fogbank_env::{Nanos, compute};
+use fogbank_mix::session::{FromCloud, ToCloud};
+use fogbank_store::DepartureGrid;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::chain::Uncovered;
+use super::journal;
+use super::links::{Link, OfLink};
+use super::plane::{Effect, MulticloudPlane};
+use crate::immediate::arrival::Arrival;
+use crate::immediate::sequencer::Reply;
+use crate::{Error, Result, of_task};
+
+/// What happens.
+pub enum Event {
+    /// An access is submitted.
+    Arrives(Arrival),
+    /// Nothing will arrive any more.
+    Closes,
+    /// Something of the link with the first (0) or the second (1) cloud.
+    Link(usize, OfLink),
+    /// Chains have been walked.
+    Uncovered(Result<Uncovered>),
+    /// A checkpoint is written.
+    Written(Result<Checkpoint>),
+}
+
+/// Events on their way, each with the moment when it happened.
+pub type Events = mpsc::UnboundedSender<(Nanos, Event)>;
+
+/// See the module.
+pub struct Serving {
+    pub plane: MulticloudPlane,
+    pub vault: Vault,
+    pub grid: DepartureGrid,
+    pub links: [Link; 2],
+    pub told: Events,
+    pub events: mpsc::UnboundedReceiver<(Nanos, Event)>,
+    pub fault: Fault,
+    pub shape: fogbank_mix::Shape,
+    pub limits: Limits,
+    pub state: State,
+}
+
+/// What has stopped the engine, once something has.
+pub struct Fault(pub Arc<watch::Sender<Option<Error>>>);
+
+impl Fault {
+    /// Only the first counts.
+    fn is(&self, reason: &Error) {
+        self.0.send_if_modified(|fault| {
+            let is_first = fault.is_none();
+            fault.get_or_insert_with(|| reason.clone());
+            is_first
+        });
+    }
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        self.is(&Error::Bug("the engine ended midway".into()));
+    }
+}
+
+/// Numbers of the settings.
+pub struct Limits {
+    pub under_way_max: usize,
+    pub checkpoint_every: u64,
+    pub record_bytes_max: usize,
+}
+
+/// What is under way beside the plane.
+#[derive(Default)]
+pub struct State {
+    /// Happened and not taken.
+    pub happened: VecDeque<(Nanos, Event)>,
+    /// Arrived, with no room yet.
+    pub arrived: VecDeque<Arrival>,
+    pub replies: HashMap<u64, Reply>,
+    pub is_closing: bool,
+    /// Accesses that ended since the last cut.
+    pub since_cut: u64,
+    /// The cut of the checkpoint that is being written.
+    pub cut: Option<Cut>,
+    pub beside: JoinSet<Result<()>>,
+}
+
+impl Serving {
+    /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything, and all who wait are told.
+    pub async fn run(mut self) -> Result<()> {
+        let served = self.serve().await;
+        let closed = || Error::Caller("the engine is closed".into());
+        let reason = served.clone().err().unwrap_or_else(closed);
+        self.fault.is(&reason);
+        self.refuse_all(&reason);
+        served?;
+        let Self { plane, vault, .. } = self;
+        let sections = plane.save(vault.openings())?;
+        Ok(vault.close(sections).await?)
+    }
+
+    async fn serve(&mut self) -> Result<()> {
+        while !self.is_done() {
+            // 1. What has happened by the middle between two points.
+            let effects = self.take_events().await?;
+            // 2. and 3. What follows from it.
+            self.take_place(effects).await?;
+            // 4. A checkpoint, from time to time.
+            self.cut_if_due()?;
+        }
+        while let Some(ended) = self.state.beside.join_next().await {
+            of_task(ended)?;
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let State { is_closing, arrived, happened, .. } = &self.state;
+        let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && happened.is_empty();
+        *is_closing && is_idle && self.state.cut.is_none()
+    }
+
+    async fn take_events(&mut self) -> Result<Vec<Effect>> {
+        if self.state.happened.is_empty() {
+            let first = self.events.recv().await.ok_or_else(gone)?;
+            self.state.happened.push_back(first);
+        }
+        let first = self.state.happened.front().map_or(0, |(at, _)| *at);
+        let point = self.grid.wait_for_delivery(first.max(self.grid.now())).await;
+        while let Ok(event) = self.events.try_recv() {
+            self.state.happened.push_back(event);
+        }
+        let mut effects = Vec::new();
+        while let Some((at, event)) = self.state.happened.pop_front() {
+            if self.grid.quantum() > 0 && self.grid.delivery_time(at) > point {
+                self.state.happened.push_front((at, event));
+                break;
+            }
+            effects.extend(self.take(event).await?);
+        }
+        while self.plane.under_way() < self.limits.under_way_max
+            && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
+        {
+            self.state.replies.insert(self.plane.next_number(), reply);
+            effects.extend(compute(|| self.plane.arrive(Some(address.0), access))?);
+        }
+        Ok(effects)
+    }
+
+    async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
+        match event {
+            Event::Arrives(arrival) => self.state.arrived.push_back(arrival),
+            Event::Closes => self.state.is_closing = true,
+            Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
+            Event::Written(written) => self.adopt(written?).await?,
+            Event::Link(cloud, of_link) => match of_link {
+                OfLink::Comes(FromCloud::Holder(said)) => {
+                    return compute(|| self.plane.holder_says(said));
+                }
+                OfLink::Comes(FromCloud::Shuffler(said)) => {
+                    return compute(|| self.plane.shuffler_says(said));
+                }
+                OfLink::Opened(sender) => {
+                    self.links[cloud].is_open(sender);
+                    if self.links.iter().all(Link::has_session) {
+                        return self.plane.repeat();
+                    }
+                }
+                OfLink::Broken => self.links[cloud].open(),
+                OfLink::Failed(error) => return Err(error),
+            },
+        }
+        Ok(Vec::new())
+    }
+
+    async fn take_place(&mut self, effects: Vec<Effect>) -> Result<()> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        // 1. Chains are walked from now on, and what has to be durable is made so.
+        let (mut entries, mut leaves) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Journal(entry) => entries.push(entry.encode(&self.shape)),
+                Effect::Uncover(cells) => {
+                    let (told, grid) = (self.told.clone(), self.grid.clone());
+                    self.state.beside.spawn_blocking(move || {
+                        let found = cells.find();
+                        told.send((grid.now(), Event::Uncovered(found))).map_err(|_| gone())
+                    });
+                }
+                leaving => leaves.push(leaving),
+            }
+        }
+        for record in journal::records(entries.into_iter(), self.limits.record_bytes_max) {
+            self.vault.append(&record).await?;
+        }
+        // 2. The rest leaves.
+        self.grid.next_usable_point(|| ()).await;
+        for leaving in leaves {
+            match leaving {
+                Effect::Holder(partition, message) => {
+                    let holder = usize::from(partition % 2);
+                    self.links[holder].send(ToCloud::Holder(message));
+                }
+                Effect::Shuffler(partition, message) => {
+                    let shuffler = usize::from(1 - partition % 2);
+                    self.links[shuffler].send(ToCloud::Shuffler(message));
+                }
+                Effect::Answer(number, value) => {
+                    self.state.since_cut += 1;
+                    if let Some(Some(reply)) = self.state.replies.remove(&number) {
+                        let _nobody_waits = reply.send(Ok(value));
+                    }
+                }
+                Effect::Journal(_) | Effect::Uncover(_) => {}
+            }
+        }
+        while let Some(ended) = self.state.beside.try_join_next() {
+            of_task(ended)?;
+        }
+        Ok(())
+    }
+
+    /// All that the plane has given out is in the journal: the state is what that leads to.
+    fn cut_if_due(&mut self) -> Result<()> {
+        if self.state.since_cut < self.limits.checkpoint_every || self.state.cut.is_some() {
+            return Ok(());
+        }
+        self.state.since_cut = 0;
+        let sections = self.plane.save(self.vault.openings())?;
+        self.state.cut = Some(self.vault.cut());
+        let (writer, told, grid) =
+            (self.vault.checkpoint_writer()?, self.told.clone(), self.grid.clone());
+        self.state.beside.spawn(async move {
+            let written = writer.write(sections).await.map_err(Error::from);
+            told.send((grid.now(), Event::Written(written))).map_err(|_| gone())
+        });
+        Ok(())
+    }
+
+    async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        let cut = self.state.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
+        self.vault.adopt(cut, checkpoint).await?;
+        let superseded = self.vault.take_superseded();
+        self.state.beside.spawn(async move { Ok(superseded.delete().await?) });
+        Ok(())
+    }
+
+    /// Tells all that have not been answered, and all that come yet.
+    fn refuse_all(&mut self, reason: &Error) {
+        self.events.close();
+        for (_, reply) in self.state.replies.drain() {
+            reply.into_iter().for_each(|reply| _ = reply.send(Err(reason.clone())));
+        }
+        self.state.arrived.drain(..).for_each(|arrival| arrival.refuse(reason));
+        let mut happened = std::mem::take(&mut self.state.happened);
+        while let Ok(event) = self.events.try_recv() {
+            happened.push_back(event);
+        }
+        for (_, event) in happened {
+            if let Event::Arrives(arrival) = event {
+                arrival.refuse(reason);
+            }
+        }
+    }
+}
+
+pub(super) fn gone() -> Error {
+    Error::Bug("whoever serves has gone".into())
+}
