@@ -9,7 +9,8 @@
 //! 1. No (key, nonce) pair ever seals two plaintexts. Every opening of a store draws a fresh
 //!    128-bit salt and derives its own keys from (master, store, salt); within an opening the nonce
 //!    of a cell is its place (array, chunk, cell, tick) and a tick is used for one write-back only.
-//!    Of a volume in two clouds it is the upload place, whose job has a number of its own.
+//!    Of a volume in two clouds it is the upload place, whose job has a number of its own; of a
+//!    site that many clients share it is a tick of the session, whose key has a salt of its own.
 //! 2. Key material is erased when dropped and never printed.
 
 mod blob;
@@ -19,6 +20,7 @@ mod key;
 mod key_file;
 mod permute;
 mod register;
+mod shared;
 mod split;
 mod system;
 
@@ -29,5 +31,6 @@ pub use key::{IncarnationKeys, KeyRing, MasterKey, Salt, StoreId};
 pub use key_file::{KeyFileError, load_or_create};
 pub use permute::PermutationKey;
 pub use register::RegisterKey;
+pub use shared::{Draws, HEADER_BYTES, Mark, OrderKey, Sealer, SessionKey, SiteKeys, Ticks};
 pub use split::{RecordPlace, SeedFor, SplitKeys, UploadPlace};
 pub use system::system_seed;

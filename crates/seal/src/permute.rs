@@ -39,7 +39,7 @@ impl std::fmt::Debug for PermutationKey {
 }
 
 /// A uniform draw below `bound` (Lemire's multiply-shift with rejection).
-fn below(stream: &mut impl Rng, bound: u32) -> u32 {
+pub(crate) fn below(stream: &mut impl Rng, bound: u32) -> u32 {
     let mut product = u64::from(stream.next_u32()) * u64::from(bound);
     if (product as u32) < bound {
         let threshold = bound.wrapping_neg() % bound;
