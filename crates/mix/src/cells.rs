@@ -19,6 +19,12 @@ impl Cells {
         Self { bytes: Vec::with_capacity(cells * cell_bytes), cell_bytes }
     }
 
+    /// So many of zeros.
+    pub fn zeros(cell_bytes: usize, cells: usize) -> Self {
+        let cell_bytes = cell_bytes.max(1);
+        Self { bytes: vec![0; cells * cell_bytes], cell_bytes }
+    }
+
     /// Those that lie in `bytes`; none if that is no whole number of them.
     pub fn of(bytes: Vec<u8>, cell_bytes: usize) -> Option<Self> {
         (cell_bytes > 0 && bytes.len().is_multiple_of(cell_bytes))
@@ -43,6 +49,11 @@ impl Cells {
     /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// All bytes, and nothing else.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// The cell at `index`.

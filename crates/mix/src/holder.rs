@@ -3,23 +3,43 @@
 //!
 //! 1. *A read* (`look`): the cells named, in that order, each under a pad of the read's seed, go to
 //!    the shuffler; their records go to the client.
-//! 2. *A job*: it sends what the job reads: records of whole levels (`recall`), covered cells to
-//!    the shuffler (`carry`), cells to the client (`fetch`), or, if the shuffler has lost them,
-//!    whole levels as they are (`hand`).
-//! 3. The new level comes from the shuffler (`level`); once it is durable its digest goes to the
-//!    client, which sends records for it.
-//! 4. *Commit*: the level takes the place of what its job read, if it had not by now. A level of an
-//!    earlier attempt goes when a later one is heard of.
+//! 2. *A job* is named by the client's first message of it. The holder sends what the job reads:
+//!    records of whole levels (`recall`), covered cells to the shuffler (`carry`), cells to the
+//!    client (`fetch`), or, if the shuffler has lost them, whole levels as they are (`hand`).
+//! 3. The new level comes from the shuffler (`level`). When it is durable, and its job was named,
+//!    its digest goes to the client, which sends records for it; they are durable before `stored`.
+//! 4. *Commit*: the level takes the place of what its job read, if it had not by now.
+//! 5. *Opening* after a stop: of a partition all levels with records are there in the order of
+//!    their jobs, each but the newest committed. The newest waits for the client to say so again,
+//!    which it does before anything else; a level without records was never checked, and goes.
+//!
+//! # Invariants
+//! - A level is taken once, and none of a count that is live. What counts, or has records, is
+//!   replaced by the client's word alone.
+//! - Of a partition two levels without a commit are kept at most: the one that the client named,
+//!   and one that came before its name. A later attempt drops the earlier when it is named.
+//! - A read names the jobs that wrote its levels: it never meets a cell that it does not mean.
 //!
 //! It sees places, lists, lengths and times; cells and records are noise to it.
+//!
+//! # Time
+//! The shuffler sees how long a read takes, and knows the order of each level. A read is one call
+//! of the store for all its cells and records, in the order of levels. That a place that is in
+//! memory already, or near another on the disk, is not read faster is argued only: it holds for
+//! stores in memory and for ranged reads across a network, not for a disk behind a cache.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fogbank_store::Store;
+use tokio::sync::Mutex;
 
 use crate::message::{
-    Across, Back, Blinded, Carry, Commit, Fetch, Fetched, FromHolder, Hand, Handed, JobRecords,
-    Level, LevelDigest, Look, Moved, NewRecords, Place, Recall, Record, Records, Source, Sources,
-    Stored, ToHolder,
+    Across, Back, Blinded, Carry, Commit, Digest, Fetch, Fetched, FromHolder, Hand, Handed,
+    JobRecords, Level, LevelDigest, Look, Moved, NewRecords, Place, Recall, Record, Records,
+    Source, Sources, Stored, ToHolder,
 };
+use crate::shelf::{Found, Shelf};
 use crate::{About, Cells, Error, Generation, Marks, Pads, Point, Result, Seed, Shape, digest};
 
 /// What a holder sends.
@@ -31,210 +51,318 @@ pub enum HolderSends {
     Shuffler(Across),
 }
 
-/// See the module.
+/// See the module. Calls about different partitions may be made at once.
 #[derive(Debug)]
 pub struct Holder {
     shape: Shape,
     point: Point,
-    partitions: HashMap<u16, Held>,
+    shelf: Shelf,
+    partitions: Box<[Mutex<Held>]>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
-    live: BTreeMap<u8, Stand>,
-    /// Levels without a commit. The next job's level may overtake the commit of the last.
-    made: BTreeMap<Generation, (u8, Stand)>,
+    live: BTreeMap<u8, Generation>,
+    /// Levels without a commit.
+    made: BTreeMap<Generation, Made>,
+    /// The newest job that the client has named.
+    named: Generation,
 }
 
-/// A level as it stands.
 #[derive(Debug)]
-struct Stand {
-    generation: Generation,
-    cells: Cells,
-    records: Vec<Record>,
+struct Made {
+    /// None of one that an earlier process took.
+    digest: Option<Digest>,
+    has_records: bool,
 }
 
 impl Holder {
-    /// Of a volume of this shape, of which nothing is here yet. The point is the cloud's own.
-    pub fn new(shape: Shape, point: &Seed) -> Self {
+    /// Of a volume of this shape, with what is in `store`. The point is the cloud's own.
+    ///
+    /// # Errors
+    /// [`Error::Client`] if there is no such shape; [`Error::Store`].
+    pub async fn open(shape: Shape, point: &Seed, store: Arc<dyn Store>) -> Result<Self> {
+        shape.check()?;
         let point = Point::new(point, shape.cell_bytes());
-        Self { shape, point, partitions: HashMap::new() }
+        let shelf = Shelf::open(store, shape).await?;
+        let mut found: BTreeMap<u16, Vec<Found>> = BTreeMap::new();
+        for level in shelf.found().await? {
+            found.entry(level.partition).or_default().push(level);
+        }
+        let mut partitions = Vec::new();
+        for partition in 0..shape.partitions {
+            let found = found.remove(&partition).unwrap_or_default();
+            let (held, dropped) = Held::of(&shape, &found);
+            shelf.forget(partition, &dropped).await?;
+            partitions.push(Mutex::new(held));
+        }
+        Ok(Self { shape, point, shelf, partitions: partitions.into() })
     }
 
     /// Does what the client asks.
     ///
     /// # Errors
-    /// [`Error::Client`] for what no client that keeps to the protocol asks.
-    pub fn ask(&mut self, message: ToHolder) -> Result<Vec<HolderSends>> {
-        match message {
-            ToHolder::Look(look) => self.look(&look),
-            ToHolder::Recall(recall) => self.recall(&recall),
-            ToHolder::Hand(hand) => self.hand(&hand),
-            ToHolder::Carry(carry) => self.carry(&carry),
-            ToHolder::Fetch(fetch) => self.fetch(&fetch),
-            ToHolder::NewRecords(records) => self.records(records),
-            ToHolder::Commit(commit) => self.commit(&commit),
+    /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Store`].
+    pub async fn ask(&self, message: ToHolder) -> Result<Vec<HolderSends>> {
+        let mut held = self.held(message.partition())?.lock().await;
+        let held = &mut *held;
+        let Some((partition, generation)) = message.job() else {
+            return match message {
+                ToHolder::Look(look) => self.look(held, &look).await,
+                ToHolder::Commit(commit) => self.commit(held, &commit).await,
+                _ => Err(Error::Bug("a message of a job names one")),
+            };
+        };
+        let mut sends = Vec::new();
+        if !self.is_named(held, (partition, generation), &mut sends).await? {
+            return Ok(sends); // of an attempt that another has overtaken
         }
+        sends.extend(match message {
+            ToHolder::Recall(recall) => self.recall(held, recall).await?,
+            ToHolder::Hand(hand) => self.hand(held, hand).await?,
+            ToHolder::Carry(carry) => self.carry(held, carry).await?,
+            ToHolder::Fetch(fetch) => self.fetch(held, fetch).await?,
+            ToHolder::NewRecords(records) => self.records(held, records).await?,
+            ToHolder::Look(_) | ToHolder::Commit(_) => Vec::new(),
+        });
+        Ok(sends)
     }
 
-    /// Takes a level from the shuffler.
+    /// Takes a level from the shuffler. One that was taken, or that nobody can need, changes
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::Other`] if it has another length than its job says.
-    pub fn level(&mut self, message: Back) -> Result<Vec<HolderSends>> {
+    /// [`Error::Other`] if it has another length than its job says; [`Error::Store`].
+    pub async fn level(&self, message: Back) -> Result<Vec<HolderSends>> {
         let Back::Level(Level { partition, level, generation, cells }) = message;
-        let count = generation.count();
-        if level != self.shape.written(count) || cells.len() as u32 != self.shape.size(level, count)
-        {
+        let (shape, count) = (self.shape, generation.count());
+        let held = self.held(partition).map_err(|_| Error::Other("no partition has the level"))?;
+        let fits = count > shape.first(partition)
+            && count.is_multiple_of(shape.batch())
+            && level == shape.written(count)
+            && cells.len() as u32 == shape.size(level, count);
+        if !fits {
             return Err(Error::Other("a level of another length"));
         }
-        let held = self.partitions.entry(partition).or_default();
-        let later = |other: &Generation| other.count() == count && *other > generation;
-        if held.made.keys().any(later) {
-            return Ok(Vec::new()); // an earlier attempt that was under way
+        let mut held = held.lock().await;
+        let held = &mut *held;
+        let (named, is_here) = (held.named, held.made.contains_key(&generation));
+        if is_here || generation < named || count <= held.done() {
+            return Ok(Vec::new());
         }
+        // Of those that nobody has named the last to come stays.
+        self.drop_made(held, partition, |other| other > named).await?;
         let sums = cells.iter().map(|cell| self.point.sum(cell));
         let digest = digest(About::Level(partition, generation.0), sums);
-        held.made.retain(|other, _| other.count() != count);
-        held.made.insert(generation, (level, Stand { generation, cells, records: Vec::new() }));
-        Ok(told([LevelDigest { partition, generation, digest }.into()]))
+        self.shelf.put_cells(partition, generation, cells).await?;
+        held.made.insert(generation, Made { digest: Some(digest), has_records: false });
+        match generation == named {
+            true => Ok(told([LevelDigest { partition, generation, digest }.into()])),
+            false => Ok(Vec::new()), // the client has not named it yet
+        }
     }
 
-    fn look(&self, look: &Look) -> Result<Vec<HolderSends>> {
+    /// Hears of a job, and says whether it is the newest.
+    async fn is_named(
+        &self,
+        held: &mut Held,
+        (partition, generation): (u16, Generation),
+        sends: &mut Vec<HolderSends>,
+    ) -> Result<bool> {
+        if generation.count() <= held.done() || generation <= held.named {
+            return Ok(generation == held.named && generation.count() > held.done());
+        }
+        let waits = held.made.get(&held.named).is_some_and(|made| made.has_records);
+        if waits && held.named.count() != generation.count() {
+            return Err(Error::Client("it begins a job before it commits the last"));
+        }
+        held.named = generation;
+        self.drop_made(held, partition, |other| other < generation).await?;
+        if let Some(digest) = held.made.get(&generation).and_then(|made| made.digest) {
+            sends.extend(told([LevelDigest { partition, generation, digest }.into()]));
+        }
+        Ok(true)
+    }
+
+    async fn drop_made(
+        &self,
+        held: &mut Held,
+        partition: u16,
+        goes: impl Fn(Generation) -> bool,
+    ) -> Result<()> {
+        let gone: Vec<Generation> = held.made.keys().copied().filter(|of| goes(*of)).collect();
+        held.made.retain(|of, _| !goes(*of));
+        self.shelf.forget(partition, &gone).await
+    }
+
+    async fn look(&self, held: &Held, look: &Look) -> Result<Vec<HolderSends>> {
         let Look { read, partition, ref pads, ref places } = *look;
-        let held = self.held(partition)?;
-        let stand = |place: &Place| {
-            let stand = held.live.get(&place.level);
-            let stand = stand.filter(|stand| stand.generation == place.generation);
-            let stand = stand.ok_or(NOT_HERE)?;
-            let cell = stand.cells.get(place.place as usize).ok_or(NOT_HERE)?;
-            let record = stand.records.get(place.place as usize).ok_or(NOT_HERE)?;
-            Ok((cell, *record))
+        let is_here = |place: &Place| {
+            let is_live = held.live.get(&place.level) == Some(&place.generation);
+            is_live && place.place < self.shape.size(place.level, place.generation.count())
         };
-        let (cells, records): (Vec<_>, _) =
-            places.iter().map(stand).collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let cells = self.covered(cells.into_iter(), pads);
+        if !places.iter().all(is_here) || places.len() > usize::from(self.shape.levels) {
+            return Err(NOT_HERE);
+        }
+        let (mut cells, records) = self.shelf.read(partition, places).await?;
+        self.cover(&mut cells, pads);
         Ok(vec![
             HolderSends::Shuffler(Blinded { read, cells }.into()),
             HolderSends::Client(Records { read, records }.into()),
         ])
     }
 
-    fn recall(&mut self, recall: &Recall) -> Result<Vec<HolderSends>> {
-        let Recall { partition, generation, ref sources } = *recall;
-        self.hears_of(partition, generation);
-        let records = self.all(partition, sources)?.map(|(_, record)| record).collect();
+    async fn recall(&self, held: &Held, recall: Recall) -> Result<Vec<HolderSends>> {
+        let Recall { partition, generation, sources } = recall;
+        held.has(&sources)?;
+        let records = self.shelf.records(partition, &sources.0).await?;
         Ok(told([JobRecords { partition, generation, records }.into()]))
     }
 
-    fn hand(&mut self, hand: &Hand) -> Result<Vec<HolderSends>> {
-        let Hand { partition, generation, ref sources } = *hand;
-        let mut cells = Cells::new(self.shape.cell_bytes());
-        self.all(partition, sources)?.for_each(|(cell, _)| cells.push(cell));
+    async fn hand(&self, held: &Held, hand: Hand) -> Result<Vec<HolderSends>> {
+        let Hand { partition, generation, sources } = hand;
+        held.has(&sources)?;
+        let cells = self.shelf.cells(partition, &sources.0).await?;
         Ok(vec![HolderSends::Shuffler(Handed { partition, generation, cells }.into())])
     }
 
-    fn carry(&mut self, carry: &Carry) -> Result<Vec<HolderSends>> {
-        let Carry { partition, generation, ref sources, ref pads, ref list } = *carry;
-        self.hears_of(partition, generation);
-        let (cells, records): (Vec<_>, Vec<_>) = self.listed(partition, sources, list)?.unzip();
-        let cells = self.covered(cells.into_iter(), pads);
+    async fn carry(&self, held: &Held, carry: Carry) -> Result<Vec<HolderSends>> {
+        let Carry { partition, generation, sources, pads, list } = carry;
+        held.has(&sources)?;
+        let (mut cells, records) = self.listed(partition, &sources, &list).await?;
+        self.cover(&mut cells, &pads);
         Ok(vec![
             HolderSends::Shuffler(Moved { partition, generation, cells }.into()),
             HolderSends::Client(JobRecords { partition, generation, records }.into()),
         ])
     }
 
-    fn fetch(&mut self, fetch: &Fetch) -> Result<Vec<HolderSends>> {
-        let Fetch { partition, generation, ref sources, ref list } = *fetch;
-        self.hears_of(partition, generation);
-        let mut cells = Cells::new(self.shape.cell_bytes());
-        let mut records = Vec::new();
-        for (cell, record) in self.listed(partition, sources, list)? {
-            cells.push(cell);
-            records.push(record);
-        }
+    async fn fetch(&self, held: &Held, fetch: Fetch) -> Result<Vec<HolderSends>> {
+        let Fetch { partition, generation, sources, list } = fetch;
+        held.has(&sources)?;
+        let (cells, records) = self.listed(partition, &sources, &list).await?;
         Ok(told([
             JobRecords { partition, generation, records }.into(),
             Fetched { partition, generation, cells }.into(),
         ]))
     }
 
-    fn records(&mut self, message: NewRecords) -> Result<Vec<HolderSends>> {
+    async fn records(&self, held: &mut Held, message: NewRecords) -> Result<Vec<HolderSends>> {
         let NewRecords { partition, generation, records } = message;
-        let held = self.partitions.entry(partition).or_default();
-        let Some((_, made)) = held.made.get_mut(&generation) else {
-            return Ok(Vec::new()); // the level of a later attempt has overtaken them
+        let Some(made) = held.made.get_mut(&generation) else {
+            return Ok(Vec::new()); // of a level that was lost in a stop: another attempt follows
         };
-        if records.len() != made.cells.len() {
+        let size = self.shape.size(self.shape.written(generation.count()), generation.count());
+        if records.len() as u32 != size {
             return Err(Error::Client("a record a cell is needed"));
         }
-        made.records = records;
+        if !made.has_records {
+            self.shelf.put_records(partition, generation, &records).await?;
+            made.has_records = true;
+        }
         Ok(told([Stored { partition, generation }.into()]))
     }
 
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<HolderSends>> {
-        let held = self.partitions.entry(commit.partition).or_default();
-        let Some((level, made)) = held.made.remove(&commit.generation) else {
+    async fn commit(&self, held: &mut Held, commit: &Commit) -> Result<Vec<HolderSends>> {
+        let Commit { partition, generation } = *commit;
+        if generation.count() <= held.done() {
             return Ok(Vec::new()); // it was told before
-        };
-        if level == self.shape.top() {
-            held.live.clear();
-        } else {
-            held.live.retain(|other, _| *other > level);
         }
-        held.live.insert(level, made);
+        if !held.made.get(&generation).is_some_and(|made| made.has_records) {
+            return Err(Error::Client("it commits a level without records"));
+        }
+        held.made.remove(&generation);
+        let replaced = held.commit(&self.shape, generation);
+        self.shelf.forget(partition, &replaced).await?;
+        self.drop_made(held, partition, |other| other < generation).await?;
         Ok(Vec::new())
     }
 
-    /// A level of an earlier attempt is not needed any more.
-    fn hears_of(&mut self, partition: u16, generation: Generation) {
-        if let Some(held) = self.partitions.get_mut(&partition) {
-            let count = generation.count();
-            held.made.retain(|other, _| other.count() != count || *other >= generation);
+    fn held(&self, partition: u16) -> Result<&Mutex<Held>> {
+        self.partitions.get(usize::from(partition)).ok_or(NOT_HERE)
+    }
+
+    /// Marked cells and their records, in storage order. All cells of the levels are read, so that
+    /// it takes the same time whichever are marked.
+    async fn listed(
+        &self,
+        partition: u16,
+        sources: &Sources,
+        list: &Marks,
+    ) -> Result<(Cells, Vec<Record>)> {
+        let cells = self.shelf.cells(partition, &sources.0).await?;
+        let all = self.shelf.records(partition, &sources.0).await?;
+        let mut listed = Cells::with_room(self.shape.cell_bytes(), list.count() as usize);
+        let mut records = Vec::with_capacity(list.count() as usize);
+        for (at, (cell, record)) in (0..).zip(cells.iter().zip(all)) {
+            if list.has(at) {
+                listed.push(cell);
+                records.push(record);
+            }
         }
+        Ok((listed, records))
     }
 
-    fn held(&self, partition: u16) -> Result<&Held> {
-        self.partitions.get(&partition).ok_or(NOT_HERE)
-    }
-
-    /// Cells and records of levels, in storage order.
-    fn all<'a>(
-        &'a self,
-        partition: u16,
-        sources: &Sources,
-    ) -> Result<impl Iterator<Item = (&'a [u8], Record)> + use<'a>> {
-        let held = self.partitions.get(&partition);
-        let stand = |source: &Source| {
-            let stand = held.and_then(|held| held.live.get(&source.level));
-            stand.filter(|stand| stand.generation == source.generation).ok_or(NOT_HERE)
-        };
-        let stands = sources.0.iter().map(stand).collect::<Result<Vec<_>>>()?;
-        let each = |stand: &'a Stand| stand.cells.iter().zip(stand.records.iter().copied());
-        Ok(stands.into_iter().flat_map(each))
-    }
-
-    fn listed<'a>(
-        &'a self,
-        partition: u16,
-        sources: &Sources,
-        list: &'a Marks,
-    ) -> Result<impl Iterator<Item = (&'a [u8], Record)> + use<'a>> {
-        let all = (0..).zip(self.all(partition, sources)?);
-        Ok(all.filter(|(at, _)| list.has(*at)).map(|(_, both)| both))
-    }
-
-    /// Cells in order, each under the pad of its number.
-    fn covered<'a>(&self, cells: impl ExactSizeIterator<Item = &'a [u8]>, seed: &Seed) -> Cells {
+    /// Covers each cell with the pad of its number.
+    fn cover(&self, cells: &mut Cells, seed: &Seed) {
         let pads = Pads::new(seed, self.shape.cell_bytes());
-        let mut covered = Cells::with_room(self.shape.cell_bytes(), cells.len());
-        for (index, cell) in (0..).zip(cells) {
-            let out = covered.push_zeros();
-            out.copy_from_slice(cell);
-            pads.xor(index, out);
+        for at in 0..cells.len() {
+            cells.get_mut(at).into_iter().for_each(|cell| pads.xor(at as u32, cell));
         }
-        covered
+    }
+}
+
+impl Held {
+    /// What counts of the levels of a partition that are there, and what goes.
+    fn of(shape: &Shape, found: &[Found]) -> (Self, Vec<Generation>) {
+        let mut held = Self::default();
+        let mut dropped: Vec<Generation> = Vec::new();
+        // 1. Of each job the attempt with records that was named last.
+        let mut jobs: BTreeMap<u64, Generation> = BTreeMap::new();
+        for Found { generation, .. } in found.iter().filter(|found| found.has_records) {
+            let last = jobs.entry(generation.count()).or_insert(*generation);
+            *last = (*last).max(*generation);
+        }
+        // 2. All but the newest are committed: a partition has one job at a time.
+        let newest = jobs.pop_last().map(|(_, generation)| generation);
+        for generation in jobs.into_values() {
+            dropped.extend(held.commit(shape, generation));
+        }
+        if let Some(generation) = newest {
+            held.made.insert(generation, Made { digest: None, has_records: true });
+            held.named = generation;
+        }
+        // 3. What else is there counts for nothing.
+        for Found { generation, .. } in found {
+            let counts = held.made.contains_key(generation)
+                || held.live.values().any(|live| live == generation);
+            if !counts {
+                dropped.push(*generation);
+            }
+        }
+        (held, dropped)
+    }
+
+    /// The level of a job counts; gives those that do not any more.
+    fn commit(&mut self, shape: &Shape, generation: Generation) -> Vec<Generation> {
+        let level = shape.written(generation.count());
+        let goes = |other: u8| other <= level;
+        let replaced = self.live.iter().filter(|(other, _)| goes(**other));
+        let replaced = replaced.map(|(_, generation)| *generation).collect();
+        self.live.retain(|other, _| !goes(*other));
+        self.live.insert(level, generation);
+        self.named = self.named.max(generation);
+        replaced
+    }
+
+    /// d of the newest job that is committed.
+    fn done(&self) -> u64 {
+        self.live.values().map(|live| live.count()).max().unwrap_or(0)
+    }
+
+    fn has(&self, sources: &Sources) -> Result<()> {
+        let is_live = |source: &Source| self.live.get(&source.level) == Some(&source.generation);
+        if sources.0.iter().all(is_live) { Ok(()) } else { Err(NOT_HERE) }
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! Two clouds that do not collude shuffle for each other. For one half of the partitions the first
 //! is the *holder* (S1), which stores cells and reads them out, and the second the *shuffler* (S2),
-//! which puts them into a secret order; for the other half it is the other way round. Both are
-//! state machines without I/O here: a message goes in, messages come out.
+//! which puts them into a secret order; for the other half it is the other way round. A
+//! message goes in, messages come out; the holder keeps its levels in a store.
 //!
 //! | module | one line |
 //! |---|---|
 //! | [`Shape`] | the public arithmetic of levels and jobs |
 //! | [`message`] | every message, byte for byte |
 //! | [`Holder`] | stores levels, reads cells out under pads |
+//! | `shelf` | where its levels lie in a store |
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
@@ -31,6 +32,7 @@ mod order;
 mod pad;
 pub mod session;
 mod shape;
+mod shelf;
 mod shuffler;
 mod sum;
 mod wire;
@@ -48,7 +50,7 @@ pub use shuffler::{Shuffler, ShufflerSends};
 pub use sum::{About, Point, Sum, digest};
 
 /// Errors of a cloud, by blame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The client asks for what it cannot have.
     #[error("wrong use: {0}")]
@@ -56,6 +58,9 @@ pub enum Error {
     /// Whoever is at the other end of a link sent what does not fit.
     #[error("the other side does not keep to the protocol: {0}")]
     Other(&'static str),
+    /// What has to be kept cannot be.
+    #[error("what the cloud keeps its cells in: {0}")]
+    Store(String),
     /// An invariant of ours does not hold.
     #[error("internal fault: {0}")]
     Bug(&'static str),

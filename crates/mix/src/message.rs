@@ -319,6 +319,49 @@ fields! {
     }
 }
 
+impl ToHolder {
+    /// Which partition it is about.
+    pub fn partition(&self) -> u16 {
+        match self {
+            Self::Look(Look { partition, .. }) | Self::Commit(Commit { partition, .. }) => {
+                *partition
+            }
+            Self::Recall(Recall { partition, .. })
+            | Self::Hand(Hand { partition, .. })
+            | Self::Carry(Carry { partition, .. })
+            | Self::Fetch(Fetch { partition, .. })
+            | Self::NewRecords(NewRecords { partition, .. }) => *partition,
+        }
+    }
+
+    /// The job that it names, and its partition. A commit names none: it ends one.
+    pub fn job(&self) -> Option<(u16, Generation)> {
+        match self {
+            Self::Look(_) | Self::Commit(_) => None,
+            Self::Recall(Recall { partition, generation, .. })
+            | Self::Hand(Hand { partition, generation, .. })
+            | Self::Carry(Carry { partition, generation, .. })
+            | Self::Fetch(Fetch { partition, generation, .. })
+            | Self::NewRecords(NewRecords { partition, generation, .. }) => {
+                Some((*partition, *generation))
+            }
+        }
+    }
+}
+
+impl ToShuffler {
+    /// Which partition it is about.
+    pub fn partition(&self) -> u16 {
+        match self {
+            Self::Want(Want { partition, .. })
+            | Self::Mix(Mix { partition, .. })
+            | Self::Upload(Upload { partition, .. })
+            | Self::Strip(Strip { partition, .. })
+            | Self::Commit(Commit { partition, .. }) => *partition,
+        }
+    }
+}
+
 /// The levels that a job reads, from the lowest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sources(pub Vec<Source>);

@@ -10,6 +10,8 @@ use crate::{Error, Result};
 
 /// 2^32 over the golden ratio: its multiples, taken modulo 2^32, lie evenly.
 const SPREAD: u32 = 0x9e37_79b9;
+/// What one cloud can make the other keep in memory of reads, and of rebuilds.
+const AHEAD_BYTES: usize = 64 << 20;
 /// Bytes that sealing adds to a block.
 const TAG_BYTES: usize = 16;
 
@@ -35,7 +37,7 @@ pub struct Shape {
 }
 
 /// Which job wrote a level: d, 6 bytes, and the attempt, 2 bytes. Never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Generation(pub u64);
 
 impl Generation {
@@ -65,7 +67,8 @@ impl Shape {
         if !levels || u64::from(self.top_blocks) < self.cycle() {
             return Err(Error::Client("no partition has such levels"));
         }
-        let fits = |level| self.size(level, self.cycle()) <= u32::from(u16::MAX);
+        // With spare cells, if it ever has them.
+        let fits = |level| self.size(level, self.cycle() - (1 << level)) <= u32::from(u16::MAX);
         if !self.stored_levels().all(fits) {
             return Err(Error::Client("a level would have more than 65535 cells"));
         }
@@ -140,13 +143,18 @@ impl Shape {
     /// Cells of `level` as the job ending at `count` writes it. Only what the next rebuild of the
     /// top reads has room for accesses while the list is out.
     pub fn size(&self, level: u8, count: u64) -> u32 {
-        let (spare, cycle) = (u32::from(self.spare), self.cycle());
+        let spare = u32::from(self.spare);
         if level == self.top() {
             let levels = u32::from(self.levels - self.kept_levels);
-            return u32::from(self.top_blocks) + cycle as u32 + spare * levels;
+            return u32::from(self.top_blocks) + self.cycle() as u32 + spare * levels;
         }
-        let is_last = (count + (1 << level)).is_multiple_of(cycle);
-        self.body(level) + if is_last { spare } else { 0 }
+        self.body(level) + if self.has_spare(level, count) { spare } else { 0 }
+    }
+
+    /// Whether `level` as the job ending at `count` writes it, below the top, is what the next
+    /// rebuild of the top reads.
+    pub fn has_spare(&self, level: u8, count: u64) -> bool {
+        level < self.top() && (count + (1 << level)).is_multiple_of(self.cycle())
     }
 
     /// Cells of a level below the top, without those for a list that is out.
@@ -164,6 +172,26 @@ impl Shape {
     /// Reads that a generation of `level` bears before its job, a list out or not.
     pub fn bears(&self, level: u8) -> u32 {
         if level == self.top() { 1 << level } else { self.body(level) - (1 << level) }
+    }
+
+    /// Reads of which a shuffler keeps what one side sent until the other has: as many as take 64
+    /// MiB, and no more than 1024. The lowest numbers go first.
+    pub fn reads_ahead(&self) -> usize {
+        let each = usize::from(self.levels) * self.cell_bytes();
+        (AHEAD_BYTES / each).clamp(16, 1024)
+    }
+
+    /// Rebuilds of which a shuffler keeps what the holder sent before the client named them: as many
+    /// as take 64 MiB, and two at least. The oldest go first.
+    pub fn rebuilds_ahead(&self) -> usize {
+        let each = self.size(self.top(), self.cycle()) as usize * self.cell_bytes();
+        (AHEAD_BYTES / each).clamp(2, 64)
+    }
+
+    /// Levels of a partition that a holder keeps without a commit, one of them before the client
+    /// has named it.
+    pub fn levels_ahead(&self) -> usize {
+        2
     }
 
     /// Blocks that the client uploads for the job ending at `count`.
@@ -236,6 +264,7 @@ mod tests {
             shape(4, 4, 9, 0),
             shape(4, 1, 7, 0),
             shape(15, 3, u16::MAX, 0),
+            Shape { spare: u16::MAX - 40, ..shape(4, 1, 9, 0) },
             Shape { block_bytes: 8, ..shape(4, 1, 9, 0) },
             Shape { refresh_every: 0, ..shape(4, 1, 9, 0) },
         ] {

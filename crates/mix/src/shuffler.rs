@@ -12,7 +12,7 @@
 //!
 //! It sees which upload lies in which cell, and of a read neither the level nor the cell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
@@ -34,7 +34,9 @@ pub enum ShufflerSends {
 pub struct Shuffler {
     shape: Shape,
     point: Point,
-    reads: HashMap<u64, Read>,
+    reads: BTreeMap<u64, Read>,
+    /// What came for a job that the client has not told of yet, of a partition once.
+    early: VecDeque<(u16, Generation, Cells)>,
     partitions: HashMap<u16, Shuffled>,
 }
 
@@ -49,8 +51,6 @@ struct Read {
 struct Shuffled {
     kept: BTreeMap<u8, Kept>,
     job: Option<Job>,
-    /// What came for a job that the client has not told of yet.
-    early: Option<(Generation, Cells)>,
 }
 
 /// A level without pads, and without its zeros.
@@ -89,7 +89,13 @@ impl Shuffler {
     /// Of a volume of this shape, of which nothing is here yet. The point is the cloud's own.
     pub fn new(shape: Shape, point: &Seed) -> Self {
         let point = Point::new(point, shape.cell_bytes());
-        Self { shape, point, reads: HashMap::new(), partitions: HashMap::new() }
+        Self {
+            shape,
+            point,
+            reads: BTreeMap::new(),
+            early: VecDeque::new(),
+            partitions: HashMap::new(),
+        }
     }
 
     /// Does what the client asks.
@@ -98,9 +104,12 @@ impl Shuffler {
     /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Other`] if
     /// what the holder sent does not fit to it.
     pub fn ask(&mut self, message: ToShuffler) -> Result<Vec<ShufflerSends>> {
+        if message.partition() >= self.shape.partitions {
+            return Err(Error::Client("there is no such partition"));
+        }
         match message {
             ToShuffler::Want(Want { read, cells, index, .. }) => {
-                self.reads.entry(read).or_default().want = Some((cells, index));
+                self.read(read).want = Some((cells, index));
                 self.answer(read)
             }
             ToShuffler::Mix(mix) => self.mix(mix),
@@ -117,7 +126,10 @@ impl Shuffler {
     pub fn across(&mut self, message: Across) -> Result<Vec<ShufflerSends>> {
         match message {
             Across::Blinded(Blinded { read, cells }) => {
-                self.reads.entry(read).or_default().cells = Some(cells);
+                if cells.len() > usize::from(self.shape.levels) {
+                    return Err(Error::Other("a read of more cells than there are levels"));
+                }
+                self.read(read).cells = Some(cells);
                 self.answer(read)
             }
             Across::Moved(Moved { partition, generation, cells }) => {
@@ -131,6 +143,15 @@ impl Shuffler {
                 self.handed(partition, generation)
             }
         }
+    }
+
+    /// What has come of a read. Of too many the lowest go: what is left over of one that was
+    /// repeated has a low number.
+    fn read(&mut self, read: u64) -> &mut Read {
+        if !self.reads.contains_key(&read) && self.reads.len() >= self.shape.reads_ahead() {
+            self.reads.pop_first();
+        }
+        self.reads.entry(read).or_default()
     }
 
     fn answer(&mut self, read: u64) -> Result<Vec<ShufflerSends>> {
@@ -171,8 +192,10 @@ impl Shuffler {
         let (uploads, made) = (None, None);
         shuffled.job =
             Some(Job { level, generation, sources, order, pads, carried, uploads, made });
-        let early = shuffled.early.take_if(|(of, _)| *of == generation);
-        if let Some((_, cells)) = early {
+        let is_it =
+            |(of, job, _): &(u16, Generation, Cells)| (*of, *job) == (partition, generation);
+        let early = self.early.iter().position(is_it).and_then(|at| self.early.remove(at));
+        if let Some((_, _, cells)) = early {
             sends.extend(self.moved(partition, generation, cells)?);
         }
         Ok(sends)
@@ -196,7 +219,14 @@ impl Shuffler {
         cells: Cells,
     ) -> Result<Vec<ShufflerSends>> {
         let Some(job) = self.job(partition, generation) else {
-            self.partitions.entry(partition).or_default().early = Some((generation, cells));
+            if cells.len() as u32 > self.shape.size(self.shape.top(), generation.count()) {
+                return Err(Error::Other("a rebuild of more cells than the top has"));
+            }
+            self.early.retain(|(of, ..)| *of != partition);
+            self.early.push_back((partition, generation, cells));
+            if self.early.len() > self.shape.rebuilds_ahead() {
+                self.early.pop_front();
+            }
             return Ok(Vec::new());
         };
         job.carried = match job.carried {

@@ -1,5 +1,9 @@
 //! Both clouds beside each other, with what a client would send written out by hand.
 
+use std::sync::Arc;
+
+use fogbank_store::{MemoryStore, Store};
+
 use crate::message::*;
 use crate::*;
 
@@ -22,6 +26,15 @@ fn seed(of: u8) -> Seed {
     Seed::new([of; 32])
 }
 
+/// What a store in memory never makes wait.
+fn now<T>(work: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(work).poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("a store in memory makes nobody wait"),
+    }
+}
+
 /// Cells that are told apart, under pads if there are any.
 fn cells(numbers: impl IntoIterator<Item = u8>, pads: Option<&Seed>) -> Cells {
     let mut cells = Cells::new(CELL);
@@ -36,6 +49,7 @@ fn cells(numbers: impl IntoIterator<Item = u8>, pads: Option<&Seed>) -> Cells {
 /// Two clouds, and what they told the client.
 struct Clouds {
     shape: Shape,
+    store: Arc<dyn Store>,
     holder: Holder,
     shuffler: Shuffler,
     told: Vec<FromHolder>,
@@ -44,12 +58,19 @@ struct Clouds {
 
 impl Clouds {
     fn new(shape: Shape) -> Self {
-        let (holder, shuffler) = (Holder::new(shape, &seed(1)), Shuffler::new(shape, &seed(2)));
-        Self { shape, holder, shuffler, told: Vec::new(), answered: Vec::new() }
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let holder = now(Holder::open(shape, &seed(1), store.clone())).unwrap();
+        let shuffler = Shuffler::new(shape, &seed(2));
+        Self { shape, store, holder, shuffler, told: Vec::new(), answered: Vec::new() }
+    }
+
+    /// The holder stops and starts again.
+    fn holder_restarts(&mut self) {
+        self.holder = now(Holder::open(self.shape, &seed(1), self.store.clone())).unwrap();
     }
 
     fn hold(&mut self, message: impl Into<ToHolder>) -> Result<()> {
-        for sent in self.holder.ask(message.into())? {
+        for sent in now(self.holder.ask(message.into()))? {
             self.holder_sent(sent)?;
         }
         Ok(())
@@ -76,7 +97,7 @@ impl Clouds {
             match sent {
                 ShufflerSends::Client(message) => self.answered.push(message),
                 ShufflerSends::Holder(message) => {
-                    for sent in self.holder.level(message)? {
+                    for sent in now(self.holder.level(message))? {
                         self.holder_sent(sent)?;
                     }
                 }
@@ -94,10 +115,9 @@ impl Clouds {
         let (order, pads) = (of(100), of(101));
         self.shuffle(Mix { partition, level, generation, sources: sources.clone(), order, pads })?;
         self.shuffle(Upload { partition, generation, cells: cells(uploads, None) })?;
-        if level < self.shape.top() {
-            self.hold(Recall { partition, generation, sources })
-        } else {
-            Ok(())
+        match level < self.shape.top() || sources.0.is_empty() {
+            true => self.hold(Recall { partition, generation, sources }),
+            false => Ok(()),
         }
     }
 
@@ -292,10 +312,115 @@ fn what_does_not_fit_is_refused() {
     clouds.job(generation, &Sources::default(), [1, 2]).unwrap();
     assert!(matches!(clouds.shuffle(upload), Err(Error::Client(_))));
     let short = Level { partition: 0, level: 1, generation, cells: cells([1], None) };
-    assert!(matches!(clouds.holder.level(short.into()), Err(Error::Other(_))));
+    assert!(matches!(now(clouds.holder.level(short.into())), Err(Error::Other(_))));
     clouds.shuffle(Want { read: 1, partition: 0, cells: 2, index: 0 }).unwrap();
     let one = Blinded { read: 1, cells: cells([1], None) };
     assert!(matches!(clouds.shuffler.across(one.into()), Err(Error::Other(_))));
+}
+
+/// What a liar may send a holder: a level again, of a job of later, of one that is done; and after
+/// a start the same.
+#[test]
+fn a_level_is_taken_once_and_no_attempt_that_was_not_named() {
+    let mut clouds = Clouds::new(shape());
+    let (first, later, next) = (of(2), Generation::new(2, 9), of(4));
+    let bad = |generation: Generation| -> Back {
+        let (count, partition) = (generation.count(), 0);
+        let level = shape().written(count);
+        let cells = cells(vec![66; shape().size(level, count) as usize], None);
+        Level { partition, level, generation, cells }.into()
+    };
+    let tell = |clouds: &Clouds, generation| now(clouds.holder.level(bad(generation))).unwrap();
+    clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+    assert_eq!(tell(&clouds, first), [], "again");
+    assert_eq!(tell(&clouds, later), [], "not named");
+    let none = Commit { partition: 0, generation: first };
+    assert!(matches!(clouds.hold(none), Err(Error::Client(_))), "without records");
+    let records = vec![[0; 16]; 6];
+    clouds.hold(NewRecords { partition: 0, generation: first, records }).unwrap();
+    for generation in [first, Generation::new(2, 10), next] {
+        assert_eq!(tell(&clouds, generation), []);
+    }
+    clouds.holder_restarts();
+    for generation in [first, Generation::new(2, 11)] {
+        assert_eq!(tell(&clouds, generation), []);
+    }
+    clouds.hold(Commit { partition: 0, generation: first }).unwrap();
+    assert_eq!(tell(&clouds, Generation::new(2, 12)), [], "its job is done");
+    let mut content = clouds.content(1, first);
+    content.sort_unstable();
+    assert_eq!(content, [0, 0, 0, 0, 1, 2]);
+}
+
+/// A level with records survives a stop, and waits for the client to say that it counts. One
+/// without records is gone.
+#[test]
+fn what_a_holder_has_acknowledged_is_there_after_a_stop() {
+    for stop in 0..5 {
+        let mut clouds = Clouds::new(Shape { levels: 4, top_blocks: 9, ..shape() });
+        let (partition, first, second) = (0, of(2), of(4));
+        clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+        clouds.end(first).unwrap();
+        if stop == 0 {
+            clouds.holder_restarts();
+            clouds.hold(Commit { partition, generation: first }).unwrap();
+            assert_eq!(clouds.content(1, first).len(), 5);
+            continue;
+        }
+        let from = sources(&[(1, first)]);
+        clouds.job(second, &from, [3, 4]).unwrap();
+        if stop == 1 {
+            clouds.holder_restarts();
+            clouds.hold(Commit { partition, generation: first }).unwrap();
+            assert_eq!(clouds.content(1, first).len(), 5);
+            let early = Commit { partition, generation: second };
+            assert!(clouds.hold(early).is_err(), "it has no records");
+            let again = Generation::new(4, 1);
+            clouds.job(again, &from, [3, 4]).unwrap();
+            clouds.end(again).unwrap();
+            continue;
+        }
+        let size = clouds.shape.size(2, 4);
+        let records = vec![[0; 16]; size as usize];
+        clouds.hold(NewRecords { partition, generation: second, records }).unwrap();
+        if stop == 2 {
+            clouds.holder_restarts();
+            assert_eq!(clouds.content(1, first).len(), 5, "reads go on until the commit");
+        }
+        clouds.hold(Commit { partition, generation: second }).unwrap();
+        if stop == 3 {
+            clouds.holder_restarts();
+            clouds.hold(Commit { partition, generation: second }).unwrap();
+        }
+        clouds.shuffle(Commit { partition, generation: second }).unwrap();
+        assert_eq!(clouds.content(2, second).len() as u32, size);
+        let gone = Place { level: 1, generation: first, place: 0 };
+        let look = Look { read: 1, partition, pads: seed(1), places: vec![gone] };
+        assert!(clouds.hold(look).is_err());
+        if stop == 4 {
+            let third = of(6);
+            clouds.holder_restarts();
+            let recall = Recall { partition, generation: third, sources: Sources::default() };
+            assert!(clouds.hold(recall).is_err(), "the last commit is told first");
+        }
+    }
+}
+
+/// What one cloud makes the other keep is bounded: the oldest goes, and the newest is served.
+#[test]
+fn what_the_holder_sends_before_the_client_is_bounded() {
+    let mut clouds = Clouds::new(shape());
+    let most = shape().reads_ahead() as u64;
+    for read in 0..2 * most {
+        let cells = cells([read as u8], None);
+        assert_eq!(clouds.shuffler.across(Blinded { read, cells }.into()).unwrap(), []);
+    }
+    for (read, is_there) in [(most - 1, false), (2 * most - 1, true)] {
+        clouds.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
+        assert_eq!(clouds.answered.pop().is_some(), is_there, "{read}");
+    }
+    let many = Blinded { read: 0, cells: cells([0; 4], None) };
+    assert!(matches!(clouds.shuffler.across(many.into()), Err(Error::Other(_))));
 }
 
 /// Every byte of some messages, and what is left of them when they are cut or changed.

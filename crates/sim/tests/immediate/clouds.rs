@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use fogbank_env::Mutex;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use fogbank_mix::{Holder, HolderSends, Shuffler, ShufflerSends};
+use fogbank_store::MemoryStore;
 use tokio::sync::mpsc;
 
 type Sends = mpsc::UnboundedSender<FromCloud>;
@@ -35,7 +36,7 @@ impl TwoClouds {
         };
         match message {
             ToCloud::Holder(message) => {
-                let sent = cloud.holder.ask(message).unwrap();
+                let sent = now(cloud.holder.ask(message)).unwrap();
                 Self::holder_sends(&mut clouds, at, sent);
             }
             ToCloud::Shuffler(message) => {
@@ -66,7 +67,7 @@ impl TwoClouds {
                 }
                 ShufflerSends::Holder(message) => {
                     let Some(other) = &mut clouds[1 - at] else { continue };
-                    let sent = other.holder.level(message).unwrap();
+                    let sent = now(other.holder.level(message)).unwrap();
                     Self::holder_sends(clouds, 1 - at, sent);
                 }
             }
@@ -80,6 +81,15 @@ impl TwoClouds {
     }
 }
 
+/// What a store in memory never makes wait.
+fn now<T>(work: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(work).poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("a store in memory makes nobody wait"),
+    }
+}
+
 struct Way(Arc<TwoClouds>, usize);
 
 #[async_trait]
@@ -90,7 +100,10 @@ impl MixCloud for Way {
         {
             let mut clouds = clouds.0.lock();
             let cloud = clouds[*at].get_or_insert_with(|| Cloud {
-                holder: Holder::new(opening.shape, &opening.point),
+                holder: {
+                    let store = Arc::new(MemoryStore::new());
+                    now(Holder::open(opening.shape, &opening.point, store)).unwrap()
+                },
                 shuffler: Shuffler::new(opening.shape, &opening.point),
                 session: 0,
                 client: client.clone(),

@@ -9,7 +9,7 @@ use super::data::is_consistent;
 use super::*;
 
 /// Blocks and what is written to them; with jobs of all kinds in it.
-fn history() -> Vec<(u32, Access)> {
+pub fn history() -> Vec<(u32, Access)> {
     (0..26u8)
         .map(|k| {
             let block = if k % 3 == 0 { 2 } else { u32::from(k) * 5 % 6 };
@@ -19,7 +19,7 @@ fn history() -> Vec<(u32, Access)> {
         .collect()
 }
 
-fn small(seed: u64, canary: Canary) -> World {
+pub fn small(seed: u64, canary: Canary) -> World {
     let mut settings = settings(6, 8, layout(6, 2, 3, 8, 1));
     settings.refresh_every = 2;
     World::with(settings, seed, canary)
@@ -27,7 +27,7 @@ fn small(seed: u64, canary: Canary) -> World {
 
 /// Every access that the journal does not name is asked for again; then all results are as they
 /// are to be, and so is what is read at the end.
-fn ends_well(world: &mut World, asked: &[(u32, Access)]) {
+pub fn ends_well(world: &mut World, asked: &[(u32, Access)]) {
     let blocks = world.settings.layout.blocks;
     let all = asked.iter().cloned().chain((0..blocks).map(|block| (block, Access::Read)));
     let named = world.entries().filter(|entry| matches!(entry, Entry::Access(_))).count();

@@ -4,8 +4,9 @@
 //! A liar knows its own point. What its own sum does not see it finds by solving for it.
 
 use fogbank_mix::message::{FromHolder, FromShuffler};
-use fogbank_mix::{Pads, Seed};
+use fogbank_mix::{Generation, Pads, Seed};
 
+use super::deaths::{ends_well, history, small};
 use super::*;
 use crate::position::Home;
 
@@ -352,5 +353,97 @@ fn every_lie_is_stopped_and_the_same_whatever_is_wanted() {
             told += u32::from(all[0] != Outcome::NotTold);
         }
         assert!(told > 0, "{name} was never told");
+    }
+}
+
+/// What a liar may send that nobody asked for, by name: made of a message that came, after it.
+fn additions() -> Vec<(&'static str, super::Added)> {
+    fn level(message: &Message, generation: impl Fn(Generation) -> Generation) -> Vec<Message> {
+        let Message::Back(partition, Back::Level(level)) = message else { return Vec::new() };
+        let mut level = level.clone();
+        level.cells.get_mut(0).into_iter().for_each(flip);
+        level.generation = generation(level.generation);
+        vec![Message::Back(*partition, level.into())]
+    }
+    fn attempt(of: Generation, more: u16) -> Generation {
+        Generation::new(of.count(), of.attempt() + more)
+    }
+    let mut old: Vec<Message> = Vec::new();
+    let again = |cells: &mut Cells| cells.get_mut(0).into_iter().for_each(flip);
+    vec![
+        ("S2 level: again", Box::new(|message| level(message, |of| of))),
+        (
+            "S2 level: under a later attempt",
+            Box::new(|message| level(message, |of| attempt(of, 1))),
+        ),
+        (
+            "S2 level: under one much later",
+            Box::new(|message| level(message, |of| attempt(of, 99))),
+        ),
+        (
+            "S2 level: every old one, behind every message",
+            Box::new(move |message| {
+                old.extend(level(message, |of| attempt(of, 3)));
+                old.extend(level(message, |of| of));
+                old.clone()
+            }),
+        ),
+        (
+            "S1 blinded: again",
+            Box::new(move |message| {
+                let Message::Across(partition, Across::Blinded(blinded)) = message else {
+                    return Vec::new();
+                };
+                let mut blinded = blinded.clone();
+                again(&mut blinded.cells);
+                vec![Message::Across(*partition, blinded.into())]
+            }),
+        ),
+        (
+            "S1 moved: again, and for a job to come",
+            Box::new(move |message| {
+                let Message::Across(partition, Across::Moved(moved)) = message else {
+                    return Vec::new();
+                };
+                let mut moved = moved.clone();
+                again(&mut moved.cells);
+                let twice = Message::Across(*partition, moved.clone().into());
+                moved.generation = Generation::new(moved.generation.count() + 4, 0);
+                vec![twice, Message::Across(*partition, moved.into())]
+            }),
+        ),
+    ]
+}
+
+/// Whatever is added, before a commit, after it or behind a start of the cloud that did not lie:
+/// either all goes on, or the client stops. What was acknowledged is there afterwards.
+#[test]
+fn nothing_that_is_added_loses_what_was_acknowledged() {
+    for (name, mut lie) in additions() {
+        let mut world = small(4, Canary::default());
+        world.is_strange = true;
+        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        let counted = count.clone();
+        world.added = Box::new(move |message| {
+            let added = lie(message);
+            counted.set(counted.get() + added.len());
+            added
+        });
+        for (at, (block, access)) in history().into_iter().enumerate() {
+            let mut come = world.arrive(block, access).and_then(|()| world.settle());
+            if at % 5 == 4 && come.is_ok() {
+                // A cloud, which holds every other partition, starts again.
+                come = world.cloud_restarts((at / 5 % 2) as u8).and_then(|()| world.settle());
+            }
+            if let Err(error) = come {
+                assert!(matches!(error, crate::Error::CloudLied(_)), "{name}: {error}");
+                break;
+            }
+        }
+        assert!(count.get() > 0, "{name} was not told");
+        world.added = Box::new(|_| Vec::new());
+        world.recover();
+        world.settle().unwrap();
+        ends_well(&mut world, &history());
     }
 }

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_env::Randomness;
 use fogbank_mix::message::{Across, Back, FromHolder, FromShuffler, ToHolder, ToShuffler};
-use fogbank_mix::{Cells, Holder, HolderSends, Shape, Shuffler, ShufflerSends};
+use fogbank_mix::{Cells, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
 use fogbank_seal::{MasterKey, SplitKeys, StoreId, digest};
+use fogbank_store::{MemoryStore, Store};
+use futures_util::FutureExt;
 
 use super::canary::Canary;
 use super::chain::{Uncovering, Work};
@@ -82,11 +84,15 @@ impl Message {
 /// What befalls a message: it may be changed, or lost.
 pub type Fate = Box<dyn FnMut(Message) -> Option<Message>>;
 
+/// What a liar sends behind a message that came.
+pub type Added = Box<dyn FnMut(&Message) -> Vec<Message>>;
+
 /// Client and clouds.
 pub struct World {
     pub settings: MulticloudSettings,
     pub shape: Shape,
     pub plane: MulticloudPlane,
+    pub stores: [Arc<dyn Store>; 2],
     pub holders: [Holder; 2],
     pub shufflers: [Shuffler; 2],
     /// Encoded, as far as it is durable.
@@ -103,6 +109,7 @@ pub struct World {
     /// What a chain took, at least and at most.
     pub works: Option<(Work, Work)>,
     pub fate: Fate,
+    pub added: Added,
     /// Messages and journal entries so far, and the one at which the client dies.
     pub steps: u64,
     pub dies_at: Option<u64>,
@@ -135,6 +142,15 @@ pub fn layout(
     Layout { blocks, partitions, levels, top_blocks, kept_levels }
 }
 
+fn holder(shape: Shape, point: &Seed, store: &Arc<dyn Store>) -> Holder {
+    now(Holder::open(shape, point, store.clone())).unwrap()
+}
+
+/// What a store in memory never makes wait.
+fn now<T>(work: impl Future<Output = T>) -> T {
+    work.now_or_never().unwrap()
+}
+
 fn keys(seed: u64) -> Arc<SplitKeys> {
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -151,12 +167,14 @@ impl World {
         let mut plane = MulticloudPlane::new(settings.clone(), keys(seed), &random).unwrap();
         plane.canary = canary;
         let shape = plane.public();
-        let holder = |cloud| Holder::new(shape, &plane.point(cloud));
+        let stores = [0, 1].map(|_| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+        let holder = |cloud| holder(shape, &plane.point(cloud), &stores[usize::from(cloud)]);
         let shuffler = |cloud| Shuffler::new(shape, &plane.point(cloud));
         Self {
             settings,
             shape,
             holders: [holder(0), holder(1)],
+            stores,
             shufflers: [shuffler(0), shuffler(1)],
             plane,
             journal: Vec::new(),
@@ -167,6 +185,7 @@ impl World {
             walks: VecDeque::new(),
             works: None,
             fate: Box::new(Some),
+            added: Box::new(|_| Vec::new()),
             steps: 0,
             dies_at: None,
             is_dead: false,
@@ -210,7 +229,11 @@ impl World {
         self.choice ^= self.choice << 17;
         let (from, to) = links[(self.choice % links.len() as u64) as usize];
         match self.links[from][to].pop_front() {
-            Some(message) => self.comes(message)?,
+            Some(message) => {
+                let added = (self.added)(&message);
+                self.comes(message)?;
+                added.into_iter().try_for_each(|message| self.comes(message))?;
+            }
             None => self.walk()?,
         }
         Ok(true)
@@ -238,12 +261,12 @@ impl World {
         let to = usize::from(to);
         match message {
             Message::ToHolder(_, message) => {
-                let sent = self.holders[to].ask(message);
+                let sent = now(self.holders[to].ask(message));
                 let sent = self.of_cloud(sent);
                 self.holder_sends(partition, sent);
             }
             Message::Back(_, message) => {
-                let sent = self.holders[to].level(message);
+                let sent = now(self.holders[to].level(message));
                 let sent = self.of_cloud(sent);
                 self.holder_sends(partition, sent);
             }
@@ -399,10 +422,11 @@ impl World {
         self.do_all(effects);
     }
 
-    /// A cloud starts again: the shuffler has lost all, the holder what it had not said is durable.
+    /// A cloud starts again: the shuffler has lost all, the holder what is not in its store.
     pub fn cloud_restarts(&mut self, cloud: u8) -> Result<()> {
         let at = usize::from(cloud);
         self.shufflers[at] = Shuffler::new(self.shape, &self.plane.point(cloud));
+        self.holders[at] = holder(self.shape, &self.plane.point(cloud), &self.stores[at]);
         for other in 0..3 {
             self.links[at][other].clear();
             self.links[other][at].clear();
