@@ -149,8 +149,8 @@ pub enum SessionError {
 /// An open session. Dropping either end ends it.
 #[derive(Debug)]
 pub struct Session {
-    /// What goes to the cloud, in order. Sending waits while the cloud is behind, and fails when the
-    /// session has ended: the receiver says why.
+    /// What goes to the cloud, in order. Sending waits while the cloud is behind, and fails when
+    /// the session has ended: the receiver says why.
     pub sender: mpsc::Sender<ToCloud>,
     /// What comes. After an error nothing does; if it ends without one, the cloud is absent.
     pub receiver: mpsc::Receiver<std::result::Result<FromCloud, SessionError>>,

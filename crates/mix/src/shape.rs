@@ -181,8 +181,8 @@ impl Shape {
         (AHEAD_BYTES / each).clamp(16, 1024)
     }
 
-    /// Rebuilds of which a shuffler keeps what the holder sent before the client named them: as many
-    /// as take 64 MiB, and two at least. The oldest go first.
+    /// Rebuilds of which a shuffler keeps what the holder sent before the client named them: as
+    /// many as take 64 MiB, and two at least. The oldest go first.
     pub fn rebuilds_ahead(&self) -> usize {
         let each = self.size(self.top(), self.cycle()) as usize * self.cell_bytes();
         (AHEAD_BYTES / each).clamp(2, 64)
