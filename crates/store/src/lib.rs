@@ -13,10 +13,11 @@
 
 //!
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
-//! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
+//! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`], [`BlobsApart`],
 //! [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature `testing` the store that lies.
 
 mod absence;
+mod blobs_apart;
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -41,6 +42,7 @@ pub mod url;
 mod xor;
 
 pub use absence::Absences;
+pub use blobs_apart::BlobsApart;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};
 pub use departure_grid::{DepartureGrid, GridStore};
