@@ -14,11 +14,8 @@
 //!   room is kept than the answer can need.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -29,31 +26,19 @@ use fogbank_store::{
     PutOutcome, Result, Store, StoreError, XorCells,
 };
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
-use hyper::body::Incoming as Body1;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::BufReader;
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::{TlsConnector, rustls};
-use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::{Code, Status, Streaming};
 
 use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
+use crate::dial::{Channel, Dial};
 use crate::reply::{Incoming, Messages, cell_lengths};
-use crate::server::TENANT_HEADER;
 use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, PATH, messages, request};
 
 /// A tenant's store at a server.
 pub struct CloudStore {
-    address: Address,
-    bearer: tonic::metadata::MetadataValue<tonic::metadata::Ascii>,
-    tenant: tonic::metadata::MetadataValue<tonic::metadata::Ascii>,
-    connector: TlsConnector,
+    dial: Dial,
     clock: Arc<dyn Clock>,
     connections: Vec<Mutex<Option<Channel>>>,
     next: AtomicUsize,
@@ -83,18 +68,11 @@ impl CloudStore {
         connections: usize,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let wrong = |what: &str| StoreError::Caller(format!("{what} cannot stand in a header"));
-        let bearer = format!("Bearer {}", *credentials.token.digits());
-        let mut bearer: tonic::metadata::MetadataValue<_> =
-            bearer.parse().map_err(|_| wrong("the token"))?;
-        bearer.set_sensitive(true);
-        let tenant = address.tenant.parse().map_err(|_| wrong("the tenant"))?;
-        let connector = fogbank_tls::connector(credentials.pin, &["h2"])
-            .map_err(|e| StoreError::Caller(format!("TLS cannot be spoken: {e}")))?;
+        let dial = Dial::new(&address, credentials)?;
         let connections = (0..connections.max(1)).map(|_| Mutex::default()).collect();
         let (next, shapes) = (AtomicUsize::new(0), RwLock::default());
         let clock = clock.clone();
-        let store = Self { address, bearer, tenant, connector, clock, connections, next, shapes };
+        let store = Self { dial, clock, connections, next, shapes };
         for index in 0..store.connections.len() {
             store.channel(index).await.map_err(at_opening)?;
         }
@@ -104,7 +82,7 @@ impl CloudStore {
     /// The connection at `index`, made again if it is lost. Who comes meanwhile waits.
     async fn channel(&self, index: usize) -> Result<Channel> {
         let mut kept = self.connections[index].lock().await;
-        if let Some(channel) = kept.as_ref().filter(|channel| !channel.0.is_closed()) {
+        if let Some(channel) = kept.as_ref().filter(|channel| !channel.is_closed()) {
             return Ok(channel.clone());
         }
         *kept = None;
@@ -114,41 +92,7 @@ impl CloudStore {
     }
 
     async fn greet(&self) -> Result<Channel> {
-        let lost = |e: std::io::Error| self.absent(e);
-        let stream = TcpStream::connect(&self.address.place).await.map_err(lost)?;
-        // Without it small requests wait for acknowledgements; a failure costs only time.
-        let _slower = stream.set_nodelay(true);
-        let name = ServerName::try_from(fogbank_tls::SERVER_NAME)
-            .map_err(|e| StoreError::Caller(e.to_string()))?;
-        let stream = BufReader::with_capacity(READ_BYTES, stream);
-        let stream = self.connector.connect(name, stream).await.map_err(|e| {
-            match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                Some(rustls::Error::InvalidCertificate(_)) => StoreError::Misbehaved(format!(
-                    "{}: its certificate is not the one pinned",
-                    self.address.place
-                )),
-                _ => lost(e),
-            }
-        })?;
-        let made = Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .max_frame_size(MESSAGE_BYTES_MAX as u32)
-            .max_send_buf_size(SEND_BYTES)
-            .max_header_list_size(HEADER_BYTES_MAX)
-            .keep_alive_interval(ALIVE_INTERVAL)
-            .keep_alive_timeout(ALIVE_TIMEOUT)
-            .keep_alive_while_idle(true)
-            .handshake(TokioIo::new(stream))
-            .await;
-        let (sender, connection) = made.map_err(|e| self.absent(e))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the storage server ended");
-            }
-        });
-        let channel = Channel(sender);
+        let channel = self.dial.connect().await?;
         self.send(channel.clone(), Call::Barrier, 0).await?.done().await?;
         Ok(channel)
     }
@@ -165,8 +109,7 @@ impl CloudStore {
         let length: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         let messages: Vec<_> = messages(vec![pieces]).collect();
         let mut asked = tonic::Request::new(tokio_stream::iter(messages));
-        asked.metadata_mut().insert("authorization", self.bearer.clone());
-        asked.metadata_mut().insert(TENANT_HEADER, self.tenant.clone());
+        self.dial.sign(&mut asked);
         let mut grpc = Grpc::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -181,7 +124,7 @@ impl CloudStore {
         let answer = answer.unwrap_or_else(|| Err(self.absent("no answer in time")))?;
         let arriving = Arriving {
             stream: answer.into_inner(),
-            place: self.address.place.clone(),
+            place: self.dial.place.clone(),
             clock: self.clock.clone(),
             deadline,
         };
@@ -224,19 +167,23 @@ impl CloudStore {
     }
 
     fn absent(&self, why: impl std::fmt::Display) -> StoreError {
-        StoreError::Absent(format!("{}: {why}", self.address.place))
+        self.dial.absent(why)
     }
 
     fn blame(&self, status: &Status) -> StoreError {
-        blame(&self.address.place, status)
+        blame(&self.dial.place, status)
     }
 }
 
-/// What a status means, by blame. What it says is shown on terminals, and a server is nobody to trust
-/// with those.
-fn blame(place: &str, status: &Status) -> StoreError {
+/// What a server says, for terminals, with which it is not to be trusted.
+pub(crate) fn words(place: &str, status: &Status) -> String {
     let words = status.message().chars().filter(|c| !c.is_control()).take(WORDS_MAX);
-    let why = format!("{place}: {}", words.collect::<String>());
+    format!("{place}: {}", words.collect::<String>())
+}
+
+/// What a status means, by blame.
+fn blame(place: &str, status: &Status) -> StoreError {
+    let why = words(place, status);
     match status.code() {
         Code::InvalidArgument => StoreError::Caller(why),
         Code::Unauthenticated | Code::PermissionDenied => StoreError::Refused(why),
@@ -280,33 +227,6 @@ impl Messages for Arriving {
         let earned = self.deadline + message.len() as Nanos * SLOWEST_NANOS_PER_BYTE;
         self.deadline = earned.min(self.clock.now() + PATIENCE_NANOS).max(self.deadline);
         Ok(next)
-    }
-}
-
-/// One connection, as tonic wants it.
-#[derive(Clone)]
-struct Channel(SendRequest<Body>);
-
-impl tower_service::Service<Request<Body>> for Channel {
-    type Response = Response<Body1>;
-    type Error = hyper::Error;
-    type Future =
-        Pin<Box<dyn Future<Output = std::result::Result<Response<Body1>, hyper::Error>> + Send>>;
-
-    fn poll_ready(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<std::result::Result<(), hyper::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mut parts = std::mem::take(request.uri_mut()).into_parts();
-        parts.scheme = Some(http::uri::Scheme::HTTPS);
-        parts.authority = Some(http::uri::Authority::from_static(fogbank_tls::SERVER_NAME));
-        // All three parts are there, which is all that can be wrong.
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-        Box::pin(self.0.send_request(request))
     }
 }
 
@@ -400,14 +320,6 @@ const CONNECT_NANOS_MAX: Nanos = 10_000_000_000;
 /// How long the server may be silent in a call, beside what a slow link takes for the request.
 const PATIENCE_NANOS: Nanos = 60_000_000_000;
 const SLOWEST_NANOS_PER_BYTE: Nanos = 15_000;
-/// A connection is asked so often whether it lives, and has so long to say so.
-const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-const STREAM_WINDOW_BYTES: u32 = 32 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
-const SEND_BYTES: usize = 1 << 20;
-const HEADER_BYTES_MAX: u32 = 16 << 10;
-const READ_BYTES: usize = 64 << 10;
 /// A chunk version in a list.
 const LISTED_BYTES: u64 = 12;
 /// Heads; and of a list that is longer than was bargained for, the message that is being taken.

@@ -23,7 +23,9 @@ mod cache;
 mod client;
 mod codec;
 mod credentials;
+mod dial;
 mod figures;
+mod mix;
 mod pool;
 mod quota;
 mod reply;
@@ -35,6 +37,7 @@ mod wire;
 
 pub use client::{CONNECTIONS, CloudStore};
 pub use credentials::{Address, Credentials, SCHEME, VARIABLE};
+pub use mix::MixClient;
 pub use pool::Pool;
 pub use quota::Allowance;
 pub use server::{CloudServer, ServerError, ServerSettings, identity};

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fogbank_env::{open_to_others, write_secret};
@@ -73,11 +74,29 @@ impl Token {
         &self.0
     }
 
+    /// One that follows from it and does not lead back: for whoever may ask a server to mix with him,
+    /// and nothing else.
+    pub fn for_mixing(&self) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0[..]);
+        let tag = hmac::sign(&key, b"fogbank token for mixing");
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(tag.as_ref());
+        Self::from_bytes(bytes)
+    }
+
     /// Whether `shown` is this token, in constant time.
     pub fn is(&self, shown: &[u8]) -> bool {
         verify_slices_are_equal(&self.0[..], shown).is_ok()
     }
 }
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other.bytes())
+    }
+}
+
+impl Eq for Token {}
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,0 +1,144 @@
+//! A connection to a server: by TLS to the one certificate that is pinned, and who calls.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fogbank_store::{Result, StoreError};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsConnector, rustls};
+use tonic::body::Body;
+use tonic::metadata::{Ascii, MetadataValue};
+
+use crate::credentials::{Address, Credentials};
+use crate::server::TENANT_HEADER;
+use crate::wire::MESSAGE_BYTES_MAX;
+
+/// Where a server is, and what is shown to it.
+#[derive(Clone)]
+pub struct Dial {
+    /// `HOST:PORT`.
+    pub place: String,
+    bearer: MetadataValue<Ascii>,
+    tenant: MetadataValue<Ascii>,
+    connector: TlsConnector,
+}
+
+impl Dial {
+    /// The server at `address`, with these credentials.
+    ///
+    /// # Errors
+    /// [`StoreError::Caller`] if they cannot stand in a header.
+    pub fn new(address: &Address, credentials: &Credentials) -> Result<Self> {
+        let wrong = |what: &str| StoreError::Caller(format!("{what} cannot stand in a header"));
+        let bearer = format!("Bearer {}", *credentials.token.digits());
+        let mut bearer: MetadataValue<_> = bearer.parse().map_err(|_| wrong("the token"))?;
+        bearer.set_sensitive(true);
+        let tenant = address.tenant.parse().map_err(|_| wrong("the tenant"))?;
+        let connector = fogbank_tls::connector(credentials.pin, &["h2"])
+            .map_err(|e| StoreError::Caller(format!("TLS cannot be spoken: {e}")))?;
+        Ok(Self { place: address.place.clone(), bearer, tenant, connector })
+    }
+
+    /// Says in the header of a call who calls.
+    pub fn sign<T>(&self, asked: &mut tonic::Request<T>) {
+        asked.metadata_mut().insert("authorization", self.bearer.clone());
+        asked.metadata_mut().insert(TENANT_HEADER, self.tenant.clone());
+    }
+
+    /// Makes a connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Absent`]; [`StoreError::Misbehaved`] if the certificate is another one.
+    pub async fn connect(&self) -> Result<Channel> {
+        let lost = |e: std::io::Error| self.absent(e);
+        let stream = TcpStream::connect(&self.place).await.map_err(lost)?;
+        // Without it small requests wait for acknowledgements; a failure costs only time.
+        let _slower = stream.set_nodelay(true);
+        let name = ServerName::try_from(fogbank_tls::SERVER_NAME)
+            .map_err(|e| StoreError::Caller(e.to_string()))?;
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
+        let stream = self.connector.connect(name, stream).await.map_err(|e| {
+            match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                Some(rustls::Error::InvalidCertificate(_)) => StoreError::Misbehaved(format!(
+                    "{}: its certificate is not the one pinned",
+                    self.place
+                )),
+                _ => lost(e),
+            }
+        })?;
+        let made = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(MESSAGE_BYTES_MAX as u32)
+            .max_send_buf_size(SEND_BYTES)
+            .max_header_list_size(HEADER_BYTES_MAX)
+            .keep_alive_interval(ALIVE_INTERVAL)
+            .keep_alive_timeout(ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, connection) = made.map_err(|e| self.absent(e))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to a server ended");
+            }
+        });
+        Ok(Channel(sender))
+    }
+
+    /// It does not answer, and why.
+    pub fn absent(&self, why: impl std::fmt::Display) -> StoreError {
+        StoreError::Absent(format!("{}: {why}", self.place))
+    }
+}
+
+/// One connection, as tonic wants it.
+#[derive(Clone)]
+pub struct Channel(SendRequest<Body>);
+
+impl Channel {
+    /// Whether it has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+impl tower_service::Service<Request<Body>> for Channel {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future =
+        Pin<Box<dyn Future<Output = std::result::Result<Response<Incoming>, hyper::Error>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<std::result::Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(http::uri::Scheme::HTTPS);
+        parts.authority = Some(http::uri::Authority::from_static(fogbank_tls::SERVER_NAME));
+        // All three parts are there, which is all that can be wrong.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        Box::pin(self.0.send_request(request))
+    }
+}
+
+const READ_BYTES: usize = 64 << 10;
+const STREAM_WINDOW_BYTES: u32 = 32 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+const SEND_BYTES: usize = 1 << 20;
+const HEADER_BYTES_MAX: u32 = 16 << 10;
+/// A connection is asked so often whether it lives, and has so long to say so.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);

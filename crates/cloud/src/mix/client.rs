@@ -1,0 +1,178 @@
+//! The way from a client to a server that mixes for it.
+//!
+//! 1. *Opening*: a connection of its own, then the call. The server answers it when the session is
+//!    open and all older ones are over.
+//! 2. *Messages*: one task carries those of the client, another those of the server. Each waits when
+//!    the other end is behind.
+//! 3. *Loss*: the receiver ends with who is to blame. Nothing is sent twice here.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::{Clock, Nanos, by};
+use fogbank_mix::session::{
+    FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
+};
+use fogbank_store::StoreError;
+use http::uri::PathAndQuery;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Code, Status, Streaming};
+
+use super::frames::{Frames, pieces};
+use super::{OPENING_HEADER, Peer, SESSION_PATH, message_bytes_max};
+use crate::client::words;
+use crate::codec::Pieces;
+use crate::credentials::Address;
+use crate::dial::Dial;
+use crate::wire::MESSAGE_BYTES_MAX;
+
+/// A server that mixes, beside another.
+pub struct MixClient {
+    dial: Dial,
+    /// What the server is told of the other.
+    peer: MetadataValue<Ascii>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MixClient {
+    /// The server at `url`, which mixes with the one at `other`. Both credentials are read; nothing
+    /// is sent yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Caller`] for URLs and credentials that cannot be.
+    pub fn open(url: &str, other: &str, clock: &Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let (address, other) = (Address::parse(url)?, Address::parse(other)?);
+        if (&address.place, &address.tenant) == (&other.place, &other.tenant) {
+            return Err(StoreError::Caller(
+                "both clouds are one tenant of one server, which would see everything".into(),
+            ));
+        }
+        let dial = Dial::new(&address, &address.load()?)?;
+        let credentials = other.load()?;
+        let peer = Peer {
+            place: other.place,
+            tenant: other.tenant,
+            token: credentials.token.for_mixing(),
+            pin: credentials.pin,
+        };
+        let mut peer: MetadataValue<_> = peer
+            .text()
+            .parse()
+            .map_err(|_| StoreError::Caller("the other cloud cannot stand in a header".into()))?;
+        peer.set_sensitive(true);
+        Ok(Self { dial, peer, clock: clock.clone() })
+    }
+
+    async fn call(
+        &self,
+        opening: &Opening,
+        messages: mpsc::Receiver<Vec<Bytes>>,
+    ) -> Result<Streaming<Bytes>, SessionError> {
+        let channel = self.dial.connect().await.map_err(of_store)?;
+        let mut asked = tonic::Request::new(ReceiverStream::new(messages));
+        self.dial.sign(&mut asked);
+        let headers = asked.metadata_mut();
+        let mut opening = MetadataValue::from_bytes(&opening.encode());
+        opening.set_sensitive(true);
+        headers.insert_bin(OPENING_HEADER, opening);
+        headers.insert(super::PEER_HEADER, self.peer.clone());
+        let mut grpc = Grpc::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|e| of_store(self.dial.absent(e)))?;
+        let path = PathAndQuery::from_static(SESSION_PATH);
+        let answer = grpc.streaming(asked, path, Pieces).await;
+        Ok(answer.map_err(|status| blame(&self.dial.place, &status))?.into_inner())
+    }
+}
+
+#[async_trait]
+impl MixCloud for MixClient {
+    async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
+        let (messages, carried) = mpsc::channel(MESSAGES_AHEAD);
+        let (clock, place) = (&*self.clock, self.dial.place.clone());
+        let called = self.call(opening, carried);
+        let called = by(clock, clock.now() + OPENING_NANOS_MAX, called).await;
+        let late = || Err(SessionError::Absent(format!("{place}: it does not answer")));
+        let coming = called.unwrap_or_else(late)?;
+        let (sender, sends) = mpsc::channel(QUEUED_MAX);
+        let (come, receiver) = mpsc::channel(QUEUED_MAX);
+        tokio::spawn(carry(sends, messages));
+        let (cell_bytes, max) = (opening.shape.cell_bytes(), message_bytes_max(&opening.shape));
+        tokio::spawn(async move {
+            if let Err(error) = receive(coming, &come, (cell_bytes, max), &place).await {
+                let _nobody_waits = come.send(Err(error)).await;
+            }
+        });
+        Ok(Session { sender, receiver })
+    }
+}
+
+/// Carries messages, small ones together, until there are no more or nobody takes them.
+async fn carry(mut sends: mpsc::Receiver<ToCloud>, messages: mpsc::Sender<Vec<Bytes>>) {
+    while let Some(first) = sends.recv().await {
+        let mut bytes = first.encode();
+        while bytes.len() < MESSAGE_BYTES_MAX / 2
+            && let Ok(next) = sends.try_recv()
+        {
+            bytes.extend(next.encode());
+        }
+        for piece in pieces(bytes) {
+            if messages.send(vec![piece]).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn receive(
+    mut coming: Streaming<Bytes>,
+    come: &mpsc::Sender<Result<FromCloud, SessionError>>,
+    (cell_bytes, max): (usize, usize),
+    place: &str,
+) -> Result<(), SessionError> {
+    let mut frames = Frames::new(max);
+    let strange = || SessionError::Misbehaved(format!("{place}: what comes is no message"));
+    while let Some(piece) = coming.message().await.map_err(|status| blame(place, &status))? {
+        frames.push(&piece);
+        while let Some(message) = frames.next().map_err(|_| strange())? {
+            let message = FromCloud::decode(&message, cell_bytes).map_err(|_| strange())?;
+            if come.send(Ok(message)).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Err(SessionError::Absent(format!("{place}: it has ended the session")))
+}
+
+fn of_store(error: StoreError) -> SessionError {
+    match error {
+        StoreError::Absent(why) => SessionError::Absent(why),
+        StoreError::Misbehaved(why) | StoreError::NoArray(why) => SessionError::Misbehaved(why),
+        StoreError::Refused(why) | StoreError::Caller(why) => SessionError::Refused(why),
+    }
+}
+
+/// What a status means, by blame.
+fn blame(place: &str, status: &Status) -> SessionError {
+    let why = words(place, status);
+    match status.code() {
+        Code::Aborted => SessionError::Fenced,
+        Code::InvalidArgument
+        | Code::Unauthenticated
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::Unimplemented => SessionError::Refused(why),
+        Code::DataLoss | Code::OutOfRange => SessionError::Misbehaved(why),
+        _ => SessionError::Absent(why),
+    }
+}
+
+/// Messages of gRPC that are ready before the connection takes them.
+const MESSAGES_AHEAD: usize = 4;
+/// How long a server may take until a session is open: it may have to read what it keeps.
+const OPENING_NANOS_MAX: Nanos = 60_000_000_000;
