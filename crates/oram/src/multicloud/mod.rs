@@ -56,6 +56,7 @@ pub mod canary;
 mod chain;
 mod checks;
 mod engine;
+mod figures;
 mod job;
 mod journal;
 mod level;

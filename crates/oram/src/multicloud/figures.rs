@@ -1,0 +1,161 @@
+//! What a volume in two clouds moves and takes, from its public settings alone (section 9 of the
+//! protocol). Bytes between the clouds are not the client's.
+
+use fogbank_mix::Shape;
+
+use super::settings::MulticloudSettings;
+use crate::immediate::Traffic;
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
+use crate::{ImmediateShape, Result};
+
+/// nu: evictions an access.
+const EVICTIONS: f64 = 1.25;
+/// Bytes of messages beside cells, records and places.
+const LOOK_BYTES: f64 = 48.0;
+const PLACE_BYTES: f64 = 13.0;
+const WANT_BYTES: f64 = 24.0;
+const DIGEST_BYTES: f64 = 32.0;
+const RECORD_BYTES: f64 = 16.0;
+/// A block of a checkpoint, and of memory: its position.
+const SAVED_POSITION_BYTES: f64 = 5.0;
+const POSITION_BYTES: f64 = 8.0;
+/// A cell of a level in memory: the block there.
+const ID_BYTES: f64 = 4.0;
+/// A partition beside its levels.
+const PARTITION_BYTES: f64 = 512.0;
+
+/// Averages over a cycle of evictions.
+struct Cycle {
+    /// Filled levels.
+    levels: f64,
+    /// Cells written an eviction.
+    written: f64,
+    /// Cells that jobs read an eviction.
+    read: f64,
+    /// Cells of a partition.
+    cells: f64,
+}
+
+impl Cycle {
+    fn of(shape: &Shape) -> Self {
+        let (cycle, batch, top) = (shape.cycle(), shape.batch(), shape.top());
+        let (mut written, mut read, mut filled, mut cells) = (0.0, 0.0, 0.0, 0.0);
+        let jobs = (cycle / batch) as f64;
+        // One that is full: some cycles after its first.
+        let first = shape.first(0) + 2 * cycle;
+        for count in (first + batch..=first + cycle).step_by(batch as usize) {
+            let level = shape.written(count);
+            written += f64::from(shape.size(level, count));
+            for (level, by) in shape.sources(0, count) {
+                let cells = if shape.written(count) == top {
+                    shape.quota(level)
+                } else {
+                    shape.size(level, by)
+                };
+                read += f64::from(cells);
+            }
+            for (level, by) in shape.filled(0, count) {
+                filled += 1.0 / jobs;
+                cells += f64::from(shape.size(level, by)) / jobs;
+            }
+        }
+        let evictions = cycle as f64;
+        Self { levels: filled, written: written / evictions, read: read / evictions, cells }
+    }
+}
+
+impl MulticloudSettings {
+    /// What an access moves over the client's links with both clouds together.
+    ///
+    /// # Errors
+    /// [`crate::Error::Caller`] if there is no such volume.
+    pub fn traffic(&self) -> Result<Traffic> {
+        let (shape, cell) = (self.public()?, self.cell_bytes()? as f64);
+        let Cycle { levels, written, read, .. } = Cycle::of(&shape);
+        let (cycle, refreshes) = (shape.cycle() as f64, f64::from(shape.refresh_every));
+        let refreshed = EVICTIONS / (cycle * refreshes);
+        let listed: f64 = shape.stored_levels().map(|level| f64::from(shape.quota(level))).sum();
+        let checkpoint = self.checkpoint_bytes()? as f64 / self.checkpoint_every as f64;
+        let up_bytes = LOOK_BYTES
+            + PLACE_BYTES * levels
+            + WANT_BYTES
+            + EVICTIONS * cell
+            + EVICTIONS * RECORD_BYTES * written
+            + refreshed * f64::from(shape.top_blocks) * cell
+            + checkpoint;
+        let down_bytes = cell
+            + DIGEST_BYTES
+            + RECORD_BYTES * levels
+            + EVICTIONS * RECORD_BYTES * read
+            + refreshed * listed * cell;
+        Ok(Traffic { up_bytes, down_bytes })
+    }
+
+    /// Bytes of all levels at their holders, and of checkpoints; twice while jobs write anew.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn storage_bytes_max(&self) -> Result<u64> {
+        let shape = self.public()?;
+        let cells = f64::from(shape.partitions) * Cycle::of(&shape).cells;
+        let levels = 2.0 * cells * (self.cell_bytes()? as f64 + RECORD_BYTES);
+        Ok(levels as u64 + 2 * self.checkpoint_bytes()?)
+    }
+
+    /// Bytes of a checkpoint at most, but for accesses under way.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn checkpoint_bytes(&self) -> Result<u64> {
+        let ImmediateShape { capacity, value_bytes } = self.shape;
+        let values = self.saved_blocks_max() as f64 * (4 + value_bytes) as f64;
+        let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
+        Ok((values + flat) as u64)
+    }
+
+    /// What the client keeps in memory.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn memory(&self) -> Result<ProxyMemory> {
+        let ImmediateShape { capacity, value_bytes } = self.shape;
+        let state = POSITION_BYTES * f64::from(capacity) + self.known_bytes(ID_BYTES)?;
+        let value = value_bytes as f64 + BESIDE_A_VALUE;
+        let values = (self.saved_blocks_max() + self.under_way_max) as f64 * value;
+        let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
+        let opening = state + READ_TIMES * self.checkpoint_bytes()? as f64;
+        Ok(ProxyMemory { state, values, checkpoint: flat + SEALED_PIECES_BYTES, opening })
+    }
+
+    /// What is known of partitions, with so many bytes a cell: marks of unread cells, and of each
+    /// rebuild of the top since the last refresh a mark a cell that it read, half of R on average.
+    fn known_bytes(&self, a_cell: f64) -> Result<f64> {
+        let (shape, partitions) = (self.public()?, f64::from(self.layout.partitions));
+        let Cycle { cells, .. } = Cycle::of(&shape);
+        let lists = f64::from(shape.refresh_every) * (cells + shape.cycle() as f64) / 8.0;
+        Ok(partitions * (cells * a_cell + cells / 8.0 + lists + PARTITION_BYTES))
+    }
+
+    fn cell_bytes(&self) -> Result<usize> {
+        Ok(self.public()?.cell_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the protocol: 2.53 blocks at 1e5, and 2.55 at a gigabyte of 4 KiB, without
+    /// checkpoints. A cell of 16 bytes more than a block, and names of jobs, are in ours.
+    #[test]
+    fn an_access_moves_what_the_protocol_says() {
+        for (capacity, blocks) in [(100_000, 2.53), (1 << 18, 2.55), (1_000_000, 2.54)] {
+            let shape = ImmediateShape { capacity, value_bytes: 4096 };
+            let settings = MulticloudSettings::new(shape, 3).unwrap();
+            let none = MulticloudSettings { checkpoint_every: u64::MAX, ..settings };
+            let Traffic { up_bytes, down_bytes } = none.traffic().unwrap();
+            let ours = (up_bytes + down_bytes) / 4096.0;
+            assert!((ours / blocks - 1.0).abs() < 0.05, "{capacity}: {ours}");
+        }
+    }
+}
