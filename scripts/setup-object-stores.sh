@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 named=${*:-gofakes3 versitygw azurite}
 
 bin=$PWD/.tools/bin
+echo "object stores for tests, in .tools: $named (the first time some minutes)"
 # wanted NAME VERSION: whether it is to be installed, and is not yet in that version.
 wanted() {
     case " $named " in *" $1 "*) ;; *) return 1 ;; esac
@@ -19,6 +20,7 @@ note() {
 # go_tool NAME MODULE VERSION
 go_tool() {
     wanted "$1" "$3" || return 0
+    echo "  building $1 $3"
     if ! command -v go >/dev/null; then
         echo "the tests of object stores need Go 1.25 or newer: install it from https://go.dev/dl" >&2
         exit 69
@@ -38,7 +40,9 @@ if wanted azurite 3.35.0; then
         echo "the tests of object stores need Node.js 20 or newer with npm: install it from https://nodejs.org" >&2
         exit 69
     fi
+    echo "  installing azurite 3.35.0"
     mkdir -p .tools/azurite
     (cd .tools/azurite && npm install --no-fund --no-audit --silent azurite@3.35.0)
     note azurite 3.35.0
 fi
+echo "  all there"
