@@ -1,92 +1,88 @@
-//! Two clouds in memory that do not collude, each holder of one half and shuffler of the other.
+//! Two clouds in this process that do not collude, each over a store of its own.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_env::Mutex;
-use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
-use fogbank_mix::{Holder, HolderSends, Shuffler, ShufflerSends};
-use fogbank_store::MemoryStore;
-use tokio::sync::mpsc;
-
-type Sends = mpsc::UnboundedSender<FromCloud>;
+use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
+use fogbank_mix::session::{MixCloud, Opening, Session, SessionError};
+use fogbank_store::{MemoryStore, Store};
 
 /// What the clouds hold. It outlives whoever talks to them.
-#[derive(Default)]
-pub struct TwoClouds(Mutex<[Option<Cloud>; 2]>);
+pub struct TwoClouds {
+    stores: [Arc<dyn Store>; 2],
+    /// The ways to the first and to the second, for the other.
+    peers: [Arc<LocalPeer>; 2],
+    servers: Mutex<[Option<Arc<MixServer>>; 2]>,
+    /// Messages between the clouds so far, and the one at which a cloud stops and starts again.
+    passed: Mutex<u64>,
+    stops_at: Mutex<Option<(u64, usize)>>,
+}
 
-struct Cloud {
-    holder: Holder,
-    shuffler: Shuffler,
-    session: u64,
-    client: Sends,
+impl Default for TwoClouds {
+    fn default() -> Self {
+        Self::over([0, 1].map(|_| Arc::new(MemoryStore::new()) as Arc<dyn Store>))
+    }
 }
 
 impl TwoClouds {
+    /// Over these stores.
+    pub fn over(stores: [Arc<dyn Store>; 2]) -> Self {
+        let (peers, servers) = (Default::default(), Mutex::default());
+        let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
+        Self { stores, peers, servers, passed, stops_at }
+    }
+
     /// The ways to both.
     pub fn ways(self: &Arc<Self>) -> [Arc<dyn MixCloud>; 2] {
-        [0, 1].map(|cloud| Arc::new(Way(self.clone(), cloud)) as Arc<dyn MixCloud>)
+        [0, 1].map(|at| Arc::new(Way(self.clone(), at)) as Arc<dyn MixCloud>)
     }
 
-    /// A message comes to a cloud in this session.
-    fn comes(&self, at: usize, session: u64, message: ToCloud) {
-        let mut clouds = self.0.lock();
-        let Some(cloud) = clouds[at].as_mut().filter(|cloud| cloud.session == session) else {
-            return;
-        };
-        match message {
-            ToCloud::Holder(message) => {
-                let sent = now(cloud.holder.ask(message)).unwrap();
-                Self::holder_sends(&mut clouds, at, sent);
-            }
-            ToCloud::Shuffler(message) => {
-                let sent = cloud.shuffler.ask(message).unwrap();
-                Self::shuffler_sends(&mut clouds, at, sent);
-            }
-        }
+    /// The cloud `at` stops and starts again when so many messages more have gone from one cloud to
+    /// the other.
+    pub fn stops_after(&self, messages: u64, at: usize) {
+        let passed = *self.passed.lock();
+        *self.stops_at.lock() = Some((passed + messages, at));
     }
 
-    fn holder_sends(clouds: &mut [Option<Cloud>; 2], at: usize, sent: Vec<HolderSends>) {
-        for sent in sent {
-            match sent {
-                HolderSends::Client(message) => Self::tell(clouds, at, FromCloud::Holder(message)),
-                HolderSends::Shuffler(message) => {
-                    let Some(other) = &mut clouds[1 - at] else { continue };
-                    let sent = other.shuffler.across(message).unwrap();
-                    Self::shuffler_sends(clouds, 1 - at, sent);
-                }
-            }
-        }
+    /// Whether it has.
+    pub fn has_stopped(&self) -> bool {
+        self.stops_at.lock().is_none()
     }
 
-    fn shuffler_sends(clouds: &mut [Option<Cloud>; 2], at: usize, sent: Vec<ShufflerSends>) {
-        for sent in sent {
-            match sent {
-                ShufflerSends::Client(message) => {
-                    Self::tell(clouds, at, FromCloud::Shuffler(message));
-                }
-                ShufflerSends::Holder(message) => {
-                    let Some(other) = &mut clouds[1 - at] else { continue };
-                    let sent = now(other.holder.level(message)).unwrap();
-                    Self::holder_sends(clouds, 1 - at, sent);
-                }
-            }
-        }
+    /// What is under way is lost; what is in the store is not.
+    fn restart(self: &Arc<Self>, at: usize) {
+        self.servers.lock()[at] = None;
+        self.peers[at].is(None);
     }
 
-    fn tell(clouds: &[Option<Cloud>; 2], at: usize, message: FromCloud) {
-        if let Some(cloud) = &clouds[at] {
-            let _it_is_gone = cloud.client.send(message);
-        }
+    fn server(self: &Arc<Self>, at: usize) -> Arc<MixServer> {
+        let mut servers = self.servers.lock();
+        let server = servers[at].get_or_insert_with(|| {
+            let way = Arc::new(Peer(self.clone(), 1 - at));
+            Arc::new(MixServer::new(self.stores[at].clone(), way))
+        });
+        self.peers[at].is(Some(server.clone()));
+        server.clone()
     }
 }
 
-/// What a store in memory never makes wait.
-fn now<T>(work: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(work).poll(&mut context) {
-        std::task::Poll::Ready(done) => done,
-        std::task::Poll::Pending => panic!("a store in memory makes nobody wait"),
+/// From a cloud to the other, which may stop at any message.
+struct Peer(Arc<TwoClouds>, usize);
+
+#[async_trait]
+impl PeerLink for Peer {
+    async fn pass(&self, message: Between) -> Result<(), SessionError> {
+        let Self(clouds, to) = self;
+        let stops = {
+            let mut passed = clouds.passed.lock();
+            *passed += 1;
+            clouds.stops_at.lock().take_if(|(at, _)| *at <= *passed)
+        };
+        if let Some((_, at)) = stops {
+            clouds.restart(at);
+        }
+        clouds.peers[*to].pass(message).await
     }
 }
 
@@ -95,39 +91,6 @@ struct Way(Arc<TwoClouds>, usize);
 #[async_trait]
 impl MixCloud for Way {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
-        let Self(clouds, at) = self;
-        let (client, mut tells) = mpsc::unbounded_channel();
-        {
-            let mut clouds = clouds.0.lock();
-            let cloud = clouds[*at].get_or_insert_with(|| Cloud {
-                holder: {
-                    let store = Arc::new(MemoryStore::new());
-                    now(Holder::open(opening.shape, &opening.point, store)).unwrap()
-                },
-                shuffler: Shuffler::new(opening.shape, &opening.point),
-                session: 0,
-                client: client.clone(),
-            });
-            if cloud.session >= opening.session {
-                return Err(SessionError::Fenced);
-            }
-            (cloud.session, cloud.client) = (opening.session, client);
-        }
-        let (sender, mut asks) = mpsc::channel(64);
-        let (out, receiver) = mpsc::channel(64);
-        let (clouds, at, session) = (clouds.clone(), *at, opening.session);
-        tokio::spawn(async move {
-            while let Some(message) = asks.recv().await {
-                clouds.comes(at, session, message);
-            }
-        });
-        tokio::spawn(async move {
-            while let Some(message) = tells.recv().await {
-                if out.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Session { sender, receiver })
+        self.0.server(self.1).open(opening).await
     }
 }

@@ -38,7 +38,7 @@ pub struct World {
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
     /// Where `multicloud` has its cells.
-    clouds: Arc<TwoClouds>,
+    pub clouds: Arc<TwoClouds>,
     openings: Cell<u64>,
 }
 

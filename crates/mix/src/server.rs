@@ -1,0 +1,467 @@
+//! A cloud of the two: holder and shuffler of one volume, over a store and beside the other cloud.
+//!
+//! 1. *Opening*: the number of the session is durable in the store, so that a lower one is refused
+//!    by a server that was started again, too. The session before is told that it is over, and its
+//!    work is waited for; then the new one is open.
+//! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
+//!    in order for one. What comes of one goes to the client, then to the other cloud.
+//! 3. *Messages of the other cloud* are taken when the volume is open, in any order. One is
+//!    acknowledged when it is worked off here; what has to go back for it does so in the session.
+//! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
+//!    client does all again. So nothing is kept for sending it again.
+//!
+//! # Invariants
+//! - A lock is never held while a message is on its way: no cloud waits for the other in a circle.
+//! - What a session sent and was not begun before a later one was open is never done.
+//! - In memory is what a shuffler keeps, and what is on its way; all else is in the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fogbank_env::{Mutex, RwLock};
+use fogbank_store::{PutCondition, PutOutcome, Store, StoreError};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::message::{Across, Back};
+use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
+use crate::{Error, Holder, HolderSends, Seed, Shuffler, ShufflerSends};
+
+/// A message between the clouds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Between {
+    /// From a holder to the shuffler.
+    Across(Across),
+    /// From a shuffler to the holder.
+    Back(Back),
+}
+
+/// The way to the other cloud.
+#[async_trait]
+pub trait PeerLink: Send + Sync {
+    /// Returns when the other cloud has worked it off. Messages may overtake each other, and come
+    /// twice.
+    ///
+    /// # Errors
+    /// [`SessionError::Absent`] if it did not, or it is not known; another if it does not want it,
+    /// which is as if it had been lost.
+    async fn pass(&self, message: Between) -> Result<(), SessionError>;
+}
+
+/// See the module. What is under way ends when it is dropped.
+pub struct MixServer {
+    store: Arc<dyn Store>,
+    peer: Arc<dyn PeerLink>,
+    volume: watch::Sender<Option<Arc<Volume>>>,
+    session: tokio::sync::Mutex<Option<Running>>,
+}
+
+/// The session that is open.
+struct Running {
+    out: Outlet,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Volume {
+    opening: Opening,
+    holder: Holder,
+    shuffler: Mutex<Shuffler>,
+    out: RwLock<Option<Outlet>>,
+}
+
+/// The way to the client, and whether the session is over.
+#[derive(Clone)]
+struct Outlet {
+    client: mpsc::Sender<Result<FromCloud, SessionError>>,
+    /// What the other cloud's messages make this one send back.
+    back: mpsc::UnboundedSender<Between>,
+    over: Arc<watch::Sender<bool>>,
+}
+
+/// What comes of a message.
+#[derive(Default)]
+struct Sends {
+    client: Vec<FromCloud>,
+    peer: Vec<Between>,
+}
+
+impl MixServer {
+    /// Of the volume in `store`, or of one that is made at the first opening.
+    pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>) -> Self {
+        let (volume, session) = (watch::Sender::new(None), tokio::sync::Mutex::default());
+        Self { store, peer, volume, session }
+    }
+
+    /// A message of the other cloud. Waits until the volume is open.
+    ///
+    /// # Errors
+    /// [`SessionError`], by blame: [`SessionError::Misbehaved`] if it does not fit.
+    pub async fn receive(&self, message: Between) -> Result<(), SessionError> {
+        let mut opened = self.volume.subscribe();
+        let volume = opened.wait_for(Option::is_some).await.map(|volume| volume.clone());
+        let gone = || SessionError::Absent("the server is closing".into());
+        let volume = volume.ok().flatten().ok_or_else(gone)?;
+        let sends = match message {
+            Between::Across(message) => volume.shuffler.lock().across(message).map(Sends::from),
+            Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
+        };
+        let sends = sends.map_err(blame)?;
+        let Some(out) = volume.out.read().clone() else { return Ok(()) };
+        for message in sends.client {
+            out.tell(Ok(message)).await;
+        }
+        sends.peer.into_iter().for_each(|message| _ = out.back.send(message));
+        Ok(())
+    }
+
+    /// Bytes of a cell of its volume: what a message of the other cloud is read with. Waits until
+    /// the volume is open; `None` if it never is.
+    pub async fn cell_bytes(&self) -> Option<usize> {
+        let mut opened = self.volume.subscribe();
+        let volume = opened.wait_for(Option::is_some).await.ok()?;
+        volume.as_ref().map(|volume| volume.opening.shape.cell_bytes())
+    }
+
+    /// Makes the number of the session the highest that was ever open.
+    async fn fence(&self, opening: &Opening) -> Result<(), SessionError> {
+        let before = self.store.blob_get(FENCE).await.map_err(absent)?;
+        let condition = match before {
+            None => PutCondition::IfAbsent,
+            Some((bytes, tag)) => {
+                let last = Opening::decode(&bytes).map_err(|error| blame_bug(&error))?;
+                if (last.volume, last.shape) != (opening.volume, opening.shape) {
+                    let why = "another volume, or one of another shape, is here";
+                    return Err(SessionError::Refused(why.into()));
+                }
+                if last.session >= opening.session {
+                    return Err(SessionError::Fenced);
+                }
+                PutCondition::IfUnchanged(tag)
+            }
+        };
+        let public = Opening { point: Seed::new([0; 32]), ..opening.clone() };
+        match self.store.blob_put(FENCE, public.encode().into(), condition).await.map_err(absent)? {
+            PutOutcome::Done(_) => Ok(()),
+            PutOutcome::ConditionFailed => Err(SessionError::Fenced),
+        }
+    }
+
+    async fn volume(&self, opening: &Opening) -> Result<Arc<Volume>, SessionError> {
+        let open = self.volume.borrow().clone();
+        if let Some(volume) = open {
+            return match volume.opening.point == opening.point {
+                true => Ok(volume),
+                false => Err(SessionError::Refused("the point of another volume".into())),
+            };
+        }
+        let Opening { shape, ref point, .. } = *opening;
+        let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
+        let shuffler = Mutex::new(Shuffler::new(shape, point));
+        let (opening, out) = (opening.clone(), RwLock::default());
+        Ok(Arc::new(Volume { opening, holder, shuffler, out }))
+    }
+}
+
+#[async_trait]
+impl MixCloud for MixServer {
+    async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
+        opening.shape.check().map_err(blame)?;
+        let mut session = self.session.lock().await;
+        self.fence(opening).await?;
+        if let Some(mut before) = session.take() {
+            before.out.over.send_replace(true);
+            before.out.tell_last(SessionError::Fenced);
+            let _whether_it_panicked = (&mut before.task).await;
+        }
+        let volume = self.volume(opening).await?;
+        let (sender, asked) = mpsc::channel(QUEUED_MAX);
+        let (client, receiver) = mpsc::channel(QUEUED_MAX);
+        let (back, returning) = mpsc::unbounded_channel();
+        let out = Outlet { client, back, over: Arc::new(watch::Sender::new(false)) };
+        *volume.out.write() = Some(out.clone());
+        self.volume.send_replace(Some(volume.clone()));
+        let works = Works { volume, peer: self.peer.clone(), out: out.clone() };
+        let task = tokio::spawn(works.run(asked, returning));
+        *session = Some(Running { out, task });
+        Ok(Session { sender, receiver })
+    }
+}
+
+/// What the works of a session share.
+#[derive(Clone)]
+struct Works {
+    volume: Arc<Volume>,
+    peer: Arc<dyn PeerLink>,
+    out: Outlet,
+}
+
+impl Works {
+    /// Until the session is over, and what it began is done.
+    async fn run(
+        self,
+        mut asked: mpsc::Receiver<ToCloud>,
+        mut returning: mpsc::UnboundedReceiver<Between>,
+    ) {
+        let mut works = JoinSet::new();
+        let room = Arc::new(Semaphore::new(AT_ONCE_MAX));
+        let mut lanes: HashMap<u16, oneshot::Receiver<()>> = HashMap::new();
+        let mut over = self.out.over.subscribe();
+        loop {
+            let has_room = room.available_permits() > 0;
+            tokio::select! {
+                biased;
+                _ = over.wait_for(|over| *over) => break,
+                Some(_) = works.join_next() => {}
+                Some(message) = returning.recv() => {
+                    let own = self.clone();
+                    works.spawn(async move { own.pass(vec![message]).await });
+                }
+                message = asked.recv(), if has_room => {
+                    let Some(message) = message else { break };
+                    let Ok(permit) = room.clone().try_acquire_owned() else { break };
+                    let (done, next) = oneshot::channel::<()>();
+                    let before = lanes.insert(message.partition(), next);
+                    let own = self.clone();
+                    works.spawn(async move {
+                        if let Some(before) = before {
+                            let _done = before.await;
+                        }
+                        own.ask(message).await;
+                        drop((permit, done));
+                    });
+                }
+            }
+        }
+        self.out.over.send_replace(true);
+        while works.join_next().await.is_some() {}
+    }
+
+    async fn ask(&self, message: ToCloud) {
+        if self.out.is_over() {
+            return;
+        }
+        let sends = match message {
+            ToCloud::Holder(message) => self.volume.holder.ask(message).await.map(Sends::from),
+            ToCloud::Shuffler(message) => self.volume.shuffler.lock().ask(message).map(Sends::from),
+        };
+        match sends {
+            Ok(Sends { client, peer }) => {
+                for message in client {
+                    self.out.tell(Ok(message)).await;
+                }
+                self.pass(peer).await;
+            }
+            Err(Error::Other(_)) => {} // the other cloud's fault: as if it had said nothing
+            Err(error) => self.out.fail(blame(error)).await,
+        }
+    }
+
+    async fn pass(&self, messages: Vec<Between>) {
+        let mut over = self.out.over.subscribe();
+        for message in messages {
+            let passed = tokio::select! {
+                _ = over.wait_for(|over| *over) => return,
+                passed = self.peer.pass(message) => passed,
+            };
+            if let Err(SessionError::Absent(why)) = passed {
+                let why = format!("it does not reach the other cloud: {why}");
+                self.out.fail(SessionError::Absent(why)).await;
+            }
+        }
+    }
+}
+
+impl Outlet {
+    fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Waits until the client has room for it, or the session is over.
+    async fn tell(&self, message: Result<FromCloud, SessionError>) {
+        let mut over = self.over.subscribe();
+        tokio::select! {
+            _ = over.wait_for(|over| *over) => {}
+            _nobody_hears = self.client.send(message) => {}
+        }
+    }
+
+    /// The last that is said.
+    async fn fail(&self, error: SessionError) {
+        if !self.is_over() {
+            self.tell(Err(error)).await;
+            self.over.send_replace(true);
+        }
+    }
+
+    /// Says it if there is room: whoever finds none learns it by opening the next.
+    fn tell_last(&self, error: SessionError) {
+        let _full_or_gone = self.client.try_send(Err(error));
+    }
+}
+
+impl ToCloud {
+    /// Which partition it is about.
+    fn partition(&self) -> u16 {
+        match self {
+            Self::Holder(message) => message.partition(),
+            Self::Shuffler(message) => message.partition(),
+        }
+    }
+}
+
+impl From<Vec<HolderSends>> for Sends {
+    fn from(all: Vec<HolderSends>) -> Self {
+        let mut sends = Self::default();
+        for sent in all {
+            match sent {
+                HolderSends::Client(message) => sends.client.push(FromCloud::Holder(message)),
+                HolderSends::Shuffler(message) => sends.peer.push(Between::Across(message)),
+            }
+        }
+        sends
+    }
+}
+
+impl From<Vec<ShufflerSends>> for Sends {
+    fn from(all: Vec<ShufflerSends>) -> Self {
+        let mut sends = Self::default();
+        for sent in all {
+            match sent {
+                ShufflerSends::Client(message) => sends.client.push(FromCloud::Shuffler(message)),
+                ShufflerSends::Holder(message) => sends.peer.push(Between::Back(message)),
+            }
+        }
+        sends
+    }
+}
+
+/// The other cloud in this process, or nobody, until one is named.
+#[derive(Default)]
+pub struct LocalPeer(RwLock<Option<Arc<MixServer>>>);
+
+impl LocalPeer {
+    /// The other is this one from now on.
+    pub fn is(&self, other: Option<Arc<MixServer>>) {
+        *self.0.write() = other;
+    }
+}
+
+#[async_trait]
+impl PeerLink for LocalPeer {
+    async fn pass(&self, message: Between) -> Result<(), SessionError> {
+        let other = self.0.read().clone();
+        other.ok_or_else(|| SessionError::Absent("it is not there".into()))?.receive(message).await
+    }
+}
+
+fn blame(error: Error) -> SessionError {
+    match error {
+        Error::Client(why) => SessionError::Refused(why.into()),
+        Error::Other(why) => SessionError::Misbehaved(why.into()),
+        Error::Store(why) => SessionError::Absent(why),
+        Error::Bug(_) => blame_bug(&error),
+    }
+}
+
+fn blame_bug(error: &Error) -> SessionError {
+    SessionError::Misbehaved(error.to_string())
+}
+
+fn absent(error: StoreError) -> SessionError {
+    SessionError::Absent(error.to_string())
+}
+
+/// The blob that says which volume is here, and the number of its last session.
+const FENCE: &str = "mix-session";
+/// Messages of a client that are worked off at once.
+const AT_ONCE_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use fogbank_store::MemoryStore;
+
+    use super::*;
+    use crate::message::{Commit, Mix, Sources, Upload};
+    use crate::{Cells, Generation, Shape};
+
+    fn opening(volume: u64, session: u64) -> Opening {
+        let shape = Shape {
+            partitions: 2,
+            levels: 3,
+            kept_levels: 1,
+            top_blocks: 5,
+            spare: 1,
+            extra: 1,
+            refresh_every: 9,
+            block_bytes: 16,
+        };
+        Opening { volume, shape, point: Seed::new([3; 32]), session }
+    }
+
+    fn server(store: &Arc<dyn Store>) -> MixServer {
+        MixServer::new(store.clone(), Arc::<LocalPeer>::default())
+    }
+
+    #[tokio::test]
+    async fn a_session_ends_those_before_it_also_after_a_start() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cloud = server(&store);
+        let mut first = cloud.open(&opening(1, 5)).await.unwrap();
+        let _second = cloud.open(&opening(1, 6)).await.unwrap();
+        assert_eq!(first.receiver.recv().await, Some(Err(SessionError::Fenced)));
+        assert_eq!(first.receiver.recv().await, None);
+        for again in [cloud, server(&store)] {
+            for session in [5, 6] {
+                let fenced = again.open(&opening(1, session)).await.err();
+                assert_eq!(fenced, Some(SessionError::Fenced));
+            }
+            let other = again.open(&opening(2, 9)).await.err();
+            assert!(matches!(other, Some(SessionError::Refused(_))), "{other:?}");
+        }
+        server(&store).open(&opening(1, 7)).await.unwrap();
+    }
+
+    /// What is queued when another session opens is not done: here it would end in a refusal.
+    #[tokio::test]
+    async fn what_a_session_left_is_dropped() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cloud = server(&store);
+        let first = cloud.open(&opening(1, 1)).await.unwrap();
+        let generation = Generation::new(2, 0);
+        let wrong = ToCloud::Holder(Commit { partition: 0, generation }.into());
+        for _ in 0..QUEUED_MAX {
+            first.sender.try_send(wrong.clone()).unwrap();
+        }
+        let mut second = cloud.open(&opening(1, 2)).await.unwrap();
+        tokio::task::yield_now().await;
+        assert!(second.receiver.try_recv().is_err(), "nothing was done in it");
+        second.sender.send(wrong).await.unwrap();
+        let refused = second.receiver.recv().await;
+        assert!(matches!(refused, Some(Err(SessionError::Refused(_)))), "{refused:?}");
+    }
+
+    /// The other cloud is not there: the client hears of it, and has to do all again.
+    #[tokio::test]
+    async fn what_the_other_cloud_does_not_take_ends_the_session() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cloud = server(&store);
+        let mut session = cloud.open(&opening(1, 1)).await.unwrap();
+        let (partition, generation) = (0, Generation::new(2, 0));
+        let (order, pads) = (Seed::new([1; 32]), Seed::new([2; 32]));
+        let sources = Sources::default();
+        let mix = Mix { partition, level: 1, generation, sources, order, pads };
+        let upload = Upload { partition, generation, cells: Cells::zeros(32, 2) };
+        for message in [mix.into(), upload.into()] {
+            session.sender.send(ToCloud::Shuffler(message)).await.unwrap();
+        }
+        let ended = session.receiver.recv().await;
+        assert!(matches!(ended, Some(Err(SessionError::Absent(_)))), "{ended:?}");
+    }
+}
