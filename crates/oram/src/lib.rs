@@ -10,6 +10,7 @@
 //! | [`tao`] | TaoStore: asynchronous Path ORAM, every access served as it comes |
 //! | [`partition`] | ObliviStore: many small pyramids, shuffled in the background |
 //! | [`multicloud`] | Multi-Cloud Oblivious Storage: two clouds shuffle for each other; as yet its client without I/O |
+//! | [`hierarchy`] | PD-ORAM: many clients, no proxy; as yet its rules and its client without I/O |
 //! | [`geometry`] | checked shapes of trees and the analytical model behind them |
 //! | [`tree`] | arithmetic of complete binary trees: paths, buckets, eviction order |
 //! | `position` | which leaf a block is mapped to, and where it is |
@@ -29,6 +30,7 @@ mod canary;
 mod checkpoint;
 pub mod conformance;
 pub mod geometry;
+pub mod hierarchy;
 pub mod immediate;
 mod memory;
 pub mod multicloud;

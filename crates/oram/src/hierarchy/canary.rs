@@ -1,0 +1,41 @@
+//! Leaks of a client on purpose, see [`crate::canary`].
+
+use crate::canary::canary;
+
+canary! {
+    leaks {
+        /// The window is the epoch under way alone. Rule: that before it too.
+        WindowOneEpoch,
+        /// A query that found its address in the window touches nothing. Rule: all tables.
+        DuplicateSkips,
+        /// The search ends where the block was found. Rule: it touches all tables.
+        StopsAtHit,
+        /// A place leaves its fake to the next. Rule: none is owned twice.
+        FakeLeft,
+        /// A void entry has its effect. Rule: none.
+        VoidHasEffect,
+        /// An entry of kind none makes address 0 seen. Rule: it has no address.
+        NoneIsSeen,
+        /// Values of the epoch before are dropped at the boundary. Rule: they are carried.
+        NoCarry,
+        /// A takeover reads other fakes. Rule: the very same cells.
+        TakeoverFreshFakes,
+        /// An answer waits only for its own touch. Rule: for all results before it.
+        AnswersAtOnce,
+        /// A superblock counts results that are found. Rule: that are there for all.
+        ClosesEarly,
+    }
+    state {}
+    asks {
+        has_short_window: WindowOneEpoch,
+        skips_duplicates: DuplicateSkips,
+        stops_at_hit: StopsAtHit,
+        leaves_fakes: FakeLeft,
+        obeys_void: VoidHasEffect,
+        sees_none: NoneIsSeen,
+        drops_carry: NoCarry,
+        takes_over_afresh: TakeoverFreshFakes,
+        answers_at_once: AnswersAtOnce,
+        closes_early: ClosesEarly,
+    }
+}
