@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use fogbank::args::InspectArgs;
 use fogbank::config::StoreConfig;
 use fogbank::registers::RegisterPlace;
-use fogbank::{Error, Place, Result, open_store};
+use fogbank::{Error, Place, Result, counted, open_store};
 use fogbank_durable::{Inspected, State};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_process::say;
@@ -142,12 +142,12 @@ impl Told<'_> {
             size(config.cell_bytes() as u64)
         );
         say!(
-            "  held        {} buckets ({}), {} checkpoint pieces, {} deltas, {} journal records",
-            held.buckets,
+            "  held        {} ({}), {}, {}, {}",
+            counted(held.buckets, "bucket", "buckets"),
             size(self.bucket_bytes()),
-            held.pieces,
-            held.deltas,
-            held.journal
+            counted(held.pieces, "checkpoint piece", "checkpoint pieces"),
+            counted(held.deltas, "delta", "deltas"),
+            counted(held.journal, "journal record", "journal records")
         );
     }
 

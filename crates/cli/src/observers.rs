@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fogbank::args::ServeArgs;
 use fogbank::dashboard::{Live, Viewing, Views};
 use fogbank::history::HistoryLog;
-use fogbank::{Error, Result};
+use fogbank::{Error, Result, counted};
 use fogbank_env::{Clock, Metrics, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::Watcher;
 use fogbank_process::say_error;
@@ -66,7 +66,8 @@ impl Observers {
     pub fn finish(self) -> Result<()> {
         let left_out = self.history.map_or(Ok(0), |history| history.finish())?;
         if left_out > 0 {
-            say_error!("fogbank: {left_out} keys asked are not in the history");
+            let keys = counted(left_out, "key", "keys");
+            say_error!("fogbank: not in the history: {keys} asked");
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use fogbank::plan::lines::{self, Line};
 use fogbank::plan::price::prices;
 use fogbank::plan::requests::Requests;
 use fogbank::plan::{Plan, machine, size};
-use fogbank::{Place, Result, across_a_link, check_scheme};
+use fogbank::{Result, across_a_link, check_scheme};
 use fogbank_env::{Clock, SystemClock};
 use fogbank_process::say;
 use serde_json::json;
@@ -24,25 +24,35 @@ use serde_json::json;
 pub fn run(args: PlanArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let shape = args.shape.or_file(args.config.as_deref())?;
-    let url = args.store.unwrap_or_else(|| Place::local("fogbank-data").store_url());
+    let site = args.site;
+    let url = site.url();
     check_scheme(&url)?;
     let config = {
         let (shape, across) = (shape_for(&shape, &url)?, across_a_link(&url));
         StoreConfig::derive_at(&shape, across, across)?
     };
-    let prices = prices(args.prices.as_deref(), &url)?;
-    args.link.link()?;
-    let (link, how) = link_to(&url, &args.link);
+    let prices = prices(site.prices.as_deref(), &url)?;
+    site.link.link()?;
+    let (link, how) = link_to(&url, &site.link);
     let plan = Plan::of(&config, &link, &machine::tried(&clock, &config))?;
     let requests = Requests::of(&config, &plan.traffic, &url);
     let bill = Bill::of_epochs(&config, &plan, &requests, &prices);
     let planned = Planned { config, plan, requests, bill, link, how };
     let beside = lines::beside(&planned.config, &url, &prices)?;
     planned.print(lines::of_bill(&bill, &url, false).into_iter().chain(beside));
-    if args.json {
+    if site.all {
+        planned.print_all();
+    } else {
+        line("more", "fogbank plan --all: tree, epoch, traffic and requests".into());
+    }
+    if site.json {
         say!("{}", planned.json());
     }
     Ok(())
+}
+
+fn line(what: &str, figure: String) {
+    say!("{what:<22} {figure}");
 }
 
 struct Planned {
@@ -92,10 +102,9 @@ impl Planned {
         })
     }
 
-    /// How fast, how much memory and how many dollars; then the rest.
+    /// How fast, how much memory and how many dollars, and from what that follows.
     fn print(&self, bill: impl Iterator<Item = Line>) {
-        let Self { config, plan, requests, .. } = self;
-        let line = |what: &str, figure: String| say!("{what:<22} {figure}");
+        let plan = &self.plan;
         let (mean_s, max_s) = plan.latency_s();
         let per_s = plan.accesses / plan.epoch.total_s;
         let (mean, most) = (seconds(mean_s), seconds(max_s));
@@ -103,7 +112,13 @@ impl Planned {
         line("memory of the proxy", size(plan.proxy_bytes));
         bill.for_each(|(what, said)| line(what, said));
         line("a million accesses", format!("$ {:.2}", self.bill.per_million.usd()));
+        line("stored in the cloud", size(plan.storage_bytes));
         line("reckoned with", self.how.clone());
+    }
+
+    /// Of what all that is made.
+    fn print_all(&self) {
+        let Self { config, plan, requests, .. } = self;
         line("tree", self.tree());
         line(
             "epoch",
@@ -131,7 +146,6 @@ impl Planned {
             "requests of an epoch",
             format!("{:.0} that read, {:.1} that write", requests.gets, requests.puts),
         );
-        line("stored in the cloud", size(plan.storage_bytes));
     }
 
     fn tree(&self) -> String {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use fogbank::args::{BackupArgs, StoreArgs};
 use fogbank::backup::{Lost, salvage, unread};
-use fogbank::{Error, OpenOptions, Place, Result};
+use fogbank::{Error, OpenOptions, Place, Result, counted};
 use fogbank_durable::BackupReader;
 use fogbank_front::resp::told;
 use fogbank_oram::Unverified;
@@ -118,12 +118,12 @@ pub fn tell(lost: &Lost) -> Result<()> {
         0 => format!("none of {} records is lost", lost.records),
         keys => format!("{keys} of {} records are lost, which are named above", lost.records),
     };
+    let places = counted(lost.places.len(), "place", "places");
     Err(Error::CloudLied(format!(
-        "the cloud lied: it has changed or lost what it was to keep, at {} places, and {records}. \
+        "the cloud lied: it has changed or lost what it was to keep, at {places}, and {records}. \
          What was saved is what was written, every byte of it verified. Do not trust this cloud \
          again: take the data to another one and under a new key (a restore makes one), find out \
-         who could write there, and keep what is left of the old store until you have",
-        lost.places.len()
+         who could write there, and keep what is left of the old store until you have"
     )))
 }
 

@@ -15,7 +15,7 @@ use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
 use fogbank::side_check::check_apart;
 use fogbank::volume::OpenedStore;
-use fogbank::{Error, OpenOptions, Opened, Place, Result, presence};
+use fogbank::{Error, OpenOptions, Opened, Place, Result, counted, presence};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::records_of;
@@ -49,16 +49,17 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         OpenedStore::Store(opened) => {
             let was = opened.recovered();
             say!(
-                "recovered epoch {}: {} epochs replayed since the last full checkpoint, {} batches of an \
-                 open epoch repeated",
+                "recovered epoch {}: {} replayed since the last full checkpoint, {} of an open epoch \
+                 repeated",
                 was.epoch,
-                was.epochs_replayed,
-                was.batches_repeated
+                counted(was.epochs_replayed, "epoch", "epochs"),
+                counted(was.batches_repeated, "batch", "batches")
             );
             opened.close().await?;
         }
         OpenedStore::Volume(volume) => {
-            say!("recovered the volume: {} records of its journal replayed", volume.replayed());
+            let records = counted(volume.replayed(), "record", "records");
+            say!("recovered the volume: {records} of its journal replayed");
             volume.close().await?;
         }
     }
@@ -109,7 +110,8 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
     count.bar.finish_and_clear();
     scanned?;
     resting.close().await?;
-    say!("everything that is in use is what was written; {} blocks", count.blocks);
+    let blocks = counted(count.blocks, "block", "blocks");
+    say!("everything that is in use is what was written; {blocks}");
     Ok(())
 }
 
@@ -118,13 +120,16 @@ async fn look(place: &Place) -> Result<()> {
     let found = presence(place).await?;
     say!(
         "everything that has to be there is there, as of epoch {}: the commit record, which is the \
-         newest; the checkpoint and {} deltas, which verify; {} buckets by name and version",
+         newest; the checkpoint and {}, which verify; {} by name and version",
         found.epoch,
-        found.deltas,
-        found.buckets
+        counted(found.deltas, "delta", "deltas"),
+        counted(found.buckets, "bucket", "buckets")
     );
     match found.journal {
-        Some(records) => say!("and {records} records of the open epoch's journal by name"),
+        Some(records) => {
+            let records = counted(records, "record", "records");
+            say!("and {records} of the open epoch's journal by name");
+        }
         None => say!("not looked for: the journal, whose epochs end too fast"),
     }
     say!(
@@ -255,9 +260,11 @@ pub async fn load(args: LoadArgs) -> Result<()> {
         say!("went on with the load that was begun");
     }
     if skipped > 0 {
-        say!("left out {skipped} keys of types that cannot be stored");
+        let keys = counted(skipped, "key", "keys");
+        say!("left out {keys} of types that cannot be stored");
     }
-    say!("loaded {keys} records into {}", place.store_url());
+    let records = counted(keys, "record", "records");
+    say!("loaded {records} into {}", place.store_url());
     say!("its key is {}; keep and back up", place.trusted().join("key").display());
     say!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
     Ok(())

@@ -7,7 +7,7 @@ use fogbank::plan::distance::link_to;
 use fogbank::plan::price::prices;
 use fogbank::plan::size;
 use fogbank::plan::volume::{OfEngine, VolumePlan, VolumeSite, choose, of_all};
-use fogbank::{Error, Place, Result, check_scheme};
+use fogbank::{Error, Result, check_scheme};
 use fogbank_process::say;
 use serde_json::{Value, json};
 
@@ -16,18 +16,19 @@ use serde_json::{Value, json};
 /// # Errors
 /// [`Error::Usage`] for a shape, link or table that makes no sense.
 pub fn run(args: VolumePlanArgs) -> Result<()> {
-    let url = args.store.clone().unwrap_or_else(|| Place::local("fogbank-data").store_url());
+    let site = &args.site;
+    let url = site.url();
     check_scheme(&url)?;
-    let prices = prices(args.prices.as_deref(), &url)?;
-    args.link.link()?;
-    let (link, how) = link_to(&url, &args.link);
+    let prices = prices(site.prices.as_deref(), &url)?;
+    site.link.link()?;
+    let (link, how) = link_to(&url, &site.link);
     let plans = of_all(&args, &VolumeSite { url: &url, prices: &prices, link: &link });
     if plans.iter().all(|(_, plan)| plan.is_err()) {
         // What is wrong with it is wrong for all.
         let why = plans.into_iter().find_map(|(_, plan)| plan.err());
         return Err(why.unwrap_or_else(|| Error::Bug("there is no engine".into())));
     }
-    print(&plans);
+    print(&plans, site.all);
     say!("{:<22} {how}", "reckoned with");
     let memory = args.memory.map_or(f64::INFINITY, |memory| memory.as_u64() as f64);
     let (engine, why) = choose(&plans, memory)?;
@@ -35,7 +36,10 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
     let hides = plans.iter().filter(|(_, plan)| plan.as_ref().is_ok_and(|p| !p.leaves_as_it_comes));
     let hides: String = hides.map(|(engine, _)| format!("--engine {} or ", engine.name)).collect();
     say!("{:<22} {hides}volume serve --fixed-rate N, which hide when you work", "or");
-    if args.json {
+    if !site.all {
+        say!("{:<22} fogbank volume plan --all: requests, checkpoints, recovery", "more");
+    }
+    if site.json {
         let of = |(engine, plan): &OfEngine| Some((engine.name, figures(plan.as_ref().ok()?)));
         let engines: serde_json::Map<String, Value> =
             plans.iter().filter_map(of).map(|(name, figures)| (name.to_owned(), figures)).collect();
@@ -44,34 +48,37 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
     Ok(())
 }
 
-/// A line: what it is, and how it is said of an engine.
-type Row = (&'static str, fn(&VolumePlan) -> String);
+/// A line: what it is, whether it is said unasked, and how it is said of an engine.
+type Row = (&'static str, bool, fn(&VolumePlan) -> String);
 
-const ROWS: [Row; 11] = [
-    ("memory of the proxy", |plan| size(plan.memory_bytes)),
-    ("stored in the cloud", |plan| size(plan.storage_bytes)),
-    ("an access sends", |plan| size(plan.up_bytes)),
-    ("and receives", |plan| size(plan.down_bytes)),
-    ("reads an access", |plan| format!("{:.1}", plan.reads)),
-    ("writes an access", |plan| format!("{:.1}", plan.writes)),
-    ("answers after", |plan| match plan.answer_s {
+const ROWS: [Row; 12] = [
+    ("memory of the proxy", true, |plan| size(plan.memory_bytes)),
+    ("stored in the cloud", true, |plan| size(plan.storage_bytes)),
+    ("an access moves", true, |plan| size(plan.up_bytes + plan.down_bytes)),
+    ("of which it sends", false, |plan| size(plan.up_bytes)),
+    ("and receives", false, |plan| size(plan.down_bytes)),
+    ("reads an access", false, |plan| format!("{:.1}", plan.reads)),
+    ("writes an access", false, |plan| format!("{:.1}", plan.writes)),
+    ("answers after", true, |plan| match plan.answer_s {
         0.0 => "-".into(),
         short if short < 1.0 => format!("{:.0} ms", short * 1e3),
         long => seconds(long),
     }),
-    ("accesses/s at most", |plan| plan.per_s.map_or("-".into(), |per_s| format!("{per_s:.0}"))),
-    ("a checkpoint", |plan| size(plan.checkpoint_bytes)),
-    ("a recovery reads", |plan| size(plan.recovery_bytes)),
-    ("a million accesses", |plan| usd(plan.bill.per_million.usd())),
+    ("accesses/s at most", true, |plan| {
+        plan.per_s.map_or("-".into(), |per_s| format!("{per_s:.0}"))
+    }),
+    ("a checkpoint", false, |plan| size(plan.checkpoint_bytes)),
+    ("a recovery reads", false, |plan| size(plan.recovery_bytes)),
+    ("a million accesses", true, |plan| usd(plan.bill.per_million.usd())),
 ];
 
-fn print(plans: &[OfEngine]) {
+fn print(plans: &[OfEngine], all: bool) {
     let row = |what: &str, said: &dyn Fn(&OfEngine) -> String| {
         let cells: Vec<String> = plans.iter().map(|of| format!("{:>14}", said(of))).collect();
         say!("{what:<22} {}", cells.concat());
     };
     row("", &|(engine, _)| engine.name.to_owned());
-    for (what, said) in ROWS {
+    for (what, _, said) in ROWS.into_iter().filter(|(_, unasked, _)| all || *unasked) {
         row(what, &|(_, plan)| plan.as_ref().map_or_else(|_| "-".into(), said));
     }
     row("a month, idle", &|(_, plan)| {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
-use fogbank::{Error, Place, Result};
+use fogbank::{Error, Place, Result, counted};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
@@ -106,8 +106,8 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     let config = volume.config();
     if volume.replayed() > 0 {
         say_error!(
-            "the volume was not closed: {} records of what it did were replayed",
-            volume.replayed()
+            "the volume was not closed: {} of what it did replayed",
+            counted(volume.replayed(), "record", "records")
         );
     }
     let (uri, at) = match listener.place() {

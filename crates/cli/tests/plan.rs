@@ -107,7 +107,7 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
         }
     }
     assert_eq!(figures["choose"], "partition", "{said}");
-    for line in ["memory of the proxy", "a recovery reads", "answers after", "choose"] {
+    for line in ["memory of the proxy", "answers after", "choose"] {
         assert!(said.lines().any(|said| said.starts_with(line)), "{line}: {said}");
     }
     // A link that carries twice as much serves twice as many.
@@ -128,4 +128,30 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
         assert!(words.contains(named), "{words}");
     }
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+/// Who wants to know what it costs reads no page of figures; who asks gets them.
+#[test]
+fn a_plan_has_twelve_lines_unless_more_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |args: &[&str]| {
+        let output = fogbank(folder.path(), args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (plan, more) in [
+        (&["plan"][..], "requests of an epoch"),
+        (&["plan", "--store", "s3://b"], "requests of an epoch"),
+        (&["volume", "plan", "--size", "1GiB"], "a recovery reads"),
+        (&["volume", "plan", "--size", "1GiB", "--store", "s3://b"], "a recovery reads"),
+    ] {
+        let (short, all) = (said(plan), said(&[plan, &["--all"]].concat()));
+        assert!(short.lines().count() <= 12 && !short.contains(more), "{short}");
+        assert!(short.contains("--all") && all.contains(more), "{short}{all}");
+        // What is reckoned with may differ by the machine's speed of that moment.
+        let begins = |line: &str| line.get(..22).map(str::to_owned);
+        for line in short.lines().filter(|line| !line.starts_with("more")) {
+            assert!(all.lines().any(|of| begins(of) == begins(line)), "{line}: {all}");
+        }
+    }
 }

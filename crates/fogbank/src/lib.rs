@@ -26,6 +26,7 @@
 pub mod args;
 pub mod backup;
 pub mod config;
+mod counted;
 pub mod dashboard;
 mod engines;
 mod error;
@@ -48,6 +49,7 @@ mod stored;
 pub mod traffic;
 pub mod volume;
 
+pub use counted::counted;
 pub use error::{Error, Result};
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;

@@ -26,6 +26,7 @@ use tokio::runtime::Handle;
 
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
+use crate::counted::counted;
 use crate::dashboard::{Live, Watched};
 use crate::engines::ring;
 use crate::error::{Error, Result};
@@ -487,9 +488,11 @@ impl FillTarget {
 fn tell(recovered: &Recovered, done: usize, of: usize) {
     let (epochs, batches) = (recovered.deltas.len(), recovered.journal.len());
     if done == 0 && batches + epochs > 0 {
+        let epochs = counted(epochs, "epoch", "epochs");
+        let batches = counted(batches, "batch", "batches");
         tracing::info!(
             "the store was not closed; nothing acknowledged is lost: replaying its journal \
-             ({epochs} epochs, {batches} batches)"
+             ({epochs}, {batches})"
         );
     }
     if of > 100 && done > 0 && done.is_multiple_of(of / 10) {

@@ -6,6 +6,7 @@ use bytesize::ByteSize;
 use clap::Args;
 
 use super::ShapeArgs;
+use crate::Place;
 use crate::link::LinkArgs;
 use crate::volume::Flags;
 
@@ -22,14 +23,42 @@ A file for --prices has a table for each scheme of --store that it prices; what 
     storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
     egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
 
+/// Where what is planned would be, and how the answer is said.
+#[derive(Debug, Clone, Args)]
+pub struct PlanSiteArgs {
+    /// The cloud side, for its prices and its distance: nothing is asked of it. file://DIR,
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, grpc://HOST:PORT/TENANT,
+    /// dynamodb://TABLE/PREFIX or memory: [file://fogbank-data/cloud].
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// The link to the store.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each
+    /// scheme of --store, see below.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Everything that is known, not only what decides.
+    #[arg(long)]
+    pub all: bool,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PlanSiteArgs {
+    /// The URL of the store.
+    pub fn url(&self) -> String {
+        self.store.clone().unwrap_or_else(|| Place::local("fogbank-data").store_url())
+    }
+}
+
 /// What to plan.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
-    /// The cloud side, for its prices: nothing is asked of it. file://DIR, s3://BUCKET/PREFIX,
-    /// az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, grpc://HOST:PORT/TENANT, dynamodb://TABLE/PREFIX or memory:
-    /// [file://fogbank-data/cloud].
-    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
-    pub store: Option<String>,
+    /// Where, and how it is said.
+    #[command(flatten)]
+    pub site: PlanSiteArgs,
     /// The shape.
     #[command(flatten)]
     pub shape: ShapeArgs,
@@ -37,24 +66,14 @@ pub struct PlanArgs {
     /// environment go before it.
     #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
-    /// The link to the store.
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
-    /// --store, see below.
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
-    /// One JSON object as the last line of standard output.
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Which volume to plan.
 #[derive(Debug, Clone, Args)]
 pub struct VolumePlanArgs {
-    /// The cloud side, for its prices and its distance: nothing is asked of it [file://fogbank-data/cloud].
-    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
-    pub store: Option<String>,
+    /// Where, and how it is said.
+    #[command(flatten)]
+    pub site: PlanSiteArgs,
     /// Bytes of the volume.
     #[arg(long, value_name = "SIZE")]
     pub size: ByteSize,
@@ -67,14 +86,4 @@ pub struct VolumePlanArgs {
     /// Memory that the proxy may take: engines that take more are not proposed [no limit].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
-    /// The link to the store.
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// Prices of clouds in US dollars, in place of list prices: a TOML file with a table for each scheme of
-    /// --store, see below.
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
-    /// One JSON object as the last line of standard output.
-    #[arg(long)]
-    pub json: bool,
 }
