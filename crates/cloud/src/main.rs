@@ -121,6 +121,10 @@ struct ServeArgs {
     /// line in DIR/tenants/NAME/register, beside those of two servers or more that others run.
     #[arg(long, value_name = "HOST:PORT")]
     register_listen: Option<String>,
+    /// Another fogbank-cloud with which it mixes, for volumes that lie in both: as their owners name it. May
+    /// be said more than once.
+    #[arg(long, value_name = "HOST:PORT")]
+    mixes_with: Vec<String>,
     /// Serve figures for Prometheus at http://HOST:PORT/metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
@@ -263,6 +267,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     settings.share.calls_per_s = args.rate.max(1);
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);
     settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
+    settings.mixes_with.clone_from(&args.mixes_with);
     let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
     let stop = stop_signal().map_err(|e| (format!("cannot watch signals: {e}"), 71))?;
     let clock = Arc::new(SystemClock::new());

@@ -44,6 +44,7 @@ use tonic::server::Grpc;
 
 use crate::codec::Pieces;
 use crate::figures::Figures;
+use crate::mix::{ACROSS_PATH, MixDesk, SESSION_PATH};
 use crate::pool::{Pool, Room};
 use crate::service::Desk;
 use crate::tenant::{Common, Keeping, Share, Tenant, Tenants};
@@ -93,6 +94,9 @@ pub struct ServerSettings {
     pub strangers_max: usize,
     /// Bytes of memory for connections, requests and answers of all tenants and strangers together.
     pub work_bytes_max: u64,
+    /// Servers, `HOST:PORT`, with which it mixes if a client asks for it. A client can make it connect to
+    /// no others.
+    pub mixes_with: Vec<String>,
 }
 
 impl ServerSettings {
@@ -107,6 +111,7 @@ impl ServerSettings {
             connections_max: 512,
             strangers_max: 64,
             work_bytes_max: WORK_BYTES,
+            mixes_with: Vec::new(),
         }
     }
 }
@@ -170,6 +175,7 @@ impl CloudServer {
             clock,
             figures: Arc::new(Figures::new(metrics)),
             strangers: Arc::new(Semaphore::new(settings.strangers_max)),
+            mixes_with: settings.mixes_with.into(),
         });
         Ok(Self {
             serving,
@@ -272,6 +278,7 @@ struct Serving {
     clock: Arc<dyn Clock>,
     figures: Arc<Figures>,
     strangers: Arc<Semaphore>,
+    mixes_with: Arc<[String]>,
 }
 
 /// One connection's standing.
@@ -289,6 +296,8 @@ struct Visit {
 /// Whose connection it is, and its places among the server's and the tenant's.
 struct Standing {
     name: String,
+    /// Whether it has shown no more than may mix.
+    to_mix: bool,
     tenant: Arc<Tenant>,
     _place: OwnedSemaphorePermit,
     _rooms: [Room; 2],
@@ -370,8 +379,11 @@ impl Serving {
     }
 
     async fn answer(&self, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
-        let admitted = match request.uri().path() {
-            PATH => self.admit(&request, visit).await,
+        let path = request.uri().path().to_owned();
+        let admitted = match &path[..] {
+            PATH | SESSION_PATH | ACROSS_PATH => {
+                self.admit(&request, visit, path == ACROSS_PATH).await
+            }
             _ => Err(Status::unimplemented("that is not spoken here")),
         };
         let tenant = match admitted {
@@ -387,31 +399,33 @@ impl Serving {
         let Ok(call) = visit.calls.clone().try_acquire_owned() else {
             return Status::resource_exhausted("too many calls on a connection").into_http();
         };
-        let desk = Desk {
-            clock: self.clock.clone(),
-            figures: self.figures.clone(),
-            tenant,
-            stalled: visit.stalled.clone(),
-            _call: Arc::new(call),
-        };
+        let (clock, figures, call) = (self.clock.clone(), self.figures.clone(), Arc::new(call));
         let mut grpc = Grpc::new(Pieces)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        if path != PATH {
+            let (is_across, mixes_with) = (path == ACROSS_PATH, self.mixes_with.clone());
+            let desk = MixDesk { clock, figures, tenant, is_across, mixes_with, call };
+            return grpc.streaming(desk, request.map(Body::new)).await;
+        }
+        let stalled = visit.stalled.clone();
+        let desk = Desk { clock, figures, tenant, stalled, _call: call };
         grpc.streaming(desk, request.map(Body::new)).await
     }
 
-    /// The tenant whose token the request shows.
+    /// The tenant whose token the request shows; to mix, the token that follows from it.
     async fn admit(
         &self,
         request: &Request<Incoming>,
         visit: &Visit,
+        to_mix: bool,
     ) -> Result<Arc<Tenant>, Status> {
         let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
         let unknown = || Status::unauthenticated("no such tenant, or another token");
         let name = header(TENANT_HEADER).ok_or_else(unknown)?;
         let shown = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = shown.and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok());
-        let entered = self.tenants.enter(name, &shown.ok_or_else(unknown)?).await;
+        let entered = self.tenants.enter(name, &shown.ok_or_else(unknown)?, to_mix).await;
         let tenant = entered.map_err(|e| {
             tracing::error!(tenant = name, error = %e, "a tenant cannot be opened");
             Status::unavailable("the tenant's store cannot be opened")
@@ -419,7 +433,9 @@ impl Serving {
         let tenant = tenant.ok_or_else(unknown)?;
         let mut standing = visit.standing.lock().await;
         match &*standing {
-            Some(standing) if standing.name == name => return Ok(standing.tenant.clone()),
+            Some(standing) if standing.name == name && standing.to_mix == to_mix => {
+                return Ok(standing.tenant.clone());
+            }
             Some(_) => return Err(Status::unauthenticated("the connection is another tenant's")),
             None => {}
         }
@@ -432,6 +448,7 @@ impl Serving {
         self.figures.connections.add(1);
         *standing = Some(Standing {
             name: name.into(),
+            to_mix,
             tenant: tenant.clone(),
             _place: place,
             _rooms: rooms,

@@ -30,6 +30,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::cache::TopCache;
 use crate::credentials::Credentials;
+use crate::mix::Mixing;
 use crate::pool::{Account, Pool};
 use crate::quota::{Allowance, Quota};
 
@@ -83,7 +84,9 @@ pub struct Common {
 /// One tenant, open.
 pub struct Tenant {
     /// Its store, behind its quota.
-    pub store: Quota<Box<dyn Store>>,
+    pub store: Arc<Quota<Box<dyn Store>>>,
+    /// The volume that it holds for two clouds, once somebody has asked for it.
+    mixing: std::sync::OnceLock<Arc<Mixing>>,
     /// A permit a call.
     pub calls: Arc<Semaphore>,
     /// A permit a KiB of a request.
@@ -184,14 +187,23 @@ impl Tenants {
         Ok(found)
     }
 
-    /// The tenant `name`, if `shown` is its token.
+    /// The tenant `name`, if `shown` is its token, or `to_mix` the one that follows from it.
     ///
     /// # Errors
     /// Those of its store.
-    pub async fn enter(&self, name: &str, shown: &[u8]) -> Result<Option<Arc<Tenant>>> {
+    pub async fn enter(
+        &self,
+        name: &str,
+        shown: &[u8],
+        to_mix: bool,
+    ) -> Result<Option<Arc<Tenant>>> {
         let absent = |e: io::Error| StoreError::Absent(format!("the tenant's folder: {e}"));
         let Some(known) = compute(|| self.find(name)).map_err(absent)? else { return Ok(None) };
-        if !known.token.is(shown) {
+        let is_it = match to_mix {
+            true => known.token.for_mixing().is(shown),
+            false => known.token.is(shown),
+        };
+        if !is_it {
             return Ok(None);
         }
         let open = || async { self.open(&known.folder).await.map(Arc::new) };
@@ -226,7 +238,8 @@ impl Tenants {
             bytes => Box::new(TopCache::new(bare, arrays.clone(), bytes)),
         };
         Ok(Tenant {
-            store: Quota::new(cached, arrays, allowed).await?,
+            store: Arc::new(Quota::new(cached, arrays, allowed).await?),
+            mixing: std::sync::OnceLock::new(),
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
             connections: Arc::new(Semaphore::new(self.share.connections_max)),
@@ -239,6 +252,12 @@ impl Tenants {
 }
 
 impl Tenant {
+    /// The volume that it holds for two clouds.
+    pub fn mixing(&self, clock: &Arc<dyn Clock>) -> Arc<Mixing> {
+        let store = || self.store.clone() as Arc<dyn Store>;
+        self.mixing.get_or_init(|| Arc::new(Mixing::new(store(), clock))).clone()
+    }
+
     /// Bytes of a request, at most.
     pub fn request_bytes_max(&self) -> u64 {
         self.memory.most_of_one().min(self.share.request_bytes_max as u64)
@@ -315,7 +334,7 @@ mod tests {
         let share = Share { calls_per_s: 100, ..Share::default() };
         let tenants = Tenants::new(data.path(), Keeping::Memory, share, common());
         let token = Token::load_or_create(&data.path().join("tenants/a/token")).unwrap();
-        let tenant = tenants.enter("a", token.bytes()).await.unwrap().unwrap();
+        let tenant = tenants.enter("a", token.bytes(), false).await.unwrap().unwrap();
         let clock = SystemClock::new();
         clock.sleep_until(5 * SECOND_NANOS).await;
         for _ in 0..401 {
@@ -337,10 +356,15 @@ mod tests {
         });
         let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default(), common());
         assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
-        assert!(tenants.enter("a", tokens[0].bytes()).await.unwrap().is_some());
-        assert!(tenants.enter("b", tokens[0].bytes()).await.unwrap().is_none());
-        assert!(tenants.enter("a", &[]).await.unwrap().is_none());
-        assert!(tenants.enter("../tenants/a", tokens[0].bytes()).await.unwrap().is_none());
-        assert!(tenants.enter("c", tokens[0].bytes()).await.unwrap().is_none());
+        assert!(tenants.enter("a", tokens[0].bytes(), false).await.unwrap().is_some());
+        assert!(tenants.enter("b", tokens[0].bytes(), false).await.unwrap().is_none());
+        assert!(tenants.enter("a", &[], false).await.unwrap().is_none());
+        // What may mix may do nothing else, and the other way round.
+        let to_mix = tokens[0].for_mixing();
+        assert!(tenants.enter("a", to_mix.bytes(), true).await.unwrap().is_some());
+        assert!(tenants.enter("a", to_mix.bytes(), false).await.unwrap().is_none());
+        assert!(tenants.enter("a", tokens[0].bytes(), true).await.unwrap().is_none());
+        assert!(tenants.enter("../tenants/a", tokens[0].bytes(), false).await.unwrap().is_none());
+        assert!(tenants.enter("c", tokens[0].bytes(), false).await.unwrap().is_none());
     }
 }

@@ -149,7 +149,7 @@ async fn receive(
     Err(SessionError::Absent(format!("{place}: it has ended the session")))
 }
 
-fn of_store(error: StoreError) -> SessionError {
+pub(super) fn of_store(error: StoreError) -> SessionError {
     match error {
         StoreError::Absent(why) => SessionError::Absent(why),
         StoreError::Misbehaved(why) | StoreError::NoArray(why) => SessionError::Misbehaved(why),
@@ -158,7 +158,7 @@ fn of_store(error: StoreError) -> SessionError {
 }
 
 /// What a status means, by blame.
-fn blame(place: &str, status: &Status) -> SessionError {
+pub(super) fn blame(place: &str, status: &Status) -> SessionError {
     let why = words(place, status);
     match status.code() {
         Code::Aborted => SessionError::Fenced,

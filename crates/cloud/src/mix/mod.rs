@@ -5,7 +5,7 @@
 //! ```text
 //! client -> server    opening, where the other server is, then messages of the session
 //! server -> client    messages of the session
-//! server -> server    which volume, then messages between clouds; nothing comes back
+//! server -> server    a message between clouds; the answer is empty, once it is worked off
 //! ```
 //! What goes over it is bytes: each message says how long it is (`frames`).
 //!
@@ -15,14 +15,19 @@
 
 mod client;
 mod frames;
+mod mixing;
+mod service;
 
 pub use client::MixClient;
+pub(crate) use mixing::Mixing;
+pub(crate) use service::MixDesk;
 
 use fogbank_mix::Shape;
 use fogbank_tls::{Pin, Token};
 
-/// Where sessions are opened.
+/// Where sessions are opened, and where another server's messages come.
 pub(crate) const SESSION_PATH: &str = "/fogbank.cloud.v1.Mix/Session";
+pub(crate) const ACROSS_PATH: &str = "/fogbank.cloud.v1.Mix/Across";
 /// The headers that say what is opened, and where the other server is.
 const OPENING_HEADER: &str = "fogbank-opening-bin";
 const PEER_HEADER: &str = "fogbank-peer";
@@ -52,7 +57,6 @@ impl Peer {
     }
 
     /// What [`Peer::text`] made.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the server that reads it comes next"))]
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (place, tenant) = (words.next()?.to_owned(), words.next()?.to_owned());

@@ -1,0 +1,214 @@
+//! One call of another's: a client's session, or a message of the other server.
+//!
+//! 1. *A session*: the client's headers say what is opened, and where the other server is. When it
+//!    is open the call is answered; then messages go both ways until either end has no more.
+//! 2. *A message of the other server* is received whole, worked off, and answered with nothing.
+//!
+//! Invariants
+//! - Memory for what comes and goes is counted before it is taken.
+//! - Whoever sends what is no message ends his own call, and nothing else.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Clock, Nanos, by};
+use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::server::StreamingService;
+use tonic::{Request as Asked, Response, Status, Streaming};
+
+use super::frames::{Frames, pieces};
+use super::mixing::{Between, Mixing};
+use super::{OPENING_HEADER, PEER_HEADER, Peer, message_bytes_max};
+use crate::figures::Figures;
+use crate::tenant::Tenant;
+use crate::wire::{MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX};
+
+/// What every call of a connection shares.
+#[derive(Clone)]
+pub struct MixDesk {
+    pub clock: Arc<dyn Clock>,
+    pub figures: Arc<Figures>,
+    pub tenant: Arc<Tenant>,
+    /// Whether it is the other server that calls.
+    pub is_across: bool,
+    /// With which servers it may be made to mix.
+    pub mixes_with: Arc<[String]>,
+    /// The call's place among those of its connection.
+    pub call: Arc<OwnedSemaphorePermit>,
+}
+
+type Answer = Result<Vec<Bytes>, Status>;
+
+impl StreamingService<Bytes> for MixDesk {
+    type Response = Vec<Bytes>;
+    type ResponseStream = ReceiverStream<Answer>;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send>>;
+
+    fn call(&mut self, asked: Asked<Streaming<Bytes>>) -> Self::Future {
+        let desk = self.clone();
+        Box::pin(async move {
+            desk.figures.calls.add(1);
+            let figures = desk.figures.clone();
+            let answered = match desk.is_across {
+                true => desk.take(asked).await,
+                false => desk.session(asked).await,
+            };
+            answered.inspect_err(|_| figures.refused.add(1))
+        })
+    }
+}
+
+impl MixDesk {
+    fn mixing(&self) -> Arc<Mixing> {
+        self.tenant.mixing(&self.clock)
+    }
+
+    async fn session(
+        self,
+        asked: Asked<Streaming<Bytes>>,
+    ) -> Result<Response<ReceiverStream<Answer>>, Status> {
+        let headers = asked.metadata();
+        let opening = headers.get_bin(OPENING_HEADER).and_then(|value| value.to_bytes().ok());
+        let opening = opening.and_then(|bytes| Opening::decode(&bytes).ok());
+        let peer = headers.get(PEER_HEADER).and_then(|value| value.to_str().ok());
+        let (opening, peer) = opening.zip(peer.and_then(Peer::parse)).ok_or_else(no_message)?;
+        if !self.mixes_with.contains(&peer.place) {
+            return Err(Status::failed_precondition(format!(
+                "this server does not mix with {}: its operator has to start it with --mixes-with {}",
+                peer.place, peer.place
+            )));
+        }
+        let max = message_bytes_max(&opening.shape);
+        let room = self.tenant.memory.try_take(2 * max as u64);
+        let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
+        let mixing = self.mixing();
+        mixing.is_beside(&peer)?;
+        let Session { sender, mut receiver } =
+            mixing.server.open(&opening).await.map_err(status)?;
+        let cell_bytes = opening.shape.cell_bytes();
+        let figures = self.figures.clone();
+        let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
+        let ended = answers.clone();
+        let call = self.call.clone();
+        tokio::spawn(async move {
+            let coming = come(asked.into_inner(), (cell_bytes, max), &sender, &figures);
+            tokio::select! {
+                came = coming => if let Err(status) = came {
+                    let _gone = ended.send(Err(status)).await;
+                },
+                () = ended.closed() => {}
+            }
+            drop((sender, call, room)); // the session is over
+        });
+        let figures = self.figures.clone();
+        tokio::spawn(async move {
+            while let Some(first) = receiver.recv().await {
+                for answer in together(first, &mut receiver) {
+                    if let Ok(bytes) = &answer {
+                        figures.bytes_out.add(bytes.iter().map(|b| b.len() as u64).sum());
+                    }
+                    if answers.send(answer).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    /// A message of the other server.
+    async fn take(
+        self,
+        asked: Asked<Streaming<Bytes>>,
+    ) -> Result<Response<ReceiverStream<Answer>>, Status> {
+        let (clock, mixing) = (&*self.clock, self.mixing());
+        let waits = by(clock, clock.now() + OPEN_NANOS_MAX, mixing.server.cell_bytes()).await;
+        let closed = || Status::unavailable("its client has not opened this volume here");
+        let cell_bytes = waits.flatten().ok_or_else(closed)?;
+        let mut coming = asked.into_inner();
+        let mut frames = Frames::new(SERVED_CHUNK_BYTES_MAX);
+        let (mut rooms, message) = (
+            Vec::new(),
+            loop {
+                let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
+                let slow = || Status::deadline_exceeded("the message comes too slowly");
+                let piece = next.ok_or_else(slow)??.ok_or_else(no_message)?;
+                self.figures.bytes_in.add(piece.len() as u64);
+                frames.push(&piece);
+                if let Some(message) = frames.next().map_err(|_| no_message())? {
+                    break message;
+                }
+            },
+        );
+        let room = self.tenant.memory.try_take(2 * message.len() as u64);
+        rooms.push(room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?);
+        let message = Between::decode(&message, cell_bytes).ok_or_else(no_message)?;
+        mixing.server.receive(message.0).await.map_err(status)?;
+        let (_, stream) = mpsc::channel(1);
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+}
+
+async fn come(
+    mut coming: Streaming<Bytes>,
+    (cell_bytes, max): (usize, usize),
+    sender: &mpsc::Sender<ToCloud>,
+    figures: &Figures,
+) -> Result<(), Status> {
+    let mut frames = Frames::new(max);
+    while let Some(piece) = coming.message().await? {
+        figures.bytes_in.add(piece.len() as u64);
+        frames.push(&piece);
+        while let Some(message) = frames.next().map_err(|_| no_message())? {
+            let message = ToCloud::decode(&message, cell_bytes).map_err(|_| no_message())?;
+            if sender.send(message).await.is_err() {
+                return Ok(()); // why it is over is said where messages go
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A message and those that wait behind it.
+fn together(
+    first: Result<FromCloud, SessionError>,
+    receiver: &mut mpsc::Receiver<Result<FromCloud, SessionError>>,
+) -> Vec<Answer> {
+    let (mut bytes, mut next) = (Vec::new(), Some(first));
+    let mut error = None;
+    while let Some(message) = next.take() {
+        match message {
+            Ok(message) => bytes.extend(message.encode()),
+            Err(why) => error = Some(Err(status(why))),
+        }
+        if bytes.len() < MESSAGE_BYTES_MAX / 2 && error.is_none() {
+            next = receiver.try_recv().ok();
+        }
+    }
+    pieces(bytes).map(|piece| Ok(vec![piece])).chain(error).collect()
+}
+
+/// Why there is no session, as a status of the wire.
+pub(super) fn status(error: SessionError) -> Status {
+    match error {
+        SessionError::Absent(why) => Status::unavailable(why),
+        SessionError::Fenced => Status::aborted("another session has taken its place"),
+        SessionError::Refused(why) => Status::failed_precondition(why),
+        SessionError::Misbehaved(why) => Status::data_loss(why),
+    }
+}
+
+pub(super) fn no_message() -> Status {
+    Status::invalid_argument("that is no message of this version")
+}
+
+/// Messages that are ready before the client takes them.
+const ANSWERS_AHEAD: usize = 4;
+/// How long the other server may be silent within a message, and how long its message waits for the
+/// client to open the volume here.
+const PATIENCE_NANOS: Nanos = 10_000_000_000;
+const OPEN_NANOS_MAX: Nanos = 10_000_000_000;
