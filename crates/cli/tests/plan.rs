@@ -100,7 +100,7 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     let (said, figures): (String, serde_json::Value) =
         plan(&["--store", "s3://b", "--rtt-ms", "50", "--up-mb-s", "10", "--cache", "16MiB"]);
     let engines = figures["engines"].as_object().unwrap();
-    assert_eq!(engines.keys().collect::<Vec<_>>(), ["tao", "partition", "ring"]);
+    assert_eq!(engines.keys().collect::<Vec<_>>(), ["tao", "partition", "multicloud", "ring"]);
     for (engine, of) in engines {
         for figure in ["proxy_bytes", "storage_bytes", "bytes_per_access", "usd_per_million"] {
             assert!(of[figure].as_f64().is_some_and(|f| f > 0.0), "{engine} {figure}: {said}");

@@ -116,6 +116,10 @@ pub struct VolumeShapeArgs {
     /// The engine.
     #[arg(long, value_parser = VolumeEngine::parser(), default_value = VOLUME_ENGINES[0].name)]
     pub engine: &'static VolumeEngine,
+    /// The second cloud of an engine that needs two which do not collude: grpc://HOST:PORT/TENANT. It is
+    /// noted in DIR/proxy/second-store, so later commands find it there.
+    #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
+    pub second_store: Option<String>,
     /// What only some engines know.
     #[command(flatten)]
     pub flags: Flags,

@@ -125,6 +125,10 @@ impl OpenOptions {
         self
     }
 
+    pub(crate) fn accepts_rollback_risk(&self) -> bool {
+        self.accept_rollback_risk
+    }
+
     /// Where what clients ask for runs, if not on the threads from which messages leave.
     pub fn clients(mut self, clients: Handle) -> Self {
         self.clients = Some(clients);

@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -136,12 +136,17 @@ pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sto
         "grpc" => open_cloud(url, clock).await,
         _ => return Err(unknown(scheme)),
     };
-    opened.map_err(|e| match e {
-        StoreError::Absent(_) => Error::Absent(e.to_string()),
-        StoreError::Refused(_) => Error::Refused(e.to_string()),
-        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied(e.to_string()),
+    opened.map_err(of_store)
+}
+
+/// What a store says when it is opened, by blame.
+pub(crate) fn of_store(error: StoreError) -> Error {
+    match error {
+        StoreError::Absent(_) => Error::Absent(error.to_string()),
+        StoreError::Refused(_) => Error::Refused(error.to_string()),
+        StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied(error.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
-    })
+    }
 }
 
 /// Refuses a URL whose scheme [`open_store`] does not know. Nothing is opened.

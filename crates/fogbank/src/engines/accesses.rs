@@ -11,7 +11,7 @@ use std::time::Duration;
 use fogbank_durable::VaultSettings;
 use fogbank_oram::immediate::{LinkRate, Parts, Rate, ShellSettings, Traffic};
 use fogbank_oram::{ImmediateEngine, ProxyMemory};
-use fogbank_store::{DepartureGrid, GridStore};
+use fogbank_store::{DepartureGrid, GridStore, Store};
 
 use super::VolumeOpening;
 use crate::error::{Error, Result};
@@ -186,7 +186,17 @@ pub(super) type Opening<'a, E> = Pin<Box<dyn Future<Output = fogbank_oram::Resul
 /// Opens a volume, however it was left: its vault, then its `engine`.
 pub(super) async fn open<E: ImmediateEngine + 'static>(
     opening: VolumeOpening,
+    vault: (VaultSettings, Duration),
+    engine: impl for<'a> FnOnce(Parts<'a>) -> Opening<'a, E> + Send,
+) -> Result<Volume> {
+    open_with(opening, vault, |paced| paced, engine).await
+}
+
+/// The same; the vault's blobs lie in what `of_vault` makes of the store.
+pub(super) async fn open_with<E: ImmediateEngine + 'static>(
+    opening: VolumeOpening,
     (settings, quantum): (VaultSettings, Duration),
+    of_vault: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send,
     engine: impl for<'a> FnOnce(Parts<'a>) -> Opening<'a, E> + Send,
 ) -> Result<Volume> {
     let VolumeOpening { options, sides, config, .. } = opening;
@@ -197,7 +207,7 @@ pub(super) async fn open<E: ImmediateEngine + 'static>(
     let grid = DepartureGrid::new(clock.clone(), quantum);
     let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
     let told = (config.encode(), settings);
-    let (vault, recovered) = options.vault(paced, claimed.as_deref(), told, side).await?;
+    let (vault, recovered) = options.vault(of_vault(paced), claimed.as_deref(), told, side).await?;
     let replayed = recovered.journal.len();
     let parts = Parts {
         store: bare,

@@ -4,6 +4,7 @@
 //! ([`VolumeTail`]) and its entry, and a place in [`VOLUME_ENGINES`].
 
 mod accesses;
+mod multicloud;
 mod partition;
 pub(crate) mod ring;
 mod tao;
@@ -26,8 +27,8 @@ use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{EncodeRecord, Flag, Flags, Flow, Volume, VolumeConfig, VolumeShape};
 
 /// The engines of volumes. The first one is the default.
-pub(crate) static VOLUME_ENGINES: [&VolumeEngine; 3] =
-    [&tao::ENGINE, &partition::ENGINE, &ring::ENGINE];
+pub(crate) static VOLUME_ENGINES: [&VolumeEngine; 4] =
+    [&tao::ENGINE, &partition::ENGINE, &multicloud::ENGINE, &ring::ENGINE];
 
 /// The entry of an engine of volumes.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct VolumeEngine {
     pub(crate) flags: &'static [&'static Flag],
     /// Which flags of [`Flow`] `volume serve` may be told.
     pub(crate) flow: &'static [&'static str],
+    /// Whether it needs a second cloud, which does not collude with the first.
+    pub(crate) has_two_clouds: bool,
     /// Why the other ones would do nothing.
     pub(crate) no_other_flow: &'static str,
     /// Makes the tail of a new volume.
@@ -53,6 +56,8 @@ pub(crate) struct NewVolume<'a> {
     pub shape: VolumeShape,
     pub flags: &'a Flags,
     pub url: &'a str,
+    /// Where the second cloud is, of an engine that needs one.
+    pub second_store: Option<&'a str>,
 }
 
 /// An engine's own part of the configuration of a volume, and what the engine does with it. Its
@@ -114,6 +119,22 @@ impl VolumeEngine {
             VOLUME_ENGINES.map(|engine| PossibleValue::new(engine.name).help(engine.about));
         PossibleValuesParser::new(values)
             .try_map(|name| Self::named(&name).ok_or("there is no such engine"))
+    }
+
+    /// Refuses a second cloud where there is no use for it, and its absence.
+    pub(crate) fn check_second_store(&self, second_store: Option<&str>) -> Result<()> {
+        let name = self.name;
+        match (self.has_two_clouds, second_store) {
+            (true, None) => Err(Error::Usage(format!(
+                "the engine {name} needs two clouds: say where the second one is with --second-store \
+                 grpc://HOST:PORT/TENANT"
+            ))),
+            (false, Some(_)) => Err(Error::Usage(format!(
+                "--second-store is for volumes of the engine {}; leave it out: {name} has one cloud",
+                names(|engine| engine.has_two_clouds).join(" or ")
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses flags of `volume create` that would do nothing.

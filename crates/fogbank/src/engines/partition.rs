@@ -30,12 +30,13 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
             many there are, and when; it moves fewer bytes than tao",
     flags: &[&CACHE, &CHECKPOINT_EVERY, &QUANTUM_US],
     flow: OF_ACCESSES,
+    has_two_clouds: false,
     no_other_flow: "sends nothing unless it is asked, or keeps a --fixed-rate",
     new: |volume| Ok(Arc::new(PartitionVolume::new(volume)?)),
     decode: decode::<PartitionVolume>,
 };
 
-static CHECKPOINT_EVERY: Flag = Flag {
+pub(super) static CHECKPOINT_EVERY: Flag = Flag {
     name: "checkpoint-every",
     value_name: "N",
     about: "Accesses from one checkpoint to the next: a recovery reads again what so many have \
@@ -200,10 +201,17 @@ mod tests {
     fn config(change: impl FnOnce(&mut PartitionVolume)) -> VolumeConfig {
         let size = bytesize::ByteSize(1 << 20);
         let block = bytesize::ByteSize(4096);
-        let args = VolumeShapeArgs { size, block, engine: &ENGINE, flags: Flags::default() };
+        let args = VolumeShapeArgs {
+            size,
+            block,
+            engine: &ENGINE,
+            second_store: None,
+            flags: Flags::default(),
+        };
         let usual = VolumeConfig::new(&args, "file:///x").unwrap();
         let flags = Flags::default();
-        let volume = NewVolume { shape: usual.shape(), flags: &flags, url: "file:///x" };
+        let (url, second_store) = ("file:///x", None);
+        let volume = NewVolume { shape: usual.shape(), flags: &flags, url, second_store };
         let mut tail = PartitionVolume::new(&volume).unwrap();
         change(&mut tail);
         usual.with_tail(Arc::new(tail))
@@ -267,7 +275,9 @@ mod tests {
     fn the_vault_has_as_many_records_under_way_as_the_volume_says() {
         let flags = Flags::default();
         let shape = VolumeShape { blocks: 256, block_bytes: 4096 };
-        let mut tail = PartitionVolume::new(&NewVolume { shape, flags: &flags, url: "" }).unwrap();
+        let mut tail =
+            PartitionVolume::new(&NewVolume { shape, flags: &flags, url: "", second_store: None })
+                .unwrap();
         let of =
             |tail: &PartitionVolume| tail.settings(shape, Flow::default()).vault().records_at_once;
         assert_eq!(of(&tail), 64);
@@ -280,7 +290,7 @@ mod tests {
         let kept = |blocks, cache| {
             let shape = VolumeShape { blocks, block_bytes: 4096 };
             let flags = Flags::default().with(&CACHE, cache);
-            let volume = NewVolume { shape, flags: &flags, url: "" };
+            let volume = NewVolume { shape, flags: &flags, url: "", second_store: None };
             PartitionVolume::new(&volume).unwrap().kept_levels
         };
         assert_eq!((kept(1 << 18, 64 << 20), kept(1 << 18, 0)), (5, 0));

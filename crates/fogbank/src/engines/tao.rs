@@ -33,6 +33,7 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
             when",
     flags: &[&CACHE, &WRITE_BACK_EVERY, &QUANTUM_US],
     flow: OF_ACCESSES,
+    has_two_clouds: false,
     no_other_flow: "sends nothing unless it is asked, or keeps a --fixed-rate",
     new: |volume| Ok(Arc::new(TaoVolume::new(volume))),
     decode: decode::<TaoVolume>,
@@ -164,7 +165,12 @@ mod tests {
     #[test]
     fn a_volume_costs_by_the_access_or_by_its_rate() {
         let shape = VolumeShape { blocks: 1 << 18, block_bytes: 4096 };
-        let volume = TaoVolume::new(&NewVolume { shape, flags: &Flags::default(), url: "" });
+        let volume = TaoVolume::new(&NewVolume {
+            shape,
+            flags: &Flags::default(),
+            url: "",
+            second_store: None,
+        });
         let at = |url, rate| {
             let (prices, link) = (prices(None, url).unwrap(), LinkArgs::default());
             let site = VolumeSite { url, prices: &prices, link: &link };

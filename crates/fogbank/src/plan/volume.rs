@@ -60,7 +60,8 @@ pub fn of_all(args: &VolumePlanArgs, site: &VolumeSite<'_>) -> Vec<OfEngine> {
     let &VolumePlanArgs { size, block, .. } = args;
     let of = |engine: &'static VolumeEngine| {
         let flags = args.flags.known_to(engine);
-        let shape = VolumeShapeArgs { size, block, engine, flags };
+        let second_store = engine.has_two_clouds.then(|| site.url.to_owned());
+        let shape = VolumeShapeArgs { size, block, engine, second_store, flags };
         VolumeConfig::new(&shape, site.url)?.plan(Flow::default(), site)
     };
     VOLUME_ENGINES.into_iter().map(|engine| (engine, of(engine))).collect()
@@ -78,7 +79,8 @@ const WORTH_IT: f64 = 0.9;
 pub fn choose(plans: &[OfEngine], memory_bytes: f64) -> Result<(&'static VolumeEngine, String)> {
     let fits = |plan: &VolumePlan| plan.leaves_as_it_comes && plan.memory_bytes <= memory_bytes;
     let mut fitting = plans.iter().filter_map(|(engine, plan)| {
-        let plan = plan.as_ref().ok().filter(|plan| fits(plan))?;
+        // Who has two clouds that do not collude knows it.
+        let plan = plan.as_ref().ok().filter(|plan| fits(plan) && !engine.has_two_clouds)?;
         Some((*engine, plan))
     });
     let first = fitting.next();

@@ -61,8 +61,10 @@ impl VolumeConfig {
     /// [`Error::Usage`] for a shape outside the limits, or a flag that the engine does not know.
     pub fn new(args: &VolumeShapeArgs, url: &str) -> Result<Self> {
         let (engine, shape, flags) = (args.engine, VolumeShape::new(args)?, &args.flags);
+        let second_store = args.second_store.as_deref();
         engine.check_flags(flags)?;
-        let tail = (engine.new)(&NewVolume { shape, flags, url })?;
+        engine.check_second_store(second_store)?;
+        let tail = (engine.new)(&NewVolume { shape, flags, url, second_store })?;
         tail.check(shape)?;
         Ok(Self { engine, shape, tail })
     }
@@ -215,7 +217,10 @@ mod tests {
     fn of(engine: &str, size: u64, block: u64, flags: Flags) -> Result<VolumeConfig> {
         let engine = VolumeEngine::named(engine).unwrap();
         let (size, block) = (ByteSize(size), ByteSize(block));
-        VolumeConfig::new(&VolumeShapeArgs { size, block, engine, flags }, "file:///x")
+        VolumeConfig::new(
+            &VolumeShapeArgs { size, block, engine, second_store: None, flags },
+            "file:///x",
+        )
     }
 
     fn usual(engine: &str, size: u64, block: u64) -> Result<VolumeConfig> {

@@ -54,7 +54,7 @@ impl MulticloudEngine {
         let was_midway = !entries.is_empty();
         let saved = (&recovered.full[..], opening);
         let plane = MulticloudPlane::recover(settings.clone(), (keys, random), saved, entries)?;
-        // 2. Sessions. When one is open all that is under way is done again.
+        // 2. Sessions. When both are open all that is under way is done again.
         let (told, events) = mpsc::unbounded_channel();
         let mut number = [0; 8];
         number.copy_from_slice(&ring.store().0[..8]);
@@ -82,7 +82,7 @@ impl MulticloudEngine {
         if was_midway {
             state.since_cut = settings.checkpoint_every; // so the journal does not grow on
         }
-        let serving = Serving {
+        let mut serving = Serving {
             plane,
             vault,
             grid: grid.clone(),
@@ -94,6 +94,7 @@ impl MulticloudEngine {
             limits,
             state,
         };
+        serving.begin().await?;
         let serving = Mutex::new(Some(tokio::spawn(serving.run())));
         Ok(Self { shape: of, grid, events: told, fault, serving })
     }

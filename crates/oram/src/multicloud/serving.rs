@@ -108,6 +108,18 @@ pub struct State {
 }
 
 impl Serving {
+    /// Opens both sessions, and begins to do again what was under way. Nothing has arrived yet.
+    ///
+    /// # Errors
+    /// Of the cloud that does not answer, or refuses.
+    pub async fn begin(&mut self) -> Result<()> {
+        while !self.links.iter().all(Link::has_session) {
+            let effects = self.take_events().await?;
+            self.take_place(effects).await?;
+        }
+        Ok(())
+    }
+
     /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything, and all who wait are told.
     pub async fn run(mut self) -> Result<()> {
         let served = self.serve().await;

@@ -33,6 +33,7 @@ pub(crate) static ENGINE: VolumeEngine = VolumeEngine {
             or not",
     flags: &[&CACHE, &INTERVAL_MS, &READ_BATCHES, &BATCH, &WRITE_BATCH],
     flow: OF_EPOCHS,
+    has_two_clouds: false,
     no_other_flow: "has epochs of one rate and shape whatever is asked",
     new: |volume| Ok(Arc::new(RingVolume::new(volume)?)),
     decode: decode::<RingVolume>,
@@ -85,7 +86,7 @@ impl RingVolume {
     /// # Errors
     /// [`Error::Usage`] naming what is out of its limits.
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
-        let NewVolume { shape: VolumeShape { blocks, block_bytes }, flags, url } = *volume;
+        let NewVolume { shape: VolumeShape { blocks, block_bytes }, flags, url, .. } = *volume;
         if block_bytes > BLOCK_BYTES_MAX {
             return Err(Error::Usage(format!(
                 "--block {block_bytes}: blocks of the engine ring have at most 64 KiB"
@@ -213,6 +214,7 @@ mod tests {
         RingVolume::new(&NewVolume {
             shape: VolumeShape { blocks: 1 << 10, block_bytes },
             flags,
+            second_store: None,
             url,
         })
     }

@@ -1,0 +1,257 @@
+//! A volume of the engine `multicloud`: two clouds that do not collude shuffle for each other.
+//!
+//! 1. The first cloud is the store: it has the commit record and checkpoints. Both have cells. Where
+//!    the second is stands in `DIR/proxy/second-store`, which the first does not see.
+//! 2. The journal holds what was written, and numbers that may never repeat. It stays on the trusted
+//!    disk, in `DIR/proxy/journal`: whoever loses that disk loses what came after the last
+//!    checkpoint.
+//! 3. What the journal says is done, what was under way is done again; then the engine serves.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fogbank_cloud::MixClient;
+use fogbank_durable::JOURNAL_PREFIX;
+use fogbank_env::Clock;
+use fogbank_mix::session::MixCloud;
+use fogbank_oram::ImmediateShape;
+use fogbank_oram::immediate::ShellSettings;
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
+use fogbank_oram::partition::Layout;
+use fogbank_store::BlobsApart;
+use serde::{Deserialize, Serialize};
+
+use super::accesses::{Reckoned, Requests};
+use super::partition::CHECKPOINT_EVERY;
+use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
+use crate::error::{Error, Result};
+use crate::place::{absolute, of_store};
+use crate::plan::lines::Line;
+use crate::plan::volume::{VolumePlan, VolumeSite};
+use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
+
+/// The entry.
+pub(super) static ENGINE: VolumeEngine = VolumeEngine {
+    name: "multicloud",
+    about: "Multi-Cloud Oblivious Storage: two clouds that do not collude shuffle for each other, so \
+            your own link carries two and a half blocks an access, whatever the size. Needs \
+            --second-store. Every access leaves as it comes, so both see how many there are, and when",
+    flags: &[&CHECKPOINT_EVERY, &QUANTUM_US],
+    flow: &[],
+    has_two_clouds: true,
+    no_other_flow: "sends nothing unless it is asked",
+    new: |volume| Ok(Arc::new(MulticloudVolume::new(volume)?)),
+    decode: decode::<MulticloudVolume>,
+};
+
+/// c0: with fewer levels at the client more moves between the clouds.
+const KEPT_LEVELS: u8 = 3;
+/// In the folder of the trusted side: where the second cloud is, and the journal.
+const SECOND_STORE: &str = "second-store";
+const JOURNAL: &str = "journal";
+
+/// What the commit record says of it. Public.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MulticloudVolume {
+    /// Of its journal.
+    format: u16,
+    /// P.
+    partitions: u32,
+    /// L.
+    levels: u8,
+    /// C.
+    top_blocks: u16,
+    /// c0.
+    kept_levels: u8,
+    /// s: dummies of a level for reads while a list of it is out.
+    spare: u16,
+    /// e: dummies of a level below the top beyond those that its evictions ask for.
+    extra: u16,
+    /// R: every so many rebuilds of the top one goes through the client.
+    refresh_every: u16,
+    /// Accesses from one checkpoint to the next.
+    checkpoint_every: u64,
+    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
+    quantum_us: u64,
+    /// Of a new volume: where the second cloud is. Not in the commit record.
+    #[serde(skip)]
+    second_store: Option<String>,
+}
+
+/// Of the journal that this program writes.
+const FORMAT: u16 = 1;
+
+impl MulticloudVolume {
+    fn new(volume: &NewVolume<'_>) -> Result<Self> {
+        let NewVolume { shape: VolumeShape { blocks, block_bytes }, flags, .. } = *volume;
+        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
+        let least = Layout::new(blocks, 0)?;
+        let usual = MulticloudSettings::new(shape, KEPT_LEVELS.min(least.levels - 1))?;
+        let Layout { partitions, levels, top_blocks, kept_levels, .. } = usual.layout;
+        Ok(Self {
+            format: FORMAT,
+            partitions,
+            levels,
+            top_blocks,
+            kept_levels,
+            spare: usual.spare,
+            extra: usual.extra,
+            refresh_every: usual.refresh_every,
+            checkpoint_every: flags.get(&CHECKPOINT_EVERY).unwrap_or(usual.checkpoint_every),
+            quantum_us: flags.get(&QUANTUM_US).unwrap_or(1000),
+            second_store: volume.second_store.map(str::to_owned),
+        })
+    }
+
+    /// What the engine is made with.
+    fn settings(&self, shape: VolumeShape) -> Result<MulticloudSettings> {
+        let VolumeShape { blocks, block_bytes } = shape;
+        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
+        let layout = Layout {
+            blocks,
+            partitions: self.partitions,
+            levels: self.levels,
+            top_blocks: self.top_blocks,
+            kept_levels: self.kept_levels,
+        };
+        layout.check()?;
+        let usual = MulticloudSettings::new(shape, 0)?;
+        let settings = MulticloudSettings {
+            layout,
+            spare: self.spare,
+            extra: self.extra,
+            refresh_every: self.refresh_every,
+            checkpoint_every: self.checkpoint_every,
+            quantum: Duration::from_micros(self.quantum_us),
+            ..usual
+        };
+        settings.public()?;
+        Ok(settings)
+    }
+
+    /// Where the second cloud is; noted for a new volume, read for another.
+    fn second_store(&self, trusted: &Path) -> Result<String> {
+        let file = trusted.join(SECOND_STORE);
+        let cannot = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", file.display()));
+        if let Some(url) = &self.second_store {
+            fogbank_env::write_secret(&file, url.as_bytes()).map_err(cannot)?;
+            return Ok(url.clone());
+        }
+        let noted = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::CannotUse(format!(
+                "this volume lies in two clouds, and {}, which says where the second one is, is \
+                 missing: write its URL there (grpc://HOST:PORT/TENANT)",
+                file.display()
+            )),
+            _ => cannot(e),
+        })?;
+        Ok(noted.trim().to_owned())
+    }
+}
+
+#[async_trait]
+impl VolumeTail for MulticloudVolume {
+    fn check(&self, shape: VolumeShape) -> Result<()> {
+        if self.format != FORMAT {
+            return Err(Error::Usage(format!(
+                "this volume was made by another version: its journal has format {}, and this \
+                 program reads {FORMAT}",
+                self.format
+            )));
+        }
+        if self.checkpoint_every == 0 {
+            return Err(Error::Usage("--checkpoint-every is at least 1".into()));
+        }
+        self.settings(shape).map(|_| ())
+    }
+
+    fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
+        let settings = self.settings(shape)?;
+        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
+    }
+
+    fn plan(&self, shape: VolumeShape, _: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
+        let settings = self.settings(shape)?;
+        let shell = ShellSettings {
+            quantum: settings.quantum,
+            under_way_max: settings.under_way_max,
+            ..ShellSettings::new(settings.shape)
+        };
+        Ok(accesses::plan(
+            &Reckoned {
+                shell: &shell,
+                memory: settings.memory()?,
+                storage_bytes: settings.storage_bytes_max()?,
+                checkpoint_bytes: settings.checkpoint_bytes()?,
+                checkpoint_every: settings.checkpoint_every,
+                traffic: settings.traffic()?,
+                // No object, range or item: servers of our own, inside each cloud.
+                requests: Requests { made: (0.0, 0.0), charged: (0.0, 0.0) },
+            },
+            site,
+        ))
+    }
+
+    async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
+        let settings = self.settings(opening.config.shape())?;
+        if opening.options.accepts_rollback_risk() {
+            return Err(Error::Usage(format!(
+                "a volume of the engine {} cannot go on from an older state: numbers that its covers are \
+                 made of would come again, and both clouds could see what was written meanwhile; put \
+                 back the newest copy of the trusted side",
+                ENGINE.name
+            )));
+        }
+        let (place, clock) = (opening.options.place(), opening.sides.clock.clone());
+        let (trusted, first) = (place.trusted(), place.store_url());
+        let second = self.second_store(&trusted)?;
+        check(&first)?;
+        check(&second)?;
+        let clouds = [way_to(&first, &second, &clock)?, way_to(&second, &first, &clock)?];
+        let journal = trusted.join(JOURNAL);
+        let journal = format!("file://{}", absolute(&journal).display());
+        let journal = fogbank_store::url::open(&journal, &clock).await;
+        let journal = journal.map_err(|e| Error::CannotUse(format!("{JOURNAL}: {e}")))?;
+        let vault = (settings.vault()?, settings.quantum);
+        accesses::open_with(
+            opening,
+            vault,
+            |store| Arc::new(BlobsApart::new(store, journal, JOURNAL_PREFIX)),
+            |parts| Box::pin(MulticloudEngine::open(settings, parts, clouds)),
+        )
+        .await
+        .map_err(|error| of_journal(error, &trusted))
+    }
+}
+
+/// What is wrong with a record of the journal is not the cloud's doing: it lies on the trusted disk.
+fn of_journal(error: Error, trusted: &Path) -> Error {
+    match error {
+        Error::CloudLied(why) if why.contains(JOURNAL_PREFIX) => Error::CannotUse(format!(
+            "the journal in {} is not the one that this volume wrote last; put back the newest copy of \
+             the trusted side, for an older one could not go on unseen ({why})",
+            trusted.join(JOURNAL).display()
+        )),
+        error => error,
+    }
+}
+
+/// The cloud at `url`, as one that mixes with the `other`.
+fn way_to(url: &str, other: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn MixCloud>> {
+    Ok(Arc::new(MixClient::open(url, other, clock).map_err(of_store)?))
+}
+
+/// Refuses a cloud that only stores.
+fn check(url: &str) -> Result<()> {
+    if !url.starts_with(fogbank_cloud::SCHEME) {
+        return Err(Error::Usage(format!(
+            "{url:?} cannot do what the engine {} asks of a cloud; give two fogbank-cloud servers at \
+             providers that do not work together, as grpc://HOST:PORT/TENANT",
+            ENGINE.name
+        )));
+    }
+    Ok(())
+}

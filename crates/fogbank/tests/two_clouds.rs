@@ -1,0 +1,161 @@
+//! A volume over two real servers, whose processes end as they like.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, too
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytesize::ByteSize;
+use fogbank::args::VolumeShapeArgs;
+use fogbank::volume::{Flags, Flow, Volume, VolumeConfig, VolumeEngine};
+use fogbank::{Error, Place};
+use fogbank_cloud::{Allowance, CloudServer, Keeping, ServerSettings, Tenants, identity};
+use fogbank_env::{Metrics, SystemClock};
+use fogbank_oram::{Access, Address, ImmediateEngine};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+/// A server of one tenant that mixes with another.
+struct Cloud {
+    folder: TempDir,
+    address: SocketAddr,
+    beside: Vec<String>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Cloud {
+    fn new(address: SocketAddr, beside: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, pin) = identity(folder.path(), None).unwrap();
+        let allowed = Allowance { bytes: 1 << 30, arrays: 100 };
+        Tenants::add(folder.path(), "clinic", allowed, pin).unwrap();
+        Self { folder, address, beside: vec![beside.to_string()], serving: None }
+    }
+
+    async fn start(&mut self) {
+        let mut settings = ServerSettings::new(self.folder.path(), Keeping::Disk);
+        settings.mixes_with.clone_from(&self.beside);
+        let (clock, metrics) = (Arc::new(SystemClock::new()), Metrics::default());
+        let server = CloudServer::bind(settings, self.address, clock, &metrics).await.unwrap();
+        self.serving = Some(tokio::spawn(server.serve(std::future::pending())));
+    }
+
+    /// As if its process were killed.
+    async fn die(&mut self) {
+        let serving = self.serving.take().unwrap();
+        serving.abort();
+        assert!(serving.await.is_err());
+    }
+
+    fn url(&self) -> String {
+        let file = self.folder.path().join("tenants/clinic/credentials");
+        format!("grpc://{}/clinic?credentials={}", self.address, file.display())
+    }
+}
+
+fn two_clouds() -> [Cloud; 2] {
+    let ports = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [one, other] = ports.map(|port| port.local_addr().unwrap());
+    [Cloud::new(one, other), Cloud::new(other, one)]
+}
+
+fn config(first: &Cloud, second: Option<String>) -> Result<VolumeConfig, Error> {
+    let args = VolumeShapeArgs {
+        size: ByteSize(256 << 10),
+        block: ByteSize(512),
+        engine: VolumeEngine::named("multicloud").unwrap(),
+        second_store: second,
+        flags: Flags::default(),
+    };
+    VolumeConfig::new(&args, &first.url())
+}
+
+fn place(folder: &Path, first: &Cloud) -> Place {
+    Place { data: folder.join("d"), store: Some(first.url()), registers: None }
+}
+
+/// Writes a number of blocks, and gives what is to be read later.
+async fn write(engine: &dyn ImmediateEngine, first: u32, byte: u8) {
+    let write = |block| {
+        let bytes = vec![byte ^ block as u8; 512].into();
+        engine.submit(Address(block), Access::Write { offset: 0, bytes })
+    };
+    for ticket in (first..first + 200).map(write).collect::<Vec<_>>() {
+        ticket.await.unwrap();
+    }
+}
+
+async fn is_there(engine: &dyn ImmediateEngine, first: u32, byte: u8) {
+    for block in first..first + 200 {
+        let read = engine.submit(Address(block), Access::Read).await.unwrap();
+        assert_eq!(read[..], vec![byte ^ block as u8; 512][..], "{block}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_when_any_of_the_three_ends() {
+    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
+    for cloud in &mut clouds {
+        cloud.start().await;
+    }
+    let place = place(folder.path(), &clouds[0]);
+    Volume::create(place.clone(), &config(&clouds[0], Some(clouds[1].url())).unwrap())
+        .await
+        .unwrap();
+    // 1. Either cloud ends while the volume is served, and starts again.
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let engine = volume.engine();
+    write(&*engine, 0, 1).await;
+    for cloud in [1, 0] {
+        clouds[cloud].die().await;
+        clouds[cloud].start().await;
+        write(&*engine, 100 + 10 * cloud as u32, 2).await;
+    }
+    write(&*engine, 0, 3).await;
+    // 2. The client ends midway, twice.
+    drop((engine, volume));
+    for byte in [4, 5] {
+        let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+        let engine = volume.engine();
+        is_there(&*engine, 0, byte - 1).await;
+        write(&*engine, 0, byte).await;
+        drop((engine, volume));
+    }
+    // 3. It is closed, and opened again.
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    is_there(&*volume.engine(), 0, 5).await;
+    volume.close().await.unwrap();
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    assert_eq!(volume.replayed(), 0);
+    is_there(&*volume.engine(), 0, 5).await;
+    drop(volume);
+    // 4. Without its journal it is refused, for its numbers would come again.
+    let journal = folder.path().join("d/proxy/journal");
+    std::fs::rename(&journal, folder.path().join("away")).unwrap();
+    let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
+    assert!(matches!(&refused, Error::CannotUse(why) if why.contains("journal")), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_refused_with_what_to_do() {
+    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
+    clouds[0].beside.clear();
+    for cloud in &mut clouds {
+        cloud.start().await;
+    }
+    let place = place(folder.path(), &clouds[0]);
+    let none = config(&clouds[0], None).err().unwrap().to_string();
+    assert!(none.contains("--second-store"), "{none}");
+    for (second, word) in
+        [("file:///x".to_owned(), "fogbank-cloud"), (clouds[0].url(), "one tenant of one server")]
+    {
+        let config = config(&clouds[0], Some(second)).unwrap();
+        let refused = Volume::create(place.clone(), &config).await.err().unwrap().to_string();
+        assert!(refused.contains(word), "{refused}");
+    }
+    // The first server's operator did not say that it may connect to the second.
+    let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    let refused = Volume::create(place.clone(), &config).await.err().unwrap();
+    assert!(refused.to_string().contains("--mixes-with"), "{refused}");
+}
