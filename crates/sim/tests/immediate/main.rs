@@ -79,7 +79,7 @@ async fn either_cloud_of_two_may_stop_at_any_message() {
             let (mut world, mut history) = (World::new(Kind::Multicloud), History::new());
             let folder = tempfile::tempdir().unwrap();
             if in_files {
-                let store = |name| FileStore::open(&folder.path().join(name)).unwrap();
+                let store = |name| FileStore::open(folder.path().join(name)).unwrap();
                 let stores = ["a", "b"].map(|name| Arc::new(store(name)) as Arc<dyn Store>);
                 world.clouds = Arc::new(TwoClouds::over(stores));
             }
