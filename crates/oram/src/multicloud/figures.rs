@@ -16,6 +16,8 @@ const PLACE_BYTES: f64 = 13.0;
 const WANT_BYTES: f64 = 24.0;
 const DIGEST_BYTES: f64 = 32.0;
 const RECORD_BYTES: f64 = 16.0;
+/// What names a job: to be mixed, recalled or carried, uploaded, recorded, and committed at both.
+const JOB_BYTES: f64 = 180.0;
 /// A block of a checkpoint, and of memory: its position.
 const SAVED_POSITION_BYTES: f64 = 5.0;
 const POSITION_BYTES: f64 = 8.0;
@@ -32,6 +34,8 @@ struct Cycle {
     written: f64,
     /// Cells that jobs read an eviction.
     read: f64,
+    /// Of these, what rebuilds of the top that are no refresh move between the clouds.
+    moved: f64,
     /// Cells of a partition.
     cells: f64,
 }
@@ -39,7 +43,8 @@ struct Cycle {
 impl Cycle {
     fn of(shape: &Shape) -> Self {
         let (cycle, batch, top) = (shape.cycle(), shape.batch(), shape.top());
-        let (mut written, mut read, mut filled, mut cells) = (0.0, 0.0, 0.0, 0.0);
+        let (mut written, mut read, mut moved, mut filled, mut cells) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        let kept = 1.0 - 1.0 / f64::from(shape.refresh_every);
         let jobs = (cycle / batch) as f64;
         // One that is full: some cycles after its first.
         let first = shape.first(0) + 2 * cycle;
@@ -53,6 +58,9 @@ impl Cycle {
                     shape.size(level, by)
                 };
                 read += f64::from(cells);
+                if shape.written(count) == top {
+                    moved += kept * f64::from(cells);
+                }
             }
             for (level, by) in shape.filled(0, count) {
                 filled += 1.0 / jobs;
@@ -60,7 +68,8 @@ impl Cycle {
             }
         }
         let evictions = cycle as f64;
-        Self { levels: filled, written: written / evictions, read: read / evictions, cells }
+        let [written, read, moved] = [written, read, moved].map(|cells| cells / evictions);
+        Self { levels: filled, written, read, moved, cells }
     }
 }
 
@@ -79,7 +88,7 @@ impl MulticloudSettings {
         let up_bytes = LOOK_BYTES
             + PLACE_BYTES * levels
             + WANT_BYTES
-            + EVICTIONS * cell
+            + EVICTIONS * (cell + JOB_BYTES / shape.batch() as f64)
             + EVICTIONS * RECORD_BYTES * written
             + refreshed * f64::from(shape.top_blocks) * cell
             + checkpoint;
@@ -89,6 +98,16 @@ impl MulticloudSettings {
             + EVICTIONS * RECORD_BYTES * read
             + refreshed * listed * cell;
         Ok(Traffic { up_bytes, down_bytes })
+    }
+
+    /// Cells that an access moves between the clouds: a cell of every level, levels that are written,
+    /// and what rebuilds of the top move.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn cells_between(&self) -> Result<f64> {
+        let Cycle { levels, written, moved, .. } = Cycle::of(&self.public()?);
+        Ok(levels + EVICTIONS * (written + moved))
     }
 
     /// Bytes of all levels at their holders, and of checkpoints; twice while jobs write anew.
@@ -156,6 +175,20 @@ mod tests {
             let Traffic { up_bytes, down_bytes } = none.traffic().unwrap();
             let ours = (up_bytes + down_bytes) / 4096.0;
             assert!((ours / blocks - 1.0).abs() < 0.05, "{capacity}: {ours}");
+        }
+    }
+
+    /// The same table, between the clouds; the last column is what e = 8 adds.
+    #[test]
+    fn the_clouds_move_what_the_protocol_says() {
+        for (capacity, cells) in [(100_000, 17.6), (1 << 18, 18.4), (1_000_000, 19.3)] {
+            let shape = ImmediateShape { capacity, value_bytes: 4096 };
+            let settings = MulticloudSettings::new(shape, 3).unwrap();
+            for (extra, adds) in [(0, 0.0), (8, 1.6)] {
+                let ours =
+                    MulticloudSettings { extra, ..settings.clone() }.cells_between().unwrap();
+                assert!((ours / (cells + adds) - 1.0).abs() < 0.05, "{capacity} {extra}: {ours}");
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "canaries")]
 mod canaries;
+mod costs;
 mod data;
 mod deaths;
 mod lies;
