@@ -270,9 +270,14 @@ impl Works {
                 _ = over.wait_for(|over| *over) => return,
                 passed = self.peer.pass(message) => passed,
             };
-            if let Err(SessionError::Absent(why)) = passed {
-                let why = format!("it does not reach the other cloud: {why}");
-                self.out.fail(SessionError::Absent(why)).await;
+            let why = |why| format!("it does not reach the other cloud: {why}");
+            match passed {
+                Err(SessionError::Absent(of)) => self.out.fail(SessionError::Absent(why(of))).await,
+                // Its token is another one, or its operator does not want it: nothing will come.
+                Err(SessionError::Refused(of)) => {
+                    self.out.fail(SessionError::Refused(why(of))).await;
+                }
+                _ => {}
             }
         }
     }

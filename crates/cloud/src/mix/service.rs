@@ -86,9 +86,10 @@ impl MixDesk {
         let room = self.tenant.memory.try_take(2 * max as u64);
         let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
         let mixing = self.mixing();
-        mixing.is_beside(&peer)?;
         let Session { sender, mut receiver } =
             mixing.server.open(&opening).await.map_err(status)?;
+        // Only now: whom a later session has fenced says nothing of where the other server is.
+        mixing.is_beside(&peer)?;
         let cell_bytes = opening.shape.cell_bytes();
         let figures = self.figures.clone();
         let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
@@ -131,21 +132,21 @@ impl MixDesk {
         let cell_bytes = waits.flatten().ok_or_else(closed)?;
         let mut coming = asked.into_inner();
         let mut frames = Frames::new(SERVED_CHUNK_BYTES_MAX);
-        let (mut rooms, message) = (
-            Vec::new(),
-            loop {
-                let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
-                let slow = || Status::deadline_exceeded("the message comes too slowly");
-                let piece = next.ok_or_else(slow)??.ok_or_else(no_message)?;
-                self.figures.bytes_in.add(piece.len() as u64);
-                frames.push(&piece);
-                if let Some(message) = frames.next().map_err(|_| no_message())? {
-                    break message;
-                }
-            },
-        );
-        let room = self.tenant.memory.try_take(2 * message.len() as u64);
-        rooms.push(room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?);
+        let mut rooms = Vec::new();
+        let message = loop {
+            let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
+            let slow = || Status::deadline_exceeded("the message comes too slowly");
+            let piece = next.ok_or_else(slow)??.ok_or_else(no_message)?;
+            self.figures.bytes_in.add(piece.len() as u64);
+            // Before it is kept: as it came, and as it will be decoded.
+            let room = self.tenant.memory.try_take(2 * piece.len() as u64);
+            let none = || Status::resource_exhausted("no memory is left for it");
+            rooms.push(room.ok_or_else(none)?);
+            frames.push(&piece);
+            if let Some(message) = frames.next().map_err(|_| no_message())? {
+                break message;
+            }
+        };
         let message = Between::decode(&message, cell_bytes).ok_or_else(no_message)?;
         mixing.server.receive(message.0).await.map_err(status)?;
         let (_, stream) = mpsc::channel(1);

@@ -27,6 +27,9 @@ pub struct MulticloudEngine {
     serving: Mutex<Option<JoinHandle<Result<()>>>>,
 }
 
+/// Entries of an access: itself, and its result.
+const ENTRIES: u64 = 2;
+
 impl MulticloudEngine {
     /// Takes a volume on: the state is that of the last checkpoint and the journal, what was under
     /// way is done again, and accesses are served from then on. The vault's journal has to be the
@@ -75,12 +78,12 @@ impl MulticloudEngine {
         let fault = Arc::new(watch::Sender::new(None));
         let limits = Limits {
             under_way_max: settings.under_way_max,
-            checkpoint_every: settings.checkpoint_every,
+            entries_max: ENTRIES * settings.checkpoint_every,
             record_bytes_max: settings.record_bytes_max()?,
         };
         let mut state = State::default();
         if was_midway {
-            state.since_cut = settings.checkpoint_every; // so the journal does not grow on
+            state.since_cut = limits.entries_max; // so the journal does not grow on
         }
         let mut serving = Serving {
             plane,

@@ -19,6 +19,7 @@ use fogbank_mix::message::{
 };
 use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, digest};
 use fogbank_seal::{SeedFor, UploadPlace};
+use hashbrown::HashMap;
 
 use super::chain::{self, Cell, Found, Uncovered, Whose, cell_at};
 use super::checks::Sums;
@@ -465,20 +466,20 @@ impl MulticloudPlane {
         }
         // All of them are opened, or it would show how many are real.
         let Some(found) = &job.uncovered else { return Ok(()) };
-        let going = |at: &Cell| {
-            let home = Home::Level { level: at.level, rank: at.place as u16 };
-            job.blocks.iter().flatten().position(|going| going.home == home)
+        let of_home = |going: &Going| match going.home {
+            Home::Level { level, rank } => Some(((level, u32::from(rank)), going.block)),
+            _ => None,
         };
+        let blocks: HashMap<(u8, u32), u32> =
+            job.blocks.iter().flatten().filter_map(of_home).collect();
         let mut opened = Vec::new();
         for (at, (cell, found)) in named.iter().zip(cells.iter().zip(found)) {
             let mut cell = cell.to_vec();
             let (cover, place) = checks.cover(*at);
             cover.xor(place, &mut cell);
-            let going = going(at);
-            let block = going.and_then(|going| job.blocks.iter().flatten().nth(going));
-            let block = block.map_or(NOBODY, |going| going.block);
-            let value = self.open_block(found, block, cell);
-            opened.extend(going.map(|_| value).transpose()?);
+            let block = blocks.get(&(at.level, at.place)).copied();
+            let value = self.open_block(found, block.unwrap_or(NOBODY), cell);
+            opened.extend(block.map(|_| value).transpose()?);
         }
         let mut opened = opened.into_iter();
         let job = self.job_mut(partition)?;

@@ -6,6 +6,7 @@
 //! one ([`super::MulticloudPlane::repeat`]).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fogbank_env::Nanos;
@@ -16,7 +17,8 @@ use tokio::task::JoinSet;
 
 use crate::{Error, Result, lied};
 
-/// From one try to the next, at first and at most; and for how long it is tried.
+/// From one try to the next, at first and at most; and for how long it is tried. A session that ends
+/// sooner than that brings nothing, so the next one waits, too.
 const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
 
@@ -42,6 +44,10 @@ pub struct Link {
     told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
     sender: Option<mpsc::UnboundedSender<ToCloud>>,
     tasks: JoinSet<()>,
+    /// The number of the last try: an answer to one may be lost, and its number is used up.
+    session: Arc<AtomicU64>,
+    /// When the last session was begun, and how long it had waited.
+    last: Option<(Nanos, Nanos)>,
 }
 
 impl Link {
@@ -52,7 +58,9 @@ impl Link {
         grid: DepartureGrid,
         told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
     ) -> Self {
-        let mut link = Self { cloud, opening, grid, told, sender: None, tasks: JoinSet::new() };
+        let (sender, tasks, last) = (None, JoinSet::new(), None);
+        let session = Arc::new(AtomicU64::new(opening.session));
+        let mut link = Self { cloud, opening, grid, told, sender, tasks, session, last };
         link.open();
         link
     }
@@ -61,11 +69,23 @@ impl Link {
     pub fn open(&mut self) {
         self.sender = None;
         self.tasks = JoinSet::new();
-        self.opening.session += 1;
-        let (cloud, opening) = (self.cloud.clone(), self.opening.clone());
+        let [first, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
+        let now = self.grid.now();
+        let wait = match self.last {
+            Some((begun, waited)) if now < begun + waited + patience => {
+                (2 * waited).clamp(first, longest)
+            }
+            _ => 0,
+        };
+        self.last = Some((now, wait));
+        let (cloud, session) = (self.cloud.clone(), self.session.clone());
+        let opening = self.opening.clone();
         let (grid, told) = (self.grid.clone(), self.told.clone());
         self.tasks.spawn(async move {
-            let session = match patiently(&*cloud, &opening, &grid).await {
+            if wait > 0 {
+                grid.come(now + wait).await;
+            }
+            let session = match patiently(&*cloud, opening, &session, &grid).await {
                 Ok(session) => session,
                 Err(error) => return told(grid.now(), OfLink::Failed(error)),
             };
@@ -115,13 +135,15 @@ impl Link {
 
 async fn patiently(
     cloud: &dyn MixCloud,
-    opening: &Opening,
+    mut opening: Opening,
+    session: &AtomicU64,
     grid: &DepartureGrid,
 ) -> Result<Session> {
     let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
     let until = grid.now() + patience;
     loop {
-        match cloud.open(opening).await {
+        opening.session = session.fetch_add(1, Ordering::Relaxed) + 1;
+        match cloud.open(&opening).await {
             Ok(session) => return Ok(session),
             Err(error) if is_passing(&error) && grid.now() < until => {
                 grid.come(grid.now() + wait).await;

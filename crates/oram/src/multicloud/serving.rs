@@ -87,7 +87,8 @@ impl Drop for Fault {
 /// Numbers of the settings.
 pub struct Limits {
     pub under_way_max: usize,
-    pub checkpoint_every: u64,
+    /// Entries of the journal from one checkpoint to the next: those of jobs that begin again, too.
+    pub entries_max: u64,
     pub record_bytes_max: usize,
 }
 
@@ -100,7 +101,7 @@ pub struct State {
     pub arrived: VecDeque<Arrival>,
     pub replies: HashMap<u64, Reply>,
     pub is_closing: bool,
-    /// Accesses that ended since the last cut.
+    /// Entries of the journal since the last cut.
     pub since_cut: u64,
     /// The cut of the checkpoint that is being written.
     pub cut: Option<Cut>,
@@ -226,6 +227,7 @@ impl Serving {
                 leaving => leaves.push(leaving),
             }
         }
+        self.state.since_cut += entries.len() as u64;
         for record in journal::records(entries.into_iter(), self.limits.record_bytes_max) {
             self.vault.append(&record).await?;
         }
@@ -242,7 +244,6 @@ impl Serving {
                     self.links[shuffler].send(ToCloud::Shuffler(message));
                 }
                 Effect::Answer(number, value) => {
-                    self.state.since_cut += 1;
                     if let Some(Some(reply)) = self.state.replies.remove(&number) {
                         let _nobody_waits = reply.send(Ok(value));
                     }
@@ -258,7 +259,7 @@ impl Serving {
 
     /// All that the plane has given out is in the journal: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
-        if self.state.since_cut < self.limits.checkpoint_every || self.state.cut.is_some() {
+        if self.state.since_cut < self.limits.entries_max || self.state.cut.is_some() {
             return Ok(());
         }
         self.state.since_cut = 0;
