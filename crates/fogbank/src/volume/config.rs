@@ -217,8 +217,9 @@ mod tests {
     fn of(engine: &str, size: u64, block: u64, flags: Flags) -> Result<VolumeConfig> {
         let engine = VolumeEngine::named(engine).unwrap();
         let (size, block) = (ByteSize(size), ByteSize(block));
+        let second_store = engine.has_two_clouds.then(|| "grpc://h:7/t".to_owned());
         VolumeConfig::new(
-            &VolumeShapeArgs { size, block, engine, second_store: None, flags },
+            &VolumeShapeArgs { size, block, engine, second_store, flags },
             "file:///x",
         )
     }
