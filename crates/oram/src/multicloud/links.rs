@@ -1,8 +1,8 @@
 //! The sessions with both clouds: messages leave and come in order, and a session that has ended is
 //! opened again.
 //!
-//! Two tasks a session carry messages, so who serves never waits for a cloud that is behind. What
-//! is sent while there is no session is dropped: all that is under way is done again when there is
+//! A task a session carries messages, so who serves never waits for a cloud that is behind. What is
+//! sent while there is no session is dropped: all that is under way is done again when there is
 //! one ([`super::MulticloudPlane::repeat`]).
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link that opens its first session, of this number or above.
+    /// A link that opens its first session, of a number above this one.
     pub fn new(
         cloud: Arc<dyn MixCloud>,
         opening: Opening,

@@ -4,7 +4,8 @@
 //!    then, in its order; the plane says what has to take place.
 //! 2. Entries of the journal are written together, and durable before anything of it leaves.
 //! 3. At the next point messages and answers leave. Chains are walked meanwhile.
-//! 4. From time to time the state, as the journal has it, becomes a checkpoint, beside all this.
+//! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
+//!    all this; while it is adopted, a commit at the first cloud, nothing else leaves.
 //! 5. A session that has ended is opened again, and what is under way is done again.
 //!
 //! # Invariants
