@@ -456,7 +456,7 @@ fn by_bytes(reads: &CellReads, groups: &[u32], cells: &[Cell]) -> Vec<Cell> {
 }
 
 /// All futures at once on this task: enough to interleave calls without a runtime's help.
-async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(crate) async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     use std::task::Poll;
     let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {

@@ -15,8 +15,11 @@
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`], [`BlobsApart`],
 //! [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature `testing` the store that lies.
+//!
+//! A [`Log`] is what clients without a proxy meet at; [`BlobLog`] is one over any store.
 
 mod absence;
+mod blob_log;
 mod blobs_apart;
 mod call;
 #[cfg(any(test, feature = "testing"))]
@@ -30,6 +33,8 @@ mod hash;
 mod limit;
 mod link_pacer;
 mod log;
+#[cfg(any(test, feature = "testing"))]
+pub mod log_conformance;
 mod memory;
 mod ordered_grid_store;
 mod reading;
@@ -43,6 +48,7 @@ pub mod url;
 mod xor;
 
 pub use absence::Absences;
+pub use blob_log::{BlobLog, LOG_KEPT_BYTES, LogListener};
 pub use blobs_apart::BlobsApart;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, Link};

@@ -52,7 +52,8 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     /// [`crate::StoreError::Absent`] if the predecessor does not come, or the cloud is away: the same
-    /// bytes again are sound. [`crate::StoreError::Caller`] for an entry that is too large.
+    /// bytes again are sound. [`crate::StoreError::Caller`] for an entry that is too large;
+    /// [`crate::StoreError::Refused`] if the log is full until something is forgotten.
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>>;
 
     /// Puts the result of a place if there is none; nothing if it was forgotten. Durable on return.

@@ -1,0 +1,346 @@
+//! A log over the blobs of any store, of which it may have these to itself.
+//!
+//! ```text
+//! log/PLACE       session, turn, bytes of the entry       put if absent
+//! result/PLACE    what was published                      put if absent
+//! log/forgotten   first place that is kept, last turns of all sessions before it
+//! ```
+//! PLACE is 16 hexadecimal digits.
+//!
+//! 1. *Append*: one at a time. The entry is put at the next place if nothing is there. If something
+//!    is, an earlier try was done whose answer was lost, or another process was there first: it is
+//!    read and counts, and the next place is tried.
+//! 2. *Publish*: put if absent. Whoever finds something there takes that.
+//! 3. *Forget*: first the blob that says so, then what it says goes.
+//! 4. *Open*: what was forgotten, then all entries and results after it. What a stop left before it
+//!    goes.
+//!
+//! Invariants
+//! - Place q is tried only when all places below it are known. So there is no hole, whatever is cut
+//!   short, and an entry whose answer was lost is found by whoever comes next.
+//! - All that is not forgotten is in memory, up to a bound; above it entries and results are
+//!   refused.
+//! - A listener takes no memory but what is under way to it, and nobody waits for it.
+//!
+//! What the cloud sees is the calls of the log, each as one put; a start reads all that is kept.
+
+mod form;
+mod kept;
+mod listener;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_env::{Clock, Mutex, Nanos, by};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::form::{ENTRIES, FORGOTTEN, RESULTS, decode_forgotten, encode_forgotten, name, place};
+use self::kept::{Kept, Standing, cost};
+pub use self::listener::LogListener;
+use crate::{
+    BlobTag, LOG_BYTES_MAX, Log, LogEntry, LogEvents, PutCondition, PutOutcome, Result, Store,
+    StoreError,
+};
+
+/// A log in blobs.
+pub struct BlobLog {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    bytes_max: u64,
+    appending: tokio::sync::Mutex<()>,
+    forgetting: tokio::sync::Mutex<Forgetting>,
+    kept: Arc<Mutex<Kept>>,
+    grown: watch::Sender<()>,
+}
+
+/// What was forgotten, in the store.
+struct Forgetting {
+    /// The blob's, if there is one.
+    tag: Option<BlobTag>,
+    /// Nothing of places below this is there.
+    cleared: u64,
+}
+
+impl BlobLog {
+    /// The log in `store`, begun if there is none. It keeps so many bytes in memory at most, beside
+    /// what it finds.
+    ///
+    /// # Errors
+    /// Those of the store; [`StoreError::Misbehaved`] if what is there is no log.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bytes_max: u64,
+    ) -> Result<Self> {
+        let (tag, first, turns) = match store.blob_get(FORGOTTEN).await? {
+            Some((blob, tag)) => {
+                let (first, turns) = decode_forgotten(blob)?;
+                (Some(tag), first, turns)
+            }
+            None => (None, 0, BTreeMap::new()),
+        };
+        let mut kept = Kept::after(first, turns);
+        let entries = places(&store, ENTRIES, first).await?;
+        let mut read = read_all(&store, ENTRIES, &entries).await?;
+        for at in entries {
+            if at != kept.end() {
+                let why = format!("place {} of the log is missing", kept.end());
+                return Err(StoreError::Misbehaved(why));
+            }
+            let blob = read.remove(&at).ok_or_else(|| changed(at))?;
+            kept.append(form::decode(at, blob)?)?;
+        }
+        let results = places(&store, RESULTS, first).await?;
+        for (at, blob) in read_all(&store, RESULTS, &results).await? {
+            kept.publish(at, result(at, blob)?);
+        }
+        Ok(Self {
+            store,
+            clock,
+            bytes_max,
+            appending: tokio::sync::Mutex::default(),
+            forgetting: tokio::sync::Mutex::new(Forgetting { tag, cleared: first }),
+            kept: Arc::new(Mutex::new(kept)),
+            grown: watch::Sender::new(()),
+        })
+    }
+
+    /// Bytes that what it has in memory counts for.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.lock().bytes()
+    }
+
+    /// As [`Log::follow`], for whoever takes one event at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn listen(&self, from: u64) -> Result<LogListener> {
+        let heard = self.kept.lock().listen(from)?;
+        Ok(LogListener { kept: self.kept.clone(), grown: self.grown.subscribe(), heard })
+    }
+
+    /// Waits until it is not too early for this turn.
+    async fn its_turn(&self, session: u32, turn: u64) -> Result<()> {
+        let mut grown = self.grown.subscribe();
+        let comes = async {
+            loop {
+                grown.borrow_and_update();
+                if self.kept.lock().standing(session, turn) != Standing::Early {
+                    return;
+                }
+                if grown.changed().await.is_err() {
+                    return; // cannot be: the other end is here
+                }
+            }
+        };
+        let clock = &*self.clock;
+        let came = by(clock, clock.now() + PREDECESSOR_NANOS_MAX, comes).await;
+        came.ok_or_else(|| {
+            StoreError::Absent(format!("turn {} of session {session} did not come", turn - 1))
+        })
+    }
+
+    /// Whether so many more bytes may be kept.
+    fn check_room(&self, kept: &Kept, bytes: usize) -> Result<()> {
+        if kept.bytes() + cost(bytes) <= self.bytes_max {
+            return Ok(());
+        }
+        let max = self.bytes_max;
+        Err(StoreError::Refused(format!("the log is full: of {max} bytes nothing was forgotten")))
+    }
+
+    /// Takes in the entry that somebody put at the next place.
+    async fn take_in(&self, at: u64) -> Result<()> {
+        let found = self.store.blob_get(&name(ENTRIES, at)).await?;
+        let (blob, _) = found.ok_or_else(|| changed(at))?;
+        self.kept.lock().append(form::decode(at, blob)?)?;
+        self.grown.send_replace(());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Log for BlobLog {
+    async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
+        check_size(&entry.bytes)?;
+        if entry.turn == 0 {
+            return Err(StoreError::Caller("turns are counted from 1".into()));
+        }
+        self.its_turn(entry.session, entry.turn).await?;
+        let blob = form::encode(&entry);
+        let _alone = self.appending.lock().await;
+        loop {
+            let at = {
+                let kept = self.kept.lock();
+                match kept.standing(entry.session, entry.turn) {
+                    Standing::There(at) => return Ok(at),
+                    Standing::Early => return Err(changed(kept.end())),
+                    Standing::Next => {}
+                }
+                if !kept.takes(entry.session) {
+                    return Err(StoreError::Refused("the log has too many sessions".into()));
+                }
+                self.check_room(&kept, entry.bytes.len())?;
+                kept.end()
+            };
+            let (name, condition) = (name(ENTRIES, at), PutCondition::IfAbsent);
+            let put = self.store.blob_put(&name, blob.clone(), condition).await?;
+            if put == PutOutcome::ConditionFailed {
+                self.take_in(at).await?;
+                continue;
+            }
+            self.kept.lock().append(form::decode(at, blob)?)?;
+            self.grown.send_replace(());
+            return Ok(Some(at));
+        }
+    }
+
+    async fn publish(&self, at: u64, bytes: Bytes) -> Result<()> {
+        check_size(&bytes)?;
+        {
+            let kept = self.kept.lock();
+            match kept.has_result(at) {
+                None if at < kept.first() => return Ok(()),
+                None => return Err(StoreError::Caller(format!("the log has no place {at} yet"))),
+                Some(true) => return Ok(()),
+                Some(false) => self.check_room(&kept, bytes.len())?,
+            }
+        }
+        let name = name(RESULTS, at);
+        let put = self.store.blob_put(&name, bytes.clone(), PutCondition::IfAbsent).await?;
+        let stays = match put {
+            // What arrived may be a slice of more.
+            PutOutcome::Done(_) => Bytes::copy_from_slice(&bytes),
+            PutOutcome::ConditionFailed => match self.store.blob_get(&name).await? {
+                Some((there, _)) => result(at, there)?,
+                None => return Ok(()), // forgotten meanwhile
+            },
+        };
+        if !self.kept.lock().publish(at, stays) {
+            // Forgotten while it was put, and perhaps after all else of it was deleted.
+            return self.store.blob_delete(&[&name]).await;
+        }
+        self.grown.send_replace(());
+        Ok(())
+    }
+
+    async fn follow(&self, from: u64) -> Result<LogEvents> {
+        Ok(self.listen(from)?.run())
+    }
+
+    async fn forget(&self, before: u64) -> Result<()> {
+        let mut forgetting = self.forgetting.lock().await;
+        loop {
+            let (first, before, turns) = {
+                let kept = self.kept.lock();
+                let before = before.min(kept.end());
+                (kept.first(), before, kept.turns_below(before))
+            };
+            if before <= first {
+                break;
+            }
+            let condition =
+                forgetting.tag.clone().map_or(PutCondition::IfAbsent, PutCondition::IfUnchanged);
+            let blob = encode_forgotten(before, &turns);
+            match self.store.blob_put(FORGOTTEN, blob, condition).await? {
+                PutOutcome::Done(tag) => {
+                    forgetting.tag = Some(tag);
+                    self.kept.lock().forget(before, turns);
+                }
+                // An earlier try was done, or another process has forgotten.
+                PutOutcome::ConditionFailed => {
+                    let found = self.store.blob_get(FORGOTTEN).await?;
+                    let (blob, tag) = found.ok_or_else(|| changed(first))?;
+                    let (before, turns) = decode_forgotten(blob)?;
+                    forgetting.tag = Some(tag);
+                    self.kept.lock().forget(before, turns);
+                }
+            }
+            self.grown.send_replace(());
+        }
+        let first = self.kept.lock().first();
+        while forgetting.cleared < first {
+            let end = first.min(forgetting.cleared + DELETED_AT_ONCE);
+            let going = (forgetting.cleared..end)
+                .flat_map(|at| [name(ENTRIES, at), name(RESULTS, at)])
+                .collect::<Vec<_>>();
+            delete(&self.store, &going).await?;
+            forgetting.cleared = end;
+        }
+        Ok(())
+    }
+}
+
+/// The places that have something under `prefix`, in order. What is below `first` goes.
+async fn places(store: &Arc<dyn Store>, prefix: &str, first: u64) -> Result<Vec<u64>> {
+    let names = store.blob_list(prefix).await?;
+    let found: Vec<u64> = names.iter().filter_map(|found| place(prefix, found)).collect();
+    let (going, staying): (Vec<u64>, Vec<u64>) = found.into_iter().partition(|at| *at < first);
+    let going: Vec<String> = going.into_iter().map(|at| name(prefix, at)).collect();
+    delete(store, &going).await?;
+    Ok(staying)
+}
+
+async fn delete(store: &Arc<dyn Store>, names: &[String]) -> Result<()> {
+    for some in names.chunks(2 * DELETED_AT_ONCE as usize) {
+        let some: Vec<&str> = some.iter().map(String::as_str).collect();
+        store.blob_delete(&some).await?;
+    }
+    Ok(())
+}
+
+/// The blobs of these places that are there, several read at once.
+async fn read_all(
+    store: &Arc<dyn Store>,
+    prefix: &'static str,
+    places: &[u64],
+) -> Result<BTreeMap<u64, Bytes>> {
+    let (mut reading, mut read) = (JoinSet::new(), BTreeMap::new());
+    let mut left = places.iter();
+    loop {
+        while reading.len() < READ_AT_ONCE
+            && let Some(&at) = left.next()
+        {
+            let store = store.clone();
+            reading.spawn(async move { (at, store.blob_get(&name(prefix, at)).await) });
+        }
+        let Some(done) = reading.join_next().await else { return Ok(read) };
+        let (at, found) = done.map_err(|_| StoreError::Absent("a read was broken off".into()))?;
+        if let Some((blob, _)) = found? {
+            read.insert(at, blob);
+        }
+    }
+}
+
+fn check_size(bytes: &Bytes) -> Result<()> {
+    if bytes.len() <= LOG_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("{} bytes for a log, which takes {LOG_BYTES_MAX}", bytes.len());
+    Err(StoreError::Caller(why))
+}
+
+fn result(at: u64, blob: Bytes) -> Result<Bytes> {
+    match blob.len() {
+        ..=LOG_BYTES_MAX => Ok(blob),
+        _ => Err(StoreError::Misbehaved(format!("what place {at} of the log has is no result"))),
+    }
+}
+
+fn changed(at: u64) -> StoreError {
+    StoreError::Absent(format!("the log changed at place {at} while it was read"))
+}
+
+/// Bytes that a log keeps in memory unless something else is said: 64 epochs of 256 places of 8.5
+/// KB, twice.
+pub const LOG_KEPT_BYTES: u64 = 256 << 20;
+/// How long an entry waits for its predecessor.
+const PREDECESSOR_NANOS_MAX: Nanos = 10_000_000_000;
+/// Places whose blobs go in one call, and blobs that are read at once.
+const DELETED_AT_ONCE: u64 = 250;
+const READ_AT_ONCE: usize = 16;
