@@ -172,6 +172,8 @@ pub enum Suspicion {
     Piece(Blob),
     /// What two reads of the configuration returned differs.
     Config,
+    /// Something of a site that many clients share.
+    Site(&'static str),
 }
 
 impl Suspicion {
@@ -219,6 +221,7 @@ impl std::fmt::Display for Suspicion {
             }
             Self::Piece(_) => "a piece of a checkpoint is missing or changed",
             Self::Config => "two reads of the configuration differ",
+            Self::Site(what) => what,
         })?;
         self.blob().map_or(Ok(()), |blob| write!(f, ": {blob}"))
     }

@@ -46,6 +46,7 @@ mod register;
 mod register_file;
 mod schedule;
 mod section;
+pub mod shared;
 mod sweep;
 mod vault;
 

@@ -1,0 +1,69 @@
+//! The header of a site: its public parameters, fixed when it is made.
+//!
+//! The server shows it to whoever joins, so it is sealed; what a client computes stands on it, so
+//! the history begins with its digest.
+
+use crate::section::{SectionReader, SectionWriter};
+use crate::{Error, Result};
+
+/// What everybody at a site has in common. Public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteParameters {
+    /// N: blocks, at addresses below it.
+    pub blocks: u32,
+    /// B: bytes of a block.
+    pub block_bytes: u32,
+    /// T: places of an epoch.
+    pub epoch: u32,
+    /// G: tables of a level that make one of the next.
+    pub growth: u32,
+    /// M: places whose fakes are drawn together.
+    pub draw: u32,
+    /// R: for how many epochs the log and its results are kept.
+    pub kept_epochs: u32,
+    /// After how long without a result another does a query's steps, in milliseconds.
+    pub public_ms: u32,
+    /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
+    pub quantum_us: u32,
+}
+
+/// Of the sealed objects that this program writes.
+const FORMAT: u16 = 1;
+
+impl SiteParameters {
+    /// The header as it is sealed.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Self { blocks, block_bytes, epoch, growth, draw, .. } = *self;
+        let Self { kept_epochs, public_ms, quantum_us, .. } = *self;
+        let mut w = SectionWriter::default();
+        w.u16(FORMAT);
+        for field in [blocks, block_bytes, epoch, growth, draw, kept_epochs, public_ms, quantum_us]
+        {
+            w.u32(field);
+        }
+        w.0
+    }
+
+    /// What [`SiteParameters::encode`] made.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a site of another version of this program.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut r = SectionReader(bytes);
+        let found = r.u16()?;
+        if found != FORMAT {
+            return Err(Error::Format { found, known: FORMAT });
+        }
+        let parameters = Self {
+            blocks: r.u32()?,
+            block_bytes: r.u32()?,
+            epoch: r.u32()?,
+            growth: r.u32()?,
+            draw: r.u32()?,
+            kept_epochs: r.u32()?,
+            public_ms: r.u32()?,
+            quantum_us: r.u32()?,
+        };
+        if r.is_empty() { Ok(parameters) } else { Err(Error::Bug("a header is too long".into())) }
+    }
+}

@@ -1,0 +1,308 @@
+//! A process at a site: its session, and everything that it seals and opens.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::Mutex;
+use fogbank_seal::{
+    Digest, Forged, Mark, MasterKey, Sealer, SessionKey, SiteKeys, StoreId, Ticks, digest,
+};
+use fogbank_store::{PutCondition, PutOutcome, Store};
+use rand_core::Rng;
+
+use super::header::SiteParameters;
+use super::names::Object;
+use super::{Superblock, lied};
+use crate::{Error, Result};
+
+/// The salt in front of what a session seals first.
+const SALT_BYTES: usize = 32;
+/// The number under which the header is sealed: no session has it.
+const NOBODY: u32 = u32::MAX;
+/// So that the number fits in front of a tick.
+const SESSIONS_MAX: u32 = 1 << 24;
+
+/// A site, as one process has it.
+pub struct Site {
+    store: Arc<dyn Store>,
+    keys: Arc<SiteKeys>,
+    parameters: SiteParameters,
+    header: Digest,
+    session: u32,
+    own: Arc<SessionKey>,
+    ticks: Ticks,
+    others: Mutex<HashMap<u32, Arc<SessionKey>>>,
+}
+
+impl Site {
+    /// Whether a site was ever finished there.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn is_absent(store: &Arc<dyn Store>) -> Result<bool> {
+        Ok(store.blob_get(&Object::Superblock(1).to_string()).await?.is_none())
+    }
+
+    /// Makes a site.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is one; by blame.
+    pub async fn create(
+        store: &Arc<dyn Store>,
+        (master, id): (&MasterKey, StoreId),
+        parameters: SiteParameters,
+        random: &mut (impl Rng + Send),
+    ) -> Result<()> {
+        let keys = SiteKeys::derive(master, id);
+        let sealed = seal_first(&keys, NOBODY, Object::Header, &parameters.encode(), random);
+        let name = Object::Header.to_string();
+        let put = store.blob_put(&name, sealed.into(), PutCondition::IfAbsent).await?;
+        if put == PutOutcome::ConditionFailed && store.blob_get(&name).await?.is_some() {
+            // What a stop has left of a site that was never finished is gone on with.
+            let site = Self::read(store, master, id).await;
+            let is_same = site.is_ok_and(|(_, found, _)| found == parameters);
+            if !(is_same && Self::is_absent(store).await?) {
+                return Err(Error::Exists);
+            }
+        }
+        let site = Self::join(store.clone(), (master, id), random).await?;
+        let first = Superblock::first(&site);
+        first.put(&site).await.map(|_| ())
+    }
+
+    /// Reads the header of a site, and takes the next free session.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`] if there is none; by blame.
+    pub async fn join(
+        store: Arc<dyn Store>,
+        (master, id): (&MasterKey, StoreId),
+        random: &mut (impl Rng + Send),
+    ) -> Result<Self> {
+        let (keys, parameters, header) = Self::read(&store, master, id).await?;
+        let mut session = first_absent(&store, |number| Object::Session(number as u32)).await?;
+        loop {
+            if session >= u64::from(SESSIONS_MAX) {
+                return Err(Error::Refused("the site has had all the sessions it can".into()));
+            }
+            let number = session as u32;
+            let object = Object::Session(number);
+            let (salt, sealed) = sealed_first(&keys, number, object, &[], random);
+            let name = object.to_string();
+            match store.blob_put(&name, sealed.into(), PutCondition::IfAbsent).await? {
+                PutOutcome::ConditionFailed => session += 1,
+                PutOutcome::Done(_) => {
+                    let own = Arc::new(keys.session(number, &salt));
+                    let others = Mutex::new(HashMap::from([(number, own.clone())]));
+                    let ticks = Ticks::new(number);
+                    ticks.take(1); // for its salt
+                    return Ok(Self {
+                        store,
+                        keys: Arc::new(keys),
+                        parameters,
+                        header,
+                        session: number,
+                        own,
+                        ticks,
+                        others,
+                    });
+                }
+            }
+        }
+    }
+
+    async fn read(
+        store: &Arc<dyn Store>,
+        master: &MasterKey,
+        id: StoreId,
+    ) -> Result<(SiteKeys, SiteParameters, Digest)> {
+        let keys = SiteKeys::derive(master, id);
+        let found = store.blob_get(&Object::Header.to_string()).await?;
+        let (bytes, _) = found.ok_or(Error::NoStore)?;
+        let wrong = |_| lied("its header does not open: the key or the id is of another site");
+        let (_, plain) = open_first(&keys, NOBODY, Object::Header, &bytes).map_err(wrong)?;
+        Ok((keys, SiteParameters::decode(&plain)?, digest(&[&bytes])))
+    }
+
+    /// What everybody at the site has in common.
+    pub fn parameters(&self) -> SiteParameters {
+        self.parameters
+    }
+
+    /// The digest of the header, with which the history begins.
+    pub fn header(&self) -> Digest {
+        self.header
+    }
+
+    /// The number of this process's session.
+    pub fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// What everybody derives from the secret.
+    pub fn keys(&self) -> &Arc<SiteKeys> {
+        &self.keys
+    }
+
+    /// Where everything lies.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The key of this session.
+    pub fn own(&self) -> &Arc<SessionKey> {
+        &self.own
+    }
+
+    /// Takes ticks of this session; the first of them.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the session has used up its own.
+    pub fn take(&self, count: u64) -> Result<Sealer> {
+        let used_up = || Error::Refused("this session has sealed all it can: start again".into());
+        self.ticks.take(count).ok_or_else(used_up)
+    }
+
+    /// Seals something of this session's, bound to `bound`.
+    ///
+    /// # Errors
+    /// As [`Site::take`].
+    pub fn seal(&self, bound: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.own.seal(self.take(1)?, bound, plaintext))
+    }
+
+    /// The key of a session; asked for once.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if there is no such session.
+    pub async fn key_of(&self, session: u32) -> Result<Arc<SessionKey>> {
+        if let Some(key) = self.others.lock().get(&session) {
+            return Ok(key.clone());
+        }
+        let object = Object::Session(session);
+        let found = self.store.blob_get(&object.to_string()).await?;
+        let (bytes, _) = found.ok_or_else(|| lied("a session is hidden"))?;
+        let opened = open_first(&self.keys, session, object, &bytes);
+        let (key, _) = opened.map_err(|_| lied("a session is forged"))?;
+        let key = Arc::new(key);
+        self.others.lock().insert(session, key.clone());
+        Ok(key)
+    }
+
+    /// Opens what some session sealed, bound to `bound`.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] for anything else.
+    pub async fn open(&self, bound: &[u8], sealed: &[u8]) -> Result<Vec<u8>> {
+        let forged = |_| lied("an object is forged, or stands under another's name");
+        let sealer = Sealer::of(sealed).map_err(forged)?;
+        self.key_of(sealer.session).await?.open(bound, sealed).map_err(forged)
+    }
+
+    /// Puts an object, of the history of this mark, if there is none. Whether it did.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn put(&self, object: Object, mark: &Mark, plaintext: &[u8]) -> Result<bool> {
+        let sealed = Bytes::from(self.seal(&object.bound(mark), plaintext)?);
+        let name = object.to_string();
+        let put = self.store.blob_put(&name, sealed, PutCondition::IfAbsent).await?;
+        Ok(put != PutOutcome::ConditionFailed)
+    }
+
+    /// An object, and the digest of it as it is stored; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if it is of another history.
+    pub async fn get(&self, object: Object, mark: &Mark) -> Result<Option<(Vec<u8>, Digest)>> {
+        let Some((bytes, _)) = self.store.blob_get(&object.to_string()).await? else {
+            return Ok(None);
+        };
+        let plain = self.open(&object.bound(mark), &bytes).await?;
+        Ok(Some((plain, digest(&[&bytes]))))
+    }
+
+    /// Removes objects that are no longer wanted.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn delete(&self, objects: &[Object]) -> Result<()> {
+        let names: Vec<String> = objects.iter().map(Object::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(self.store.blob_delete(&names).await?)
+    }
+}
+
+impl std::fmt::Debug for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Site(session {})", self.session)
+    }
+}
+
+/// The first number of which there is no object, where those below it are all there: doubling, then
+/// halving. A liar makes it any number; what is put there is put if absent.
+pub(super) async fn first_absent(
+    store: &Arc<dyn Store>,
+    object: impl Fn(u64) -> Object,
+) -> Result<u64> {
+    let (mut there, mut absent) = (0, 1);
+    if store.blob_get(&object(0).to_string()).await?.is_none() {
+        return Ok(0);
+    }
+    while store.blob_get(&object(absent).to_string()).await?.is_some() {
+        (there, absent) = (absent, 2 * absent);
+        if absent > 1 << 48 {
+            return Err(lied("it has an object of every number"));
+        }
+    }
+    while absent - there > 1 {
+        let middle = there + (absent - there) / 2;
+        match store.blob_get(&object(middle).to_string()).await? {
+            Some(_) => there = middle,
+            None => absent = middle,
+        }
+    }
+    Ok(absent)
+}
+
+fn sealed_first(
+    keys: &SiteKeys,
+    number: u32,
+    object: Object,
+    plaintext: &[u8],
+    random: &mut impl Rng,
+) -> ([u8; SALT_BYTES], Vec<u8>) {
+    let mut salt = [0; SALT_BYTES];
+    random.fill_bytes(&mut salt);
+    let key = keys.session(number, &salt);
+    let sealer = Sealer { session: number, tick: 0 };
+    let sealed = key.seal(sealer, &object.bound(&Mark::default()), plaintext);
+    (salt, [&salt[..], &sealed].concat())
+}
+
+fn seal_first(
+    keys: &SiteKeys,
+    number: u32,
+    object: Object,
+    plaintext: &[u8],
+    random: &mut impl Rng,
+) -> Vec<u8> {
+    sealed_first(keys, number, object, plaintext, random).1
+}
+
+/// The key of a session whose salt stands in front of what it sealed first, and that.
+fn open_first(
+    keys: &SiteKeys,
+    number: u32,
+    object: Object,
+    bytes: &[u8],
+) -> Result<(SessionKey, Vec<u8>), Forged> {
+    let (salt, sealed) = bytes.split_first_chunk::<SALT_BYTES>().ok_or(Forged)?;
+    let key = keys.session(number, salt);
+    if (Sealer { session: number, tick: 0 }) != Sealer::of(sealed)? {
+        return Err(Forged);
+    }
+    let plain = key.open(&object.bound(&Mark::default()), sealed)?;
+    Ok((key, plain))
+}
