@@ -61,17 +61,39 @@ impl Client {
         block_bytes: usize,
         canary: Arc<Canary>,
     ) -> Self {
+        let follower = Follower::new(schedule, keys, header, block_bytes, canary);
+        Self::following(session, follower, 1)
+    }
+
+    /// A client that follows so, and knows this superblock, under a session number of its own.
+    pub fn following(session: u32, follower: Follower, superblock: u64) -> Self {
+        let (capacity, value_bytes) = (follower.schedule.blocks, follower.block_bytes());
         Self {
             session,
-            shape: ImmediateShape { capacity: schedule.blocks, value_bytes: block_bytes },
+            shape: ImmediateShape { capacity, value_bytes },
             turn: 0,
-            superblock: 1,
+            superblock,
             waiting: BTreeSet::new(),
             places: BTreeMap::new(),
             unpublished: BTreeSet::new(),
-            follower: Follower::new(schedule, keys, header, block_bytes, canary),
+            follower,
             is_silent: false,
         }
+    }
+
+    /// Its first entry, which asks for nothing, is on its way.
+    pub fn has_greeted(&mut self) {
+        self.turn = 1;
+    }
+
+    /// The number of its last entry.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// The public shape of what it asks for.
+    pub fn shape(&self) -> ImmediateShape {
+        self.shape
     }
 
     /// Asks for a block, or, with none, only shows that the session lives.

@@ -22,7 +22,7 @@ use super::canary::Canary;
 use super::entry::{Entry, Found};
 use super::replay::Replay;
 use super::schedule::{Schedule, Table};
-use super::table::{Body, Index, Live};
+use super::table::{Body, Index, Live, Recipe};
 use crate::{Access, Error, Result, lied};
 
 /// What is to be done for a place, until it is replayed.
@@ -44,6 +44,35 @@ pub struct Plan {
     pub hit: Option<usize>,
 }
 
+/// How an epoch begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The digest of the history before it.
+    pub history: Digest,
+    /// Who logged its first place.
+    pub session: u32,
+    /// Of every block of places so far, the mark of the history before it.
+    pub marks: Vec<Mark>,
+}
+
+/// What a client that follows from the middle of the log on has to know of what was before.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    /// The first epoch whose entries it is given.
+    pub epoch: u64,
+    /// The digests of the histories from the first place of the second epoch before that (or of
+    /// the log) to its own first place.
+    pub digests: Vec<Digest>,
+    /// Last turns, of sessions whose entries it has seen.
+    pub turns: BTreeMap<u32, u64>,
+    /// The values at the end of the epoch before.
+    pub values: BTreeMap<u32, Bytes>,
+    /// The addresses of all tables that queries of that epoch touch.
+    pub tables: BTreeMap<Table, Vec<u32>>,
+    /// By epoch: marks of its blocks, from the first one in which a build of these tables started.
+    pub marks: BTreeMap<u64, Vec<Mark>>,
+}
+
 /// One slot of every table of an epoch, and which of them holds the address.
 type Slots = (Vec<(Table, u32)>, Option<usize>);
 
@@ -60,6 +89,10 @@ pub struct Follower {
     digests_from: u64,
     /// Of every session the last turn.
     turns: BTreeMap<u32, u64>,
+    /// Whether it has followed from the first entry on, so that it knows the turns of all.
+    knows_all_turns: bool,
+    /// How epochs began, as long as it may be asked.
+    starts: BTreeMap<u64, Start>,
     /// Addresses logged in the epoch before the one under way, and in that.
     seen: [BTreeSet<u32>; 2],
     tables: BTreeMap<Table, Live>,
@@ -92,12 +125,95 @@ impl Follower {
             digests: [header].into(),
             digests_from: 0,
             turns: BTreeMap::new(),
+            knows_all_turns: true,
+            starts: BTreeMap::new(),
             seen: Default::default(),
             tables,
             plans: BTreeMap::new(),
             bases: BTreeMap::new(),
             replay: Replay::default(),
         }
+    }
+
+    /// At the first place of an epoch, of which it is told what was before.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if something is missing.
+    pub fn joining(
+        schedule: Schedule,
+        keys: Arc<SiteKeys>,
+        before: Before,
+        block_bytes: usize,
+        canary: Arc<Canary>,
+    ) -> Result<Self> {
+        let missing = |what: &str| Error::Bug(format!("who joins is not told of {what}"));
+        let Before { epoch, digests, turns, values, tables: addresses, marks } = before;
+        let start_of = |table| {
+            let marks = marks.get(&schedule.build_starts(table));
+            marks.and_then(|marks| marks.first()).copied().ok_or_else(|| missing("a mark"))
+        };
+        let index = |table, addresses| -> Result<_> {
+            let start = start_of(table)?;
+            Ok(Arc::new(Index::new(&schedule, &keys, table, &start, addresses)))
+        };
+        // 1. The tables that are touched, with the fakes that places so far have owned.
+        let mut tables = BTreeMap::new();
+        for (table, addresses) in addresses {
+            let mut live = Live::new(&schedule, index(table, addresses)?);
+            for touched in schedule.installed(table)..epoch {
+                let marks = marks.get(&touched).ok_or_else(|| missing("an epoch"))?;
+                marks.iter().for_each(|mark| live.begin(mark));
+            }
+            tables.insert(table, live);
+        }
+        // 2. Those that are being built of them.
+        for started in marks.keys().copied().filter(|started| *started < epoch) {
+            for table in schedule.starting(started) {
+                if table.level == 0 || schedule.installed(table) <= epoch {
+                    continue;
+                }
+                let sources = schedule.sources(table);
+                let known: Option<Vec<&Live>> = sources.iter().map(|of| tables.get(of)).collect();
+                let known = known.ok_or_else(|| missing("a source"))?;
+                let union = known.iter().flat_map(|live| live.index.addresses().iter().copied());
+                let index = index(table, union.collect())?;
+                tables.insert(table, Live::new(&schedule, index));
+            }
+        }
+        let first = schedule.first_of(epoch);
+        let digests_from = (first + 1).checked_sub(digests.len() as u64);
+        let seen = values.keys().copied().collect();
+        Ok(Self {
+            schedule,
+            keys,
+            canary,
+            zeros: vec![0; block_bytes].into(),
+            digests: digests.into(),
+            digests_from: digests_from.ok_or_else(|| missing("fewer digests"))?,
+            turns,
+            knows_all_turns: false,
+            starts: BTreeMap::new(),
+            seen: [BTreeSet::new(), seen],
+            tables,
+            plans: BTreeMap::new(),
+            bases: BTreeMap::new(),
+            replay: Replay::after(first, values),
+        })
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.zeros.len()
+    }
+
+    /// How an epoch began, if it has and is not long over.
+    pub fn start_of(&self, epoch: u64) -> Option<&Start> {
+        self.starts.get(&epoch)
+    }
+
+    /// The digest of the log at an earlier length, if it is kept.
+    pub fn digest_at(&self, length: u64) -> Option<&Digest> {
+        self.digests.get(length.checked_sub(self.digests_from)? as usize)
     }
 
     /// Entries that the log has.
@@ -133,6 +249,13 @@ impl Follower {
         let before = self.digest();
         if place.is_multiple_of(self.schedule.epoch.into()) {
             self.enter(epoch, &mark(&before));
+            let start = Start { history: before, session: entry.session, marks: Vec::new() };
+            self.starts.insert(epoch, start);
+        }
+        if place.is_multiple_of(self.schedule.draw.into())
+            && let Some(start) = self.starts.get_mut(&epoch)
+        {
+            start.marks.push(mark(&before));
         }
         while self.digests_from < oldest {
             self.digests.pop_front();
@@ -155,13 +278,16 @@ impl Follower {
     }
 
     fn check(&mut self, entry: &Entry, place: u64, is_void: bool) -> Result<()> {
-        let last = self.turns.entry(entry.session).or_default();
-        if entry.turn != *last + 1 {
+        let last = self.turns.insert(entry.session, entry.turn);
+        let is_next = match last {
+            Some(last) => entry.turn == last + 1,
+            // Of a session of before only the entries that count can be checked.
+            None => entry.turn == 1 || !self.knows_all_turns,
+        };
+        if !is_next {
             return Err(lied("an entry is hidden or stands twice"));
         }
-        *last = entry.turn;
-        let of = entry.seen.checked_sub(self.digests_from).map(|at| self.digests.get(at as usize));
-        let is_mine = of.flatten() == Some(&entry.seen_digest);
+        let is_mine = self.digest_at(entry.seen) == Some(&entry.seen_digest);
         if entry.seen > place || !(is_mine || is_void) {
             return Err(lied("an entry was sealed in another history"));
         }
@@ -189,6 +315,8 @@ impl Follower {
         // was made of it is there.
         let (schedule, replayed) = (self.schedule, self.schedule.epoch_of(self.replay.length()));
         self.tables.retain(|table, _| schedule.superseded(*table) >= replayed);
+        // Superblocks are behind results by an epoch at most, and speak of two epochs before.
+        self.starts.retain(|start, _| start + 4 > replayed);
     }
 
     /// One slot of every table of the epoch, and which holds the address.
@@ -215,7 +343,8 @@ impl Follower {
             }
             // Drawn in any case: every place owns a fake of every table, used or not.
             let fake = live.next_fake(with, &self.canary)?;
-            let real = want.and_then(|address| live.index.slot_of(address));
+            // Searched in any case: the time does not tell whether something is wanted.
+            let real = live.index.slot_of(address.unwrap_or_default()).filter(|_| want.is_some());
             let stops = hit.is_some() && self.canary.stops_at_hit();
             if stops || (!is_first && self.canary.skips_duplicates()) {
                 continue;
@@ -279,27 +408,21 @@ impl Follower {
         self.replay.length()
     }
 
-    /// The content of a table, slot by slot; of all levels but 0 from its sources, read whole,
-    /// newest first. `None` if it cannot be built now.
-    ///
-    /// # Errors
-    /// [`Error::CloudLied`] if a source holds something else than it has to.
-    pub fn build(&self, table: Table, sources: &[Vec<Body>]) -> Result<Option<Vec<Body>>> {
-        let Some(index) = self.known(table) else { return Ok(None) };
+    /// What a table is built of. `None` if it cannot be built now.
+    pub fn recipe(&self, table: Table) -> Option<Recipe> {
+        let index = self.known(table)?.clone();
+        let mut logged = BTreeMap::new();
         if table.level == 0 {
-            let values = self.replay.of_epoch(&self.schedule, table.index as u64);
-            return values.map(|values| index.bodies(values)).transpose();
+            logged = self.replay.of_epoch(&self.schedule, table.index as u64)?.clone();
         }
-        let mut values = BTreeMap::new();
-        for (source, bodies) in self.schedule.sources(table).iter().zip(sources).rev() {
-            let Some(index) = self.known(*source) else { return Ok(None) };
-            values.extend(index.values(bodies)?);
-        }
-        index.bodies(&values).map(Some)
+        let sources = self.schedule.sources(table);
+        let sources: Option<_> = sources.iter().map(|of| self.known(*of).cloned()).collect();
+        Some(Recipe { index, logged, sources: sources? })
     }
 }
 
-fn mark(digest: &Digest) -> Mark {
+/// The mark of a history.
+pub(super) fn mark(digest: &Digest) -> Mark {
     let mut mark = [0; 16];
     mark.copy_from_slice(&digest[..16]);
     mark

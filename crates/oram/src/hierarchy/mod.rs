@@ -2,8 +2,7 @@
 //!
 //! Clients meet in a query log that the cloud keeps. Everything but the order of the log is a
 //! function of the log: values, tables, orders. So every race between clients is one between equal
-//! plaintexts, and all that they must agree on is one digest. Here are the rules and the client,
-//! without I/O; as yet nothing runs it.
+//! plaintexts, and all that they must agree on is one digest.
 //!
 //! # The protocol, one query (`client`)
 //!
@@ -21,8 +20,12 @@
 //!
 //! 6. Epoch e becomes table (0, e); G tables of a level become one of the next. The bottom holds
 //!    all addresses. When a table is touched first and last is arithmetic on the epoch.
-//! 7. A build starts when its sources are there and reads them whole. Anybody may do it: addresses
-//!    and order follow from the log, and so does the content.
+//! 7. A build starts when its sources are there and reads them whole (`upkeep`, `cells`). Anybody may
+//!    do it: addresses and order follow from the log, and so does the content.
+//! 8. Superblock k says that what epoch k needs is there; its touches wait for it.
+//!
+//! The rules (`schedule`, `table`, `fakes`, `replay`, `follower`) and the client do no I/O; `engine`,
+//! `serving`, `listening`, `join` and `upkeep` carry out what the client says.
 //!
 //! # Invariants
 //!
@@ -38,7 +41,8 @@
 //!
 //! # Departures from the protocol
 //!
-//! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055).
+//! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining, what is
+//! kept for how long, and who builds: decision 0060.
 //!
 //! Paper: Williams, Sion and Tomescu, PrivateFS: A Parallel Oblivious File System, CCS 2012.
 
@@ -46,19 +50,27 @@
 mod canary;
 #[cfg(feature = "canaries")]
 pub mod canary;
+mod cells;
 mod client;
+mod engine;
 mod entry;
 mod fakes;
 mod follower;
+mod join;
+mod listening;
 mod replay;
 mod schedule;
+mod sealed;
+mod serving;
 mod table;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;
 
 pub use canary::Canary;
 pub use client::{Client, Effect};
+pub use engine::{HierarchyEngine, schedule_of};
 pub use entry::{Entry, Found};
 pub use follower::{Follower, Plan};
 pub use schedule::{Schedule, Table};

@@ -31,6 +31,11 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// After `length` places, the last of an epoch, whose values these are.
+    pub fn after(length: u64, values: BTreeMap<u32, Bytes>) -> Self {
+        Self { length, before: BTreeMap::new(), now: values }
+    }
+
     /// Places replayed so far.
     pub fn length(&self) -> u64 {
         self.length

@@ -138,6 +138,31 @@ impl Schedule {
             .collect()
     }
 
+    /// The tables that queries touch first in an epoch, newest first.
+    pub fn installing(&self, epoch: u64) -> Vec<Table> {
+        let installs = |table: &Table| table.index >= 0 && self.installed(*table) == epoch;
+        self.near(epoch).filter(installs).collect()
+    }
+
+    /// The tables that no query touches any longer from an epoch on.
+    pub fn superseding(&self, epoch: u64) -> Vec<Table> {
+        self.near(epoch).filter(|table| self.superseded(*table) == epoch).collect()
+    }
+
+    /// The first epoch of which something is known by a table that queries of `epoch` touch: that
+    /// in which its build started.
+    pub fn oldest_start(&self, epoch: u64) -> u64 {
+        let starts = self.tables(epoch).into_iter().map(|table| self.build_starts(table));
+        starts.min().unwrap_or(epoch)
+    }
+
+    /// Slots of the largest table of a level.
+    pub fn slots_of(&self, level: u8) -> u32 {
+        let first = if level == self.bottom && self.has_image { -1 } else { 0 };
+        let tables = (first..2 * i64::from(self.growth)).map(|index| Table { level, index });
+        tables.map(|table| self.slots(table)).max().unwrap_or_default()
+    }
+
     /// The tables whose build starts with an epoch, small ones first.
     pub fn starting(&self, epoch: u64) -> Vec<Table> {
         let starts = |table: &Table| table.index >= 0 && self.build_starts(*table) == epoch;

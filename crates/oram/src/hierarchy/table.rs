@@ -26,6 +26,8 @@ pub type Body = Option<(u32, Bytes)>;
 pub struct Index {
     /// Which table.
     pub table: Table,
+    /// The mark of the history when its build starts.
+    pub start: Mark,
     /// The addresses that it holds, sorted.
     addresses: Box<[u32]>,
     order: Box<[u32]>,
@@ -47,7 +49,7 @@ impl Index {
         let key = keys.order(table.level, table.index, start);
         let order = key.order(schedule.slots(table));
         let reals = schedule.reals(table.level);
-        Self { table, addresses: addresses.into(), order, reals, key }
+        Self { table, start: *start, addresses: addresses.into(), order, reals, key }
     }
 
     /// The addresses that it holds.
@@ -89,6 +91,34 @@ impl Index {
             _ => Err(lied("a table holds another block")),
         };
         self.addresses.iter().zip(&self.order).map(at).collect()
+    }
+}
+
+/// What a table is built of.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// The table.
+    pub index: std::sync::Arc<Index>,
+    /// Of a table of level 0: the values of its epoch.
+    pub(super) logged: BTreeMap<u32, Bytes>,
+    /// Of all others: what has to be read whole, newest first.
+    pub sources: Vec<std::sync::Arc<Index>>,
+}
+
+impl Recipe {
+    /// The content of the table, slot by slot, of that of its sources.
+    ///
+    /// # Errors
+    /// Whoever wrote a source lied if it holds something else than it has to.
+    pub fn made_of(&self, sources: &[Vec<Body>]) -> Result<Vec<Body>> {
+        if self.sources.is_empty() {
+            return self.index.bodies(&self.logged);
+        }
+        let mut values = BTreeMap::new();
+        for (index, bodies) in self.sources.iter().zip(sources).rev() {
+            values.extend(index.values(bodies)?);
+        }
+        self.index.bodies(&values)
     }
 }
 

@@ -5,16 +5,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
 use fogbank_durable::{MemoryRegister, Opening, Piecing, Recovered, Vault, VaultSettings};
-use fogbank_env::{Clock, Metrics, Randomness, SystemClock};
+use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
+use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::immediate::Parts;
 use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
-use fogbank_seal::MasterKey;
-use fogbank_store::{DepartureGrid, MemoryStore, Store};
+use fogbank_seal::{MasterKey, StoreId};
+use fogbank_store::{BlobLog, DepartureGrid, MemoryStore, Store, StoreError};
 use fogbank_txn::{BLOCK_KEY_BYTES, Components, Proxy, Settings, SharedVault, Ticker};
 
 use super::clouds::TwoClouds;
@@ -29,6 +31,7 @@ pub enum Kind {
     Partition,
     Multicloud,
     Ring,
+    Hierarchy,
 }
 
 /// Both sides of one store, which outlive the engines.
@@ -37,6 +40,8 @@ pub struct World {
     pub shape: ImmediateShape,
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
+    /// What the client of a site has seen.
+    seen: Arc<MemorySeen>,
     /// Where `multicloud` has its cells.
     pub clouds: Arc<TwoClouds>,
     openings: Cell<u64>,
@@ -51,8 +56,9 @@ impl World {
     }
 
     pub fn of(kind: Kind, shape: ImmediateShape) -> Self {
-        let (cloud, register, clouds) = (Arc::default(), Arc::default(), Arc::default());
-        Self { kind, shape, cloud, register, clouds, openings: Cell::new(0) }
+        let (cloud, clouds, openings) = (Arc::default(), Arc::default(), Cell::new(0));
+        let (register, seen) = Default::default();
+        Self { kind, shape, cloud, register, seen, clouds, openings }
     }
 
     /// Opens what is there, or creates it.
@@ -64,7 +70,37 @@ impl World {
             Kind::Partition => self.open_partition(store, &random).await,
             Kind::Multicloud => self.open_multicloud(store, &random).await,
             Kind::Ring => self.open_ring(store, random).await,
+            Kind::Hierarchy => self.open_hierarchy(store, &random).await,
         }
+    }
+
+    async fn open_hierarchy(
+        &self,
+        store: Arc<dyn Store>,
+        random: &Randomness,
+    ) -> Result<Volume, Error> {
+        let parameters = SiteParameters {
+            blocks: self.shape.capacity,
+            block_bytes: self.shape.value_bytes as u32,
+            epoch: 8,
+            growth: 2,
+            draw: 4,
+            kept_epochs: 4,
+            public_ms: 200,
+            quantum_us: 0,
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let master = (&MasterKey::from_bytes(&mut [7; 32]), StoreId([1; 16]));
+        let mut salts = random.stream(Purpose::Incarnation);
+        if self.openings.get() == 1 || Site::is_absent(&store).await? {
+            Site::create(&store, master, parameters, &mut salts).await?;
+        }
+        let site = Site::join(store.clone(), master, &mut salts).await?;
+        let log = BlobLog::open(store, clock.clone(), 1 << 24).await.map_err(of_log)?;
+        let grid = DepartureGrid::new(clock, Duration::ZERO);
+        let seen = self.seen.clone();
+        let engine = HierarchyEngine::open(Arc::new(site), Arc::new(log), seen, grid).await?;
+        Ok(Arc::new(engine))
     }
 
     async fn open_tao(&self, store: Arc<dyn Store>, random: &Randomness) -> Result<Volume, Error> {
@@ -183,6 +219,13 @@ impl World {
             true => opening.recover().await?,
             false => (opening.create(b"config".to_vec()).await?, Recovered::default()),
         })
+    }
+}
+
+fn of_log(error: StoreError) -> Error {
+    match error {
+        StoreError::Absent(reason) => Error::Absent(reason),
+        other => Error::Bug(other.to_string()),
     }
 }
 

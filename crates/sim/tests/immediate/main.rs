@@ -21,7 +21,8 @@ use clouds::TwoClouds;
 use engines::{Kind, SHAPE, World};
 use history::{History, Workload, apply, empty, read_all};
 
-const KINDS: [Kind; 4] = [Kind::Tao, Kind::Partition, Kind::Multicloud, Kind::Ring];
+const KINDS: [Kind; 5] =
+    [Kind::Tao, Kind::Partition, Kind::Multicloud, Kind::Ring, Kind::Hierarchy];
 /// Accesses of a life that may be cut short.
 const ACCESSES: usize = 96;
 

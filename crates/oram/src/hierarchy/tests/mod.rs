@@ -378,7 +378,9 @@ impl World {
     fn build(&mut self, table: Table) -> u64 {
         let of = |source| self.server.tables[source].to_vec();
         let sources: Vec<Vec<Body>> = self.schedule.sources(table).iter().map(of).collect();
-        let built = |client: &Client| client.follower().build(table, &sources).unwrap();
+        let built = |client: &Client| {
+            client.follower().recipe(table).map(|recipe| recipe.made_of(&sources).unwrap())
+        };
         let bodies = self.alive().find_map(built).expect("somebody can build it");
         let width = u64::from(self.schedule.growth).pow(table.level.into());
         let end = self.schedule.first_of((table.index as u64 + 1) * width);

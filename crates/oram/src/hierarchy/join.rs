@@ -1,0 +1,216 @@
+//! Joining a site in the middle of its history.
+//!
+//! 1. The newest superblock k, with those before it as far as this client has seen any: a chain.
+//! 2. The log from epoch k - 3 on. The digests of the first two epochs of it are held against the
+//!    superblocks; what the client itself had seen is held against the digest at that length.
+//! 3. The marks from the oldest build on, addresses and manifests of the tables that epochs k - 1
+//!    and k touch, and table (0, k - 2) whole: the values at the end of epoch k - 2.
+//! 4. An entry that asks for nothing. Its place bounds how long the log is at least; all before it
+//!    is followed before anything is touched.
+//!
+//! What is fetched depends on k alone. What has gone meanwhile is fetched again with the newest k.
+//! A client that was away for longer than the log is kept is held against superblocks alone.
+//!
+//! Section 9 of the protocol (module).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fogbank_durable::shared::{Object, Seen, Site, Superblock};
+use fogbank_seal::{Digest, Mark, digest};
+use fogbank_store::{DepartureGrid, Log, LogEntry};
+
+use super::canary::Canary;
+use super::cells::Cells;
+use super::client::{Client, Effect};
+use super::entry::Entry;
+use super::follower::{Before, Follower, mark};
+use super::listening::{Heard, Listener, append, forgotten};
+use super::schedule::{Schedule, Table};
+use super::sealed::seal_entry;
+use crate::{Result, lied};
+
+/// A client that has joined, and what it stands on.
+pub struct Joined {
+    pub client: Client,
+    pub cells: Cells,
+    pub listener: Listener,
+    /// The newest superblock as stored.
+    pub superblock: Digest,
+    /// What has to take place first.
+    pub effects: Vec<Effect>,
+}
+
+/// How often what has gone meanwhile is fetched again.
+const TRIES: u32 = 20;
+
+/// Joins; the client may have seen something of the site before.
+///
+/// # Errors
+/// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by blame.
+pub async fn join(
+    site: &Arc<Site>,
+    log: &Arc<dyn Log>,
+    grid: &DepartureGrid,
+    schedule: Schedule,
+    seen: Option<&Seen>,
+) -> Result<Joined> {
+    let mut tries = 1;
+    loop {
+        // 1. The newest superblock.
+        let chain = Superblock::newest(site, 3, seen).await?;
+        let newest = chain.first().map_or(0, |(superblock, _)| superblock.number);
+        match at(site, log, grid, schedule, &chain, seen).await {
+            Err(error) if tries < TRIES => {
+                let now = Superblock::newest(site, 1, None).await?;
+                if now.first().is_none_or(|(superblock, _)| superblock.number <= newest) {
+                    return Err(error);
+                }
+                tries += 1;
+            }
+            joined => return joined,
+        }
+    }
+}
+
+async fn at(
+    site: &Arc<Site>,
+    log: &Arc<dyn Log>,
+    grid: &DepartureGrid,
+    schedule: Schedule,
+    chain: &[(Superblock, Digest)],
+    seen: Option<&Seen>,
+) -> Result<Joined> {
+    let hidden = || lied("a superblock is hidden");
+    let of = |back: usize| chain.get(back).ok_or_else(hidden);
+    let (newest, superblock) = of(0)?;
+    let number = newest.number;
+    let first_epoch = number.saturating_sub(3);
+    let from = schedule.first_of(first_epoch);
+    let mut listener = Listener::new(site, log, grid, from);
+    let cells = Cells::new(site.clone(), schedule);
+    let keys = site.keys().clone();
+    let block_bytes = site.parameters().block_bytes as usize;
+    let canary = Arc::new(Canary::default());
+    let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
+    let follower = if number == 1 {
+        Follower::new(schedule, keys, history_before, block_bytes, canary)
+    } else {
+        // 2. The log of the epochs before, by its digests alone.
+        let epoch = number - 1;
+        let mut before = Before { epoch, ..Before::default() };
+        before.digests.push(history_before);
+        while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
+            let Heard::Entry(_, entry, stored) = listener.hear().await? else { continue };
+            let last = before.digests.last().copied().unwrap_or_default();
+            before.digests.push(digest(&[&last, &stored]));
+            before.turns.insert(entry.session, entry.turn);
+        }
+        for (known, _) in chain {
+            let place = schedule.first_of(known.number - 1).checked_sub(from);
+            let found = place.and_then(|place| before.digests.get(place as usize));
+            if found.is_some_and(|found| *found != known.history) {
+                return Err(lied("the log is of another history than the superblocks"));
+            }
+        }
+        check_seen(seen, from, &before.digests)?;
+        // 3. What the tables hold.
+        let end = before.digests.last().map(mark).unwrap_or_default();
+        before.marks = marks(site, &schedule, epoch, end).await?;
+        let start = |table| start_of(&schedule, &before.marks, (epoch, end), table);
+        for table in schedule.tables(epoch) {
+            let addresses = cells.addresses(table, &start(table)?).await?;
+            let addresses = addresses.ok_or_else(|| lied("an index is withheld"))?;
+            before.tables.insert(table, addresses);
+        }
+        let both = [schedule.tables(epoch), schedule.tables(number)].concat();
+        for table in &both {
+            let installed = cells.install(*table, &start(*table)?).await?;
+            let stored = installed.ok_or_else(|| lied("a manifest is withheld"))?;
+            let at = schedule.installing(number).iter().position(|found| found == table);
+            if at.is_some_and(|at| newest.manifests.get(at) != Some(&stored)) {
+                return Err(lied("a manifest is not the one that the superblock names"));
+            }
+        }
+        let carry = Table { level: 0, index: number as i64 - 2 };
+        let values = cells.read_whole(carry).await?;
+        let values = values.ok_or_else(|| lied("the table of the last epoch is withheld"))?;
+        before.values = values.into_iter().flatten().collect();
+        Follower::joining(schedule, keys, before, block_bytes, canary)?
+    };
+    // 4. All that is there by now.
+    let greeting = Entry {
+        session: site.session(),
+        turn: 1,
+        seen: follower.length(),
+        seen_digest: follower.digest(),
+        query: None,
+    };
+    let bytes = seal_entry(site, &greeting, block_bytes)?;
+    let entry = LogEntry { session: site.session(), turn: 1, bytes: bytes.clone() };
+    let place = append(log.clone(), grid.clone(), entry).await?.ok_or_else(forgotten)?;
+    if seen.is_some_and(|seen| place < seen.length) {
+        return Err(lied("the log is shorter than this client has seen: rolled back"));
+    }
+    let mut client = Client::following(site.session(), follower, number);
+    client.has_greeted();
+    let mut effects = Vec::new();
+    while client.follower().length() <= place {
+        match listener.hear().await? {
+            Heard::Entry(at, entry, stored) => {
+                effects.extend(client.entries(at, &[(entry, stored)])?);
+                check_seen(seen, at + 1, &[client.follower().digest()])?;
+            }
+            Heard::Result(found) if found.place >= client.follower().replayed() => {
+                effects.extend(client.result(&found)?);
+            }
+            Heard::Result(_) => {}
+        }
+    }
+    Ok(Joined { client, cells, listener, superblock: *superblock, effects })
+}
+
+/// Holds what the client has seen against the digests of the log from length `from` on.
+fn check_seen(seen: Option<&Seen>, from: u64, digests: &[Digest]) -> Result<()> {
+    let Some(seen) = seen else { return Ok(()) };
+    let mine = seen.length.checked_sub(from).and_then(|at| digests.get(at as usize));
+    if mine.is_some_and(|mine| *mine != seen.digest) {
+        return Err(lied("the log is another one than this client has seen: forked"));
+    }
+    Ok(())
+}
+
+/// The marks of all epochs in which something of the tables of `epoch` happened, but for itself.
+async fn marks(
+    site: &Site,
+    schedule: &Schedule,
+    epoch: u64,
+    end: Mark,
+) -> Result<BTreeMap<u64, Vec<Mark>>> {
+    let (mut marks, mut after) = (BTreeMap::new(), end);
+    for of in (schedule.oldest_start(epoch)..epoch).rev() {
+        let found = site.get(Object::Marks(of), &after).await?;
+        let (plain, _) = found.ok_or_else(|| lied("marks are withheld"))?;
+        let of_epoch: Vec<Mark> = plain
+            .chunks_exact(size_of::<Mark>())
+            .map(|mark| mark.try_into().unwrap_or_default())
+            .collect();
+        after = of_epoch.first().copied().unwrap_or_default();
+        marks.insert(of, of_epoch);
+    }
+    Ok(marks)
+}
+
+fn start_of(
+    schedule: &Schedule,
+    marks: &BTreeMap<u64, Vec<Mark>>,
+    (epoch, end): (u64, Mark),
+    table: Table,
+) -> Result<Mark> {
+    let started = schedule.build_starts(table);
+    if started == epoch {
+        return Ok(end);
+    }
+    let mark = marks.get(&started).and_then(|marks| marks.first()).copied();
+    mark.ok_or_else(|| crate::Error::Bug(format!("no mark of {table:?}")))
+}

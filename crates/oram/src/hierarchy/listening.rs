@@ -1,0 +1,183 @@
+//! Listening to the log: what comes is opened and told, and a stream that ends is begun again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_durable::shared::Site;
+use fogbank_env::Nanos;
+use fogbank_seal::{Digest, digest};
+use fogbank_store::{DepartureGrid, Log, LogEvent, LogEvents, StoreError};
+
+use super::entry::{Entry, Found};
+use super::sealed::{open_entry, open_result};
+use crate::{Error, Result, blame};
+
+/// From one try to the next, at first and at most; and for how long it is tried.
+const PATIENCE: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
+
+/// What was heard.
+#[derive(Debug)]
+pub enum Heard {
+    /// The entry of a place, and the digest of what is stored.
+    Entry(u64, Entry, Digest),
+    /// The result of a place.
+    Result(Found),
+}
+
+/// What one process hears of the log of a site.
+pub struct Listener {
+    site: Arc<Site>,
+    log: Arc<dyn Log>,
+    grid: DepartureGrid,
+    events: Option<LogEvents>,
+    /// The next place whose entry has not been heard.
+    next: u64,
+    /// Results below it are not wanted any more: where the stream is begun again.
+    from: u64,
+}
+
+impl Listener {
+    /// Listens from the place `from` on.
+    pub fn new(site: &Arc<Site>, log: &Arc<dyn Log>, grid: &DepartureGrid, from: u64) -> Self {
+        let (site, log, grid) = (site.clone(), log.clone(), grid.clone());
+        Self { site, log, grid, events: None, next: from, from }
+    }
+
+    /// Results of places below `place` are no longer wanted.
+    pub fn has_replayed(&mut self, place: u64) {
+        self.from = self.from.max(place.min(self.next));
+    }
+
+    /// What is heard next.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] if the cloud is away for long; [`Error::CloudLied`] if it does not open; [`Error::Refused`] if what comes next was forgotten.
+    pub async fn hear(&mut self) -> Result<Heard> {
+        let mut patience = Patience::new(&self.grid);
+        loop {
+            let heard = match &mut self.events {
+                Some(events) => match events.recv().await {
+                    Some(event) => event,
+                    None => Err(StoreError::Absent("the log has ended".into())),
+                },
+                None => match self.log.follow(self.from).await {
+                    Ok(events) => {
+                        self.events = Some(events);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            match heard {
+                Ok(event) => {
+                    if let Some(heard) = self.opened(event).await? {
+                        return Ok(heard);
+                    }
+                }
+                Err(error) => {
+                    self.events = None;
+                    patience.wait(error).await?;
+                }
+            }
+        }
+    }
+
+    async fn opened(&mut self, event: LogEvent) -> Result<Option<Heard>> {
+        let block_bytes = self.site.parameters().block_bytes as usize;
+        match event {
+            LogEvent::Entry(place, _) if place < self.next => Ok(None),
+            LogEvent::Entry(place, stored) => {
+                if place != self.next {
+                    return Err(crate::lied("the log has a gap"));
+                }
+                self.next += 1;
+                let entry = open_entry(&self.site, &stored, block_bytes).await?;
+                Ok(Some(Heard::Entry(place, entry, digest(&[&stored]))))
+            }
+            LogEvent::Result(place, _) if place < self.from => Ok(None),
+            LogEvent::Result(place, stored) => {
+                if place >= self.next {
+                    return Err(crate::lied("a result came before its entry"));
+                }
+                let found = open_result(&self.site, place, &stored, block_bytes).await?;
+                Ok(Some(Heard::Result(found)))
+            }
+        }
+    }
+}
+
+/// Appends what is sealed, the same bytes again until the cloud answers.
+///
+/// # Errors
+/// Whatever is not the cloud being away.
+pub async fn append(
+    log: Arc<dyn Log>,
+    grid: DepartureGrid,
+    entry: fogbank_store::LogEntry,
+) -> Result<Option<u64>> {
+    patiently(&grid, || log.append(entry.clone())).await
+}
+
+/// Publishes what is sealed, until the cloud answers.
+///
+/// # Errors
+/// Whatever is not the cloud being away.
+pub async fn publish(
+    log: Arc<dyn Log>,
+    grid: DepartureGrid,
+    place: u64,
+    result: bytes::Bytes,
+) -> Result<()> {
+    patiently(&grid, || log.publish(place, result.clone())).await
+}
+
+async fn patiently<T, F>(grid: &DepartureGrid, ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = fogbank_store::Result<T>>,
+{
+    let mut patience = Patience::new(grid);
+    loop {
+        match ask().await {
+            Err(error) => patience.wait(error).await?,
+            Ok(answer) => return Ok(answer),
+        }
+    }
+}
+
+/// With a cloud that is away.
+struct Patience {
+    grid: DepartureGrid,
+    wait: Nanos,
+    until: Nanos,
+}
+
+impl Patience {
+    fn new(grid: &DepartureGrid) -> Self {
+        let [wait, _, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
+        Self { grid: grid.clone(), wait, until: grid.now() + patience }
+    }
+
+    /// Waits for the next try after this one has failed.
+    ///
+    /// # Errors
+    /// The error, if it is of another kind or this has gone on for long.
+    async fn wait(&mut self, error: StoreError) -> Result<()> {
+        let is_passing = matches!(error, StoreError::Absent(_));
+        if !is_passing || self.grid.now() >= self.until {
+            return Err(blame(error));
+        }
+        self.grid.come(self.grid.now() + self.wait).await;
+        self.wait = (2 * self.wait).min(PATIENCE[1].as_nanos() as Nanos);
+        Ok(())
+    }
+}
+
+/// What the log does not have any more.
+pub fn forgotten() -> Error {
+    Error::Refused(
+        "this client was away for longer than the site keeps its log, and what became of its last \
+         queries is not known: start it again"
+            .into(),
+    )
+}

@@ -1,0 +1,127 @@
+//! Entries and results as they are sealed: each of one length, whatever it says.
+//!
+//! ```text
+//! entry    8 turn | seal of: 8 seen | 32 its digest | 1 kind | 4 address | 4 offset | 4 length
+//!          | bytes to be written, padded to a block
+//! result   seal of: 32 digest of the log with the entry | a block
+//! ```
+//! A turn stands in the clear, so that the server can keep a session's entries in order, and is
+//! bound. Section 3 of the protocol (module).
+
+use bytes::Bytes;
+use fogbank_durable::shared::Site;
+use fogbank_seal::Sealer;
+
+use super::entry::{Entry, Found};
+use crate::{Access, Error, Result, lied};
+
+/// Of an entry without a query.
+const KIND_NONE: u8 = u8::MAX;
+const TURN_BYTES: usize = 8;
+const DIGEST_BYTES: usize = 32;
+const HEAD_BYTES: usize = 8 + DIGEST_BYTES + 1 + 4 + 4 + 4;
+
+/// An entry as it is appended.
+///
+/// # Errors
+/// Those of a seal.
+pub fn seal_entry(site: &Site, entry: &Entry, block_bytes: usize) -> Result<Bytes> {
+    let (kind, address, offset, halves) = match &entry.query {
+        Some((address, access)) => {
+            let (kind, offset, halves) = access.journalled();
+            (kind, *address, offset, halves)
+        }
+        None => (KIND_NONE, 0, 0, [&[][..], &[]]),
+    };
+    let mut plain = Vec::with_capacity(HEAD_BYTES + block_bytes);
+    plain.extend_from_slice(&entry.seen.to_le_bytes());
+    plain.extend_from_slice(&entry.seen_digest);
+    plain.push(kind);
+    let length = halves.iter().map(|half| half.len()).sum::<usize>() as u32;
+    for number in [address, offset, length] {
+        plain.extend_from_slice(&number.to_le_bytes());
+    }
+    halves.iter().for_each(|half| plain.extend_from_slice(half));
+    plain.resize(HEAD_BYTES + block_bytes, 0);
+    let turn = entry.turn.to_le_bytes();
+    Ok([&turn[..], &site.seal(&entry_bound(&turn), &plain)?].concat().into())
+}
+
+/// The entry that is stored so.
+///
+/// # Errors
+/// [`Error::CloudLied`] if nobody sealed it who has the key.
+pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Result<Entry> {
+    let (turn, sealed) =
+        stored.split_first_chunk::<TURN_BYTES>().ok_or_else(|| lied("an entry is too short"))?;
+    let session = Sealer::of(sealed).map_err(|_| lied("an entry has no sealer"))?.session;
+    let plain = site.open(&entry_bound(turn), sealed).await?;
+    let parsed = parse(&plain, block_bytes);
+    let (seen, seen_digest, query) = parsed.ok_or_else(|| strange("an entry"))?;
+    Ok(Entry { session, turn: u64::from_le_bytes(*turn), seen, seen_digest, query })
+}
+
+type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>);
+
+fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
+    if plain.len() != HEAD_BYTES + block_bytes {
+        return None;
+    }
+    let (seen, rest) = plain.split_first_chunk()?;
+    let (digest, rest) = rest.split_first_chunk()?;
+    let (kind, rest) = rest.split_first()?;
+    let (address, rest) = rest.split_first_chunk()?;
+    let (offset, rest) = rest.split_first_chunk()?;
+    let (length, bytes) = rest.split_first_chunk()?;
+    let bytes = bytes.get(..u32::from_le_bytes(*length) as usize)?;
+    let query = match *kind {
+        KIND_NONE => None,
+        kind => {
+            let journalled = (kind, u32::from_le_bytes(*offset), bytes);
+            let access = Access::from_journal(journalled, block_bytes)?;
+            Some((u32::from_le_bytes(*address), access))
+        }
+    };
+    Some((u64::from_le_bytes(*seen), *digest, query))
+}
+
+/// A result as it is published.
+///
+/// # Errors
+/// Those of a seal.
+pub fn seal_result(site: &Site, found: &Found) -> Result<Bytes> {
+    let plain = [&found.digest[..], &found.base].concat();
+    Ok(site.seal(&result_bound(found.place), &plain)?.into())
+}
+
+/// What was published of a place.
+///
+/// # Errors
+/// [`Error::CloudLied`] if nobody sealed it for this place who has the key.
+pub async fn open_result(
+    site: &Site,
+    place: u64,
+    stored: &[u8],
+    block_bytes: usize,
+) -> Result<Found> {
+    let plain = site.open(&result_bound(place), stored).await?;
+    match plain.split_first_chunk::<DIGEST_BYTES>() {
+        Some((digest, base)) if base.len() == block_bytes => {
+            Ok(Found { place, digest: *digest, base: Bytes::copy_from_slice(base) })
+        }
+        _ => Err(strange("a result")),
+    }
+}
+
+fn entry_bound(turn: &[u8; TURN_BYTES]) -> Vec<u8> {
+    [&b"entry\0"[..], turn].concat()
+}
+
+fn result_bound(place: u64) -> Vec<u8> {
+    [&b"result\0"[..], &place.to_le_bytes()].concat()
+}
+
+/// It was sealed by somebody who has the key.
+fn strange(what: &str) -> Error {
+    Error::Bug(format!("{what} of another version of this program"))
+}

@@ -1,0 +1,357 @@
+//! One task carries out what the client says.
+//!
+//! 1. What has happened by a moment in the middle between two points of the grid is taken then, in
+//!    its order; the client says what has to take place.
+//! 2. What has been seen is saved before anything is touched.
+//! 3. At the next point appends, touches, results and answers leave.
+//! 4. What is this session's to do for all, builds and superblocks, is begun; what is another's and
+//!    late is taken over (`upkeep`).
+//!
+//! # Invariants
+//! - Whatever goes wrong ends everything: nothing leaves after it.
+//! - An entry is sealed once; whoever appends it sends the same bytes again.
+//!
+//! # What the cloud sees
+//! Appends, touches, results, superblocks and builds, each when public events say so: entries and
+//! results that come, superblocks, and points of the grid.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_durable::shared::{Seen, SeenRegister, Site};
+use fogbank_env::{Nanos, compute};
+use fogbank_seal::{Digest, digest};
+use fogbank_store::{DepartureGrid, Log, LogEntry};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::cells::Cells;
+use super::client::{Client, Effect};
+use super::entry::Found;
+use super::listening::{Heard, append, forgotten, publish};
+use super::schedule::Table;
+use super::sealed::{seal_entry, seal_result};
+use super::table::Body;
+use super::upkeep::Upkeep;
+use crate::immediate::arrival::Arrival;
+use crate::immediate::events::{Events, Fault, Tells};
+use crate::immediate::sequencer::Reply;
+use crate::{Access, Error, Result, lied, of_task};
+
+/// What happens.
+pub enum Event {
+    /// An access is submitted.
+    Arrives(Arrival),
+    /// Nothing will arrive any more.
+    Closes,
+    /// The log says something.
+    Heard(Heard),
+    /// An entry has been appended at this place, if the log still has it.
+    Appended(Option<u64>),
+    /// The cells of a place have come, opened; nothing if the server does not have them.
+    Cells(u64, Option<Vec<Body>>),
+    /// The result of a place is there.
+    Published(u64),
+    /// Superblock `.0` is there, its tables are installed, and this is its digest as stored. Not
+    /// there, if none.
+    Superblock(u64, Option<Digest>),
+    /// A table has been built.
+    Built(Table),
+    /// Time passes.
+    Tick,
+    /// Something has failed beside.
+    Failed(Error),
+}
+
+/// See the module.
+pub struct Serving {
+    pub client: Client,
+    pub site: Arc<Site>,
+    pub cells: Arc<Cells>,
+    pub log: Arc<dyn Log>,
+    pub seen: Arc<dyn SeenRegister>,
+    pub grid: DepartureGrid,
+    pub tells: Tells<Event>,
+    pub events: Events<Event>,
+    pub fault: Fault,
+    pub state: State,
+    pub upkeep: Upkeep,
+    /// Tells who listens which results are not wanted any more.
+    pub replayed: Arc<watch::Sender<u64>>,
+}
+
+/// What is under way beside the client.
+#[derive(Default)]
+pub struct State {
+    /// By turn: who waits, and for what.
+    pub waiting: HashMap<u64, (u32, Access, Reply)>,
+    /// By turn: the digest of what was sealed, until it is heard.
+    pub sent: BTreeMap<u64, Digest>,
+    /// By place: since when its result is missed.
+    pub missing: BTreeMap<u64, Nanos>,
+    /// Results of this session that are not there yet.
+    pub publishing: usize,
+    /// Arrived, and more are under way than there may be.
+    pub arrived: std::collections::VecDeque<Arrival>,
+    /// The newest superblock as stored.
+    pub superblock: Digest,
+    pub is_closing: bool,
+    pub beside: JoinSet<()>,
+}
+
+/// Queries of one client under way at once, at most.
+pub const UNDER_WAY_MAX: usize = 64;
+
+impl Serving {
+    /// Serves until it is closed. Whatever goes wrong ends everything, and all who wait are told.
+    pub async fn run(mut self, first: Vec<Effect>) -> Result<()> {
+        let served = self.serve(first).await;
+        let closed = || Error::Caller("the engine is closed".into());
+        let reason = served.clone().err().unwrap_or_else(closed);
+        self.fault.is(&reason);
+        self.refuse_all(&reason);
+        served
+    }
+
+    async fn serve(&mut self, first: Vec<Effect>) -> Result<()> {
+        self.take_place(first).await?;
+        while !self.is_done() {
+            // 1. What has happened by the middle between two points.
+            let mut effects = Vec::new();
+            for event in self.events.next().await? {
+                effects.extend(self.take(event).await?);
+            }
+            effects.extend(self.take_over()?);
+            effects.extend(self.ask()?);
+            // 2. and 3. What follows from it.
+            self.take_place(effects).await?;
+            // 4. What is done for all.
+            self.look_after().await?;
+            while let Some(ended) = self.state.beside.try_join_next() {
+                of_task(ended.map(Ok))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let State { is_closing, waiting, arrived, publishing, .. } = &self.state;
+        *is_closing && waiting.is_empty() && arrived.is_empty() && *publishing == 0
+    }
+
+    async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
+        match event {
+            Event::Arrives(arrival) => self.state.arrived.push_back(arrival),
+            Event::Closes => self.state.is_closing = true,
+            Event::Heard(Heard::Entry(place, entry, stored)) => {
+                if entry.session == self.site.session() {
+                    let sent = self.state.sent.remove(&entry.turn);
+                    // A copy of this process goes on as the same session.
+                    if entry.turn > 1 && sent != Some(stored) {
+                        return Err(Error::Fenced);
+                    }
+                }
+                self.state.missing.insert(place, self.grid.now());
+                return self.client.entries(place, &[(entry, stored)]);
+            }
+            Event::Heard(Heard::Result(found)) => {
+                if found.place < self.client.follower().replayed() {
+                    return Ok(Vec::new());
+                }
+                let effects = compute(|| self.client.result(&found));
+                self.trim();
+                return effects;
+            }
+            Event::Appended(place) => _ = place.ok_or_else(forgotten)?,
+            Event::Cells(place, Some(cells)) => {
+                let effects = compute(|| self.client.cells(place, &cells));
+                self.trim();
+                return effects;
+            }
+            Event::Cells(place, None) => self.are_dropped(place).await?,
+            Event::Published(place) => {
+                self.client.published(place);
+                self.state.publishing -= 1;
+            }
+            Event::Superblock(number, stored) => return self.superblock(number, stored),
+            Event::Built(table) => self.upkeep.is_built(table),
+            Event::Tick => {}
+            Event::Failed(error) => return Err(error),
+        }
+        Ok(Vec::new())
+    }
+
+    /// Asks for what has arrived, as long as there is room.
+    fn ask(&mut self) -> Result<Vec<Effect>> {
+        let mut effects = Vec::new();
+        while self.state.waiting.len() < UNDER_WAY_MAX
+            && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
+        {
+            effects.extend(self.client.ask(Some((address.0, access.clone())))?);
+            self.state.waiting.insert(self.client.turn(), (address.0, access, reply));
+        }
+        Ok(effects)
+    }
+
+    /// Takes over what has been missed for the public time.
+    fn take_over(&mut self) -> Result<Vec<Effect>> {
+        let (now, late) = (self.grid.now(), self.upkeep.public_time());
+        let is_late = |since: &Nanos| now >= since + late;
+        let missed: Vec<u64> = self
+            .state
+            .missing
+            .iter()
+            .filter(|(_, since)| is_late(since))
+            .map(|(place, _)| *place)
+            .collect();
+        let mut effects = Vec::new();
+        for place in missed {
+            self.state.missing.insert(place, now); // the next one, if its cells do not come
+            effects.extend(self.client.take_over(place)?);
+        }
+        Ok(effects)
+    }
+
+    /// Results are there of all places before.
+    fn trim(&mut self) {
+        let replayed = self.client.follower().replayed();
+        self.state.missing = self.state.missing.split_off(&replayed);
+        self.replayed.send_replace(replayed);
+    }
+
+    /// The server does not have the cells of a place: right, if nobody needs them any more.
+    async fn are_dropped(&mut self, place: u64) -> Result<()> {
+        let epoch = self.client.follower().schedule.epoch_of(place);
+        let later = self.upkeep.has_superblock(&self.site, epoch + 2).await?;
+        // Its result was there before that superblock, and comes.
+        if later { Ok(()) } else { Err(lied("cells are withheld")) }
+    }
+
+    fn superblock(&mut self, number: u64, stored: Option<Digest>) -> Result<Vec<Effect>> {
+        self.upkeep.is_asked();
+        let Some(stored) = stored else { return Ok(Vec::new()) };
+        if number != self.client.newest_superblock() + 1 {
+            return Ok(Vec::new());
+        }
+        self.state.superblock = stored;
+        self.cells.forget(number.saturating_sub(3));
+        self.upkeep.is_superblock(self.client.follower(), number, self.grid.now());
+        self.client.superblock(number)
+    }
+
+    async fn take_place(&mut self, mut effects: Vec<Effect>) -> Result<()> {
+        // An entry that came too late is asked for anew.
+        while let Some(at) = effects.iter().position(|effect| matches!(effect, Effect::Void(_))) {
+            if let Effect::Void(turn) = effects.remove(at)
+                && let Some((address, access, reply)) = self.state.waiting.remove(&turn)
+            {
+                effects.extend(self.client.ask(Some((address, access.clone())))?);
+                self.state.waiting.insert(self.client.turn(), (address, access, reply));
+            }
+        }
+        if effects.is_empty() {
+            return Ok(());
+        }
+        let mut leaves = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Append(entry) => {
+                    let bytes = self.sealed(&entry)?;
+                    self.state.sent.insert(entry.turn, digest(&[&bytes]));
+                    let (session, turn) = (entry.session, entry.turn);
+                    leaves.push(Leaving::Append(LogEntry { session, turn, bytes }));
+                }
+                Effect::Register(length, log) => self.save(length, log).await?,
+                Effect::Touch(place, slots) => leaves.push(Leaving::Touch(place, slots)),
+                Effect::Publish(found) => {
+                    let sealed = seal_result(&self.site, &found)?;
+                    self.state.publishing += 1;
+                    leaves.push(Leaving::Publish(found, sealed));
+                }
+                Effect::Answer(turn, before) => {
+                    if let Some((_, access, reply)) = self.state.waiting.remove(&turn) {
+                        leaves.push(Leaving::Answer(access, before, reply));
+                    }
+                }
+                Effect::Void(_) => {}
+            }
+        }
+        self.grid.next_usable_point(|| ()).await;
+        leaves.into_iter().for_each(|leaving| self.leave(leaving));
+        Ok(())
+    }
+
+    fn sealed(&self, entry: &super::entry::Entry) -> Result<Bytes> {
+        seal_entry(&self.site, entry, self.client.shape().value_bytes)
+    }
+
+    /// What is seen is kept, before anything behind it takes place.
+    async fn save(&self, length: u64, log: Digest) -> Result<()> {
+        let follower = self.client.follower();
+        let start = follower.start_of(follower.schedule.epoch_of(length.saturating_sub(1)));
+        let seen = Seen {
+            superblock: self.client.newest_superblock(),
+            stored: self.state.superblock,
+            length,
+            digest: log,
+            epoch_start: start.map(|start| start.history).unwrap_or_default(),
+        };
+        Ok(self.seen.save(&seen).await?)
+    }
+
+    fn leave(&mut self, leaving: Leaving) {
+        let (log, grid) = (self.log.clone(), self.grid.clone());
+        match leaving {
+            Leaving::Append(entry) => {
+                self.beside(async move { append(log, grid, entry).await.map(Event::Appended) });
+            }
+            Leaving::Touch(place, slots) => {
+                let cells = self.cells.clone();
+                self.beside(async move { Ok(Event::Cells(place, cells.touch(&slots).await?)) });
+            }
+            Leaving::Publish(Found { place, .. }, sealed) => self.beside(async move {
+                publish(log, grid, place, sealed).await?;
+                Ok(Event::Published(place))
+            }),
+            Leaving::Answer(access, before, reply) => {
+                let before = before.unwrap_or_default();
+                let answer = access.answer(before.clone(), access.applied_to(&before));
+                if let Some(reply) = reply {
+                    let _nobody_waits = reply.send(Ok(answer));
+                }
+            }
+        }
+    }
+
+    /// Does something beside all else, and tells what came of it.
+    pub fn beside(&mut self, does: impl Future<Output = Result<Event>> + Send + 'static) {
+        let tells = self.tells.clone();
+        self.state.beside.spawn(async move {
+            let event = does.await.unwrap_or_else(Event::Failed);
+            let _nobody_serves = tells.tell(event);
+        });
+    }
+
+    /// Tells all that have not been answered, and all that come yet.
+    fn refuse_all(&mut self, reason: &Error) {
+        self.state.beside.abort_all();
+        for (_, (_, _, reply)) in self.state.waiting.drain() {
+            reply.into_iter().for_each(|reply| _ = reply.send(Err(reason.clone())));
+        }
+        self.state.arrived.drain(..).for_each(|arrival| arrival.refuse(reason));
+        for event in self.events.end() {
+            if let Event::Arrives(arrival) = event {
+                arrival.refuse(reason);
+            }
+        }
+    }
+}
+
+/// What leaves at the next point.
+enum Leaving {
+    Append(LogEntry),
+    Touch(u64, Vec<(Table, u32)>),
+    Publish(Found, Bytes),
+    Answer(Access, Option<Bytes>, Reply),
+}
