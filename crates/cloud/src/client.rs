@@ -26,13 +26,12 @@ use fogbank_store::{
     PutOutcome, Result, Store, StoreError, XorCells,
 };
 use http::uri::PathAndQuery;
-use tokio::sync::Mutex;
 use tonic::client::Grpc;
 use tonic::{Code, Status, Streaming};
 
 use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
-use crate::dial::{Channel, Dial};
+use crate::dial::{Channel, Dial, Lane};
 use crate::reply::{Incoming, Messages, cell_lengths};
 use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, PATH, messages, request};
 
@@ -40,7 +39,7 @@ use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, PATH, messages, request};
 pub struct CloudStore {
     dial: Dial,
     clock: Arc<dyn Clock>,
-    connections: Vec<Mutex<Option<Channel>>>,
+    connections: Vec<Lane>,
     next: AtomicUsize,
     /// Of arrays that this process made or was told of, the only ones that are read here: the server does
     /// not decide how long a reply may be.
@@ -69,7 +68,7 @@ impl CloudStore {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
         let dial = Dial::new(&address, credentials)?;
-        let connections = (0..connections.max(1)).map(|_| Mutex::default()).collect();
+        let connections = (0..connections.max(1)).map(|_| Lane::default()).collect();
         let (next, shapes) = (AtomicUsize::new(0), RwLock::default());
         let clock = clock.clone();
         let store = Self { dial, clock, connections, next, shapes };
@@ -79,16 +78,9 @@ impl CloudStore {
         Ok(store)
     }
 
-    /// The connection at `index`, made again if it is lost. Who comes meanwhile waits.
     async fn channel(&self, index: usize) -> Result<Channel> {
-        let mut kept = self.connections[index].lock().await;
-        if let Some(channel) = kept.as_ref().filter(|channel| !channel.is_closed()) {
-            return Ok(channel.clone());
-        }
-        *kept = None;
-        let made = by(&*self.clock, self.clock.now() + CONNECT_NANOS_MAX, self.greet()).await;
-        let channel = made.unwrap_or_else(|| Err(self.absent("it does not answer")))?;
-        Ok(kept.insert(channel).clone())
+        let greeted = self.dial.in_time(&*self.clock, self.greet());
+        self.connections[index].channel(greeted).await
     }
 
     async fn greet(&self) -> Result<Channel> {
@@ -105,29 +97,8 @@ impl CloudStore {
     }
 
     async fn send(&self, channel: Channel, call: Call<'_>, max: u64) -> Result<Incoming<Arriving>> {
-        let pieces = request(call)?;
-        let length: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let messages: Vec<_> = messages(vec![pieces]).collect();
-        let mut asked = tonic::Request::new(tokio_stream::iter(messages));
-        self.dial.sign(&mut asked);
-        let mut grpc = Grpc::new(channel)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let patience = PATIENCE_NANOS + length.saturating_mul(SLOWEST_NANOS_PER_BYTE);
-        let deadline = self.clock.now().saturating_add(patience);
-        let answer = async {
-            grpc.ready().await.map_err(|e| self.absent(e))?;
-            let path = PathAndQuery::from_static(PATH);
-            grpc.streaming(asked, path, Pieces).await.map_err(|status| self.blame(&status))
-        };
-        let answer = by(&*self.clock, deadline, answer).await;
-        let answer = answer.unwrap_or_else(|| Err(self.absent("no answer in time")))?;
-        let arriving = Arriving {
-            stream: answer.into_inner(),
-            place: self.dial.place.clone(),
-            clock: self.clock.clone(),
-            deadline,
-        };
+        let arriving =
+            Arriving::ask(&self.dial, &self.clock, channel, PATH, request(call)?).await?;
         Ok(Incoming::new(arriving, max.saturating_add(ANSWER_SPARE_BYTES)))
     }
 
@@ -165,14 +136,6 @@ impl CloudStore {
     fn cell_bytes(&self, array: ArrayId) -> Option<u32> {
         self.shape(array).ok().map(|shape| shape.cell_bytes)
     }
-
-    fn absent(&self, why: impl std::fmt::Display) -> StoreError {
-        self.dial.absent(why)
-    }
-
-    fn blame(&self, status: &Status) -> StoreError {
-        blame(&self.dial.place, status)
-    }
 }
 
 /// What a server says, for terminals, with which it is not to be trusted.
@@ -182,7 +145,7 @@ pub(crate) fn words(place: &str, status: &Status) -> String {
 }
 
 /// What a status means, by blame.
-fn blame(place: &str, status: &Status) -> StoreError {
+pub(crate) fn blame(place: &str, status: &Status) -> StoreError {
     let why = words(place, status);
     match status.code() {
         Code::InvalidArgument => StoreError::Caller(why),
@@ -197,7 +160,7 @@ fn blame(place: &str, status: &Status) -> StoreError {
 
 /// The same while a store is being opened, where what is refused is the caller's to put right: a
 /// store that was open was opened by the right token.
-fn at_opening(error: StoreError) -> StoreError {
+pub(crate) fn at_opening(error: StoreError) -> StoreError {
     match error {
         StoreError::Refused(why) => StoreError::Caller(why),
         other => other,
@@ -206,10 +169,44 @@ fn at_opening(error: StoreError) -> StoreError {
 
 /// The messages of an answer, each in time.
 pub struct Arriving {
-    stream: Streaming<Bytes>,
+    pub(crate) stream: Streaming<Bytes>,
     place: String,
     clock: Arc<dyn Clock>,
     deadline: Nanos,
+}
+
+impl Arriving {
+    /// Makes the call at `path` whose request is these pieces.
+    ///
+    /// # Errors
+    /// By blame.
+    pub(crate) async fn ask(
+        dial: &Dial,
+        clock: &Arc<dyn Clock>,
+        channel: Channel,
+        path: &'static str,
+        pieces: Vec<Bytes>,
+    ) -> Result<Self> {
+        let length: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let messages: Vec<_> = messages(vec![pieces]).collect();
+        let mut asked = tonic::Request::new(tokio_stream::iter(messages));
+        dial.sign(&mut asked);
+        let mut grpc = Grpc::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let patience = PATIENCE_NANOS + length.saturating_mul(SLOWEST_NANOS_PER_BYTE);
+        let deadline = clock.now().saturating_add(patience);
+        let answer = async {
+            grpc.ready().await.map_err(|e| dial.absent(e))?;
+            let path = PathAndQuery::from_static(path);
+            let answered = grpc.streaming(asked, path, Pieces).await;
+            answered.map_err(|status| blame(&dial.place, &status))
+        };
+        let answer = by(&**clock, deadline, answer).await;
+        let answer = answer.unwrap_or_else(|| Err(dial.absent("no answer in time")))?;
+        let (stream, place) = (answer.into_inner(), dial.place.clone());
+        Ok(Self { stream, place, clock: clock.clone(), deadline })
+    }
 }
 
 #[async_trait]
@@ -315,8 +312,6 @@ impl XorCells for CloudStore {
 
 /// Connections of a store.
 pub const CONNECTIONS: usize = 4;
-/// How long connecting may take, the first answer included.
-const CONNECT_NANOS_MAX: Nanos = 10_000_000_000;
 /// How long the server may be silent in a call, beside what a slow link takes for the request.
 const PATIENCE_NANOS: Nanos = 60_000_000_000;
 const SLOWEST_NANOS_PER_BYTE: Nanos = 15_000;

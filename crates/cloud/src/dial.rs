@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fogbank_env::{Clock, Nanos, by};
 use fogbank_store::{Result, StoreError};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
@@ -94,9 +95,42 @@ impl Dial {
         Ok(Channel(sender))
     }
 
+    /// A connection that `greeted` makes, its first answer included, unless that takes too long.
+    ///
+    /// # Errors
+    /// Those of `greeted`; [`StoreError::Absent`].
+    pub async fn in_time(
+        &self,
+        clock: &dyn Clock,
+        greeted: impl Future<Output = Result<Channel>>,
+    ) -> Result<Channel> {
+        let made = by(clock, clock.now() + CONNECT_NANOS_MAX, greeted).await;
+        made.unwrap_or_else(|| Err(self.absent("it does not answer")))
+    }
+
     /// It does not answer, and why.
     pub fn absent(&self, why: impl std::fmt::Display) -> StoreError {
         StoreError::Absent(format!("{}: {why}", self.place))
+    }
+}
+
+/// A connection that is kept.
+#[derive(Default)]
+pub struct Lane(tokio::sync::Mutex<Option<Channel>>);
+
+impl Lane {
+    /// The connection, made again by `connect` if it is lost. Who comes meanwhile waits.
+    ///
+    /// # Errors
+    /// Those of `connect`.
+    pub async fn channel(&self, connect: impl Future<Output = Result<Channel>>) -> Result<Channel> {
+        let mut kept = self.0.lock().await;
+        if let Some(channel) = kept.as_ref().filter(|channel| !channel.is_closed()) {
+            return Ok(channel.clone());
+        }
+        *kept = None;
+        let channel = connect.await?;
+        Ok(kept.insert(channel).clone())
     }
 }
 
@@ -134,6 +168,8 @@ impl tower_service::Service<Request<Body>> for Channel {
     }
 }
 
+/// How long connecting may take, the first answer included.
+const CONNECT_NANOS_MAX: Nanos = 10_000_000_000;
 const READ_BYTES: usize = 64 << 10;
 const STREAM_WINDOW_BYTES: u32 = 32 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;

@@ -25,6 +25,7 @@ mod codec;
 mod credentials;
 mod dial;
 mod figures;
+mod frames;
 mod mix;
 mod pool;
 mod quota;

@@ -22,12 +22,12 @@ use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Status, Streaming};
 
-use super::frames::{Frames, pieces};
-use super::{OPENING_HEADER, Peer, SESSION_PATH, message_bytes_max};
+use super::{HEAD_BYTES, OPENING_HEADER, Peer, SESSION_PATH, message_bytes_max};
 use crate::client::words;
 use crate::codec::Pieces;
 use crate::credentials::Address;
 use crate::dial::Dial;
+use crate::frames::{Frames, pieces};
 use crate::wire::MESSAGE_BYTES_MAX;
 
 /// A server that mixes, beside another.
@@ -135,7 +135,7 @@ async fn receive(
     (cell_bytes, max): (usize, usize),
     place: &str,
 ) -> Result<(), SessionError> {
-    let mut frames = Frames::new(max);
+    let mut frames = Frames::new(HEAD_BYTES, max);
     let strange = || SessionError::Misbehaved(format!("{place}: what comes is no message"));
     while let Some(piece) = coming.message().await.map_err(|status| blame(place, &status))? {
         frames.push(&piece);

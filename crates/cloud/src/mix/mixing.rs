@@ -19,11 +19,11 @@ use tonic::Status;
 use tonic::client::Grpc;
 
 use super::client::{blame, of_store};
-use super::frames::pieces;
 use super::{ACROSS_PATH, Peer};
 use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
-use crate::dial::{Channel, Dial};
+use crate::dial::{Dial, Lane};
+use crate::frames::pieces;
 use crate::wire::MESSAGE_BYTES_MAX;
 
 /// A message between servers, as it goes over a link: the role of who gets it, then the message.
@@ -86,7 +86,7 @@ impl Mixing {
         let credentials = Credentials { token: peer.token.clone(), pin: peer.pin };
         let dial = Dial::new(&address, &credentials)
             .map_err(|_| Status::invalid_argument("no server can be there"))?;
-        let lanes = (0..LANES).map(|_| tokio::sync::Mutex::default()).collect();
+        let lanes = (0..LANES).map(|_| Lane::default()).collect();
         *to = Some(Arc::new(To { peer: peer.clone(), dial, lanes }));
         Ok(())
     }
@@ -102,7 +102,7 @@ struct Way {
 struct To {
     peer: Peer,
     dial: Dial,
-    lanes: Vec<tokio::sync::Mutex<Option<Channel>>>,
+    lanes: Vec<Lane>,
 }
 
 #[async_trait]
@@ -121,7 +121,7 @@ impl PeerLink for Way {
 
 impl To {
     async fn pass(&self, lane: usize, message: Vec<u8>) -> Result<(), SessionError> {
-        let channel = self.channel(lane).await?;
+        let channel = self.lanes[lane].channel(self.dial.connect()).await.map_err(of_store)?;
         let pieces: Vec<Vec<Bytes>> = pieces(message).map(|piece| vec![piece]).collect();
         let mut asked = tonic::Request::new(tokio_stream::iter(pieces));
         self.dial.sign(&mut asked);
@@ -136,16 +136,6 @@ impl To {
             None => Ok(()),
             Some(_) => Err(SessionError::Misbehaved(format!("{}: it answers", self.dial.place))),
         }
-    }
-
-    /// The connection of this lane, made again if it is lost.
-    async fn channel(&self, lane: usize) -> Result<Channel, SessionError> {
-        let mut kept = self.lanes[lane].lock().await;
-        if let Some(channel) = kept.as_ref().filter(|channel| !channel.is_closed()) {
-            return Ok(channel.clone());
-        }
-        let channel = self.dial.connect().await.map_err(of_store)?;
-        Ok(kept.insert(channel).clone())
     }
 }
 

@@ -7,14 +7,13 @@
 //! server -> client    messages of the session
 //! server -> server    a message between clouds; the answer is empty, once it is worked off
 //! ```
-//! What goes over it is bytes: each message says how long it is (`frames`).
+//! What goes over it is bytes: each message says how long it is (`crate::frames`).
 //!
 //! A client shows the token of its tenant. To the other server this one shows a token that is made
 //! of that server's by a hash. The client hands it over: it is good for mixing, and for nothing
 //! else. So a server never gets what it could read or delete at the other.
 
 mod client;
-mod frames;
 mod mixing;
 mod service;
 
@@ -28,6 +27,8 @@ use fogbank_tls::{Pin, Token};
 /// Where sessions are opened, and where another server's messages come.
 pub(crate) const SESSION_PATH: &str = "/fogbank.cloud.v1.Mix/Session";
 pub(crate) const ACROSS_PATH: &str = "/fogbank.cloud.v1.Mix/Across";
+/// Bytes of a message that its length does not count: a role, the length, and a kind.
+const HEAD_BYTES: usize = 1 + 4 + 1;
 /// The headers that say what is opened, and where the other server is.
 const OPENING_HEADER: &str = "fogbank-opening-bin";
 const PEER_HEADER: &str = "fogbank-peer";

@@ -19,10 +19,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::server::StreamingService;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
-use super::frames::{Frames, pieces};
 use super::mixing::{Between, Mixing};
-use super::{OPENING_HEADER, PEER_HEADER, Peer, message_bytes_max};
+use super::{HEAD_BYTES, OPENING_HEADER, PEER_HEADER, Peer, message_bytes_max};
 use crate::figures::Figures;
+use crate::frames::{Frames, pieces};
 use crate::tenant::Tenant;
 use crate::wire::{MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX};
 
@@ -131,7 +131,7 @@ impl MixDesk {
         let closed = || Status::unavailable("its client has not opened this volume here");
         let cell_bytes = waits.flatten().ok_or_else(closed)?;
         let mut coming = asked.into_inner();
-        let mut frames = Frames::new(SERVED_CHUNK_BYTES_MAX);
+        let mut frames = Frames::new(HEAD_BYTES, SERVED_CHUNK_BYTES_MAX);
         let mut rooms = Vec::new();
         let message = loop {
             let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
@@ -160,7 +160,7 @@ async fn come(
     sender: &mpsc::Sender<ToCloud>,
     figures: &Figures,
 ) -> Result<(), Status> {
-    let mut frames = Frames::new(max);
+    let mut frames = Frames::new(HEAD_BYTES, max);
     while let Some(piece) = coming.message().await? {
         figures.bytes_in.add(piece.len() as u64);
         frames.push(&piece);

@@ -1,4 +1,5 @@
-//! Messages as bytes in a row: each begins with a byte for its role and four for its length.
+//! Messages as bytes in a row: each begins with a byte for its role and four for its length, the
+//! highest first, which counts all but a head of fixed size.
 //!
 //! Small ones share a message of gRPC, large ones are cut. No more is kept than one message can
 //! need.
@@ -7,13 +8,12 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::wire::MESSAGE_BYTES_MAX;
 
-/// Bytes before what is counted: a role, the length, and a kind.
-const HEAD_BYTES: usize = 1 + 4 + 1;
-
 /// Puts messages together again.
 #[derive(Debug)]
 pub struct Frames {
     come: BytesMut,
+    /// Bytes that the length does not count.
+    head: usize,
     /// Bytes of a message, at most.
     max: usize,
 }
@@ -23,9 +23,9 @@ pub struct Frames {
 pub struct TooLong;
 
 impl Frames {
-    /// Of messages of so many bytes at most.
-    pub fn new(max: usize) -> Self {
-        Self { come: BytesMut::new(), max }
+    /// Of messages of so many bytes at most, of which the length does not count the first `head`.
+    pub fn new(head: usize, max: usize) -> Self {
+        Self { come: BytesMut::new(), head, max }
     }
 
     /// More has come.
@@ -41,7 +41,7 @@ impl Frames {
         let Some(length) = self.come.get(1..5).and_then(|bytes| bytes.first_chunk()) else {
             return Ok(None);
         };
-        let length = u32::from_be_bytes(*length) as usize + HEAD_BYTES;
+        let length = u32::from_be_bytes(*length) as usize + self.head;
         if length > self.max {
             return Err(TooLong);
         }
@@ -64,6 +64,8 @@ pub fn pieces(message: Vec<u8>) -> impl Iterator<Item = Bytes> {
 mod tests {
     use super::*;
 
+    const HEAD_BYTES: usize = 6;
+
     fn message(length: usize) -> Vec<u8> {
         let mut message = vec![7; HEAD_BYTES + length];
         message[1..5].copy_from_slice(&(length as u32).to_be_bytes());
@@ -75,7 +77,7 @@ mod tests {
         let all: Vec<Vec<u8>> = [0, 1, 9, 300, 40_000].map(message).into();
         let row = all.concat();
         for cut in [1, 3, 6, 7, 1000, row.len()] {
-            let mut frames = Frames::new(50_000);
+            let mut frames = Frames::new(HEAD_BYTES, 50_000);
             let mut come = Vec::new();
             for piece in row.chunks(cut) {
                 frames.push(piece);
@@ -85,7 +87,7 @@ mod tests {
             }
             assert_eq!(come, all, "{cut}");
         }
-        let mut frames = Frames::new(1000);
+        let mut frames = Frames::new(HEAD_BYTES, 1000);
         frames.push(&message(995)[..6]);
         assert_eq!(frames.next(), Err(TooLong));
         let whole: Vec<u8> = pieces(message(600_000)).flatten().collect();
