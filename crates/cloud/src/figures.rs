@@ -16,6 +16,10 @@ pub struct Figures {
     pub bytes_in: Gauge,
     /// The other way.
     pub bytes_out: Gauge,
+    /// Entries appended to logs, and listeners that were let in.
+    pub log_appends: Gauge,
+    /// Of those.
+    pub log_follows: Gauge,
 }
 
 impl Figures {
@@ -29,6 +33,8 @@ impl Figures {
             refused: figure("server_calls_refused_total"),
             bytes_in: figure("server_bytes_in_total"),
             bytes_out: figure("server_bytes_out_total"),
+            log_appends: figure("server_log_appends_total"),
+            log_follows: figure("server_log_follows_total"),
         }
     }
 }

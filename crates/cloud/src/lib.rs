@@ -9,7 +9,8 @@
 //! 2. *opening*: the client makes a fixed number of connections, accepts the one certificate pinned, and
 //!    shows the token (`client`);
 //! 3. *calls*: received whole and bounded, done on the tenant's own store, answered in portions
-//!    (`service`).
+//!    (`service`);
+//! 4. *the query log* of a tenant, which lies in its store, beside those (`log`).
 //!
 //! Invariants
 //! - Nobody without a tenant's token reaches anything of that tenant; a tenant reaches nothing of another.
@@ -26,6 +27,7 @@ mod credentials;
 mod dial;
 mod figures;
 mod frames;
+mod log;
 mod mix;
 mod pool;
 mod quota;
@@ -38,6 +40,7 @@ mod wire;
 
 pub use client::{CONNECTIONS, CloudStore};
 pub use credentials::{Address, Credentials, SCHEME, VARIABLE};
+pub use log::LogClient;
 pub use mix::MixClient;
 pub use pool::Pool;
 pub use quota::Allowance;

@@ -107,15 +107,33 @@ impl Account {
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
+impl Room {
+    /// What `other` holds of the same account is held by this one.
+    pub fn merge(&mut self, mut other: Room) {
+        debug_assert!(Arc::ptr_eq(&self.account, &other.account));
+        self.taken += std::mem::take(&mut other.taken);
+    }
+
+    /// Gives back what is more than `needed`.
+    pub fn shrink(&mut self, needed: u64) {
+        let more = self.taken.saturating_sub(needed);
+        if more == 0 {
+            return;
+        }
+        self.taken -= more;
         let pool = &self.account.pool;
         {
             let mut free = pool.free.lock();
-            *free += self.taken;
-            self.account.held.fetch_sub(self.taken, Ordering::Relaxed);
+            *free += more;
+            self.account.held.fetch_sub(more, Ordering::Relaxed);
         }
         pool.freed.notify_waiters();
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shrink(0);
     }
 }
 
@@ -148,6 +166,21 @@ mod tests {
         }
         drop(rooms);
         assert_eq!(pool.held(), 0, "all of it came back");
+    }
+
+    #[test]
+    fn rooms_are_merged_and_shrink() {
+        let pool = Pool::new(1000);
+        let account = pool.account();
+        let (mut one, two) = (account.try_take(100).unwrap(), account.try_take(50).unwrap());
+        one.merge(two);
+        assert_eq!(pool.held(), 150);
+        one.shrink(200);
+        assert_eq!(pool.held(), 150);
+        one.shrink(40);
+        assert_eq!(pool.held(), 40);
+        drop(one);
+        assert_eq!(pool.held(), 0);
     }
 
     #[tokio::test(start_paused = true)]

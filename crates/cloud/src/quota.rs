@@ -125,6 +125,11 @@ impl<S: Store> Quota<S> {
         self.used.lock().blobs.get(name).map_or(0, |bytes| *bytes as usize)
     }
 
+    /// What all blobs count for.
+    pub fn all_blobs_bytes(&self) -> u64 {
+        self.used.lock().blobs_bytes
+    }
+
     /// Memory for the names of all blobs.
     pub fn blob_listing_bytes(&self) -> usize {
         let used = self.used.lock();

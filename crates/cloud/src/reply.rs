@@ -17,8 +17,8 @@ use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX, cou
 
 const DONE: u8 = 1;
 const PART: u8 = 2;
-const NONE: u8 = 3;
-const SOME: u8 = 4;
+pub(crate) const NONE: u8 = 3;
+pub(crate) const SOME: u8 = 4;
 
 /// Bytes of a part of cells, near enough: it fits in one message.
 const PART_BYTES: usize = MESSAGE_BYTES_MAX - 4096;
@@ -313,6 +313,18 @@ impl<M: Messages> Incoming<M> {
         }
         let tag = shape::tag(self.text().await?)?;
         self.end(PutOutcome::Done(tag)).await
+    }
+
+    /// A place, if there is one.
+    ///
+    /// # Errors
+    /// As [`Incoming::done`].
+    pub async fn place(mut self) -> Result<Option<u64>> {
+        if !self.there().await? {
+            return self.end(None).await;
+        }
+        let place = self.take(8).await?.get_u64_le();
+        self.end(Some(place)).await
     }
 
     /// Names of blobs that start with `prefix`, as with [`Incoming::names`].

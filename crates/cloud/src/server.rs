@@ -44,9 +44,10 @@ use tonic::server::Grpc;
 
 use crate::codec::Pieces;
 use crate::figures::Figures;
+use crate::log;
 use crate::mix::{ACROSS_PATH, MixDesk, SESSION_PATH};
 use crate::pool::{Pool, Room};
-use crate::service::Desk;
+use crate::service::{Desk, Spoken};
 use crate::tenant::{Common, Keeping, Share, Tenant, Tenants};
 use crate::wire::{MESSAGE_BYTES_MAX, PATH};
 
@@ -287,6 +288,7 @@ struct Visit {
     stranger: Mutex<Option<OwnedSemaphorePermit>>,
     standing: tokio::sync::Mutex<Option<Standing>>,
     stalled: Arc<Notify>,
+    stopping: watch::Receiver<bool>,
     /// Calls that are not over. A client that takes its calls back opens others at once, and those it
     /// took back may still be at work.
     calls: Arc<Semaphore>,
@@ -324,6 +326,7 @@ impl Serving {
             stranger: Mutex::new(Some(permit)),
             standing: tokio::sync::Mutex::default(),
             stalled: Arc::default(),
+            stopping: told.clone(),
             calls: Arc::new(Semaphore::new(CALLS_MAX as usize)),
             refusals: AtomicU32::new(0),
         });
@@ -381,7 +384,7 @@ impl Serving {
     async fn answer(&self, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
         let path = request.uri().path().to_owned();
         let admitted = match &path[..] {
-            PATH | SESSION_PATH | ACROSS_PATH => {
+            PATH | log::PATH | SESSION_PATH | ACROSS_PATH => {
                 self.admit(&request, visit, path == ACROSS_PATH).await
             }
             _ => Err(Status::unimplemented("that is not spoken here")),
@@ -403,13 +406,14 @@ impl Serving {
         let mut grpc = Grpc::new(Pieces)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        if path != PATH {
+        if [SESSION_PATH, ACROSS_PATH].contains(&&path[..]) {
             let (is_across, mixes_with) = (path == ACROSS_PATH, self.mixes_with.clone());
             let desk = MixDesk { clock, figures, tenant, is_across, mixes_with, call };
             return grpc.streaming(desk, request.map(Body::new)).await;
         }
-        let stalled = visit.stalled.clone();
-        let desk = Desk { clock, figures, tenant, stalled, _call: call };
+        let (stalled, stopping) = (visit.stalled.clone(), visit.stopping.clone());
+        let spoken = if path == PATH { Spoken::Store } else { Spoken::Log };
+        let desk = Desk { clock, figures, tenant, spoken, stopping, stalled, _call: call };
         grpc.streaming(desk, request.map(Body::new)).await
     }
 

@@ -4,7 +4,8 @@
 //! 2. *room*: a call waits for its turn by the tenant's rate, and for a permit a call and a KiB; then for
 //!    memory, of what all tenants share: for its request before it is received, for what that decodes to
 //!    and for its answer before these are made. It is refused if there is none in time;
-//! 3. *what*: the request is received whole, never slower than a public rate, and decoded;
+//! 3. *what*: the request is received whole, never slower than a public rate, and decoded: a call of the
+//!    store, or of the query log (`log`);
 //! 4. *answer*: reads are done a portion at a time, each when the last has left, so that memory does not
 //!    follow what is asked; all others are done whole, and acknowledged when they are.
 //!
@@ -19,17 +20,20 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Clock, Nanos, by};
 use fogbank_store::{Call, Cell, CellReads, ChunkName, Operation, Reply, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::server::StreamingService;
-use tonic::{Request as Asked, Response, Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
 use crate::figures::Figures;
+use crate::log;
 use crate::pool::Room;
 use crate::quota::{VERSION_BYTES_MIN, blob_bytes};
 use crate::reply::groups;
 use crate::tenant::Tenant;
-use crate::wire::{HEAD_BYTES, MESSAGE_BYTES_MAX, Request, SERVED_CHUNK_BYTES_MAX, head, messages};
+use crate::wire::{
+    HEAD_BYTES, MESSAGE_BYTES_MAX, Request, SERVED_CHUNK_BYTES_MAX, head, messages, operation,
+};
 
 /// What every call of a connection shares.
 #[derive(Clone)]
@@ -37,10 +41,29 @@ pub struct Desk {
     pub clock: Arc<dyn Clock>,
     pub figures: Arc<Figures>,
     pub tenant: Arc<Tenant>,
+    /// What is spoken.
+    pub spoken: Spoken,
+    /// Whether the server stops.
+    pub stopping: watch::Receiver<bool>,
     /// Told when the connection has to end.
     pub stalled: Arc<tokio::sync::Notify>,
     /// The call's place among those of its connection.
     pub _call: Arc<OwnedSemaphorePermit>,
+}
+
+/// What a call is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoken {
+    /// The tenant's store.
+    Store,
+    /// Its query log.
+    Log,
+}
+
+/// A request, received and decoded.
+enum Asked {
+    Store(Operation, Request),
+    Log(log::Request),
 }
 
 type Answer = Result<Vec<Bytes>, Status>;
@@ -51,12 +74,12 @@ impl StreamingService<Bytes> for Desk {
     type Future =
         Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send>>;
 
-    fn call(&mut self, asked: Asked<Streaming<Bytes>>) -> Self::Future {
+    fn call(&mut self, asked: tonic::Request<Streaming<Bytes>>) -> Self::Future {
         let desk = self.clone();
         Box::pin(async move {
             let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
             tokio::spawn(async move {
-                let mut out = Out { answers, desk: desk.clone(), rooms: None };
+                let mut out = Out { answers, desk: desk.clone(), rooms: None, follows: None };
                 if let Err(status) = desk.serve(asked.into_inner(), &mut out).await {
                     desk.figures.refused.add(1);
                     let _gone = out.send(Err(status)).await;
@@ -69,16 +92,18 @@ impl StreamingService<Bytes> for Desk {
 }
 
 /// The way back to the client.
-struct Out {
+pub struct Out {
     answers: mpsc::Sender<Answer>,
     desk: Desk,
     /// Until the answer has left.
     rooms: Option<Rooms>,
+    /// Instead of those, of one who listens. One who takes nothing ends himself alone.
+    follows: Option<Room>,
 }
 
 impl Out {
     /// Fails if nobody takes it.
-    async fn send(&self, answer: Answer) -> Result<(), Status> {
+    pub async fn send(&self, answer: Answer) -> Result<(), Status> {
         if let Ok(pieces) = &answer {
             self.desk.figures.bytes_out.add(pieces.iter().map(|p| p.len() as u64).sum());
         }
@@ -87,7 +112,7 @@ impl Out {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(Status::cancelled("nobody waits for it")),
             None => {
-                self.desk.stalled.notify_one();
+                self.stalls();
                 Err(Status::deadline_exceeded("the answer is not taken"))
             }
         }
@@ -98,8 +123,29 @@ impl Out {
         let clock = &*self.desk.clock;
         let empty = self.answers.reserve_many(ANSWERS_AHEAD);
         if by(clock, clock.now() + TAKING_NANOS_MAX, empty).await.is_none() {
+            self.stalls();
+        }
+    }
+
+    fn stalls(&self) {
+        if self.follows.is_none() {
             self.desk.stalled.notify_one();
         }
+    }
+
+    /// The call goes on for as long as somebody listens, and is no longer one of the tenant's at once.
+    pub fn follows(&mut self, room: Room) {
+        (self.rooms, self.follows) = (None, Some(room));
+    }
+
+    /// Completes when nobody waits for it any more.
+    pub async fn gone(&self) {
+        self.answers.closed().await;
+    }
+
+    /// It is done.
+    pub async fn done(&self) -> Result<(), Status> {
+        self.reply(Reply::Done).await
     }
 
     async fn reply(&self, reply: Reply) -> Result<(), Status> {
@@ -120,14 +166,17 @@ impl Desk {
             let call = tenant.calls.clone().acquire_owned().await.map_err(closed)?;
             self.receive(&mut asked, call).await
         };
-        let (operation, request, rooms) = tokio::select! {
+        let (request, rooms) = tokio::select! {
             biased;
             begun = begin => begun?,
             // Nobody is left to answer, and nothing is done yet.
             () = gone.closed() => return Err(Status::cancelled("nobody waits for it")),
         };
         out.rooms = Some(rooms);
-        self.answer(operation, request, out).await
+        match request {
+            Asked::Store(operation, request) => self.answer(operation, request, out).await,
+            Asked::Log(request) => log::answer(self, request, out).await,
+        }
     }
 
     /// The request, and the room that it and its answer take.
@@ -135,16 +184,21 @@ impl Desk {
         &self,
         asked: &mut Streaming<Bytes>,
         call: OwnedSemaphorePermit,
-    ) -> Result<(Operation, Request, Rooms), Status> {
+    ) -> Result<(Asked, Rooms), Status> {
         let (clock, tenant) = (&*self.clock, &self.tenant);
         let first = by(clock, clock.now() + PATIENCE_NANOS, asked.message()).await;
         let first = first.ok_or_else(too_slow)??.ok_or_else(no_request)?;
-        let (operation, length) = head(&first[..]).ok_or_else(no_request)?;
-        if length > tenant.request_bytes_max() {
-            return Err(Status::invalid_argument(format!(
-                "a request of {length} bytes; the server takes {}",
-                tenant.request_bytes_max()
-            )));
+        let (code, length) = head(&first[..]).ok_or_else(no_request)?;
+        let (known, most) = match self.spoken {
+            Spoken::Store => (operation(code).is_some(), tenant.request_bytes_max()),
+            Spoken::Log => (true, log::BODY_BYTES_MAX),
+        };
+        if !known {
+            return Err(no_request());
+        }
+        if length > most {
+            let why = format!("a request of {length} bytes; the server takes {most}");
+            return Err(Status::invalid_argument(why));
         }
         self.figures.calls.add(1);
         let closed = |_| Status::unavailable("the server is closing");
@@ -153,14 +207,20 @@ impl Desk {
         let body = self.room(CALL_BYTES + length).await?;
         let whole = receive_body(asked, first.slice(HEAD_BYTES..), length as usize, clock).await?;
         self.figures.bytes_in.add(length);
-        let decoded = self.room(decoded_bytes(operation, &whole)).await?;
+        let mut rooms = Rooms { _own: [call, own], shared: body };
+        if self.spoken == Spoken::Log {
+            let request = log::Request::decode(code, whole).ok_or_else(no_request)?;
+            return Ok((Asked::Log(request), rooms));
+        }
+        let operation = operation(code).ok_or_else(no_request)?;
+        rooms.shared.merge(self.room(decoded_bytes(operation, &whole)).await?);
         let request = Request::decode(operation, whole).ok_or_else(no_request)?;
-        let answer = self.room(self.answer_bytes(&request)).await?;
-        Ok((operation, request, Rooms { _own: [call, own], _shared: [body, decoded, answer] }))
+        rooms.shared.merge(self.room(self.answer_bytes(&request)).await?);
+        Ok((Asked::Store(operation, request), rooms))
     }
 
     /// Memory, of what all tenants share.
-    async fn room(&self, bytes: u64) -> Result<Room, Status> {
+    pub async fn room(&self, bytes: u64) -> Result<Room, Status> {
         let (clock, memory) = (&*self.clock, &self.tenant.memory);
         let room = memory.take(bytes, clock, clock.now() + ROOM_NANOS_MAX).await;
         room.ok_or_else(|| Status::resource_exhausted("the server has no memory left for it"))
@@ -322,7 +382,7 @@ impl Desk {
 /// What a call holds until it is over.
 struct Rooms {
     _own: [OwnedSemaphorePermit; 2],
-    _shared: [Room; 3],
+    shared: Room,
 }
 
 /// What a body takes beside its bytes when it is decoded, at most.
@@ -373,7 +433,7 @@ async fn receive_body(
 }
 
 /// An error of a store as one of the wire, by blame.
-fn status(error: StoreError) -> Status {
+pub fn status(error: StoreError) -> Status {
     match error {
         StoreError::Absent(why) => Status::unavailable(why),
         StoreError::Misbehaved(why) => Status::data_loss(why),

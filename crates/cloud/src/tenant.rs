@@ -30,6 +30,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::cache::TopCache;
 use crate::credentials::Credentials;
+use crate::log::TenantLog;
 use crate::mix::Mixing;
 use crate::pool::{Account, Pool};
 use crate::quota::{Allowance, Quota};
@@ -87,6 +88,8 @@ pub struct Tenant {
     pub store: Arc<Quota<Box<dyn Store>>>,
     /// The volume that it holds for two clouds, once somebody has asked for it.
     mixing: std::sync::OnceLock<Arc<Mixing>>,
+    /// Its query log, likewise.
+    log: OnceCell<TenantLog>,
     /// A permit a call.
     pub calls: Arc<Semaphore>,
     /// A permit a KiB of a request.
@@ -240,6 +243,7 @@ impl Tenants {
         Ok(Tenant {
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),
             mixing: std::sync::OnceLock::new(),
+            log: OnceCell::new(),
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
             connections: Arc::new(Semaphore::new(self.share.connections_max)),
@@ -256,6 +260,15 @@ impl Tenant {
     pub fn mixing(&self, clock: &Arc<dyn Clock>) -> Arc<Mixing> {
         let store = || self.store.clone() as Arc<dyn Store>;
         self.mixing.get_or_init(|| Arc::new(Mixing::new(store(), clock))).clone()
+    }
+
+    /// Its query log.
+    ///
+    /// # Errors
+    /// Those of its store.
+    pub async fn log(&self, clock: &Arc<dyn Clock>) -> Result<&TenantLog> {
+        let open = || TenantLog::open(self.store.clone(), self.memory.clone(), clock);
+        self.log.get_or_try_init(open).await
     }
 
     /// Bytes of a request, at most.

@@ -44,7 +44,7 @@ use self::kept::{Kept, Standing, cost};
 pub use self::listener::LogListener;
 use crate::{
     BlobTag, LOG_BYTES_MAX, Log, LogEntry, LogEvents, PutCondition, PutOutcome, Result, Store,
-    StoreError,
+    StoreError, check_log_bytes,
 };
 
 /// A log in blobs.
@@ -167,7 +167,7 @@ impl BlobLog {
 #[async_trait]
 impl Log for BlobLog {
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
-        check_size(&entry.bytes)?;
+        check_log_bytes(&entry.bytes)?;
         if entry.turn == 0 {
             return Err(StoreError::Caller("turns are counted from 1".into()));
         }
@@ -201,7 +201,7 @@ impl Log for BlobLog {
     }
 
     async fn publish(&self, at: u64, bytes: Bytes) -> Result<()> {
-        check_size(&bytes)?;
+        check_log_bytes(&bytes)?;
         {
             let kept = self.kept.lock();
             match kept.has_result(at) {
@@ -315,14 +315,6 @@ async fn read_all(
             read.insert(at, blob);
         }
     }
-}
-
-fn check_size(bytes: &Bytes) -> Result<()> {
-    if bytes.len() <= LOG_BYTES_MAX {
-        return Ok(());
-    }
-    let why = format!("{} bytes for a log, which takes {LOG_BYTES_MAX}", bytes.len());
-    Err(StoreError::Caller(why))
 }
 
 fn result(at: u64, blob: Bytes) -> Result<Bytes> {

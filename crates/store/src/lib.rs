@@ -58,7 +58,9 @@ pub use file::{FileOptions, FileStore};
 pub use hash::{PlaceHasher, PlaceHashing, PlaceMap};
 pub use limit::Limit;
 pub use link_pacer::LinkPacer;
-pub use log::{LOG_BYTES_MAX, LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents};
+pub use log::{
+    LOG_BYTES_MAX, LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, check_log_bytes,
+};
 pub use memory::MemoryStore;
 pub use ordered_grid_store::OrderedGridStore;
 pub use reading::Reading;

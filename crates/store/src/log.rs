@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::Result;
+use crate::{Result, StoreError};
 
 /// An entry that is to be appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,18 @@ pub const LOG_EVENTS_AHEAD: usize = 64;
 /// What comes of [`Log::follow`]. It ends with an error that says whose fault it is.
 pub type LogEvents = mpsc::Receiver<Result<LogEvent>>;
 
+/// Whether an entry or a result may have these bytes.
+///
+/// # Errors
+/// [`StoreError::Caller`] if they are too many.
+pub fn check_log_bytes(bytes: &Bytes) -> Result<()> {
+    if bytes.len() <= LOG_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("{} bytes for a log, which takes {LOG_BYTES_MAX}", bytes.len());
+    Err(StoreError::Caller(why))
+}
+
 /// See the module.
 #[async_trait]
 pub trait Log: Send + Sync {
@@ -51,28 +63,28 @@ pub trait Log: Send + Sync {
     /// `None` if that was forgotten. One that comes before its predecessor waits for it.
     ///
     /// # Errors
-    /// [`crate::StoreError::Absent`] if the predecessor does not come, or the cloud is away: the same
-    /// bytes again are sound. [`crate::StoreError::Caller`] for an entry that is too large;
-    /// [`crate::StoreError::Refused`] if the log is full until something is forgotten.
+    /// [`StoreError::Absent`] if the predecessor does not come, or the cloud is away: the same
+    /// bytes again are sound. [`StoreError::Caller`] for an entry that is too large;
+    /// [`StoreError::Refused`] if the log is full until something is forgotten.
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>>;
 
     /// Puts the result of a place if there is none; nothing if it was forgotten. Durable on return.
     ///
     /// # Errors
-    /// As for an entry; [`crate::StoreError::Caller`] for a place that the log does not have.
+    /// As for an entry; [`StoreError::Caller`] for a place that the log does not have.
     async fn publish(&self, place: u64, result: Bytes) -> Result<()>;
 
     /// All entries and results of places from `from` on, and then what comes, until the receiver is
     /// dropped.
     ///
     /// # Errors
-    /// [`crate::StoreError::Absent`] if the cloud is away; [`crate::StoreError::Refused`] if places from
+    /// [`StoreError::Absent`] if the cloud is away; [`StoreError::Refused`] if places from
     /// `from` on were forgotten.
     async fn follow(&self, from: u64) -> Result<LogEvents>;
 
     /// Entries and results of places below `before` are no longer wanted. Fine if they are gone.
     ///
     /// # Errors
-    /// [`crate::StoreError::Absent`] if the cloud is away.
+    /// [`StoreError::Absent`] if the cloud is away.
     async fn forget(&self, before: u64) -> Result<()>;
 }

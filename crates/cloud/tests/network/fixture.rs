@@ -84,6 +84,19 @@ impl Server {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
+    /// Ends it where it stands, and starts it again at the same place.
+    pub async fn kill_and_restart(&mut self, keeping: Keeping, clock: Arc<dyn Clock>) {
+        let ended = self.ended.take().unwrap();
+        ended.abort();
+        let _killed = ended.await;
+        let settings = ServerSettings::new(self.folder.path(), keeping);
+        let again = CloudServer::bind(settings, self.address, clock, &self.metrics).await.unwrap();
+        self.memory = again.memory();
+        let (stop, stopped) = oneshot::channel();
+        self.stop = Some(stop);
+        self.ended = Some(tokio::spawn(again.serve(async { drop(stopped.await) })));
+    }
+
     pub async fn ended(&mut self) {
         self.ended.take().unwrap().await.unwrap();
     }

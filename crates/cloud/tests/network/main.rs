@@ -8,6 +8,7 @@ mod hand_clock;
 mod honest;
 mod hostile;
 mod liar;
+mod log;
 mod raw;
 #[path = "../relay/mod.rs"]
 mod relay;

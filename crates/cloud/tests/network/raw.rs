@@ -85,9 +85,17 @@ impl Raw {
         &self,
         frames: impl tokio_stream::Stream<Item = Option<Bytes>> + Send + 'static,
     ) -> hyper::Result<hyper::Response<hyper::body::Incoming>> {
+        self.call_at(PATH, frames).await
+    }
+
+    pub async fn call_at(
+        &self,
+        path: &str,
+        frames: impl tokio_stream::Stream<Item = Option<Bytes>> + Send + 'static,
+    ) -> hyper::Result<hyper::Response<hyper::body::Incoming>> {
         let mut sender = self.sender.clone();
         sender.ready().await?;
-        let request = hyper::Request::post(format!("https://fogbank.invalid{PATH}"))
+        let request = hyper::Request::post(format!("https://fogbank.invalid{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .header("fogbank-tenant", &self.tenant)

@@ -24,12 +24,20 @@ impl LogListener {
         loop {
             // Before the look: what comes after it wakes.
             self.grown.borrow_and_update();
-            if let Some(event) = self.kept.lock().tell(&mut self.heard)? {
+            if let Some(event) = self.ready()? {
                 return Ok(event);
             }
             let closed = |_| StoreError::Absent("the log was closed".into());
             self.grown.changed().await.map_err(closed)?;
         }
+    }
+
+    /// What comes next, if it is there.
+    ///
+    /// # Errors
+    /// As [`LogListener::next`].
+    pub fn ready(&mut self) -> Result<Option<LogEvent>> {
+        self.kept.lock().tell(&mut self.heard)
     }
 
     /// The same as a channel.
