@@ -21,6 +21,7 @@ pub mod canary;
 pub(crate) mod core;
 mod departure;
 pub(crate) mod engine;
+pub(crate) mod entrance;
 pub(crate) mod events;
 mod leaving;
 #[cfg(feature = "testing")]

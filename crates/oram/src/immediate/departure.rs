@@ -140,7 +140,7 @@ impl<P: Plane> Departures<P> {
     async fn serve_and_close(mut self) -> Result<()> {
         let shared = self.shared.clone();
         let served = tokio::select! { biased;
-            failed = shared.failed() => Err(failed),
+            failed = shared.fault.come() => Err(failed),
             served = self.serve_all() => served,
         };
         match served {
@@ -287,7 +287,7 @@ impl<P: Plane> Departures<P> {
             core.plane.depart(accesses)
         })?;
         let record = shared.codec.encode(&parts, behind);
-        shared.sound()?;
+        shared.fault.sound()?;
         let begun = self.vault.begin_record(&record)?;
         if shared.shell.records_at_once == 1 {
             let put = begun.put().await?;
@@ -310,7 +310,7 @@ impl<P: Plane> Departures<P> {
             }
             let mut requests = requests.into_iter();
             let left = requests.try_for_each(|one| self.shared.departing.send(one));
-            left.map_err(|_| self.shared.fault())?;
+            left.map_err(|_| self.shared.fault.reason())?;
         }
         Ok(())
     }
@@ -339,14 +339,14 @@ impl<P: Plane> Departures<P> {
             let writes = async {
                 shared.until(|core| core.plane.is_acknowledged(mark)).await?;
                 make_durable(&shared).await?;
-                shared.sound()?;
+                shared.fault.sound()?;
                 let sections = shared.look(|core| core.plane.sections(sections));
                 Ok(writer.write(sections).await?)
             };
             // Also before this task ends with departures: a piece that waits for its point is not
             // to leave.
             let written = tokio::select! { biased;
-                failed = shared.failed() => Err(failed),
+                failed = shared.fault.come() => Err(failed),
                 written = writes => written,
             };
             written.inspect_err(|error: &Error| shared.fail(error))
@@ -393,13 +393,13 @@ impl<P: Plane> Departures<P> {
                 else => break,
             }
         }
-        self.shared.sound()?;
+        self.shared.fault.sound()?;
         let (cut, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.vault.adopt(cut, checkpoint).await?;
         self.shared.step(|core| core.plane.has_checkpoint());
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         let deletes = async move {
-            shared.sound()?;
+            shared.fault.sound()?;
             blobs.delete().await?;
             shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
         };

@@ -14,28 +14,26 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use fogbank_durable::{Recovered, Vault};
 use fogbank_env::{Mutex, Nanos, Randomness};
 use fogbank_seal::KeyRing;
 use fogbank_store::{ChunkName, DepartureGrid, GridStore, Store};
-use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, mpsc};
+use tokio::task::JoinSet;
 
 use super::arrival::Arrival;
 use super::core::Core;
 use super::departure::Departures;
+use super::entrance::{Entered, Entrance, Fault, Told, ended_midway};
 use super::plane::{Codec, Plane};
 use super::returns::Returned;
-use super::{ImmediateEngine, ImmediateShape, ShellSettings, Ticket, leaving, returns, writing};
-use crate::{Access, Address, Error, Result, blame, blame_making, sweep};
+use super::{ShellSettings, leaving, returns, writing};
+use crate::{Error, Result, blame, blame_making, sweep};
 
 /// An engine whose plane is `P`. See the plane for the protocol.
 pub struct Immediate<P: Plane> {
     pub(crate) shared: Arc<Shared<P>>,
-    /// None when the engine is closed.
-    arrivals: Mutex<Option<mpsc::UnboundedSender<Arrival>>>,
-    departures: Mutex<Option<JoinHandle<Result<()>>>>,
+    entrance: Entrance<Arrival>,
 }
 
 /// What all tasks of an engine share.
@@ -54,8 +52,7 @@ pub struct Shared<P: Plane> {
     pub taking: RwLock<()>,
     pub core: Mutex<Core<P>>,
     pub changed: Notify,
-    /// What has stopped the engine.
-    pub fault: watch::Sender<Option<Error>>,
+    pub fault: Arc<Fault>,
     pub returned: mpsc::UnboundedSender<Returned<P>>,
     pub due: mpsc::UnboundedSender<P::Due>,
     /// Requests whose record is durable.
@@ -81,39 +78,17 @@ pub struct Parts<'a> {
 /// Told how far something is: so much of so much.
 pub type Progress = dyn Fn(usize, usize) + Send + Sync;
 
-#[async_trait]
-impl<P: Plane> ImmediateEngine for Immediate<P> {
-    fn shape(&self) -> ImmediateShape {
-        self.shared.shell.shape
-    }
+impl<P: Plane> Entered for Immediate<P> {
+    type Told = Arrival;
 
-    fn submit(&self, address: Address, access: Access) -> Ticket {
-        let (reply, ticket) = Ticket::new();
-        let at = self.shared.grid.now();
-        let mut arrival = Arrival { at, address, access, reply: Some(reply) };
-        let refused = match self.shape().check(address, &arrival.access) {
-            Err(error) => error,
-            Ok(()) => match self.arrive(arrival) {
-                None => return ticket,
-                Some(refused) => {
-                    arrival = refused;
-                    self.shared.fault()
-                }
-            },
-        };
-        arrival.refuse(&refused);
-        ticket
+    fn entrance(&self) -> &Entrance<Arrival> {
+        &self.entrance
     }
+}
 
-    async fn close(&self) -> Result<()> {
-        drop(self.arrivals.lock().take());
-        let departures = self.departures.lock().take();
-        let ended = departures.ok_or_else(|| self.shared.fault())?.await;
-        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
-    }
-
-    async fn stopped(&self) -> Error {
-        self.shared.failed().await
+impl Told for Arrival {
+    fn closes(_: Nanos) -> Option<Self> {
+        None
     }
 }
 
@@ -144,7 +119,7 @@ impl<P: Plane> Immediate<P> {
             grid,
             core: Mutex::new(Core::new(plane)),
             changed: Notify::new(),
-            fault: watch::Sender::new(None),
+            fault: Arc::default(),
             returned,
             due,
             departing,
@@ -166,32 +141,16 @@ impl<P: Plane> Immediate<P> {
         shared.sweep().await?;
         let due = shared.step(|core| core.plane.begins_again())?;
         shared.send(due)?;
-        let departures = tokio::spawn(departures.run());
-        let (arrivals, departures) = (Mutex::new(Some(arrivals)), Mutex::new(Some(departures)));
-        Ok(Self { shared, arrivals, departures })
-    }
-
-    /// Hands an arrival over; gives it back if nothing departs any more.
-    fn arrive(&self, arrival: Arrival) -> Option<Arrival> {
-        match &*self.arrivals.lock() {
-            None => Some(arrival),
-            Some(arrivals) => arrivals.send(arrival).err().map(|refused| refused.0),
-        }
+        let (of, told) =
+            ((shared.shell.shape, shared.grid.clone()), (arrivals, shared.fault.clone()));
+        let entrance = Entrance::new(of, told, tokio::spawn(departures.run()));
+        Ok(Self { shared, entrance })
     }
 
     /// From now on the shell leaks what `canary` says.
     #[cfg(feature = "canaries")]
     pub fn set_shell_canary(&self, canary: super::canary::Canary) {
         self.shared.step(|core| core.canary = canary);
-    }
-}
-
-/// An engine that is dropped sends nothing more: as if its process had died.
-impl<P: Plane> Drop for Immediate<P> {
-    fn drop(&mut self) {
-        if let Some(departures) = &*self.departures.lock() {
-            departures.abort();
-        }
     }
 }
 
@@ -231,7 +190,7 @@ impl<P: Plane> Shared<P> {
             }
         };
         tokio::select! { biased;
-            failed = self.failed() => Err(failed),
+            failed = self.fault.come() => Err(failed),
             () = come => Ok(()),
         }
     }
@@ -288,37 +247,14 @@ impl<P: Plane> Shared<P> {
     /// The engine has stopped, if it has not before: all who wait are told, and nothing more
     /// leaves.
     pub fn fail(&self, error: &Error) {
-        self.fault.send_if_modified(|fault| match fault {
-            Some(_) => false,
-            None => {
-                *fault = Some(error.clone());
-                true
-            }
-        });
-        let fault = self.fault();
-        self.step(|core| core.sequencer.fail(&fault));
-    }
-
-    /// Completes when the engine has stopped, with the reason.
-    pub async fn failed(&self) -> Error {
-        let stopped = self.fault.subscribe().wait_for(Option::is_some).await.is_ok();
-        debug_assert!(stopped, "its sender is here");
-        self.fault()
-    }
-
-    /// Whether anything may be sent.
-    pub fn sound(&self) -> Result<()> {
-        self.fault.borrow().clone().map_or(Ok(()), Err)
-    }
-
-    pub fn fault(&self) -> Error {
-        let fault = self.fault.borrow().clone();
-        fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+        self.fault.set(error);
+        let reason = self.fault.reason();
+        self.step(|core| core.sequencer.fail(&reason));
     }
 
     /// This is due to be written.
     pub fn send(&self, due: impl IntoIterator<Item = P::Due>) -> Result<()> {
-        due.into_iter().try_for_each(|due| self.due.send(due)).map_err(|_| self.fault())
+        due.into_iter().try_for_each(|due| self.due.send(due)).map_err(|_| self.fault.reason())
     }
 
     /// Deletes the chunk versions that `which` names. That is decided at a point, when what came
@@ -330,7 +266,7 @@ impl<P: Plane> Shared<P> {
         if chunks.is_empty() {
             return Ok(());
         }
-        self.sound()?;
+        self.fault.sound()?;
         self.store.delete_chunks(&chunks).await.map_err(blame)
     }
 
@@ -370,7 +306,7 @@ pub struct FailOnDrop<P: Plane> {
 impl<P: Plane> Drop for FailOnDrop<P> {
     fn drop(&mut self) {
         if (self.is_midway)() {
-            self.shared.fail(&Error::Bug("the engine ended midway".into()));
+            self.shared.fail(&ended_midway());
         }
     }
 }

@@ -35,7 +35,7 @@ pub async fn leave_all<P: Plane>(
             of_task(ended)?;
         }
         if waiting.is_empty() {
-            let request = departing.recv().await.ok_or_else(|| shared.fault())?;
+            let request = departing.recv().await.ok_or_else(|| shared.fault.reason())?;
             waiting.push_back(request);
         }
         shared.grid.wait_until_before(pacer.soonest()).await;
@@ -49,7 +49,7 @@ pub async fn leave_all<P: Plane>(
         while waiting.front().is_some_and(|request| pacer.is_free(point) || is_hasty(request))
             && let Some(request) = waiting.pop_front()
         {
-            shared.sound()?;
+            shared.fault.sound()?;
             if let Some(number) = request.decoy()
                 && shared.look(|core| core.canary.skips(true))
             {
@@ -78,7 +78,7 @@ async fn serve<P: Plane>(
     message: Option<Message>,
 ) -> Result<()> {
     // The message leaves; what comes is not verified yet.
-    shared.sound()?;
+    shared.fault.sound()?;
     let message = message.unwrap_or_else(|| shared.look(|core| core.plane.ask(&request)));
     shared.look(|core| core.plane.leaves(&request));
     let reply = message.send(&*shared.bare).await;
@@ -90,5 +90,5 @@ async fn serve<P: Plane>(
     if shared.grid.quantum() == 0 {
         return returned.take(&shared);
     }
-    shared.returned.send(returned).map_err(|_| shared.fault())
+    shared.returned.send(returned).map_err(|_| shared.fault.reason())
 }

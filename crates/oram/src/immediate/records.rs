@@ -65,7 +65,7 @@ impl<P: Plane> Records<P> {
         // Also before this task is dropped with departures: nothing leaves after a failure.
         self.puts.spawn(async move {
             tokio::select! { biased;
-                failed = shared.failed() => Err(failed),
+                failed = shared.fault.come() => Err(failed),
                 put = put => Ok((number, put?)),
             }
         });

@@ -42,7 +42,7 @@ pub async fn seal_all<P: Plane>(
     while let Some(due) = due.recv().await {
         let (written, writes) = shared.codec.seal(due);
         let windows = windows(writes, shared.shell.window_bytes);
-        sealed.send((written, windows)).map_err(|_| shared.fault())?;
+        sealed.send((written, windows)).map_err(|_| shared.fault.reason())?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ pub async fn send_all<P: Plane>(
                 number // there was nothing to send
             }
             point = turn(&shared, &pacer), if may_leave => {
-                shared.sound()?;
+                shared.fault.sound()?;
                 while under_way.len() < most
                     && pacer.is_free(point)
                     && let Some((number, window)) = queue.pop_front()
@@ -139,7 +139,7 @@ async fn pass_barrier<P: Plane>(
     shared.grid.next_usable_point(|| ()).await;
     let mut served = std::mem::take(&mut *acknowledged.lock());
     served.sort_unstable_by_key(|(number, _)| *number);
-    shared.sound()?;
+    shared.fault.sound()?;
     let passed = shared.bare.barrier().await.map_err(blame);
     shared.grid.wait_for_delivery(shared.grid.now()).await;
     passed.map(|()| served)

@@ -2,30 +2,22 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use fogbank_env::{Mutex, Nanos};
+use fogbank_env::Nanos;
 use fogbank_mix::session::{MixCloud, Opening};
-use fogbank_store::DepartureGrid;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
 
 use super::journal::{self, Entry};
 use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
-use super::serving::{Event, Events, Fault, Limits, Serving, State};
+use super::serving::{Event, Events, Limits, Serving, State};
 use super::settings::MulticloudSettings;
+use crate::Result;
 use crate::immediate::Parts;
 use crate::immediate::arrival::Arrival;
-use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket};
+use crate::immediate::entrance::{Entered, Entrance, Fault, Told};
 
 /// The engine. See the module `multicloud` for the protocol.
-pub struct MulticloudEngine {
-    shape: ImmediateShape,
-    grid: DepartureGrid,
-    events: Events,
-    fault: Arc<watch::Sender<Option<Error>>>,
-    serving: Mutex<Option<JoinHandle<Result<()>>>>,
-}
+pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
 
 /// Entries of an access: itself, and its result.
 const ENTRIES: u64 = 2;
@@ -75,7 +67,7 @@ impl MulticloudEngine {
             Link::new(clouds[cloud].clone(), opening, grid.clone(), Arc::new(told))
         };
         let links = [link(0), link(1)];
-        let fault = Arc::new(watch::Sender::new(None));
+        let fault = Arc::<Fault>::default();
         let limits = Limits {
             under_way_max: settings.under_way_max,
             entries_max: ENTRIES * settings.checkpoint_every,
@@ -92,59 +84,33 @@ impl MulticloudEngine {
             links,
             told: told.clone(),
             events,
-            fault: Fault(fault.clone()),
+            fault: fault.clone(),
             shape,
             limits,
             state,
         };
         serving.begin().await?;
-        let serving = Mutex::new(Some(tokio::spawn(serving.run())));
-        Ok(Self { shape: of, grid, events: told, fault, serving })
-    }
-
-    fn reason(&self) -> Error {
-        let fault = self.fault.borrow().clone();
-        fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+        let serving = tokio::spawn(serving.run());
+        Ok(Self(Entrance::new((of, grid), (told, fault), serving)))
     }
 }
 
-#[async_trait]
-impl ImmediateEngine for MulticloudEngine {
-    fn shape(&self) -> ImmediateShape {
-        self.shape
-    }
+impl Entered for MulticloudEngine {
+    type Told = (Nanos, Event);
 
-    fn submit(&self, address: Address, access: Access) -> Ticket {
-        let (reply, ticket) = Ticket::new();
-        let at = self.grid.now();
-        let checked = self.shape.check(address, &access);
-        let arrival = Arrival { at, address, access, reply: Some(reply) };
-        if let Err(error) = checked {
-            arrival.refuse(&error);
-        } else if let Err(refused) = self.events.send((at, Event::Arrives(arrival)))
-            && let Event::Arrives(arrival) = refused.0.1
-        {
-            arrival.refuse(&self.reason());
-        }
-        ticket
-    }
-
-    async fn close(&self) -> Result<()> {
-        let serving = self.serving.lock().take().ok_or_else(|| self.reason())?;
-        let _it_has_ended = self.events.send((self.grid.now(), Event::Closes));
-        serving.await.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
-    }
-
-    async fn stopped(&self) -> Error {
-        let stopped = self.fault.subscribe().wait_for(Option::is_some).await.is_ok();
-        debug_assert!(stopped, "its sender is here");
-        self.reason()
+    fn entrance(&self) -> &Entrance<Self::Told> {
+        &self.0
     }
 }
 
-impl Drop for MulticloudEngine {
-    fn drop(&mut self) {
-        // As if it were killed: nothing leaves any more.
-        self.serving.lock().take().into_iter().for_each(|serving| serving.abort());
+impl From<Arrival> for (Nanos, Event) {
+    fn from(arrival: Arrival) -> Self {
+        (arrival.at, Event::Arrives(arrival))
+    }
+}
+
+impl Told for (Nanos, Event) {
+    fn closes(at: Nanos) -> Option<Self> {
+        Some((at, Event::Closes))
     }
 }

@@ -23,7 +23,7 @@ use fogbank_durable::{Checkpoint, Cut, Vault};
 use fogbank_env::{Nanos, compute};
 use fogbank_mix::session::{FromCloud, ToCloud};
 use fogbank_store::DepartureGrid;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::chain::Uncovered;
@@ -31,6 +31,7 @@ use super::journal;
 use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
 use crate::immediate::arrival::Arrival;
+use crate::immediate::entrance::{EndsMidway, Fault};
 use crate::immediate::sequencer::Reply;
 use crate::{Error, Result, of_task};
 
@@ -59,30 +60,10 @@ pub struct Serving {
     pub links: [Link; 2],
     pub told: Events,
     pub events: mpsc::UnboundedReceiver<(Nanos, Event)>,
-    pub fault: Fault,
+    pub fault: Arc<Fault>,
     pub shape: fogbank_mix::Shape,
     pub limits: Limits,
     pub state: State,
-}
-
-/// What has stopped the engine, once something has.
-pub struct Fault(pub Arc<watch::Sender<Option<Error>>>);
-
-impl Fault {
-    /// Only the first counts.
-    fn is(&self, reason: &Error) {
-        self.0.send_if_modified(|fault| {
-            let is_first = fault.is_none();
-            fault.get_or_insert_with(|| reason.clone());
-            is_first
-        });
-    }
-}
-
-impl Drop for Fault {
-    fn drop(&mut self) {
-        self.is(&Error::Bug("the engine ended midway".into()));
-    }
 }
 
 /// Numbers of the settings.
@@ -122,12 +103,14 @@ impl Serving {
         Ok(())
     }
 
-    /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything, and all who wait are told.
+    /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything, and
+    /// all who wait are told.
     pub async fn run(mut self) -> Result<()> {
+        let _or_midway = EndsMidway(self.fault.clone());
         let served = self.serve().await;
         let closed = || Error::Caller("the engine is closed".into());
         let reason = served.clone().err().unwrap_or_else(closed);
-        self.fault.is(&reason);
+        self.fault.set(&reason);
         self.refuse_all(&reason);
         served?;
         let Self { plane, vault, .. } = self;
