@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fogbank_oram::immediate::{LinkRate, Rate};
 use fogbank_oram::tao::TaoSettings;
+use fogbank_sim::scene::partition::{self, PartitionScene};
 use fogbank_sim::scene::tao::{Load, TaoScene, canary};
 use fogbank_sim::scene::{
     Canary, Cast, Death, Fate, Scene, SceneError, Shape, Workload, record, record_lives,
@@ -25,8 +26,9 @@ const DEATHS: [u64; 4] = [40, 90, 170, 260];
 
 fn main() -> Outcome {
     let folder = tempfile::tempdir()?;
-    let ring = of_ring(folder.path());
-    ring.and_then(|()| of_tao(folder.path()))
+    of_ring(folder.path())?;
+    of_tao(folder.path())?;
+    of_partition(folder.path())
 }
 
 fn of_ring(folder: &Path) -> Outcome {
@@ -127,6 +129,37 @@ fn of_tao(folder: &Path) -> Outcome {
         for (what, scene) in [("leak", scene), ("honest", honest)] {
             let name = format!("tao {what} {}", canary::name(leak));
             one(&name, folder, |path| scene.record(path))?;
+        }
+    }
+    Ok(())
+}
+
+fn of_partition(folder: &Path) -> Outcome {
+    let rate = Some(Rate { interval: 12_000_000, accesses: 6 });
+    for load in Load::ALL {
+        for (what, quantum_ms, rate, up_bytes_per_s) in [
+            ("", 0, None, None),
+            (" rate", 0, rate, None),
+            (" grid", 3, None, None),
+            (" grid rate", 2, rate, None),
+            (" grid pace", 2, None, Some(200_000)),
+        ] {
+            let mut scene = PartitionScene { accesses: 60, ..PartitionScene::new(load, SEED) };
+            let shell = &mut scene.settings.engine.shell;
+            (shell.quantum, shell.rate) = (Duration::from_millis(quantum_ms), rate);
+            shell.pace.up_bytes_per_s = up_bytes_per_s;
+            let name = format!("partition {load:?}{what}");
+            one(&name, folder, |path| scene.record(path))?;
+            lives(&format!("{name} lives"), folder, |lives| scene.record_lives(lives))?;
+        }
+    }
+    let pyramids = partition::canary::ALL.map(partition::canary::Leak::Pyramid);
+    let shells = partition::canary::SHELL.map(|(leak, _)| partition::canary::Leak::Shell(leak));
+    for leak in pyramids.into_iter().chain(shells) {
+        let scene = partition::canary::scene(leak, SEED);
+        let honest = PartitionScene { leak: None, ..scene.clone() };
+        for (what, scene) in [("leak", scene), ("honest", honest)] {
+            one(&format!("partition {what} {leak:?}"), folder, |path| scene.record(path))?;
         }
     }
     Ok(())
