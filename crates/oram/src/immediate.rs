@@ -29,6 +29,7 @@ pub mod plain;
 pub(crate) mod plane;
 mod records;
 pub(crate) mod requests;
+mod reread;
 mod returns;
 pub(crate) mod sequencer;
 mod settings;

@@ -18,7 +18,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use hashbrown::hash_map::Entry;
 
 use super::codec::Asked;
@@ -28,7 +27,6 @@ use super::plane::{Cell, PartitionPlane, chunk};
 use crate::geometry::tick_of;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
-use crate::immediate::plane::{Codec, Message, Plane};
 use crate::{Error, Result};
 
 /// Messages under way at once that bring what a checkpoint lacks.
@@ -76,15 +74,8 @@ pub(super) async fn replay(
 
 /// Sends these messages, and takes what comes.
 async fn read(shared: &Shared<PartitionPlane>, asked: Vec<Asked>) -> Result<()> {
-    let (_, nothing_is_taken) = shared.at_point().await;
-    shared.sound()?;
-    let messages: Vec<Message> = asked.iter().map(Asked::message).collect();
-    shared.look(|core| asked.iter().for_each(|asked| core.plane.leaves(asked)));
-    drop(nothing_is_taken);
-    let replies = try_join_all(messages.iter().map(|message| message.send(&*shared.bare))).await;
-    shared.grid.wait_for_delivery(shared.grid.now()).await;
-    for ((asked, message), reply) in asked.into_iter().zip(&messages).zip(replies?) {
-        let opened = shared.codec.open(&asked, message, reply)?;
+    for returned in shared.reread(asked).await? {
+        let (asked, opened) = returned?;
         shared.step(|core| core.take(asked, opened))?;
     }
     Ok(())

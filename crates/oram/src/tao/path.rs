@@ -46,12 +46,16 @@ impl Codec<Processor> for TaoCodec {
     }
 
     fn open(&self, _: &PathRequest, message: &Message, reply: Reply) -> Result<Vec<Opened>> {
-        match (message, reply) {
-            (Message::Chunks(names), Reply::Chunks(chunks)) => {
-                open(&self.keys, &self.geometry, names, chunks)
-            }
-            _ => Err(Error::Bug("a path is read by its buckets".into())),
+        let (Message::Chunks(names), Reply::Chunks(chunks)) = (message, reply) else {
+            return Err(Error::Bug("a path is read by its buckets".into()));
+        };
+        if chunks.len() != names.len() {
+            return Err(miscounted(chunks.len(), names.len()));
         }
+        let buckets = names.iter().zip(chunks);
+        let open =
+            |(name, chunk): (&ChunkName, _)| open_bucket(&self.keys, &self.geometry, *name, chunk);
+        buckets.map(open).collect()
     }
 
     fn seal(&self, due: WriteBack) -> (Written, Vec<ChunkWrite>) {
@@ -74,26 +78,6 @@ impl Codec<Processor> for TaoCodec {
             Message::Cells(reads) => (reads.cell_count() * self.geometry.cell_bytes()) as u64,
         }
     }
-}
-
-/// Opens every bucket of a path.
-///
-/// # Errors
-/// [`Error::CloudLied`] unless every cell of every one verifies.
-pub(super) fn open(
-    keys: &KeyRing,
-    geometry: &Geometry,
-    names: &[ChunkName],
-    chunks: Vec<Option<Bytes>>,
-) -> Result<Vec<Opened>> {
-    if chunks.len() != names.len() {
-        return Err(miscounted(chunks.len(), names.len()));
-    }
-    names
-        .iter()
-        .zip(chunks)
-        .map(|(name, chunk)| open_bucket(keys, geometry, *name, chunk))
-        .collect()
 }
 
 fn open_bucket(

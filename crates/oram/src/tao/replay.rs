@@ -12,15 +12,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fogbank_store::{ChunkName, Store};
-use futures_util::future::try_join_all;
-
 use super::journal::{self, Entry, Kind};
-use super::path;
 use super::processor::{PathRequest, Processor};
+use crate::Result;
 use crate::immediate::engine::{Progress, Shared};
 use crate::immediate::requests::Queued;
-use crate::{Result, blame};
 
 /// Paths that are read at once.
 const WINDOW: usize = 32;
@@ -54,16 +50,8 @@ pub(super) async fn replay(
             let again = window.iter().map(|entry| PathRequest::again(core.arrive(None), entry));
             again.collect()
         });
-        let (_, nothing_is_taken) = shared.at_point().await;
-        shared.sound()?;
-        let asked: Vec<Vec<ChunkName>> =
-            shared.step(|core| paths.iter().map(|path| core.plane.path_buckets(path)).collect());
-        drop(nothing_is_taken);
-        let reads = asked.iter().map(|names| shared.bare.read_chunks(names));
-        let returned = try_join_all(reads).await.map_err(blame);
-        shared.grid.wait_for_delivery(shared.grid.now()).await;
-        for (((path, part), names), chunks) in paths.iter().zip(parts).zip(&asked).zip(returned?) {
-            let buckets = path::open(&shared.keys, &shared.codec.geometry, names, chunks)?;
+        for (returned, part) in shared.reread(paths).await?.zip(parts) {
+            let (path, buckets) = returned?;
             let requests =
                 part.requests.iter().map(|at| (path.number, entries[*at].access.clone()));
             let requests: Vec<Queued> = requests.collect();
@@ -75,7 +63,7 @@ pub(super) async fn replay(
                     let fresh = part.next_leaf.unwrap_or_else(|| state.draw_leaf());
                     state.answer_requests(path.block, path.leaf, (requests, fresh), answers)?;
                 }
-                state.end_path(path)
+                state.end_path(&path)
             })?;
             shared.let_leave();
             if let Some(due) = due {
