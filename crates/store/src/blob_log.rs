@@ -14,12 +14,13 @@
 //! 3. *Forget*: first the blob that says so, then what it says goes.
 //! 4. *Open*: what was forgotten, then all entries and results after it. What a stop left before it
 //!    goes.
+//! 5. *Beside others* (`others`): what they put is looked for at a fixed interval.
 //!
 //! Invariants
 //! - Place q is tried only when all places below it are known. So there is no hole, whatever is cut
 //!   short, and an entry whose answer was lost is found by whoever comes next.
 //! - All that is not forgotten is in memory, up to a bound; above it entries and results are
-//!   refused.
+//!   refused. What others have put counts up to twice the bound, and then nothing more is believed.
 //! - A listener takes no memory but what is under way to it, and nobody waits for it.
 //!
 //! What the cloud sees is the calls of the log, each as one put; a start reads all that is kept.
@@ -27,10 +28,12 @@
 mod form;
 mod kept;
 mod listener;
+mod others;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -48,10 +51,14 @@ use crate::{
 };
 
 /// A log in blobs.
-pub struct BlobLog {
+pub struct BlobLog(Arc<Inner>);
+
+struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     bytes_max: u64,
+    /// Whether other processes append, too.
+    beside_others: bool,
     appending: tokio::sync::Mutex<()>,
     forgetting: tokio::sync::Mutex<Forgetting>,
     kept: Arc<Mutex<Kept>>,
@@ -62,57 +69,43 @@ pub struct BlobLog {
 struct Forgetting {
     /// The blob's, if there is one.
     tag: Option<BlobTag>,
-    /// Nothing of places below this is there.
-    cleared: u64,
+    /// Places that are forgotten, and whose blobs are to go.
+    going: Range<u64>,
 }
 
 impl BlobLog {
-    /// The log in `store`, begun if there is none. It keeps so many bytes in memory at most, beside
-    /// what it finds.
+    /// The log in `store`, begun if there is none, of which this process alone makes use. It keeps
+    /// so many bytes in memory at most, beside what it finds.
     ///
     /// # Errors
-    /// Those of the store; [`StoreError::Misbehaved`] if what is there is no log.
+    /// Those of the store; [`StoreError::Misbehaved`] if what is there is no log;
+    /// [`StoreError::Refused`] if it has more than twice as many bytes.
     pub async fn open(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         bytes_max: u64,
     ) -> Result<Self> {
-        let (tag, first, turns) = match store.blob_get(FORGOTTEN).await? {
-            Some((blob, tag)) => {
-                let (first, turns) = decode_forgotten(blob)?;
-                (Some(tag), first, turns)
-            }
-            None => (None, 0, BTreeMap::new()),
-        };
-        let mut kept = Kept::after(first, turns);
-        let entries = places(&store, ENTRIES, first).await?;
-        let mut read = read_all(&store, ENTRIES, &entries).await?;
-        for at in entries {
-            if at != kept.end() {
-                let why = format!("place {} of the log is missing", kept.end());
-                return Err(StoreError::Misbehaved(why));
-            }
-            let blob = read.remove(&at).ok_or_else(|| changed(at))?;
-            kept.append(form::decode(at, blob)?)?;
-        }
-        let results = places(&store, RESULTS, first).await?;
-        for (at, blob) in read_all(&store, RESULTS, &results).await? {
-            kept.publish(at, result(at, blob)?);
-        }
-        Ok(Self {
-            store,
-            clock,
-            bytes_max,
-            appending: tokio::sync::Mutex::default(),
-            forgetting: tokio::sync::Mutex::new(Forgetting { tag, cleared: first }),
-            kept: Arc::new(Mutex::new(kept)),
-            grown: watch::Sender::new(()),
-        })
+        Ok(Self(Arc::new(Inner::open(store, clock, bytes_max, false).await?)))
+    }
+
+    /// The same, of which other processes make use, too. What they put is looked for so often.
+    ///
+    /// # Errors
+    /// As [`BlobLog::open`].
+    pub async fn open_beside_others(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bytes_max: u64,
+        interval: Nanos,
+    ) -> Result<Self> {
+        let inner = Arc::new(Inner::open(store, clock, bytes_max, true).await?);
+        others::watch(&inner, interval);
+        Ok(Self(inner))
     }
 
     /// Bytes that what it has in memory counts for.
     pub fn kept_bytes(&self) -> u64 {
-        self.kept.lock().bytes()
+        self.0.kept.lock().bytes()
     }
 
     /// As [`Log::follow`], for whoever takes one event at a time.
@@ -120,8 +113,53 @@ impl BlobLog {
     /// # Errors
     /// As there.
     pub fn listen(&self, from: u64) -> Result<LogListener> {
-        let heard = self.kept.lock().listen(from)?;
-        Ok(LogListener { kept: self.kept.clone(), grown: self.grown.subscribe(), heard })
+        let heard = self.0.kept.lock().listen(from)?;
+        Ok(LogListener { kept: self.0.kept.clone(), grown: self.0.grown.subscribe(), heard })
+    }
+}
+
+impl Inner {
+    async fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bytes_max: u64,
+        beside_others: bool,
+    ) -> Result<Self> {
+        let (mut tag, mut first, mut turns) = forgotten(&store).await?;
+        let most = bytes_max.saturating_mul(2);
+        let found = places(&store, ENTRIES, first).await?;
+        let entries = read_all(&store, ENTRIES, &found, most).await?;
+        let found = places(&store, RESULTS, first).await?;
+        let results = read_all(&store, RESULTS, &found, most).await?;
+        if beside_others {
+            // Only now is it known which of those count.
+            (tag, first, turns) = forgotten(&store).await?;
+        }
+        let mut kept = Kept::after(first, turns);
+        for (at, blob) in entries.into_iter().filter(|(at, _)| *at >= first) {
+            match at == kept.end() {
+                true => kept.append(at, form::decode(at, blob)?)?,
+                false if beside_others => break, // what is missing came later, and is looked for
+                false => {
+                    let why = format!("place {} of the log is missing", kept.end());
+                    return Err(StoreError::Misbehaved(why));
+                }
+            }
+        }
+        for (at, blob) in results {
+            kept.publish(at, result(at, blob)?);
+        }
+        let forgetting = Forgetting { tag, going: first..first };
+        Ok(Self {
+            store,
+            clock,
+            bytes_max,
+            beside_others,
+            appending: tokio::sync::Mutex::default(),
+            forgetting: tokio::sync::Mutex::new(forgetting),
+            kept: Arc::new(Mutex::new(kept)),
+            grown: watch::Sender::new(()),
+        })
     }
 
     /// Waits until it is not too early for this turn.
@@ -154,13 +192,19 @@ impl BlobLog {
         Err(StoreError::Refused(format!("the log is full: of {max} bytes nothing was forgotten")))
     }
 
-    /// Takes in the entry that somebody put at the next place.
-    async fn take_in(&self, at: u64) -> Result<()> {
-        let found = self.store.blob_get(&name(ENTRIES, at)).await?;
-        let (blob, _) = found.ok_or_else(|| changed(at))?;
-        self.kept.lock().append(form::decode(at, blob)?)?;
-        self.grown.send_replace(());
-        Ok(())
+    /// The place that this entry may be put at, or its own if it is there.
+    fn place(&self, entry: &LogEntry) -> Result<std::result::Result<u64, Option<u64>>> {
+        let kept = self.kept.lock();
+        match kept.standing(entry.session, entry.turn) {
+            Standing::There(at) => return Ok(Err(at)),
+            Standing::Early => return Err(changed(kept.end())),
+            Standing::Next => {}
+        }
+        if !kept.takes(entry.session) {
+            return Err(StoreError::Refused("the log has too many sessions".into()));
+        }
+        self.check_room(&kept, entry.bytes.len())?;
+        Ok(Ok(kept.end()))
     }
 }
 
@@ -171,73 +215,84 @@ impl Log for BlobLog {
         if entry.turn == 0 {
             return Err(StoreError::Caller("turns are counted from 1".into()));
         }
-        self.its_turn(entry.session, entry.turn).await?;
+        let log = &*self.0;
+        log.its_turn(entry.session, entry.turn).await?;
         let blob = form::encode(&entry);
-        let _alone = self.appending.lock().await;
+        let _alone = log.appending.lock().await;
+        if log.beside_others && log.place(&entry)?.is_err() {
+            log.hear_of_forgotten().await?;
+        }
         loop {
-            let at = {
-                let kept = self.kept.lock();
-                match kept.standing(entry.session, entry.turn) {
-                    Standing::There(at) => return Ok(at),
-                    Standing::Early => return Err(changed(kept.end())),
-                    Standing::Next => {}
-                }
-                if !kept.takes(entry.session) {
-                    return Err(StoreError::Refused("the log has too many sessions".into()));
-                }
-                self.check_room(&kept, entry.bytes.len())?;
-                kept.end()
+            let at = match log.place(&entry)? {
+                Ok(at) => at,
+                Err(there) => return Ok(there),
             };
             let (name, condition) = (name(ENTRIES, at), PutCondition::IfAbsent);
-            let put = self.store.blob_put(&name, blob.clone(), condition).await?;
+            let put = log.store.blob_put(&name, blob.clone(), condition).await?;
             if put == PutOutcome::ConditionFailed {
-                self.take_in(at).await?;
+                log.catch_up().await?;
+                if log.kept.lock().end() <= at {
+                    return Err(changed(at)); // it was there, and is not
+                }
                 continue;
             }
-            self.kept.lock().append(form::decode(at, blob)?)?;
-            self.grown.send_replace(());
+            if log.beside_others && log.hear_of_forgotten().await? > at {
+                // It was free since all of it was gone: others are far ahead.
+                log.store.blob_delete(&[&name]).await?;
+                continue;
+            }
+            log.kept.lock().append(at, form::decode(at, blob)?)?;
+            log.grown.send_replace(());
             return Ok(Some(at));
         }
     }
 
     async fn publish(&self, at: u64, bytes: Bytes) -> Result<()> {
         check_log_bytes(&bytes)?;
+        let log = &*self.0;
+        if log.beside_others && at >= log.kept.lock().end() {
+            log.catch_up().await?;
+        }
         {
-            let kept = self.kept.lock();
+            let kept = log.kept.lock();
             match kept.has_result(at) {
                 None if at < kept.first() => return Ok(()),
                 None => return Err(StoreError::Caller(format!("the log has no place {at} yet"))),
                 Some(true) => return Ok(()),
-                Some(false) => self.check_room(&kept, bytes.len())?,
+                Some(false) => log.check_room(&kept, bytes.len())?,
             }
         }
         let name = name(RESULTS, at);
-        let put = self.store.blob_put(&name, bytes.clone(), PutCondition::IfAbsent).await?;
+        let put = log.store.blob_put(&name, bytes.clone(), PutCondition::IfAbsent).await?;
         let stays = match put {
             // What arrived may be a slice of more.
             PutOutcome::Done(_) => Bytes::copy_from_slice(&bytes),
-            PutOutcome::ConditionFailed => match self.store.blob_get(&name).await? {
+            PutOutcome::ConditionFailed => match log.store.blob_get(&name).await? {
                 Some((there, _)) => result(at, there)?,
                 None => return Ok(()), // forgotten meanwhile
             },
         };
-        if !self.kept.lock().publish(at, stays) {
+        if !log.kept.lock().publish(at, stays) {
             // Forgotten while it was put, and perhaps after all else of it was deleted.
-            return self.store.blob_delete(&[&name]).await;
+            return log.store.blob_delete(&[&name]).await;
         }
-        self.grown.send_replace(());
+        log.grown.send_replace(());
         Ok(())
     }
 
     async fn follow(&self, from: u64) -> Result<LogEvents> {
+        if self.0.beside_others {
+            self.0.hear_of_forgotten().await?;
+        }
         Ok(self.listen(from)?.run())
     }
 
     async fn forget(&self, before: u64) -> Result<()> {
-        let mut forgetting = self.forgetting.lock().await;
+        let log = &*self.0;
+        let mut forgetting = log.forgetting.lock().await;
         loop {
             let (first, before, turns) = {
-                let kept = self.kept.lock();
+                let kept = log.kept.lock();
                 let before = before.min(kept.end());
                 (kept.first(), before, kept.turns_below(before))
             };
@@ -247,32 +302,56 @@ impl Log for BlobLog {
             let condition =
                 forgetting.tag.clone().map_or(PutCondition::IfAbsent, PutCondition::IfUnchanged);
             let blob = encode_forgotten(before, &turns);
-            match self.store.blob_put(FORGOTTEN, blob, condition).await? {
+            match log.store.blob_put(FORGOTTEN, blob, condition).await? {
                 PutOutcome::Done(tag) => {
                     forgetting.tag = Some(tag);
-                    self.kept.lock().forget(before, turns);
+                    forgetting.go(first, before);
+                    log.kept.lock().forget(before, turns);
                 }
                 // An earlier try was done, or another process has forgotten.
                 PutOutcome::ConditionFailed => {
-                    let found = self.store.blob_get(FORGOTTEN).await?;
-                    let (blob, tag) = found.ok_or_else(|| changed(first))?;
-                    let (before, turns) = decode_forgotten(blob)?;
-                    forgetting.tag = Some(tag);
-                    self.kept.lock().forget(before, turns);
+                    let (tag, there, turns) = forgotten(&log.store).await?;
+                    if tag == forgetting.tag {
+                        return Err(changed(first));
+                    }
+                    forgetting.tag = tag;
+                    forgetting.go(first, there.min(before));
+                    log.kept.lock().forget(there, turns);
                 }
             }
-            self.grown.send_replace(());
+            log.grown.send_replace(());
         }
-        let first = self.kept.lock().first();
-        while forgetting.cleared < first {
-            let end = first.min(forgetting.cleared + DELETED_AT_ONCE);
-            let going = (forgetting.cleared..end)
+        while !forgetting.going.is_empty() {
+            let end = forgetting.going.end.min(forgetting.going.start + DELETED_AT_ONCE);
+            let going = (forgetting.going.start..end)
                 .flat_map(|at| [name(ENTRIES, at), name(RESULTS, at)])
                 .collect::<Vec<_>>();
-            delete(&self.store, &going).await?;
-            forgetting.cleared = end;
+            delete(&log.store, &going).await?;
+            forgetting.going.start = end;
         }
         Ok(())
+    }
+}
+
+impl Forgetting {
+    /// What is from `first` on and below `before` is to go, too.
+    fn go(&mut self, first: u64, before: u64) {
+        match self.going.is_empty() {
+            true => self.going = first..before.max(first),
+            false => self.going.end = self.going.end.max(before),
+        }
+    }
+}
+
+/// What was forgotten: the tag of the blob that says so, the first place that is kept, the last
+/// turns before it.
+async fn forgotten(store: &Arc<dyn Store>) -> Result<(Option<BlobTag>, u64, BTreeMap<u32, u64>)> {
+    match store.blob_get(FORGOTTEN).await? {
+        Some((blob, tag)) => {
+            let (first, turns) = decode_forgotten(blob)?;
+            Ok((Some(tag), first, turns))
+        }
+        None => Ok((None, 0, BTreeMap::new())),
     }
 }
 
@@ -294,13 +373,18 @@ async fn delete(store: &Arc<dyn Store>, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The blobs of these places that are there, several read at once.
+/// The blobs of these places that are there, several read at once: so many bytes at most.
+///
+/// # Errors
+/// [`StoreError::Refused`] if there are more.
 async fn read_all(
     store: &Arc<dyn Store>,
     prefix: &'static str,
     places: &[u64],
+    bytes_max: u64,
 ) -> Result<BTreeMap<u64, Bytes>> {
     let (mut reading, mut read) = (JoinSet::new(), BTreeMap::new());
+    let mut bytes = 0;
     let mut left = places.iter();
     loop {
         while reading.len() < READ_AT_ONCE
@@ -312,6 +396,10 @@ async fn read_all(
         let Some(done) = reading.join_next().await else { return Ok(read) };
         let (at, found) = done.map_err(|_| StoreError::Absent("a read was broken off".into()))?;
         if let Some((blob, _)) = found? {
+            bytes += cost(blob.len());
+            if bytes > bytes_max {
+                return Err(too_much(bytes_max));
+            }
             read.insert(at, blob);
         }
     }
@@ -322,6 +410,10 @@ fn result(at: u64, blob: Bytes) -> Result<Bytes> {
         ..=LOG_BYTES_MAX => Ok(blob),
         _ => Err(StoreError::Misbehaved(format!("what place {at} of the log has is no result"))),
     }
+}
+
+fn too_much(bytes_max: u64) -> StoreError {
+    StoreError::Refused(format!("the log has more than {bytes_max} bytes: nothing was forgotten"))
 }
 
 fn changed(at: u64) -> StoreError {

@@ -33,6 +33,8 @@ pub(super) struct Kept {
     /// No result of this number or above was forgotten.
     missed: u64,
     bytes: u64,
+    /// Why nothing more comes.
+    failed: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -100,13 +102,15 @@ impl Kept {
         self.last.len() < SESSIONS_MAX || self.last.contains_key(&session)
     }
 
-    /// The entry of the next place has come.
+    /// The entry of a place has come, which is the next one or was there.
     ///
     /// # Errors
     /// [`StoreError::Misbehaved`] if it is not its turn.
-    pub(super) fn append(&mut self, entry: LogEntry) -> Result<u64> {
-        let place = self.end();
-        if self.standing(entry.session, entry.turn) != Standing::Next {
+    pub(super) fn append(&mut self, place: u64, entry: LogEntry) -> Result<()> {
+        if place < self.end() {
+            return Ok(());
+        }
+        if place > self.end() || self.standing(entry.session, entry.turn) != Standing::Next {
             let (session, turn) = (entry.session, entry.turn);
             let why = format!("place {place} of the log holds turn {turn} of session {session}");
             return Err(StoreError::Misbehaved(why));
@@ -115,7 +119,7 @@ impl Kept {
         self.turns.insert((entry.session, entry.turn), place);
         self.bytes += cost(entry.bytes.len());
         self.places.push_back(Place { entry, result: None });
-        Ok(place)
+        Ok(())
     }
 
     /// Whether the place has a result; `None` if the place is not kept.
@@ -178,6 +182,17 @@ impl Kept {
         self.forgotten = turns;
     }
 
+    /// Nothing more comes; listeners are told why.
+    pub(super) fn fail(&mut self, why: StoreError) {
+        self.failed = Some(why);
+    }
+
+    /// The places that have no result.
+    pub(super) fn without_result(&self) -> impl Iterator<Item = u64> {
+        let places = (self.first..).zip(&self.places);
+        places.filter(|(_, place)| place.result.is_none()).map(|(at, _)| at)
+    }
+
     /// A listener from a place on.
     pub(super) fn listen(&self, from: u64) -> Result<Heard> {
         if from < self.first {
@@ -211,7 +226,9 @@ impl Kept {
                 return Ok(Some(LogEvent::Result(place, result.clone())));
             }
         }
-        let Some(at) = self.places.get((heard.next - self.first) as usize) else { return Ok(None) };
+        let Some(at) = self.places.get((heard.next - self.first) as usize) else {
+            return self.failed.clone().map_or(Ok(None), Err);
+        };
         heard.just = Some(heard.next);
         heard.next += 1;
         Ok(Some(LogEvent::Entry(heard.next - 1, at.entry.bytes.clone())))

@@ -33,67 +33,81 @@ async fn conforms_in_a_folder() {
     log_conformance::run(reopen).await;
 }
 
-/// A process that ends at any call, before it or after: what was acknowledged stands, a result as
-/// well, and the same again has the same place. Nothing of what was forgotten stays.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_ends_at_any_call_loses_nothing_acknowledged() {
-    let mut ends = 0;
-    for last in 1.. {
-        let mut ended = false;
-        for fault in [Fault::Before, Fault::After, Fault::Partly(1)] {
-            let bare: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let mut done = Done::default();
-            let dying: Arc<dyn Store> = Arc::new(Faulty::dying(bare.clone(), last, fault));
-            ended |= live(&dying, &mut done).await.is_err();
-            let before = done.clone();
-            live(&bare, &mut done).await.unwrap();
-            for (turn, place) in &before.places {
-                assert_eq!(done.places[turn], *place, "end {last} {fault:?}: turn {turn:?}");
-            }
-            let log = open(&bare).await;
-            log.forget(8).await.unwrap();
-            drop(log);
-            for prefix in [ENTRIES, RESULTS] {
-                let left = bare.blob_list(prefix).await.unwrap();
-                assert!(left.iter().all(|found| *found >= name(prefix, 8)), "{left:?}");
-            }
-            let mut events = open(&bare).await.follow(8).await.unwrap();
-            for place in 8..12 {
-                let event = events.recv().await.unwrap().unwrap();
-                assert!(matches!(event, LogEvent::Entry(at, _) if at == place), "{event:?}");
-                let event = events.recv().await.unwrap().unwrap();
-                assert_eq!(event, LogEvent::Result(place, format!("result {place}").into()));
-            }
-        }
-        if !ended {
-            ends = last;
-            break;
-        }
-    }
-    assert!(ends > 25, "there were calls to end at: {ends}");
+async fn a_process_that_ends_loses_nothing_acknowledged() {
+    Life { beside_others: false }.ends_at_every_call().await;
 }
 
-/// What was acknowledged to a client.
-#[derive(Default, Clone)]
-struct Done {
-    places: BTreeMap<(u32, u64), u64>,
+/// A process and its client.
+pub(super) struct Life {
+    pub beside_others: bool,
 }
 
-/// A client that goes on until its store is gone; again, it does the same again.
-async fn live(store: &Arc<dyn Store>, done: &mut Done) -> Result<()> {
-    let log = try_open(store).await?;
-    for turn in 1..=6 {
-        for session in [1, 2] {
-            if let Some(place) = log.append(entry(session, turn)).await? {
-                let before = done.places.insert((session, turn), place);
-                assert!(before.is_none_or(|before| before == place));
-                log.publish(place, format!("result {place}").into()).await?;
-                log.publish(place, "another".into()).await?;
+/// The places that were acknowledged to the client, by session and turn.
+type Done = BTreeMap<(u32, u64), u64>;
+
+impl Life {
+    /// It ends at any call, before it or after: what was acknowledged stands, a result as well, and
+    /// the same again has the same place. Nothing of what was forgotten stays.
+    pub(super) async fn ends_at_every_call(&self) {
+        for last in 1.. {
+            let mut ended = false;
+            for fault in [Fault::Before, Fault::After, Fault::Partly(1)] {
+                let bare: Arc<dyn Store> = Arc::new(MemoryStore::new());
+                let dying: Arc<dyn Store> = Arc::new(Faulty::dying(bare.clone(), last, fault));
+                let mut done = Done::new();
+                ended |= self.goes_on(&dying, &mut done).await.is_err();
+                let before = done.clone();
+                self.goes_on(&bare, &mut done).await.unwrap();
+                for (turn, place) in &before {
+                    assert_eq!(done[turn], *place, "end {last} {fault:?}: turn {turn:?}");
+                }
+                self.open(&bare).await.unwrap().forget(8).await.unwrap();
+                let log = self.open(&bare).await.unwrap();
+                for prefix in [ENTRIES, RESULTS] {
+                    let left = bare.blob_list(prefix).await.unwrap();
+                    assert!(left.iter().all(|found| *found >= name(prefix, 8)), "{left:?}");
+                }
+                let mut events = log.follow(8).await.unwrap();
+                for place in 8..12 {
+                    let event = events.recv().await.unwrap().unwrap();
+                    assert!(matches!(event, LogEvent::Entry(at, _) if at == place), "{event:?}");
+                    let event = events.recv().await.unwrap().unwrap();
+                    let result = format!("result {place}");
+                    assert_eq!(event, LogEvent::Result(place, result.into()));
+                }
+            }
+            if !ended {
+                assert!(last > 25, "there were calls to end at: {last}");
+                return;
             }
         }
-        log.forget(turn.saturating_sub(3) * 2).await?;
     }
-    Ok(())
+
+    async fn open(&self, store: &Arc<dyn Store>) -> Result<BlobLog> {
+        let (store, clock) = (store.clone(), Arc::new(SystemClock::new()));
+        match self.beside_others {
+            true => BlobLog::open_beside_others(store, clock, LOG_KEPT_BYTES, 50_000_000).await,
+            false => BlobLog::open(store, clock, LOG_KEPT_BYTES).await,
+        }
+    }
+
+    /// A client that goes on until its store is gone; again, it does the same again.
+    async fn goes_on(&self, store: &Arc<dyn Store>, done: &mut Done) -> Result<()> {
+        let log = self.open(store).await?;
+        for turn in 1..=6 {
+            for session in [1, 2] {
+                if let Some(place) = log.append(entry(session, turn)).await? {
+                    let before = done.insert((session, turn), place);
+                    assert!(before.is_none_or(|before| before == place));
+                    log.publish(place, format!("result {place}").into()).await?;
+                    log.publish(place, "another".into()).await?;
+                }
+            }
+            log.forget(turn.saturating_sub(3) * 2).await?;
+        }
+        Ok(())
+    }
 }
 
 /// The answer of a put is lost while the process goes on: it finds its own entry.
@@ -243,7 +257,7 @@ struct Erring {
 #[async_trait]
 impl Log for Erring {
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
-        let standing = self.log.kept.lock().standing(entry.session, entry.turn);
+        let standing = self.log.0.kept.lock().standing(entry.session, entry.turn);
         let errs = match self.mistake {
             Mistake::DoublesGetPlaces => matches!(standing, Standing::There(Some(_))),
             Mistake::TurnsAsTheyCome => standing == Standing::Early,
@@ -255,15 +269,15 @@ impl Log for Erring {
             return self.log.append(entry).await;
         }
         // Under a session that nobody has.
-        let end = self.log.kept.lock().end();
+        let end = self.log.0.kept.lock().end();
         let entry = LogEntry { session: 1000 + end as u32, turn: 1, bytes: "x".into() };
         self.log.append(entry).await
     }
 
     async fn publish(&self, place: u64, result: Bytes) -> Result<()> {
         if self.mistake == Mistake::LastResultStays {
-            self.log.store.blob_delete(&[&name(RESULTS, place)]).await?;
-            self.log.kept.lock().forget_result(place);
+            self.log.0.store.blob_delete(&[&name(RESULTS, place)]).await?;
+            self.log.0.kept.lock().forget_result(place);
         }
         self.log.publish(place, result).await
     }
