@@ -11,6 +11,7 @@ mod register_server;
 mod rotate;
 mod salvage;
 mod serve;
+mod site;
 mod upkeep;
 mod volume_plan;
 mod volume_server;
@@ -18,7 +19,7 @@ mod volume_server;
 use std::process::ExitCode;
 
 use fogbank::Result;
-use fogbank::args::{Cli, Command, VolumeCommand};
+use fogbank::args::{Cli, Command, SiteCommand, VolumeCommand};
 use fogbank_terminal::warn_on_standard_error;
 
 fn main() -> ExitCode {
@@ -34,6 +35,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Serve(_)
             | Command::RegisterServer(_)
             | Command::Volume(VolumeCommand::Serve(_))
+            | Command::Site(SiteCommand::Serve(_))
             | Command::Mount(_)
     );
     if !logs {
@@ -52,6 +54,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Volume(VolumeCommand::Create(args)) => volume_server::create(args).await,
         Command::Volume(VolumeCommand::Serve(args)) => volume_server::serve(args).await,
         Command::Volume(VolumeCommand::Plan(args)) => volume_plan::run(*args),
+        Command::Site(command) => site::run(command).await,
         Command::Mount(args) => mount::run(args).await,
         Command::Plan(args) => plan::run(*args),
         Command::Tune(args) => forward::to_lab("tune", &args),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
-use fogbank::{Error, Place, Result, counted};
+use fogbank::{Disk, Error, Place, Result, counted};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
@@ -58,28 +58,47 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let volume = Volume::open(place.clone(), flow).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&volume, &place, &listener, flow)?;
-    let (engine, stopped) = (volume.engine(), volume.stopped());
+    serve_disk(volume.into_disk(), listener, signal).await
+}
+
+/// Serves until the signal comes, or until the engine stops by itself; then closes the disk.
+///
+/// # Errors
+/// Whatever has stopped the engine.
+pub async fn serve_disk(
+    disk: Disk,
+    listener: Listener,
+    signal: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let (engine, stopped) = (disk.engine(), disk.stopped());
     let stop = async move {
         tokio::select! {
-            () = signal => say_error!("stopping: answering what was asked and closing the volume"),
+            () = signal => say_error!("stopping: answering what was asked and closing the disk"),
             reason = stopped => say_stopped("the engine has stopped", reason, true),
         }
     };
-    let serving = listener.serve(engine, volume.clock(), stop);
+    let serving = listener.serve(engine, disk.clock(), stop);
     client_threads()?.handle().spawn(serving).await.map_err(|e| Error::Bug(e.to_string()))?;
-    volume.close().await?;
+    disk.close().await?;
     say_error!("closed; everything acknowledged is kept");
     Ok(())
 }
 
-fn settings(args: &VolumeServeArgs) -> Result<Settings> {
-    let place = match args.nbd.strip_prefix("unix:") {
+/// Where --nbd says to listen.
+///
+/// # Errors
+/// [`Error::Usage`] if that is nowhere.
+pub fn nbd_place(nbd: &str) -> Result<nbd::Place> {
+    Ok(match nbd.strip_prefix("unix:") {
         Some(path) => nbd::Place::Unix(PathBuf::from(path)),
-        None => nbd::Place::Tcp(address("--nbd", &args.nbd).map_err(or_a_socket)?),
-    };
+        None => nbd::Place::Tcp(address("--nbd", nbd).map_err(or_a_socket)?),
+    })
+}
+
+fn settings(args: &VolumeServeArgs) -> Result<Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {
-        place,
+        place: nbd_place(&args.nbd)?,
         read_only: args.read_only,
         trim: args.trim,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
@@ -94,7 +113,8 @@ fn or_a_socket(error: Error) -> Error {
     }
 }
 
-fn explain(error: nbd::Error) -> Error {
+/// Why nothing can listen there.
+pub fn explain(error: nbd::Error) -> Error {
     Error::Usage(match &error {
         nbd::Error::AddressInUse(_) => format!("{error}; stop it, or choose another --nbd"),
         _ => error.to_string(),
@@ -110,24 +130,34 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
             counted(volume.replayed(), "record", "records")
         );
     }
-    let (uri, at) = match listener.place() {
-        nbd::Place::Tcp(address) => (format!("nbd://{address}"), address.to_string()),
-        nbd::Place::Unix(path) => {
-            let path = std::path::absolute(&path).unwrap_or(path);
-            (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())
-        }
-    };
+    let (uri, at) = served_at(listener);
     say_error!("serving {} bytes in blocks of {} at {at}", config.bytes(), config.block_bytes());
     tell_sides(place, &format!("key and {}", volume.register()));
     tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {
         tell("schedule", rest_seen(after));
     }
+    tell_next(&uri);
+    Ok(())
+}
+
+/// The address as clients type it, and for people.
+pub fn served_at(listener: &Listener) -> (String, String) {
+    match listener.place() {
+        nbd::Place::Tcp(address) => (format!("nbd://{address}"), address.to_string()),
+        nbd::Place::Unix(path) => {
+            let path = std::path::absolute(&path).unwrap_or(path);
+            (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())
+        }
+    }
+}
+
+/// What to type next at a disk that is served there.
+pub fn tell_next(uri: &str) {
     tell("next", format_args!("nbdinfo '{uri}'"));
     tell("or", format_args!("nbdfuse DIR/disk '{uri}' &"));
     tell("then", "mount -o loop DIR/disk MOUNTPOINT");
     tell("stop", "Ctrl-C or SIGTERM; unmount before");
-    Ok(())
 }
 
 /// Where both sides are, and what of them must not be lost.
@@ -138,7 +168,7 @@ fn tell_sides(place: &Place, kept: &str) {
 }
 
 /// A line of a banner.
-fn tell(what: &str, said: impl Display) {
+pub fn tell(what: &str, said: impl Display) {
     say_error!("  {what:<13} {said}");
 }
 

@@ -10,8 +10,10 @@ use serde::Deserialize;
 
 mod plan;
 mod shape;
+mod site;
 
 pub use self::plan::{PlanArgs, VolumePlanArgs};
+pub use self::site::{SiteArgs, SiteCommand, SiteCreateArgs, SiteJoinArgs, SiteServeArgs};
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;
 use crate::load::Format;
@@ -68,7 +70,11 @@ pub enum Command {
     /// Disks that nobody can read over your shoulder: any file system goes on one.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Serve a volume and mount the file system on it, until a signal says stop. Needs root, and nbdfuse.
+    /// A disk that many clients share, which have a key in common and no proxy between them.
+    #[command(subcommand)]
+    Site(SiteCommand),
+    /// Serve a volume, or the disk of a site, and mount the file system on it, until a signal says stop.
+    /// Needs root, and nbdfuse.
     Mount(MountArgs),
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = plan::PRICES_HELP)]
@@ -188,7 +194,8 @@ pub struct VolumeServeArgs {
 /// How a volume is mounted.
 #[derive(Debug, Clone, Args)]
 pub struct MountArgs {
-    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud side.
+    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud side; or
+    /// that of a client of a site.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// An empty folder.

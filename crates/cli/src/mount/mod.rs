@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank::args::{FileSystem, MountArgs, StoreArgs};
+use fogbank::site::SitePlace;
 use fogbank::volume::{Flow, Volume};
-use fogbank::{Error, Place, Result};
+use fogbank::{Disk, Error, Place, Result};
 use fogbank_env::Clock;
 use fogbank_front::nbd::{self, Listener, Settings};
 use fogbank_process::say_error;
@@ -45,41 +46,51 @@ pub async fn run(args: MountArgs) -> Result<()> {
     let signal = stop_signal()?;
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
     let place = Place::from(&StoreArgs { data, store, registers });
-    let volume = Volume::open(place.clone(), flow).await?;
-    tell_cost(volume.config(), &place.store_url(), flow)?;
+    let disk = open(&place, flow).await?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
     let listener = Listener::bind(settings).await.map_err(|e| Error::CannotUse(e.to_string()))?;
-    let (engine, clock, stop) = (volume.engine(), volume.clock(), Arc::new(Notify::new()));
+    let (engine, clock, stop) = (disk.engine(), disk.clock(), Arc::new(Notify::new()));
     let stopping = stop.clone();
     let clients = client_threads()?;
     let serving = clients.handle().spawn(async move {
         listener.serve(engine, clock, async move { stopping.notified().await }).await;
     });
-    let mut stack = Stack::new(volume.clock());
-    let outcome = use_until_stopped(&args, &volume, (&folder.0, &socket), &mut stack, signal).await;
+    let mut stack = Stack::new(disk.clock());
+    let outcome = use_until_stopped(&args, &disk, (&folder.0, &socket), &mut stack, signal).await;
     stack.take_down().await;
     stop.notify_one();
     serving.await.map_err(|e| Error::Bug(e.to_string()))?;
     // What has stopped the engine is why the tools and the kernel complain, not the other way
     // round.
-    volume.close().await?;
+    disk.close().await?;
     outcome?;
     say_error!("unmounted and closed; everything that was written is kept");
     Ok(())
 }
 
+/// Opens what is at the place: a volume, or the disk of a site.
+async fn open(place: &Place, flow: Flow) -> Result<Disk> {
+    let site = SitePlace::new(&place.data);
+    if site.is_there() {
+        return site.open().await;
+    }
+    let volume = Volume::open(place.clone(), flow).await?;
+    tell_cost(volume.config(), &place.store_url(), flow)?;
+    Ok(volume.into_disk())
+}
+
 /// From the first step to the file system unmounted.
 async fn use_until_stopped(
     args: &MountArgs,
-    volume: &Volume,
+    disk: &Disk,
     (folder, socket): (&Path, &Path),
     stack: &mut Stack,
     signal: impl Future<Output = ()>,
 ) -> Result<()> {
     tokio::pin!(signal);
-    let mut stopped = volume.stopped();
+    let mut stopped = disk.stopped();
     let set_up = async {
         stack.attach(folder, socket).await?;
         if args.mkfs == Some(FileSystem::Ext4) {
@@ -94,7 +105,7 @@ async fn use_until_stopped(
     }
     say_error!(
         "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
-        volume.config().bytes(),
+        disk.bytes(),
         args.mount_point.display()
     );
     tokio::select! {
@@ -102,7 +113,7 @@ async fn use_until_stopped(
         gone = stack.gone() => return Err(gone),
         reason = &mut stopped => say_stopped("the engine has stopped", reason, true),
     }
-    unmount(stack, &*volume.clock()).await
+    unmount(stack, &*disk.clock()).await
 }
 
 /// Unmounts once nobody uses the file system any more, or at a second signal.

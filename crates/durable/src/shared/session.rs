@@ -112,6 +112,25 @@ impl Site {
         }
     }
 
+    /// Reads the header of a site, for whoever only looks: what it seals nobody can open.
+    ///
+    /// # Errors
+    /// As [`Site::join`].
+    pub async fn look(store: Arc<dyn Store>, (master, id): (&MasterKey, StoreId)) -> Result<Self> {
+        let (keys, parameters, header) = Self::read(&store, master, id).await?;
+        let own = Arc::new(keys.session(NOBODY, &[0; SALT_BYTES]));
+        Ok(Self {
+            store,
+            keys: Arc::new(keys),
+            parameters,
+            header,
+            session: NOBODY,
+            own,
+            ticks: Ticks::new(NOBODY),
+            others: Mutex::default(),
+        })
+    }
+
     async fn read(
         store: &Arc<dyn Store>,
         master: &MasterKey,

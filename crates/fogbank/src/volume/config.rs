@@ -36,8 +36,11 @@ pub struct VolumeShape {
 }
 
 impl VolumeShape {
-    fn new(args: &VolumeShapeArgs) -> Result<Self> {
-        let (size, block) = (args.size.as_u64(), args.block.as_u64());
+    /// That of `size` bytes in blocks of `block`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it is none.
+    pub fn new(size: u64, block: u64) -> Result<Self> {
         if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
             return Err(Error::Usage(format!(
                 "--block {block}: blocks have 512 B to 1 MiB, and a power of two; 4KiB suits file systems"
@@ -60,7 +63,8 @@ impl VolumeConfig {
     /// # Errors
     /// [`Error::Usage`] for a shape outside the limits, or a flag that the engine does not know.
     pub fn new(args: &VolumeShapeArgs, url: &str) -> Result<Self> {
-        let (engine, shape, flags) = (args.engine, VolumeShape::new(args)?, &args.flags);
+        let (engine, shape, flags) =
+            (args.engine, VolumeShape::new(args.size.as_u64(), args.block.as_u64())?, &args.flags);
         let second_store = args.second_store.as_deref();
         engine.check_flags(flags)?;
         engine.check_second_store(second_store)?;

@@ -25,6 +25,7 @@ pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US, number, short_numbe
 pub use flow::{Flow, WRITE_BEHIND_MAX};
 pub(crate) use flow::{OF_ACCESSES, OF_EPOCHS};
 
+use crate::disk::Disk;
 pub use crate::engines::VolumeEngine;
 use crate::engines::VolumeOpening;
 use crate::error::{Error, Result};
@@ -95,6 +96,11 @@ impl Volume {
     pub fn stopped(&self) -> Stopped {
         let engine = self.engine();
         Box::pin(async move { engine.stopped().await })
+    }
+
+    /// The volume as a disk.
+    pub fn into_disk(self) -> Disk {
+        Disk::new(self.engine, self.clock, self._lock)
     }
 
     /// The public configuration.

@@ -146,6 +146,7 @@ impl Client {
     pub fn superblock(&mut self, number: u64) -> Result<Vec<Effect>> {
         self.step(|client, out| {
             client.superblock = client.superblock.max(number);
+            client.follower.is_superblock(client.superblock);
             client.touch_what_can_be(out);
             Ok(())
         })

@@ -311,12 +311,15 @@ impl Follower {
             let index = Index::new(&self.schedule, &self.keys, table, start, addresses);
             self.tables.insert(table, Live::new(&self.schedule, Arc::new(index)));
         }
-        // The log may be far ahead of the superblocks: a source goes when results show that what
-        // was made of it is there.
+    }
+
+    /// Superblock `number` is there. A source goes when results show, too, that what was made of it
+    /// is there: the log may be far ahead of superblocks, and a client far behind.
+    pub fn is_superblock(&mut self, number: u64) {
         let (schedule, replayed) = (self.schedule, self.schedule.epoch_of(self.replay.length()));
-        self.tables.retain(|table, _| schedule.superseded(*table) >= replayed);
-        // Superblocks are behind results by an epoch at most, and speak of two epochs before.
-        self.starts.retain(|start, _| start + 4 > replayed);
+        let needed = replayed.min(number);
+        self.tables.retain(|table, _| schedule.superseded(*table) >= needed);
+        self.starts.retain(|start, _| start + 4 > needed);
     }
 
     /// One slot of every table of the epoch, and which holds the address.

@@ -137,8 +137,11 @@ impl Serving {
     pub async fn look_after(&mut self) -> Result<()> {
         let (now, session) = (self.grid.now(), self.site.session());
         for table in self.upkeep.due(self.client.follower(), session, now) {
-            let recipe = self.client.follower().recipe(table);
-            let recipe = recipe.ok_or_else(|| Error::Bug(format!("no recipe of {table:?}")))?;
+            // Results that came meanwhile show that it is there.
+            let Some(recipe) = self.client.follower().recipe(table) else {
+                self.upkeep.is_built(table);
+                continue;
+            };
             let cells = self.cells.clone();
             self.beside(async move { build(cells, recipe).await.map(|()| Event::Built(table)) });
         }
@@ -156,7 +159,7 @@ impl Serving {
             return Ok(());
         }
         (self.upkeep.is_asking, self.upkeep.asked) = (true, now);
-        let step = Step::new(self, number, start.history);
+        let step = Step::new(self, number, start.history)?;
         self.beside(async move {
             let found = if closes { step.close().await? } else { step.get().await? };
             Ok(Event::Superblock(number, found))
@@ -200,13 +203,17 @@ struct Step {
 }
 
 impl Step {
-    fn new(serving: &Serving, number: u64, history: Digest) -> Self {
+    fn new(serving: &Serving, number: u64, history: Digest) -> Result<Self> {
         let follower = serving.client.follower();
         let schedule = follower.schedule;
-        let start = |table| follower.known(table).map(|index| (table, index.start));
+        let start = |table| {
+            let index = follower.known(table);
+            let index = index.ok_or_else(|| Error::Bug(format!("no index of {table:?}")))?;
+            Ok((table, index.start))
+        };
         let tables = schedule.installing(number).into_iter().map(start);
         let start = number.checked_sub(2).and_then(|epoch| follower.start_of(epoch));
-        Self {
+        Ok(Self {
             site: serving.site.clone(),
             cells: serving.cells.clone(),
             log: serving.log.clone(),
@@ -214,9 +221,9 @@ impl Step {
             number,
             history,
             previous: serving.state.superblock,
-            tables: tables.collect::<Option<_>>().unwrap_or_default(),
+            tables: tables.collect::<Result<_>>()?,
             marks: start.map(|start| start.marks.clone()).unwrap_or_default(),
-        }
+        })
     }
 
     /// Asks for it; all that it installs can be read then.

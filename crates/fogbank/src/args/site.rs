@@ -1,0 +1,75 @@
+//! What is typed after `fogbank site`.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
+
+/// What to do with a site.
+#[derive(Debug, Subcommand)]
+pub enum SiteCommand {
+    /// Make a site, and DIR its first client.
+    Create(SiteCreateArgs),
+    /// Make DIR a client of a site that there is.
+    Join(SiteJoinArgs),
+    /// Say what a site is and how far it has come.
+    Status(SiteArgs),
+    /// Serve the disk of a site to this machine (NBD), until a signal says stop. Others do so, too.
+    Serve(SiteServeArgs),
+}
+
+/// Which client of a site.
+#[derive(Debug, Clone, Args)]
+pub struct SiteArgs {
+    /// Directory of this client's own side (in DIR/proxy).
+    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    pub data: PathBuf,
+}
+
+/// What a site is made with.
+#[derive(Debug, Clone, Args)]
+pub struct SiteCreateArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// Where clients meet: grpc://HOST:PORT/TENANT, a fogbank-cloud.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: String,
+    /// Bytes of the disk.
+    #[arg(long, value_name = "SIZE")]
+    pub size: ByteSize,
+    /// Bytes of a block: what is read and written at once.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+}
+
+/// What a client joins by.
+#[derive(Debug, Clone, Args)]
+pub struct SiteJoinArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// Where the site is, as this client reaches it.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: String,
+    /// A copy of the file proxy/key of another client.
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// The id of the site, as another client's fogbank site status tells it.
+    #[arg(long, value_name = "ID")]
+    pub id: String,
+}
+
+/// How the disk of a site is served.
+#[derive(Debug, Clone, Args)]
+pub struct SiteServeArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// Where to listen: HOST:PORT or unix:PATH.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
+    pub nbd: String,
+    /// Refuse writes.
+    #[arg(long)]
+    pub read_only: bool,
+}

@@ -1,0 +1,299 @@
+//! A client of a site: many processes that share a key work on one disk, and no proxy is between.
+//!
+//! ```text
+//! DIR/proxy/key     the secret that all clients of the site share
+//! DIR/proxy/site    the id of the site and where it is, as JSON
+//! DIR/proxy/seen    what this client has seen of it
+//! ```
+//! 1. *Create*: a key and an id are drawn and noted, then the site is made at the server.
+//! 2. *Join*: the key and the id come from whoever has them, not from the server. The header has to
+//!    open by them.
+//! 3. *Open*: a session is taken, and the client joins where the site is by now.
+//!
+//! What the cloud sees is the engine's (`fogbank_oram::hierarchy`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_durable::shared::{FileSeen, Site, SiteParameters, Superblock};
+use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
+use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
+use fogbank_seal::{MasterKey, StoreId};
+use fogbank_store::{BlobLog, DepartureGrid, Log, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::place::{lock_trusted_side, of_store, open_store};
+use crate::side_check::check_apart;
+use crate::volume::VolumeShape;
+
+/// What `DIR/proxy/site` says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Noted {
+    /// The format of this file.
+    format: u16,
+    /// 32 hexadecimal digits.
+    id: String,
+    /// The URL.
+    store: String,
+}
+
+const FORMAT: u16 = 1;
+const SITE: &str = "site";
+const SEEN: &str = "seen";
+const KEY: &str = "key";
+
+/// How a site is made, where its maker says nothing else.
+const USUAL: SiteParameters = SiteParameters {
+    blocks: 0,
+    block_bytes: 0,
+    epoch: 256,
+    growth: 2,
+    draw: 8,
+    kept_epochs: 64,
+    public_ms: 1_000,
+    quantum_us: 1_000,
+};
+
+/// Where a client of a site has its own side.
+#[derive(Debug, Clone)]
+pub struct SitePlace(PathBuf);
+
+/// What is known of a site.
+#[derive(Debug, Clone)]
+pub struct SiteStatus {
+    /// 32 hexadecimal digits.
+    pub id: String,
+    /// Where it is.
+    pub store: String,
+    /// What everybody has in common.
+    pub parameters: SiteParameters,
+    /// The number of the newest superblock: epochs that the site has come to.
+    pub superblock: u64,
+}
+
+impl SitePlace {
+    /// In the folder `data`.
+    pub fn new(data: &Path) -> Self {
+        Self(data.join("proxy"))
+    }
+
+    /// Whether there is one.
+    pub fn is_there(&self) -> bool {
+        self.0.join(SITE).exists()
+    }
+
+    /// The file of the secret.
+    pub fn key(&self) -> PathBuf {
+        self.0.join(KEY)
+    }
+
+    /// Makes a site at `store`, of such a shape, and this folder its first client.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is a site or something else already; by blame.
+    pub async fn create(&self, store: &str, size: u64, block: u64) -> Result<()> {
+        let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
+        let block_bytes = block_bytes as u32;
+        let parameters = SiteParameters { blocks, block_bytes, ..USUAL };
+        schedule_of(&parameters)?;
+        let (_lock, random) = self.begin(store)?;
+        let mut stream = random.stream(Purpose::MasterKey);
+        let noted = match self.noted() {
+            // What a stop has left of one that was never finished is gone on with.
+            Ok(noted) if noted.store == store => noted,
+            _ if self.is_there() || self.key().exists() => return Err(self.is_taken()),
+            _ => {
+                let id = StoreId::draw(&mut random.stream(Purpose::Incarnation));
+                Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }
+            }
+        };
+        let master = fogbank_seal::load_or_create(&self.key(), &mut stream, true)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        self.note(&noted)?;
+        let (at, _) = open_site_store(store).await?;
+        let mut salts = random.split(1).stream(Purpose::Incarnation);
+        Ok(Site::create(&at, (&master, noted.id()?), parameters, &mut salts).await?)
+    }
+
+    /// Makes this folder a client of the site `id` at `store`, whose key is in the file `key`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is something in the folder already; [`Error::CloudLied`] if the
+    /// site is not that of the key and the id.
+    pub async fn join(&self, store: &str, key: &Path, id: &str) -> Result<SiteStatus> {
+        let noted = Noted { format: FORMAT, id: id.to_owned(), store: store.to_owned() };
+        let of_site = noted.id()?;
+        let (_lock, random) = self.begin(store)?;
+        if self.is_there() || self.key().exists() {
+            return Err(self.is_taken());
+        }
+        let master = self.load(key, &random)?;
+        let (at, _) = open_site_store(store).await?;
+        Site::look(at, (&master, of_site)).await?;
+        let text = std::fs::read(key);
+        let text = text.map_err(|e| Error::CannotUse(format!("{}: {e}", key.display())))?;
+        let cannot = |e| Error::CannotUse(format!("{}: {e}", self.key().display()));
+        fogbank_env::write_secret(&self.key(), &text).map_err(cannot)?;
+        self.note(&noted)?;
+        self.status().await
+    }
+
+    /// What is known of the site, as the server shows it. Nothing is written there.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn status(&self) -> Result<SiteStatus> {
+        let (noted, random) = (self.noted()?, randomness()?);
+        let master = self.load(&self.key(), &random)?;
+        let (at, _) = open_site_store(&noted.store).await?;
+        let site = Arc::new(Site::look(at, (&master, noted.id()?)).await?);
+        let newest = Superblock::newest(&site, 1, None).await?;
+        Ok(SiteStatus {
+            id: noted.id,
+            store: noted.store,
+            parameters: site.parameters(),
+            superblock: newest.first().map_or(0, |(superblock, _)| superblock.number),
+        })
+    }
+
+    /// Joins the site with a session of its own, as far as it has come by now.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn open(&self) -> Result<Disk> {
+        let (noted, random) = (self.noted()?, randomness()?);
+        let lock = lock_trusted_side(&self.0)?;
+        let master = self.load(&self.key(), &random)?;
+        let (at, clock) = open_site_store(&noted.store).await?;
+        let mut salts = random.stream(Purpose::Incarnation);
+        let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await?;
+        let quantum = Duration::from_micros(site.parameters().quantum_us.into());
+        let log = open_log(&noted.store, at, &clock, &site.parameters()).await?;
+        let grid = DepartureGrid::new(clock.clone(), quantum);
+        let seen = Arc::new(FileSeen::new(&self.0.join(SEEN)));
+        let engine = HierarchyEngine::open(Arc::new(site), log, seen, grid).await?;
+        Ok(Disk::new(Arc::new(engine), clock, lock))
+    }
+
+    fn begin(&self, store: &str) -> Result<(FolderLock, Randomness)> {
+        check(store)?;
+        check_apart("--data", Some(&self.0), store)?;
+        Ok((lock_trusted_side(&self.0)?, randomness()?))
+    }
+
+    fn load(&self, key: &Path, random: &Randomness) -> Result<MasterKey> {
+        let mut unused = random.stream(Purpose::MasterKey);
+        fogbank_seal::load_or_create(key, &mut unused, false)
+            .map_err(|e| Error::CannotUse(e.to_string()))
+    }
+
+    fn note(&self, noted: &Noted) -> Result<()> {
+        let path = self.0.join(SITE);
+        let text = serde_json::to_vec(noted).map_err(|e| Error::Bug(e.to_string()))?;
+        fogbank_env::write_secret(&path, &text)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))
+    }
+
+    fn noted(&self) -> Result<Noted> {
+        let path = self.0.join(SITE);
+        let text = std::fs::read(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::Usage(format!(
+                "{} is no client of a site: make one with fogbank site create, or fogbank site join",
+                self.0.parent().unwrap_or(&self.0).display()
+            )),
+            _ => Error::CannotUse(format!("{}: {e}", path.display())),
+        })?;
+        let noted: Noted = serde_json::from_slice(&text)
+            .map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))?;
+        match noted.format {
+            FORMAT => Ok(noted),
+            found => Err(Error::Usage(format!(
+                "{} has format {found}, which this version does not know",
+                path.display()
+            ))),
+        }
+    }
+
+    fn is_taken(&self) -> Error {
+        Error::Usage(format!(
+            "{} holds a store or a client of a site already; choose another --data",
+            self.0.display()
+        ))
+    }
+}
+
+impl Noted {
+    fn id(&self) -> Result<StoreId> {
+        let wrong = || {
+            Error::Usage(
+                "the id of a site has 32 hexadecimal digits; fogbank site status tells it".into(),
+            )
+        };
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(wrong);
+        let digits = self.id.as_bytes();
+        if digits.len() != 32 {
+            return Err(wrong());
+        }
+        let mut id = StoreId([0; 16]);
+        for (byte, pair) in id.0.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        }
+        Ok(id)
+    }
+}
+
+impl SiteStatus {
+    /// Bytes of the disk.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.parameters.blocks) * u64::from(self.parameters.block_bytes)
+    }
+}
+
+fn hex(id: &StoreId) -> String {
+    id.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn randomness() -> Result<Randomness> {
+    let seed = fogbank_seal::system_seed();
+    let none = |_| Error::CannotUse("the system has no randomness to give".into());
+    Ok(Randomness::from_seed(seed.map_err(none)?))
+}
+
+async fn open_site_store(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
+    check(url)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    Ok((open_store(url, &clock).await?, clock))
+}
+
+/// Refuses a store where clients cannot meet.
+fn check(url: &str) -> Result<()> {
+    if url.starts_with(fogbank_cloud::SCHEME) || url.starts_with("file:") {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "clients of a site cannot meet at {url:?}: give a fogbank-cloud server, as grpc://HOST:PORT/TENANT, \
+         or for one client alone a folder, as file:///DIR"
+    )))
+}
+
+/// The log of the site. In a folder this process alone appends.
+async fn open_log(
+    url: &str,
+    store: Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+    parameters: &SiteParameters,
+) -> Result<Arc<dyn Log>> {
+    if url.starts_with(fogbank_cloud::SCHEME) {
+        let log = fogbank_cloud::LogClient::open(url, clock).await.map_err(of_store)?;
+        return Ok(Arc::new(log));
+    }
+    let SiteParameters { epoch, kept_epochs, block_bytes, .. } = *parameters;
+    let places = u64::from(epoch) * (u64::from(kept_epochs) + 8);
+    let kept_bytes = 4 * places * (u64::from(block_bytes) + 512);
+    let log = BlobLog::open(store, clock.clone(), kept_bytes).await.map_err(of_store)?;
+    Ok(Arc::new(log))
+}

@@ -1,0 +1,141 @@
+//! A server that goes back, or shows clients two histories.
+
+use std::sync::Arc;
+
+use fogbank_durable::shared::Site;
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_oram::hierarchy::HierarchyEngine;
+use fogbank_oram::{Access, Address, Error, ImmediateEngine};
+use fogbank_store::{BlobLog, ChunkWrite, DepartureGrid, MemoryStore, PutCondition, Store};
+
+use crate::world::{BLOCKS, SITE, World, master};
+
+/// Everything that the server holds, as it is now.
+async fn copy(of: &MemoryStore) -> Arc<dyn Store> {
+    let copy = Arc::new(MemoryStore::new());
+    for name in of.blob_list("").await.unwrap() {
+        let (blob, _) = of.blob_get(&name).await.unwrap().unwrap();
+        copy.blob_put(&name, blob, PutCondition::Always).await.unwrap();
+    }
+    for (array, shape) in of.arrays() {
+        copy.create_array(array, shape).await.unwrap();
+        let names = of.list_chunks(array).await.unwrap();
+        let chunks = of.read_chunks(&names).await.unwrap();
+        let writes = names.into_iter().zip(chunks);
+        let writes = writes.map(|(chunk, data)| ChunkWrite { chunk, data: data.unwrap() });
+        copy.write_chunks(writes.collect()).await.unwrap();
+    }
+    copy
+}
+
+async fn writes(engine: &dyn ImmediateEngine, rounds: u32) -> Result<(), Error> {
+    for round in 0..rounds {
+        let access = Access::Write { offset: 0, bytes: vec![round as u8].into() };
+        engine.submit(Address(round % BLOCKS), access).await?;
+    }
+    Ok(())
+}
+
+/// A client of the server whose store this is.
+async fn join(
+    store: Arc<dyn Store>,
+    seen: Arc<dyn fogbank_durable::shared::SeenRegister>,
+    seed: u64,
+) -> Result<Arc<dyn ImmediateEngine>, Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let mut salts = Randomness::repeatable(seed).stream(Purpose::Incarnation);
+    let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;
+    let log = BlobLog::open(store, clock.clone(), 1 << 24).await;
+    // What a server in this process finds of its own is the server's word.
+    let log = Arc::new(log.map_err(fogbank_durable::Error::from)?);
+    let grid = DepartureGrid::new(clock, std::time::Duration::ZERO);
+    Ok(Arc::new(HierarchyEngine::open(Arc::new(site), log, seen, grid).await?))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_back_is_noticed() {
+    let world = World::new(9);
+    drop(world.join().await.unwrap()); // the site is made
+    // However far the client comes after the copy: an entry, epochs, or beyond what the log keeps.
+    for (number, further) in [1, 7, 40, 200].into_iter().enumerate() {
+        let seen = world.register();
+        let engine = join(world.store.clone(), seen.clone(), 100 + number as u64).await.unwrap();
+        writes(&*engine, 30).await.unwrap();
+        let old = copy(&world.store).await;
+        writes(&*engine, further).await.unwrap();
+        engine.close().await.unwrap();
+        // The newest state is fine, the old one is not.
+        let engine = join(world.store.clone(), seen.clone(), 200 + number as u64).await.unwrap();
+        writes(&*engine, 1).await.unwrap();
+        drop(engine);
+        let back = join(old, seen, 300 + number as u64).await;
+        let error = back.err().unwrap_or_else(|| panic!("{further} entries back"));
+        assert!(matches!(error, Error::CloudLied(_)), "{further}: {error}");
+    }
+}
+
+/// Two clients, each in a world of its own from some moment on: whoever is shown the other's notices.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_moved_to_another_world_notices() {
+    for further in [1, 20, 60] {
+        let world = World::new(10);
+        drop(world.join().await.unwrap());
+        let seen = [world.register(), world.register()];
+        let engine = join(world.store.clone(), seen[0].clone(), 1).await.unwrap();
+        writes(&*engine, 30).await.unwrap();
+        engine.close().await.unwrap();
+        let other = copy(&world.store).await;
+        for (store, (seen, seed)) in
+            [(world.store.clone() as Arc<dyn Store>, (&seen[0], 2)), (other.clone(), (&seen[1], 3))]
+        {
+            let engine = join(store, seen.clone(), seed).await.unwrap();
+            writes(&*engine, further).await.unwrap();
+            engine.close().await.unwrap();
+        }
+        // The other world goes on, so that it is the longer one.
+        let engine = join(other.clone(), seen[1].clone(), 4).await.unwrap();
+        writes(&*engine, 3).await.unwrap();
+        engine.close().await.unwrap();
+        let error = join(other, seen[0].clone(), 5).await.err();
+        let error = error.unwrap_or_else(|| panic!("moved after {further}"));
+        assert!(matches!(error, Error::CloudLied(_)), "{further}: {error}");
+    }
+}
+
+/// Whatever object of the site is replaced by another of its kind, or bent: it is never used.
+#[tokio::test(start_paused = true)]
+async fn what_is_bent_or_moved_is_noticed() {
+    let world = World::new(11);
+    drop(world.join().await.unwrap());
+    let seen = world.register();
+    let engine = join(world.store.clone(), seen.clone(), 1).await.unwrap();
+    writes(&*engine, 100).await.unwrap();
+    engine.close().await.unwrap();
+    let newest = |prefix: &'static str| {
+        let store = world.store.clone();
+        async move { store.blob_list(prefix).await.unwrap() }
+    };
+    let mut noticed = 0;
+    for prefix in ["session/", "superblock/", "marks/", "index/", "manifest/", "log/0", "result/"] {
+        let names = newest(prefix).await;
+        let (last, before) = (&names[names.len() - 1], &names[names.len() - 2]);
+        let (good, _) = world.store.blob_get(last).await.unwrap().unwrap();
+        let (moved, _) = world.store.blob_get(before).await.unwrap().unwrap();
+        let mut bent = good.to_vec();
+        *bent.last_mut().unwrap() ^= 1;
+        for (what, bad) in [("bent", bent.into()), ("moved", moved)] {
+            let store = copy(&world.store).await;
+            store.blob_put(last, bad, PutCondition::Always).await.unwrap();
+            let outcome = async {
+                let engine = join(store, seen.clone(), 2).await?;
+                writes(&*engine, 40).await
+            };
+            // What nobody asks for any more may be bent as one likes.
+            match outcome.await {
+                Err(Error::CloudLied(_)) => noticed += 1,
+                other => println!("{prefix} {what}: {other:?}"),
+            }
+        }
+    }
+    assert!(noticed >= 10, "{noticed}");
+}

@@ -1,0 +1,180 @@
+//! Many clients of one site, over links that delay and reorder, and clients that die: what they see
+//! is one disk. In virtual time.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, too
+
+mod lies;
+mod slow;
+mod world;
+
+use std::collections::BTreeMap;
+
+use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_oram::{Access, Address, Error, ImmediateEngine};
+use fogbank_sim::history::register::{Seen, check};
+use rand_core::Rng;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+use world::{BLOCKS, VALUE_BYTES, World};
+
+/// What was seen, by block. An answer that never came has no end.
+type Histories = Arc<Mutex<BTreeMap<u32, Vec<Seen<Vec<u8>>>>>>;
+
+const NEVER: Nanos = Nanos::MAX;
+
+/// A value that nobody else writes.
+fn value(client: u64, round: u64) -> Vec<u8> {
+    let mut value = vec![0; VALUE_BYTES];
+    value[..8].copy_from_slice(&(client + 1).to_le_bytes());
+    value[8..16].copy_from_slice(&round.to_le_bytes());
+    value
+}
+
+/// Asks so often, some queries at once; whether it came to its end.
+async fn work(
+    engine: Arc<dyn ImmediateEngine>,
+    histories: Histories,
+    (client, count): (u64, u64),
+) -> Result<(), Error> {
+    let clock = SystemClock::new();
+    let mut dice = Randomness::repeatable(client).stream(Purpose::Workload);
+    let mut below = move |bound: u64| dice.next_u64() % bound;
+    let mut round = 0;
+    while round < count {
+        clock.sleep_until(clock.now() + below(30_000_000)).await;
+        let mut asked = Vec::new();
+        for _ in 0..1 + below(3) {
+            round += 1;
+            let hot = below(2) == 0;
+            let block = below(if hot { 2 } else { BLOCKS.into() }) as u32;
+            let bytes = (below(2) == 0).then(|| value(client, round));
+            let began = histories_now();
+            let access = match &bytes {
+                Some(bytes) => Access::Write { offset: 0, bytes: bytes.clone().into() },
+                None => Access::Read,
+            };
+            // Known to be under way before anybody can have seen it.
+            let at = bytes.map(|value| {
+                let seen = Seen { wrote: true, value, times: (began, NEVER) };
+                let mut histories = histories.lock();
+                let of_block = histories.entry(block).or_default();
+                of_block.push(seen);
+                of_block.len() - 1
+            });
+            asked.push((block, began, at, engine.submit(Address(block), access)));
+        }
+        for (block, began, at, ticket) in asked {
+            let answer = ticket.await?;
+            let ended = histories_now();
+            let mut histories = histories.lock();
+            let of_block = histories.entry(block).or_default();
+            match at {
+                Some(at) => of_block[at].times.1 = ended,
+                None => {
+                    let (value, times) = (answer.to_vec(), (began, ended));
+                    of_block.push(Seen { wrote: false, value, times });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One clock for all, in whatever runtime.
+fn histories_now() -> Nanos {
+    thread_local!(static CLOCK: SystemClock = SystemClock::new());
+    CLOCK.with(Clock::now)
+}
+
+/// Holds what was seen of every block against an order that explains it.
+fn hold(histories: &Histories, words: &str) -> usize {
+    let initial = vec![0; VALUE_BYTES];
+    let mut answered = 0;
+    for (block, seen) in histories.lock().iter() {
+        let is_read = |value: &Vec<u8>| seen.iter().any(|of| !of.wrote && of.value == *value);
+        // A write without an answer took place or did not.
+        let counts = |of: &&Seen<Vec<u8>>| of.times.1 != NEVER || is_read(&of.value);
+        let counted: Vec<_> = seen.iter().filter(counts).cloned().collect();
+        answered += counted.iter().filter(|of| of.times.1 != NEVER).count();
+        check(&counted, &initial).unwrap_or_else(|what| panic!("{words}: {block}: {what:?}"));
+    }
+    answered
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_at_once_see_one_disk() {
+    for (clients, seed) in [(2, 1), (3, 2), (8, 3), (2, 4), (3, 5), (5, 6)] {
+        let (world, histories) = (World::new(seed), Histories::default());
+        let mut tasks = JoinSet::new();
+        for client in 0..clients {
+            let engine = world.join().await.unwrap();
+            tasks.spawn(async move { (engine, client) });
+        }
+        let mut works = JoinSet::new();
+        while let Some(joined) = tasks.join_next().await {
+            let (engine, client) = joined.unwrap();
+            let histories = histories.clone();
+            works.spawn(async move {
+                work(engine.clone(), histories, (seed * 100 + client, 120)).await.unwrap();
+                engine.close().await.unwrap();
+            });
+        }
+        while let Some(done) = works.join_next().await {
+            done.unwrap();
+        }
+        let answered = hold(&histories, &format!("{clients} clients, seed {seed}"));
+        assert!(answered as u64 >= clients * 120);
+        world.has_built();
+    }
+}
+
+/// Clients die in the middle of whatever they do, and join again; the others go on.
+async fn lives(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let (world, histories) = (Arc::new(World::new(seed)), Histories::default());
+        let mut clients = JoinSet::new();
+        for client in 0..3 {
+            let (world, histories) = (world.clone(), histories.clone());
+            clients.spawn(async move {
+                let clock = SystemClock::new();
+                let seen = world.register();
+                let mut dice = Randomness::repeatable(seed * 3 + client).stream(Purpose::Faults);
+                for life in 0..6 {
+                    let joined = world.join_as(seen.clone());
+                    let dies = clock.sleep_until(clock.now() + dice.next_u64() % 3_000_000_000);
+                    let lives = async {
+                        let engine = joined.await.unwrap();
+                        let name = (seed * 100 + client) * 10 + life;
+                        work(engine, histories.clone(), (name, 1_000)).await.unwrap();
+                    };
+                    tokio::select! { () = dies => {}, () = lives => {} }
+                }
+            });
+        }
+        while let Some(done) = clients.join_next().await {
+            done.unwrap_or_else(|what| panic!("{seed}: {what}"));
+        }
+        // Whoever comes last finds what all have left.
+        let engine = world.join().await.unwrap();
+        for block in 0..BLOCKS {
+            let began = histories_now();
+            let value = engine.submit(Address(block), Access::Read).await.unwrap().to_vec();
+            let seen = Seen { wrote: false, value, times: (began, histories_now()) };
+            histories.lock().entry(block).or_default().push(seen);
+        }
+        let answered = hold(&histories, &format!("seed {seed}"));
+        assert!(answered > 50, "{seed}: {answered}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_die_and_join_again() {
+    lives(0..30).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "minutes: for changes of a site's engine"]
+async fn clients_die_and_join_again_by_the_thousand() {
+    lives(30..1_030).await;
+}

@@ -1,0 +1,113 @@
+//! A site in memory: its server, and the ways of clients to it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank_durable::shared::{MemorySeen, SeenRegister, Site, SiteParameters};
+use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
+use fogbank_oram::hierarchy::HierarchyEngine;
+use fogbank_oram::{Error, ImmediateEngine};
+use fogbank_seal::{MasterKey, StoreId};
+use fogbank_store::{BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
+use tokio::sync::OnceCell;
+
+use crate::slow::SlowLog;
+
+pub const BLOCKS: u32 = 40;
+pub const VALUE_BYTES: usize = 32;
+
+/// Of a way, at most.
+const LATE: Duration = Duration::from_millis(40);
+
+pub struct World {
+    seed: u64,
+    pub store: Arc<MemoryStore>,
+    log: OnceCell<Arc<dyn Log>>,
+    joined: Mutex<Cell<u64>>,
+}
+
+pub fn master() -> MasterKey {
+    MasterKey::from_bytes(&mut [7; 32])
+}
+
+pub const SITE: StoreId = StoreId([1; 16]);
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let (store, log, joined) = Default::default();
+        Self { seed, store, log, joined }
+    }
+
+    /// A place for what one client has seen.
+    pub fn register(&self) -> Arc<dyn SeenRegister> {
+        Arc::new(MemorySeen::default())
+    }
+
+    /// A client that has seen nothing.
+    pub async fn join(&self) -> Result<Arc<dyn ImmediateEngine>, Error> {
+        self.join_as(self.register()).await
+    }
+
+    /// A client that has seen what is there.
+    pub async fn join_as(
+        &self,
+        seen: Arc<dyn SeenRegister>,
+    ) -> Result<Arc<dyn ImmediateEngine>, Error> {
+        let number = {
+            let joined = self.joined.lock();
+            joined.set(joined.get() + 1);
+            joined.get()
+        };
+        let random = Randomness::repeatable(self.seed * 1_000 + number);
+        let log = self.log.get_or_init(|| self.begin()).await.clone();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let link = Link { round_trip: LATE / 4, jitter: LATE, ..Link::instant() };
+        let store: Arc<dyn Store> = Arc::new(Delay::new(
+            self.store.clone(),
+            clock.clone(),
+            link,
+            random.stream(Purpose::Faults),
+        ));
+        let late = LATE.as_nanos() as u64;
+        let log = Arc::new(SlowLog::new(log, random.split(1).stream(Purpose::Faults), late));
+        let mut salts = random.stream(Purpose::Incarnation);
+        let site = Site::join(store, (&master(), SITE), &mut salts).await?;
+        let quantum = Duration::from_millis([0, 1, 5][self.seed as usize % 3]);
+        let grid = DepartureGrid::new(clock, quantum);
+        Ok(Arc::new(HierarchyEngine::open(Arc::new(site), log, seen, grid).await?))
+    }
+
+    /// The server begins, with a new site.
+    async fn begin(&self) -> Arc<dyn Log> {
+        let parameters = SiteParameters {
+            blocks: BLOCKS,
+            block_bytes: VALUE_BYTES as u32,
+            epoch: 8,
+            growth: 2,
+            draw: 4,
+            kept_epochs: 16,
+            public_ms: 300,
+            quantum_us: 0,
+        };
+        let store: Arc<dyn Store> = self.store.clone();
+        let mut salts = Randomness::repeatable(self.seed).stream(Purpose::Incarnation);
+        Site::create(&store, (&master(), SITE), parameters, &mut salts).await.unwrap();
+        Arc::new(BlobLog::open(store, Arc::new(SystemClock::new()), 1 << 24).await.unwrap())
+    }
+
+    /// Tables of the bottom have been there, so all levels were.
+    pub fn has_built(&self) {
+        let blobs = futures_now(self.store.blob_list("index/03/"));
+        assert!(!blobs.unwrap().is_empty());
+    }
+}
+
+fn futures_now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("a store in memory answers at once"),
+    }
+}
