@@ -3,31 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use fogbank_durable::shared::{SeenRegister, Site, SiteParameters};
-use fogbank_env::{Mutex, Nanos};
+use fogbank_env::Nanos;
 use fogbank_store::{DepartureGrid, Log};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinSet;
 
 use super::join::{Joined, join};
 use super::listening::Listener;
 use super::schedule::Schedule;
 use super::serving::{Event, Serving, State};
 use super::upkeep::{POLLS, Upkeep};
-use crate::immediate::arrival::Arrival;
-use crate::immediate::events::{Events, Fault, Tells};
-use crate::{Access, Address, Error, ImmediateEngine, ImmediateShape, Result, Ticket};
+use crate::Result;
+use crate::immediate::entrance::{Entered, Entrance, Fault};
+use crate::immediate::events::{Events, Tells};
 
 /// A client of a site. See the module `hierarchy` for the protocol.
-pub struct HierarchyEngine {
-    shape: ImmediateShape,
-    grid: DepartureGrid,
-    tells: Tells<Event>,
-    fault: Arc<watch::Sender<Option<Error>>>,
-    serving: Mutex<Option<JoinHandle<Result<()>>>>,
-    beside: [AbortHandle; 2],
-}
+pub struct HierarchyEngine(Entrance<(Nanos, Event)>);
 
 /// The schedule of a site of these parameters, whose tables start empty.
 ///
@@ -62,38 +54,33 @@ impl HierarchyEngine {
         let newest = client.newest_superblock();
         let upkeep = Upkeep::new(client.follower(), public_time, newest, grid.now());
         let shape = client.shape();
-        let fault = Arc::new(watch::Sender::new(None));
+        let fault = Arc::<Fault>::default();
         let now = grid.now();
         let follower = client.follower();
         let missing = (follower.replayed()..follower.length()).map(|place| (place, now));
         let mut state = State { superblock, ..State::default() };
         state.missing.extend(missing);
         let replayed = Arc::new(watch::Sender::new(follower.replayed()));
+        let every = Duration::from_nanos(public_time / POLLS).max(Duration::from_millis(1));
+        let mut beside = JoinSet::new();
+        beside.spawn(listen(listener, replayed.subscribe(), tells.clone()));
+        beside.spawn(tick(grid.clone(), every, tells.clone()));
         let serving = Serving {
             client,
             site,
             cells: Arc::new(cells),
             log,
             seen,
-            grid: grid.clone(),
+            grid,
             tells: tells.clone(),
             events,
-            fault: Fault(fault.clone()),
+            fault: fault.clone(),
             state,
             upkeep,
-            replayed: replayed.clone(),
+            replayed,
+            _beside: beside,
         };
-        let listens = tokio::spawn(listen(listener, replayed.subscribe(), tells.clone()));
-        let every = Duration::from_nanos(public_time / POLLS).max(Duration::from_millis(1));
-        let ticks = tokio::spawn(tick(grid.clone(), every, tells.clone()));
-        let beside = [listens.abort_handle(), ticks.abort_handle()];
-        let serving = Mutex::new(Some(tokio::spawn(serving.run(effects))));
-        Ok(Self { shape, grid, tells, fault, serving, beside })
-    }
-
-    fn reason(&self) -> Error {
-        let fault = self.fault.borrow().clone();
-        fault.unwrap_or_else(|| Error::Caller("the engine is closed".into()))
+        Ok(Self(tells.entrance(shape, fault, tokio::spawn(serving.run(effects)))))
     }
 }
 
@@ -121,43 +108,10 @@ async fn tick(grid: DepartureGrid, every: Duration, tells: Tells<Event>) {
     }
 }
 
-#[async_trait]
-impl ImmediateEngine for HierarchyEngine {
-    fn shape(&self) -> ImmediateShape {
-        self.shape
-    }
+impl Entered for HierarchyEngine {
+    type Told = (Nanos, Event);
 
-    fn submit(&self, address: Address, access: Access) -> Ticket {
-        let (reply, ticket) = Ticket::new();
-        let checked = self.shape.check(address, &access);
-        let arrival = Arrival { at: self.grid.now(), address, access, reply: Some(reply) };
-        if let Err(error) = checked {
-            arrival.refuse(&error);
-        } else if let Err(Event::Arrives(arrival)) = self.tells.tell(Event::Arrives(arrival)) {
-            arrival.refuse(&self.reason());
-        }
-        ticket
-    }
-
-    async fn close(&self) -> Result<()> {
-        let serving = self.serving.lock().take().ok_or_else(|| self.reason())?;
-        let _it_has_ended = self.tells.tell(Event::Closes);
-        let ended = serving.await;
-        self.beside.iter().for_each(AbortHandle::abort);
-        ended.unwrap_or_else(|_| Err(Error::Bug("the engine ended midway".into())))
-    }
-
-    async fn stopped(&self) -> Error {
-        let stopped = self.fault.subscribe().wait_for(Option::is_some).await.is_ok();
-        debug_assert!(stopped, "its sender is here");
-        self.reason()
-    }
-}
-
-impl Drop for HierarchyEngine {
-    fn drop(&mut self) {
-        // As if it were killed: nothing leaves any more.
-        self.serving.lock().take().into_iter().for_each(|serving| serving.abort());
-        self.beside.iter().for_each(AbortHandle::abort);
+    fn entrance(&self) -> &Entrance<Self::Told> {
+        &self.0
     }
 }

@@ -35,7 +35,8 @@ use super::sealed::{seal_entry, seal_result};
 use super::table::Body;
 use super::upkeep::Upkeep;
 use crate::immediate::arrival::Arrival;
-use crate::immediate::events::{Events, Fault, Tells};
+use crate::immediate::entrance::{EndsMidway, Fault};
+use crate::immediate::events::{Events, Happens, Tells};
 use crate::immediate::sequencer::Reply;
 use crate::{Access, Error, Result, lied, of_task};
 
@@ -64,6 +65,20 @@ pub enum Event {
     Failed(Error),
 }
 
+impl Happens for Event {
+    fn arrives(arrival: Arrival) -> Self {
+        Self::Arrives(arrival)
+    }
+
+    fn closes() -> Self {
+        Self::Closes
+    }
+
+    fn arrival(self) -> Option<Arrival> {
+        if let Self::Arrives(arrival) = self { Some(arrival) } else { None }
+    }
+}
+
 /// See the module.
 pub struct Serving {
     pub client: Client,
@@ -74,11 +89,13 @@ pub struct Serving {
     pub grid: DepartureGrid,
     pub tells: Tells<Event>,
     pub events: Events<Event>,
-    pub fault: Fault,
+    pub fault: Arc<Fault>,
     pub state: State,
     pub upkeep: Upkeep,
     /// Tells who listens which results are not wanted any more.
     pub replayed: Arc<watch::Sender<u64>>,
+    /// Who listens, and what says that time passes: as long as somebody serves.
+    pub _beside: JoinSet<()>,
 }
 
 /// What is under way beside the client.
@@ -106,10 +123,11 @@ pub const UNDER_WAY_MAX: usize = 64;
 impl Serving {
     /// Serves until it is closed. Whatever goes wrong ends everything, and all who wait are told.
     pub async fn run(mut self, first: Vec<Effect>) -> Result<()> {
+        let _or_midway = EndsMidway(self.fault.clone());
         let served = self.serve(first).await;
         let closed = || Error::Caller("the engine is closed".into());
         let reason = served.clone().err().unwrap_or_else(closed);
-        self.fault.is(&reason);
+        self.fault.set(&reason);
         self.refuse_all(&reason);
         served
     }
@@ -118,8 +136,8 @@ impl Serving {
         self.take_place(first).await?;
         while !self.is_done() {
             // 1. What has happened by the middle between two points.
-            let mut effects = Vec::new();
-            for event in self.events.next().await? {
+            let (moment, mut effects) = (self.events.moment().await?, Vec::new());
+            while let Some(event) = self.events.next(moment) {
                 effects.extend(self.take(event).await?);
             }
             effects.extend(self.take_over()?);
@@ -340,11 +358,7 @@ impl Serving {
             reply.into_iter().for_each(|reply| _ = reply.send(Err(reason.clone())));
         }
         self.state.arrived.drain(..).for_each(|arrival| arrival.refuse(reason));
-        for event in self.events.end() {
-            if let Event::Arrives(arrival) = event {
-                arrival.refuse(reason);
-            }
-        }
+        self.events.end(reason);
     }
 }
 

@@ -87,6 +87,10 @@ impl<P: Plane> Entered for Immediate<P> {
 }
 
 impl Told for Arrival {
+    fn arrives(arrival: Arrival) -> Self {
+        arrival
+    }
+
     fn closes(_: Nanos) -> Option<Self> {
         None
     }

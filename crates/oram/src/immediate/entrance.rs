@@ -20,8 +20,11 @@ use super::{ImmediateEngine, ImmediateShape, Ticket};
 use crate::{Access, Address, Error, Result};
 
 /// What the task that serves is told.
-pub trait Told: From<Arrival> + Send {
-    /// That nothing arrives any more, unless the end of what it is told says so.
+pub trait Told: Send + Sized {
+    /// Somebody has submitted an access.
+    fn arrives(arrival: Arrival) -> Self;
+
+    /// Nothing arrives any more, unless the end of what it is told says so.
     fn closes(at: Nanos) -> Option<Self>;
 }
 
@@ -50,7 +53,7 @@ impl<T: Told> Entrance<T> {
         self.shape.check(address, &access)?;
         let (reply, ticket) = Ticket::new();
         let arrival = Arrival { at: self.grid.now(), address, access, reply: Some(reply) };
-        let handed_over = self.told.lock().as_ref().map(|told| told.send(arrival.into()));
+        let handed_over = self.told.lock().as_ref().map(|told| told.send(T::arrives(arrival)));
         match handed_over {
             Some(Ok(())) => Ok(ticket),
             _ => Err(self.fault.reason()),

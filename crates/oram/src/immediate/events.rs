@@ -3,16 +3,42 @@
 //! 1. Whatever happens is told from anywhere, with its moment.
 //! 2. The task takes together what has happened by the middle between two points of the grid, in its
 //!    order; what follows from it leaves at the next point.
-//! 3. When the engine stops, the first reason counts, and all who wait are told.
+//! 3. What was told and not taken when the engine stops is given back: who submitted it is told why.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fogbank_env::Nanos;
 use fogbank_store::DepartureGrid;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
+use super::ImmediateShape;
+use super::arrival::Arrival;
+use super::entrance::{Entrance, Fault, Told};
 use crate::{Error, Result};
+
+/// What an engine of this kind has among what happens to it.
+pub trait Happens: Send {
+    /// An access is submitted.
+    fn arrives(arrival: Arrival) -> Self;
+
+    /// Nothing arrives any more.
+    fn closes() -> Self;
+
+    /// The access, if one is submitted.
+    fn arrival(self) -> Option<Arrival>;
+}
+
+impl<E: Happens> Told for (Nanos, E) {
+    fn arrives(arrival: Arrival) -> Self {
+        (arrival.at, E::arrives(arrival))
+    }
+
+    fn closes(at: Nanos) -> Option<Self> {
+        Some((at, E::closes()))
+    }
+}
 
 /// Tells what happens.
 pub struct Tells<E> {
@@ -36,6 +62,18 @@ impl<E> Tells<E> {
     }
 }
 
+impl<E: Happens> Tells<E> {
+    /// The entrance of an engine whose task `serving` is told in this way.
+    pub fn entrance(
+        self,
+        shape: ImmediateShape,
+        fault: Arc<Fault>,
+        serving: JoinHandle<Result<()>>,
+    ) -> Entrance<(Nanos, E)> {
+        Entrance::new((shape, self.grid), (self.told, fault), serving)
+    }
+}
+
 /// What has happened, for the task that serves.
 pub struct Events<E> {
     grid: DepartureGrid,
@@ -51,55 +89,45 @@ impl<E> Events<E> {
         (tells, Self { grid: grid.clone(), told, happened: VecDeque::new() })
     }
 
-    /// Waits until something has happened; all of it that may be looked at.
+    /// Waits until something has happened, and then for the moment at which it is taken.
     ///
     /// # Errors
     /// [`Error::Bug`] if nobody is left to tell anything.
-    pub async fn next(&mut self) -> Result<Vec<E>> {
+    pub async fn moment(&mut self) -> Result<Nanos> {
         if self.happened.is_empty() {
             let gone = || Error::Bug("nobody is left to tell anything".into());
             self.happened.push_back(self.told.recv().await.ok_or_else(gone)?);
         }
         let first = self.happened.front().map_or(0, |(at, _)| *at);
-        let point = self.grid.wait_for_delivery(first.max(self.grid.now())).await;
+        let moment = self.grid.wait_for_delivery(first.max(self.grid.now())).await;
         while let Ok(event) = self.told.try_recv() {
             self.happened.push_back(event);
         }
-        let is_due = |(at, _): &(Nanos, E)| {
-            self.grid.quantum() == 0 || self.grid.delivery_time(*at) <= point
-        };
-        let due = self.happened.iter().take_while(|event| is_due(event)).count();
-        Ok(self.happened.drain(..due).map(|(_, event)| event).collect())
+        Ok(moment)
     }
 
-    /// Nothing can be told any more; what was told and not taken.
-    pub fn end(&mut self) -> Vec<E> {
+    /// The next that is taken at that moment.
+    pub fn next(&mut self, moment: Nanos) -> Option<E> {
+        let (at, _) = self.happened.front()?;
+        let is_due = self.grid.quantum() == 0 || self.grid.delivery_time(*at) <= moment;
+        if is_due { self.happened.pop_front().map(|(_, event)| event) } else { None }
+    }
+
+    /// Whether all that is known to have happened was taken.
+    pub fn is_empty(&self) -> bool {
+        self.happened.is_empty()
+    }
+
+    /// Nothing can be told any more; refuses what was submitted and not taken.
+    pub fn end(&mut self, reason: &Error)
+    where
+        E: Happens,
+    {
         self.told.close();
-        let mut left = std::mem::take(&mut self.happened);
         while let Ok(event) = self.told.try_recv() {
-            left.push_back(event);
+            self.happened.push_back(event);
         }
-        left.into_iter().map(|(_, event)| event).collect()
-    }
-}
-
-/// What has stopped an engine, once something has; the first reason counts. Dropped without one it
-/// says that the engine ended midway.
-pub struct Fault(pub Arc<watch::Sender<Option<Error>>>);
-
-impl Fault {
-    /// This is a reason.
-    pub fn is(&self, reason: &Error) {
-        self.0.send_if_modified(|fault| {
-            let is_first = fault.is_none();
-            fault.get_or_insert_with(|| reason.clone());
-            is_first
-        });
-    }
-}
-
-impl Drop for Fault {
-    fn drop(&mut self) {
-        self.is(&Error::Bug("the engine ended midway".into()));
+        let left = self.happened.drain(..).filter_map(|(_, event)| event.arrival());
+        left.for_each(|arrival| arrival.refuse(reason));
     }
 }

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use fogbank_env::Nanos;
 use fogbank_mix::session::{MixCloud, Opening};
-use tokio::sync::mpsc;
 
 use super::journal::{self, Entry};
 use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
-use super::serving::{Event, Events, Limits, Serving, State};
+use super::serving::{Event, Limits, Serving, State};
 use super::settings::MulticloudSettings;
 use crate::Result;
 use crate::immediate::Parts;
-use crate::immediate::arrival::Arrival;
-use crate::immediate::entrance::{Entered, Entrance, Fault, Told};
+use crate::immediate::entrance::{Entered, Entrance, Fault};
+use crate::immediate::events::Events;
 
 /// The engine. See the module `multicloud` for the protocol.
 pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
@@ -50,19 +49,19 @@ impl MulticloudEngine {
         let saved = (&recovered.full[..], opening);
         let plane = MulticloudPlane::recover(settings.clone(), (keys, random), saved, entries)?;
         // 2. Sessions. When both are open all that is under way is done again.
-        let (told, events) = mpsc::unbounded_channel();
+        let (tells, events) = Events::new(&grid);
         let mut number = [0; 8];
         number.copy_from_slice(&ring.store().0[..8]);
         let link = |cloud: usize| {
-            let told: Events = told.clone();
+            let tells = tells.clone();
             let opening = Opening {
                 volume: u64::from_be_bytes(number),
                 shape,
                 point: plane.point(cloud as u8),
                 session: u64::from(opening) << 32,
             };
-            let told = move |at: Nanos, what: OfLink| {
-                let _it_has_ended = told.send((at, Event::Link(cloud, what)));
+            let told = move |what: OfLink| {
+                let _it_has_ended = tells.tell(Event::Link(cloud, what));
             };
             Link::new(clouds[cloud].clone(), opening, grid.clone(), Arc::new(told))
         };
@@ -80,9 +79,9 @@ impl MulticloudEngine {
         let mut serving = Serving {
             plane,
             vault,
-            grid: grid.clone(),
+            grid,
             links,
-            told: told.clone(),
+            tells: tells.clone(),
             events,
             fault: fault.clone(),
             shape,
@@ -90,8 +89,7 @@ impl MulticloudEngine {
             state,
         };
         serving.begin().await?;
-        let serving = tokio::spawn(serving.run());
-        Ok(Self(Entrance::new((of, grid), (told, fault), serving)))
+        Ok(Self(tells.entrance(of, fault, tokio::spawn(serving.run()))))
     }
 }
 
@@ -100,17 +98,5 @@ impl Entered for MulticloudEngine {
 
     fn entrance(&self) -> &Entrance<Self::Told> {
         &self.0
-    }
-}
-
-impl From<Arrival> for (Nanos, Event) {
-    fn from(arrival: Arrival) -> Self {
-        (arrival.at, Event::Arrives(arrival))
-    }
-}
-
-impl Told for (Nanos, Event) {
-    fn closes(at: Nanos) -> Option<Self> {
-        Some((at, Event::Closes))
     }
 }

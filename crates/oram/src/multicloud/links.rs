@@ -40,8 +40,8 @@ pub struct Link {
     cloud: Arc<dyn MixCloud>,
     opening: Opening,
     grid: DepartureGrid,
-    /// Told of what happens, and when.
-    told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
+    /// Told of what happens, when it does.
+    told: Arc<dyn Fn(OfLink) + Send + Sync>,
     sender: Option<mpsc::UnboundedSender<ToCloud>>,
     tasks: JoinSet<()>,
     /// The number of the last try: an answer to one may be lost, and its number is used up.
@@ -56,7 +56,7 @@ impl Link {
         cloud: Arc<dyn MixCloud>,
         opening: Opening,
         grid: DepartureGrid,
-        told: Arc<dyn Fn(Nanos, OfLink) + Send + Sync>,
+        told: Arc<dyn Fn(OfLink) + Send + Sync>,
     ) -> Self {
         let (sender, tasks, last) = (None, JoinSet::new(), None);
         let session = Arc::new(AtomicU64::new(opening.session));
@@ -87,11 +87,11 @@ impl Link {
             }
             let session = match patiently(&*cloud, opening, &session, &grid).await {
                 Ok(session) => session,
-                Err(error) => return told(grid.now(), OfLink::Failed(error)),
+                Err(error) => return told(OfLink::Failed(error)),
             };
             let Session { sender, mut receiver } = session;
             let (queue, mut queued) = mpsc::unbounded_channel();
-            told(grid.now(), OfLink::Opened(queue));
+            told(OfLink::Opened(queue));
             let sends = async move {
                 while let Some(message) = queued.recv().await {
                     if sender.send(message).await.is_err() {
@@ -103,11 +103,11 @@ impl Link {
             let comes = async {
                 loop {
                     match receiver.recv().await {
-                        Some(Ok(message)) => told(grid.now(), OfLink::Comes(message)),
+                        Some(Ok(message)) => told(OfLink::Comes(message)),
                         Some(Err(error)) if !is_passing(&error) => {
-                            return told(grid.now(), OfLink::Failed(blame(error)));
+                            return told(OfLink::Failed(blame(error)));
                         }
-                        _ => return told(grid.now(), OfLink::Broken),
+                        _ => return told(OfLink::Broken),
                     }
                 }
             };

@@ -20,10 +20,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Vault};
-use fogbank_env::{Nanos, compute};
+use fogbank_env::compute;
 use fogbank_mix::session::{FromCloud, ToCloud};
 use fogbank_store::DepartureGrid;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::chain::Uncovered;
@@ -32,6 +31,7 @@ use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
 use crate::immediate::arrival::Arrival;
 use crate::immediate::entrance::{EndsMidway, Fault};
+use crate::immediate::events::{Events, Happens, Tells};
 use crate::immediate::sequencer::Reply;
 use crate::{Error, Result, of_task};
 
@@ -49,8 +49,19 @@ pub enum Event {
     Written(Result<Checkpoint>),
 }
 
-/// Events on their way, each with the moment when it happened.
-pub type Events = mpsc::UnboundedSender<(Nanos, Event)>;
+impl Happens for Event {
+    fn arrives(arrival: Arrival) -> Self {
+        Self::Arrives(arrival)
+    }
+
+    fn closes() -> Self {
+        Self::Closes
+    }
+
+    fn arrival(self) -> Option<Arrival> {
+        if let Self::Arrives(arrival) = self { Some(arrival) } else { None }
+    }
+}
 
 /// See the module.
 pub struct Serving {
@@ -58,8 +69,8 @@ pub struct Serving {
     pub vault: Vault,
     pub grid: DepartureGrid,
     pub links: [Link; 2],
-    pub told: Events,
-    pub events: mpsc::UnboundedReceiver<(Nanos, Event)>,
+    pub tells: Tells<Event>,
+    pub events: Events<Event>,
     pub fault: Arc<Fault>,
     pub shape: fogbank_mix::Shape,
     pub limits: Limits,
@@ -77,8 +88,6 @@ pub struct Limits {
 /// What is under way beside the plane.
 #[derive(Default)]
 pub struct State {
-    /// Happened and not taken.
-    pub happened: VecDeque<(Nanos, Event)>,
     /// Arrived, with no room yet.
     pub arrived: VecDeque<Arrival>,
     pub replies: HashMap<u64, Reply>,
@@ -134,27 +143,14 @@ impl Serving {
     }
 
     fn is_done(&self) -> bool {
-        let State { is_closing, arrived, happened, .. } = &self.state;
-        let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && happened.is_empty();
+        let State { is_closing, arrived, .. } = &self.state;
+        let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && self.events.is_empty();
         *is_closing && is_idle && self.state.cut.is_none()
     }
 
     async fn take_events(&mut self) -> Result<Vec<Effect>> {
-        if self.state.happened.is_empty() {
-            let first = self.events.recv().await.ok_or_else(gone)?;
-            self.state.happened.push_back(first);
-        }
-        let first = self.state.happened.front().map_or(0, |(at, _)| *at);
-        let point = self.grid.wait_for_delivery(first.max(self.grid.now())).await;
-        while let Ok(event) = self.events.try_recv() {
-            self.state.happened.push_back(event);
-        }
-        let mut effects = Vec::new();
-        while let Some((at, event)) = self.state.happened.pop_front() {
-            if self.grid.quantum() > 0 && self.grid.delivery_time(at) > point {
-                self.state.happened.push_front((at, event));
-                break;
-            }
+        let (moment, mut effects) = (self.events.moment().await?, Vec::new());
+        while let Some(event) = self.events.next(moment) {
             effects.extend(self.take(event).await?);
         }
         while self.plane.under_way() < self.limits.under_way_max
@@ -202,10 +198,9 @@ impl Serving {
             match effect {
                 Effect::Journal(entry) => entries.push(entry.encode(&self.shape)),
                 Effect::Uncover(cells) => {
-                    let (told, grid) = (self.told.clone(), self.grid.clone());
+                    let tells = self.tells.clone();
                     self.state.beside.spawn_blocking(move || {
-                        let found = cells.find();
-                        told.send((grid.now(), Event::Uncovered(found))).map_err(|_| gone())
+                        tells.tell(Event::Uncovered(cells.find())).map_err(|_| gone())
                     });
                 }
                 leaving => leaves.push(leaving),
@@ -249,11 +244,10 @@ impl Serving {
         self.state.since_cut = 0;
         let sections = self.plane.save(self.vault.openings())?;
         self.state.cut = Some(self.vault.cut());
-        let (writer, told, grid) =
-            (self.vault.checkpoint_writer()?, self.told.clone(), self.grid.clone());
+        let (writer, tells) = (self.vault.checkpoint_writer()?, self.tells.clone());
         self.state.beside.spawn(async move {
             let written = writer.write(sections).await.map_err(Error::from);
-            told.send((grid.now(), Event::Written(written))).map_err(|_| gone())
+            tells.tell(Event::Written(written)).map_err(|_| gone())
         });
         Ok(())
     }
@@ -268,20 +262,11 @@ impl Serving {
 
     /// Tells all that have not been answered, and all that come yet.
     fn refuse_all(&mut self, reason: &Error) {
-        self.events.close();
         for (_, reply) in self.state.replies.drain() {
             reply.into_iter().for_each(|reply| _ = reply.send(Err(reason.clone())));
         }
         self.state.arrived.drain(..).for_each(|arrival| arrival.refuse(reason));
-        let mut happened = std::mem::take(&mut self.state.happened);
-        while let Ok(event) = self.events.try_recv() {
-            happened.push_back(event);
-        }
-        for (_, event) in happened {
-            if let Event::Arrives(arrival) = event {
-                arrival.refuse(reason);
-            }
-        }
+        self.events.end(reason);
     }
 }
 
