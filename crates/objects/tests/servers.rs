@@ -12,8 +12,8 @@ use bytes::Bytes;
 use fogbank_env::{Clock, SystemClock};
 use fogbank_objects::{Environment, ObjectsOptions, ObjectsStore, RequestCount};
 use fogbank_store::{
-    ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, RetrySchedule, Store, StoreError,
-    conformance,
+    ArrayId, ArrayShape, BlobLog, Cell, CellReads, ChunkName, ChunkWrite, LOG_KEPT_BYTES, Log,
+    LogEntry, RetrySchedule, Store, StoreError, conformance, log_conformance,
 };
 
 use server::{SECRET_KEY, Server};
@@ -70,6 +70,47 @@ async fn azure_conforms() {
 #[tokio::test]
 async fn googles_protocol_conforms() {
     conforms(&Server::google()).await;
+}
+
+/// The log that several processes append to, one of them here.
+async fn open_log(server: &Server) -> BlobLog {
+    let store = Arc::new(open(server, "site", ObjectsOptions::default()).await);
+    let clock = Arc::new(SystemClock::new());
+    BlobLog::open_beside_others(store, clock, LOG_KEPT_BYTES, 20_000_000).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_log_over_s3_conforms() {
+    for server in [Server::gofakes3(), Server::versitygw()] {
+        log_conformance::run(async || open_log(&server).await).await;
+    }
+}
+
+/// Entries of 4,288 bytes, by processes with one under way each: prints how many a second.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures"]
+async fn how_fast_a_log_over_s3_is() {
+    const TURNS: u64 = 100;
+    let server = Server::versitygw();
+    let mut first = 0;
+    for processes in [1, 2, 4] {
+        let (clock, mut appending) = (SystemClock::new(), tokio::task::JoinSet::new());
+        for session in first..first + processes {
+            let log = open_log(&server).await;
+            appending.spawn(async move {
+                for turn in 1..=TURNS {
+                    let entry = LogEntry { session, turn, bytes: vec![7; 4288].into() };
+                    log.append(entry).await.unwrap().unwrap();
+                }
+            });
+        }
+        let begun = clock.now();
+        appending.join_all().await;
+        let seconds = (clock.now() - begun) as f64 / 1e9;
+        let rate = f64::from(processes) * TURNS as f64 / seconds;
+        println!("{processes} processes: {rate:.0} entries a second");
+        first += processes;
+    }
 }
 
 #[tokio::test]
