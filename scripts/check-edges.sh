@@ -71,7 +71,11 @@ fi
 
 # An engine is named in its own folders, in fogbank/engines, in tests and in benchmarks. The registries list
 # all engines, and nothing else knows which there are.
-engines=$(sed -nE 's/^pub const NAME: &str = "([a-z]+)";$/\1/p' crates/audit/src/oracle/*/engine.rs | paste -sd '|')
+engines=$({
+    sed -nE 's/^pub const NAME: &str = "([a-z]+)";$/\1/p' crates/audit/src/oracle/*/engine.rs
+    find crates/fogbank/src/engines -name '*.rs' -exec sed -nE \
+        '/static ENGINE: VolumeEngine/,/^};/s/^    name: "([a-z]+)",$/\1/p' {} \;
+} | sort -u | paste -sd '|')
 # naming FILES: lines that name an engine, up to the tests at the end of a file.
 naming() {
     awk -v names="\"($engines)\"|(^|[^a-z])($engines)engine|engineconfig::($engines)" '
@@ -86,7 +90,7 @@ if named=$(naming $elsewhere) && [ -n "$named" ]; then
     echo "$named" >&2
     failed=1
 fi
-for name in RingEngine 'TaoEngine::open' 'EngineConfig::Ring' '"tao"'; do
+for name in RingEngine 'TaoEngine::open' 'EngineConfig::Ring' '"tao"' MulticloudEngine; do
     if [ -z "$(naming <(echo "let engine = $name;"))" ]; then
         echo "engines: the check itself is blind ($name is known to name one)" >&2
         failed=1
