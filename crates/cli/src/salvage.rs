@@ -61,6 +61,7 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
                 .into(),
         ));
     }
+    new.check_free(&[])?;
     let key = passing_key(&randomness()?);
     let copy = BufWriter::new(nameless(&old, "repairing")?);
     let (copy, lost) = salvaged(&old, copy, &key).await?;

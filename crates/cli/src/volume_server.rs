@@ -30,6 +30,7 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
             "--store memory: a volume there would be gone when this command ends; give another one";
         return Err(Error::Usage(why.into()));
     }
+    place.check_free(&[])?;
     Volume::create(place.clone(), &config).await?;
     say!(
         "made a volume of {} bytes in {} blocks of {}",

@@ -36,6 +36,7 @@ mod filled;
 pub mod history;
 pub mod link;
 pub mod load;
+mod new_folder;
 pub mod object_default;
 mod open;
 mod opened;
