@@ -26,7 +26,6 @@
 pub mod args;
 pub mod backup;
 pub mod config;
-mod counted;
 pub mod dashboard;
 mod disk;
 mod engines;
@@ -52,9 +51,9 @@ mod stored;
 pub mod traffic;
 pub mod volume;
 
-pub use counted::counted;
-pub use disk::Disk;
+pub use disk::{Disk, disk_size};
 pub use error::{Error, Result};
+pub use fogbank_env::counted;
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};
