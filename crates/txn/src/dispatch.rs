@@ -3,8 +3,8 @@
 //! 1. An arriving program is admitted at once unless earlier ones still wait for admission or the
 //!    reads asked for already fill what is left of the epoch.
 //! 2. The first unfinished one of a session runs. If it ends well and fits the write quota it takes
-//!    the newest timestamp, also if it is refused, then without its writes; if records are missing it waits for them; if the quota is full it is
-//!    parked until the next epoch.
+//!    the newest timestamp; so does one that is refused, without its writes. If records are missing
+//!    it waits for them; if the quota is full it is parked until the next epoch.
 //! 3. One behind another of its session is probed, so that its reads join the same batch.
 //! 4. When what it read is taken back, it runs again, and so do those behind it in its session:
 //!    each depends on the one before for as long as that is not settled.
