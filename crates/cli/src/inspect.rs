@@ -111,15 +111,14 @@ impl Told<'_> {
         say!("store         {}", self.url);
         say!("  id          {}", self.id());
         say!("  state       {}", self.state());
-        let openings = counted(found.openings, "opening", "openings");
-        say!("  commits     {} ({openings})", found.sequence);
+        say!("  commits     {} ({} openings)", found.sequence, found.openings);
         match found.verified {
             Some(standing) => say!(
                 "  verified    newest state by key and register: epoch {}, full checkpoint of epoch \
-                 {} in {}",
+                 {} in {} pieces",
                 standing.epoch,
                 standing.full_epoch,
-                counted(standing.full_pieces, "piece", "pieces")
+                standing.full_pieces
             ),
             None => {
                 say!("  verified    no: without the trusted side this is what the cloud claims")

@@ -35,7 +35,7 @@ const PIECE_BYTES: usize = 4 << 20;
 const NOBODY: u32 = u32::MAX;
 const ADDRESS_BYTES: usize = 4;
 /// Arrays of a level that are told apart: so many tables later a name is used again.
-const NAMES: i64 = 256;
+const NAMES: i64 = 16;
 
 /// See the module.
 pub struct Cells {

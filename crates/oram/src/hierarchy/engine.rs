@@ -6,11 +6,11 @@ use std::time::Duration;
 use fogbank_durable::shared::{SeenRegister, Site, SiteParameters};
 use fogbank_env::Nanos;
 use fogbank_store::{DepartureGrid, Log};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::join::{Joined, join};
-use super::listening::Listener;
+use super::listening::{Listener, append_all};
 use super::schedule::Schedule;
 use super::serving::{Event, Serving, State};
 use super::upkeep::{POLLS, Upkeep};
@@ -60,10 +60,16 @@ impl HierarchyEngine {
         let missing = (follower.replayed()..follower.length()).map(|place| (place, now));
         let mut state = State { superblock, ..State::default() };
         state.missing.extend(missing);
+        let (appends, entries) = mpsc::unbounded_channel();
+        let appended = tells.clone();
+        let append = append_all(log.clone(), grid.clone(), entries, move |place| {
+            let _nobody_serves = appended.tell(place.map_or_else(Event::Failed, Event::Appended));
+        });
         let replayed = Arc::new(watch::Sender::new(follower.replayed()));
         let every = Duration::from_nanos(public_time / POLLS).max(Duration::from_millis(1));
         let mut beside = JoinSet::new();
         beside.spawn(listen(listener, replayed.subscribe(), tells.clone()));
+        beside.spawn(append);
         beside.spawn(tick(grid.clone(), every, tells.clone()));
         let serving = Serving {
             client,
@@ -77,6 +83,7 @@ impl HierarchyEngine {
             fault: fault.clone(),
             state,
             upkeep,
+            appends,
             replayed,
             _beside: beside,
         };

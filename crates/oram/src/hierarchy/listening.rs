@@ -6,7 +6,9 @@ use std::time::Duration;
 use fogbank_durable::shared::Site;
 use fogbank_env::Nanos;
 use fogbank_seal::{Digest, digest};
-use fogbank_store::{DepartureGrid, Log, LogEvent, LogEvents, StoreError};
+use fogbank_store::{DepartureGrid, Log, LogEntry, LogEvent, LogEvents, StoreError};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
 
 use super::entry::{Entry, Found};
 use super::sealed::{open_entry, open_result};
@@ -107,16 +109,35 @@ impl Listener {
     }
 }
 
-/// Appends what is sealed, the same bytes again until the cloud answers.
+/// Appends an entry, the same bytes again until the cloud answers.
 ///
 /// # Errors
 /// Whatever is not the cloud being away.
 pub async fn append(
     log: Arc<dyn Log>,
     grid: DepartureGrid,
-    entry: fogbank_store::LogEntry,
+    entry: LogEntry,
 ) -> Result<Option<u64>> {
     patiently(&grid, || log.append(entry.clone())).await
+}
+
+/// Appends what comes, many at once. Calls begin in the order of turns: an entry waits at the
+/// server for those before it, and the way there may have room for few.
+pub async fn append_all(
+    log: Arc<dyn Log>,
+    grid: DepartureGrid,
+    mut entries: mpsc::UnboundedReceiver<LogEntry>,
+    tell: impl Fn(Result<Option<u64>>),
+) {
+    let mut calls = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(place) = calls.next() => tell(place),
+            Some(entry) = entries.recv() => calls.push(append(log.clone(), grid.clone(), entry)),
+            else => return,
+        }
+    }
 }
 
 /// Publishes what is sealed, until the cloud answers.

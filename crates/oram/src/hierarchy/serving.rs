@@ -23,13 +23,13 @@ use fogbank_durable::shared::{Seen, SeenRegister, Site};
 use fogbank_env::{Nanos, compute};
 use fogbank_seal::{Digest, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::cells::Cells;
 use super::client::{Client, Effect};
 use super::entry::Found;
-use super::listening::{Heard, append, forgotten, publish};
+use super::listening::{Heard, forgotten, publish};
 use super::schedule::Table;
 use super::sealed::{seal_entry, seal_result};
 use super::table::Body;
@@ -92,6 +92,8 @@ pub struct Serving {
     pub fault: Arc<Fault>,
     pub state: State,
     pub upkeep: Upkeep,
+    /// Takes entries to the log, in the order of turns.
+    pub appends: mpsc::UnboundedSender<LogEntry>,
     /// Tells who listens which results are not wanted any more.
     pub replayed: Arc<watch::Sender<u64>>,
     /// Who listens, and what says that time passes: as long as somebody serves.
@@ -321,9 +323,7 @@ impl Serving {
     fn leave(&mut self, leaving: Leaving) {
         let (log, grid) = (self.log.clone(), self.grid.clone());
         match leaving {
-            Leaving::Append(entry) => {
-                self.beside(async move { append(log, grid, entry).await.map(Event::Appended) });
-            }
+            Leaving::Append(entry) => _ = self.appends.send(entry),
             Leaving::Touch(place, slots) => {
                 let cells = self.cells.clone();
                 self.beside(async move { Ok(Event::Cells(place, cells.touch(&slots).await?)) });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos, Stream, SystemClock};
 use fogbank_store::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvents, Result, StoreError};
 use rand_core::Rng;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 pub struct SlowLog {
     log: Arc<dyn Log>,
@@ -15,11 +15,17 @@ pub struct SlowLog {
     dice: Mutex<Stream>,
     /// Of a way, at most.
     late: Nanos,
+    /// Calls that the way has room for, beside who listens; whoever comes first goes first.
+    room: Semaphore,
 }
+
+/// Entries of one turn after another would fill it, if they came in another order.
+const ROOM: usize = 6;
 
 impl SlowLog {
     pub fn new(log: Arc<dyn Log>, dice: Stream, late: Nanos) -> Self {
-        Self { log, clock: SystemClock::new(), dice: Mutex::new(dice), late }
+        let room = Semaphore::new(ROOM);
+        Self { log, clock: SystemClock::new(), dice: Mutex::new(dice), late, room }
     }
 
     fn some_time(&self) -> Nanos {
@@ -40,6 +46,7 @@ impl SlowLog {
 #[async_trait]
 impl Log for SlowLog {
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
+        let _room = self.room.acquire().await.map_err(|e| StoreError::Absent(e.to_string()))?;
         self.way().await;
         let appended = self.log.append(entry).await;
         self.way().await;
@@ -47,6 +54,7 @@ impl Log for SlowLog {
     }
 
     async fn publish(&self, place: u64, result: Bytes) -> Result<()> {
+        let _room = self.room.acquire().await.map_err(|e| StoreError::Absent(e.to_string()))?;
         self.way().await;
         let published = self.log.publish(place, result).await;
         self.way().await;

@@ -383,10 +383,7 @@ impl Immediate<Partition> {
                 Own::Accesses(number)
             }
             Some(Due::Job(partition)) => {
-                // What was seen before is no news.
-                let mut nobody = |_: &Observation<'_>| {};
-                let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
-                self.plane.read_job(partition, cells, out)?;
+                self.plane.read_job(partition, cells)?;
                 self.plane.records.front_mut().and_then(|record| record.jobs.pop_front());
                 Own::Job(partition)
             }
