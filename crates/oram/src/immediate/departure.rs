@@ -420,37 +420,32 @@ impl<P: Plane> Departures<P> {
         self.finish().await
     }
 
-    /// Waits until the checkpoint that is being written counts, if there is one.
+    /// Waits until the checkpoint that is being written counts, if there is one. It may wait for
+    /// accesses whose records have not landed.
     async fn adopt_last(&mut self) -> Result<()> {
-        loop {
-            // It may wait for accesses whose records have not landed.
-            tokio::select! { biased;
-                written = self.checkpoints.join_next() => return match written {
-                    Some(written) => self.adopt(of_task(written)?).await,
-                    None => Ok(()),
-                },
-                landed = self.records.land(), if !self.records.is_empty() => {
-                    self.count(landed?).await?;
-                }
-            }
+        while !self.checkpoints.is_empty() {
+            self.one_ends().await?;
         }
+        Ok(())
+    }
+
+    /// Waits until something comes to its end that goes on beside; whether there was anything.
+    async fn one_ends(&mut self) -> Result<bool> {
+        tokio::select! { biased;
+            Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
+            Some(done) = self.deletions.join_next() => of_task(done)?,
+            landed = self.records.land(), if !self.records.is_empty() => {
+                self.count(landed?).await?;
+            }
+            else => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Waits for the checkpoint that is being written, if there is one, and for all that goes on
     /// beside.
     async fn finish(&mut self) -> Result<()> {
-        loop {
-            tokio::select! { biased;
-                Some(written) = self.checkpoints.join_next() => {
-                    self.adopt(of_task(written)?).await?;
-                }
-                Some(done) = self.deletions.join_next() => of_task(done)?,
-                landed = self.records.land(), if !self.records.is_empty() => {
-                    self.count(landed?).await?;
-                }
-                else => break,
-            }
-        }
+        while self.one_ends().await? {}
         let is_over = |core: &Core<P>| {
             core.under_way.is_empty()
                 && core.plane.is_acknowledged(u64::MAX)
