@@ -1,9 +1,9 @@
 //! What happens to an engine that one task serves.
 //!
 //! 1. Whatever happens is told from anywhere, with its moment.
-//! 2. The task takes together what has happened by the middle between two points of the grid, in its
-//!    order; what follows from it leaves at the next point.
-//! 3. What was told and not taken when the engine stops is given back: who submitted it is told why.
+//! 2. The task takes together what has happened by the middle between two points of the grid, in
+//!    its order; what follows from it leaves at the next point.
+//! 3. What was told and not taken when the engine stops is refused, with the reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

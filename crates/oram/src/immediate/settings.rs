@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fogbank_env::Nanos;
+use fogbank_store::trace::{PaceConfig, RateConfig};
 
 use super::ImmediateShape;
 use crate::{Error, Result};
@@ -103,6 +104,16 @@ impl ShellSettings {
     /// Chunks in a message at most.
     pub(crate) fn window_chunks(&self, chunk_bytes: usize) -> usize {
         self.window_bytes.div_ceil(chunk_bytes).max(1)
+    }
+
+    /// Rate and pace as the head of a trace says them.
+    pub(crate) fn flow(&self) -> (Option<RateConfig>, PaceConfig) {
+        let LinkRate { up_bytes_per_s, down_bytes_per_s } = self.pace;
+        let rate = |Rate { interval, accesses }| RateConfig {
+            interval_ns: interval,
+            accesses: accesses as u32,
+        };
+        (self.rate.map(rate), PaceConfig { up_bytes_per_s, down_bytes_per_s })
     }
 
     /// Whether an engine whose records have so many parts can keep to them.

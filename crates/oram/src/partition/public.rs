@@ -2,7 +2,7 @@
 //! follows from it, so that whoever reads the trace has to know no engine.
 
 use fogbank_durable::Pieces;
-use fogbank_store::trace::{PaceConfig, PublicConfig, RateConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock};
 use serde_json::json;
 
 use super::settings::{PIECES, PartitionSettings};
@@ -27,13 +27,7 @@ impl PartitionSettings {
         let (layout, shell, vault) = (&self.layout, &self.shell, self.vault());
         let full = PIECES.checkpoint(state::checkpoint_lengths(self));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
-        let rate = shell
-            .rate
-            .map(|rate| RateConfig { interval_ns: rate.interval, accesses: rate.accesses as u32 });
-        let pace = PaceConfig {
-            up_bytes_per_s: shell.pace.up_bytes_per_s,
-            down_bytes_per_s: shell.pace.down_bytes_per_s,
-        };
+        let (rate, pace) = shell.flow();
         let tail = json!({
             "partitions": layout.partitions,
             "levels": layout.levels,

@@ -2,7 +2,7 @@
 //! follows from it, so that whoever reads the trace has to know no engine.
 
 use fogbank_durable::Pieces;
-use fogbank_store::trace::{PaceConfig, PublicConfig, RateConfig, TraceClock};
+use fogbank_store::trace::{PublicConfig, TraceClock};
 use serde_json::json;
 
 use super::settings::{PIECES, TaoSettings};
@@ -24,13 +24,7 @@ impl TaoSettings {
         let (geometry, shell) = (self.geometry()?, &self.shell);
         let full = PIECES.checkpoint(state::checkpoint_lengths(&geometry));
         let no_delta = Pieces { count: 0, bytes: 0, last_bytes: 0 };
-        let rate = shell
-            .rate
-            .map(|rate| RateConfig { interval_ns: rate.interval, accesses: rate.accesses as u32 });
-        let pace = PaceConfig {
-            up_bytes_per_s: shell.pace.up_bytes_per_s,
-            down_bytes_per_s: shell.pace.down_bytes_per_s,
-        };
+        let (rate, pace) = shell.flow();
         let tail = json!({
             "reals": geometry.bucket.reals,
             "leaf_level": geometry.leaf_level(),
