@@ -1,8 +1,8 @@
 //! The public configuration of a run as a person reads it, and what has to be said about it.
 
-use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
+use fogbank_store::trace::{PublicConfig, RateConfig, TraceClock, VaultConfig};
 
-use super::words::{bytes, count};
+use super::words::{bytes, count, duration};
 use crate::engine;
 
 /// What a configuration says, by subject.
@@ -38,6 +38,26 @@ pub(crate) fn blocks(config: &PublicConfig) -> String {
     let PublicConfig { engine, capacity, value_bytes, .. } = config;
     format!("{engine}, {} blocks of {}", count((*capacity).into()), bytes(*value_bytes))
 }
+
+/// What engines have that serve accesses as they come.
+pub(crate) fn rate_line(rate: Option<RateConfig>) -> String {
+    match rate {
+        None => "none, every access as it comes".into(),
+        Some(rate) => format!("{} every {}", rate.accesses, duration(rate.interval_ns)),
+    }
+}
+
+/// When messages leave.
+pub(crate) fn points(quantum_ns: u64) -> String {
+    match quantum_ns {
+        0 => "when they are ready".into(),
+        quantum => format!("at multiples of {}", duration(quantum)),
+    }
+}
+
+/// What such an engine gives away that has no rate.
+pub(crate) const AS_THEY_COME: &str = "every access as it comes (no rate): how many arrive and \
+                                       when is plain to see, and when they are answered";
 
 pub(crate) fn vault_line(vault: &VaultConfig) -> String {
     let (record, grows) = (bytes(vault.commit_bytes), bytes(vault.commit_bytes_an_opening));

@@ -20,6 +20,7 @@ mod checkpoints;
 mod done;
 pub(in crate::oracle) mod grid;
 pub(in crate::oracle) mod instants;
+pub(in crate::oracle) mod limits;
 mod opening;
 mod sent;
 pub(in crate::oracle) mod stored;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use crate::oracle::fault::Refused;
+use crate::oracle::immediate::limits::{self, few};
 
 /// The tail of the public configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,23 +72,12 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
     if !config.clients && config.rate.is_none() {
         return refuse("nothing tells how many accesses a record has");
     }
-    let few = |number: u32, most: u32| (1..=most).contains(&number);
-    let vault = &config.vault;
-    let bytes = [
-        vault.commit_bytes,
-        vault.commit_bytes_an_opening,
-        vault.piece_bytes,
-        vault.last_piece_bytes,
-        vault.journal.record_bytes,
+    let shell = limits::are_sound(
+        &config.vault,
+        (config.quantum_ns, config.rate),
+        (config.under_way_max, config.accesses_max),
         config.part_bytes,
-        config.window_bytes,
-    ];
-    let rate = config.rate.is_none_or(|rate| {
-        let on_grid = config.quantum_ns == 0 || rate.interval_ns.is_multiple_of(config.quantum_ns);
-        (1..=TIME_MAX).contains(&rate.interval_ns)
-            && few(rate.accesses, config.accesses_max)
-            && on_grid
-    });
+    );
     let levels = (1..=15).contains(&config.levels) && config.kept_levels < config.levels;
     let sound = levels
         && config.partitions.is_power_of_two()
@@ -96,22 +86,15 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
         && config.top_blocks < 1 << 15
         && few(config.jobs_max, 1 << 16)
         && few(config.windows, 1 << 10)
-        && few(config.under_way_max, 1 << 16)
-        && few(config.accesses_max, 1 << 16)
         && few(config.parts_max, 1 << 16)
         && few(config.records_at_once, 1 << 16)
-        && few(vault.pieces, 1 << 20)
         && (1..1 << 40).contains(&config.checkpoint_every)
-        && config.quantum_ns <= TIME_MAX
-        && bytes.iter().all(|bytes| *bytes < 1 << 48)
+        && config.window_bytes < 1 << 48
         && config.pace.up_bytes_per_s.is_none_or(|rate| rate > 0 && config.quantum_ns > 0)
-        && rate;
+        && shell;
     if !sound {
         return refuse("a number is out of its limits");
     }
     let PartitionConfig { partitions, levels, top_blocks, kept_levels, .. } = *config;
     Ok(Layout { partitions, levels, top_blocks, kept_levels })
 }
-
-/// Longer times are a mistake.
-const TIME_MAX: u64 = 1 << 50;

@@ -7,8 +7,8 @@ use crate::distinguish::Grid;
 use crate::engine::Engine;
 use crate::oracle::{Machine, Refused};
 use crate::report::Tree;
-use crate::report::config::{blocks, vault_line};
-use crate::report::words::{bytes, count, duration};
+use crate::report::config::{AS_THEY_COME, blocks, points, rate_line, vault_line};
+use crate::report::words::{bytes, count};
 use crate::statistics::Free;
 
 /// As it stands in the head of a trace.
@@ -40,14 +40,6 @@ impl Engine for PartitionConfig {
     }
 
     fn lines(&self, config: &PublicConfig) -> Vec<(&'static str, String)> {
-        let rate = match self.rate {
-            None => "none, every access as it comes".into(),
-            Some(rate) => format!("{} every {}", rate.accesses, duration(rate.interval_ns)),
-        };
-        let points = match self.quantum_ns {
-            0 => "when they are ready".into(),
-            quantum => format!("at multiples of {}", duration(quantum)),
-        };
         vec![
             (
                 "engine",
@@ -60,8 +52,8 @@ impl Engine for PartitionConfig {
                     bytes(self.cell_bytes.into()),
                 ),
             ),
-            ("rate", rate),
-            ("pace", format!("messages leave {points}")),
+            ("rate", rate_line(self.rate)),
+            ("pace", format!("messages leave {}", points(self.quantum_ns))),
             (
                 "budgets",
                 format!(
@@ -87,6 +79,3 @@ impl Engine for PartitionConfig {
         self.rate.is_none().then_some(AS_THEY_COME)
     }
 }
-
-const AS_THEY_COME: &str = "every access as it comes (no rate): how many arrive and when is plain to \
-                            see, and when they are answered";

@@ -5,6 +5,7 @@ use fogbank_store::trace::{PaceConfig, RateConfig, TraceClock, VaultConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::oracle::fault::Refused;
+use crate::oracle::immediate::limits::{self, few};
 use crate::oracle::shape::Shape;
 
 /// The tail of the public configuration.
@@ -59,22 +60,12 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
     if clock == TraceClock::Real {
         return refuse("by a real clock nothing tells how long the proxy worked");
     }
-    let few = |number: u32, most: u32| (1..=most).contains(&number);
-    let vault = &config.vault;
-    let bytes = [
-        vault.commit_bytes,
-        vault.commit_bytes_an_opening,
-        vault.piece_bytes,
-        vault.last_piece_bytes,
-        vault.journal.record_bytes,
+    let shell = limits::are_sound(
+        &config.vault,
+        (config.quantum_ns, config.rate),
+        (config.under_way_max, config.parts_max),
         config.part_bytes,
-    ];
-    let rate = config.rate.is_none_or(|rate| {
-        let on_grid = config.quantum_ns == 0 || rate.interval_ns.is_multiple_of(config.quantum_ns);
-        (1..=TIME_MAX).contains(&rate.interval_ns)
-            && few(rate.accesses, config.parts_max)
-            && on_grid
-    });
+    );
     let paces = [config.pace.up_bytes_per_s, config.pace.down_bytes_per_s];
     let pace = paces.iter().flatten().all(|rate| *rate > 0 && config.quantum_ns > 0);
     let sound = config.leaf_level <= LEVELS_MAX
@@ -85,12 +76,7 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
         && few(config.window_chunks, u32::MAX)
         && few(config.windows, 1 << 10)
         && few(config.write_backs_max, 1 << 20)
-        && config.quantum_ns <= TIME_MAX
-        && few(config.under_way_max, 1 << 16)
-        && few(config.parts_max, 1 << 16)
-        && few(vault.pieces, 1 << 20)
-        && bytes.iter().all(|bytes| *bytes < 1 << 48)
-        && rate
+        && shell
         && pace;
     if !sound {
         return refuse("a number is out of its limits");
@@ -105,5 +91,3 @@ pub(super) fn check(clock: TraceClock, config: &TaoConfig) -> Result<Shape, Refu
 
 /// Deeper trees would not fit the memory.
 const LEVELS_MAX: u8 = 24;
-/// Longer times are a mistake.
-const TIME_MAX: u64 = 1 << 50;

@@ -7,8 +7,8 @@ use crate::distinguish::Grid;
 use crate::engine::Engine;
 use crate::oracle::{Machine, Refused};
 use crate::report::Tree;
-use crate::report::config::{blocks, vault_line};
-use crate::report::words::{bytes, count, duration};
+use crate::report::config::{AS_THEY_COME, blocks, points, rate_line, vault_line};
+use crate::report::words::{bytes, count};
 use crate::statistics::Free;
 
 /// As it stands in the head of a trace.
@@ -43,10 +43,6 @@ impl Engine for TaoConfig {
     }
 
     fn lines(&self, config: &PublicConfig) -> Vec<(&'static str, String)> {
-        let rate = match self.rate {
-            None => "none, every access as it comes".into(),
-            Some(rate) => format!("{} every {}", rate.accesses, duration(rate.interval_ns)),
-        };
         vec![
             (
                 "engine",
@@ -59,7 +55,7 @@ impl Engine for TaoConfig {
                 ),
             ),
             ("buckets", format!("Z {}", self.reals)),
-            ("rate", rate),
+            ("rate", rate_line(self.rate)),
             ("pace", pace(self)),
             ("write-back", write_backs(self)),
             ("vault", vault_line(&self.vault)),
@@ -80,8 +76,6 @@ impl Engine for TaoConfig {
     }
 }
 
-const AS_THEY_COME: &str = "every access as it comes (no rate): how many arrive and when is plain to \
-                            see, and when they are answered";
 fn write_backs(tao: &TaoConfig) -> String {
     format!(
         "every {} paths, in windows of {} buckets, {} of them under way; {} paths under way and {} \
@@ -98,10 +92,7 @@ fn pace(tao: &TaoConfig) -> String {
     let of =
         |rate: Option<u64>| rate.map_or("no limit".into(), |rate| format!("{}/s", bytes(rate)));
     let PaceConfig { up_bytes_per_s, down_bytes_per_s } = tao.pace;
-    let points = match tao.quantum_ns {
-        0 => "when they are ready".into(),
-        quantum => format!("at multiples of {}", duration(quantum)),
-    };
+    let points = points(tao.quantum_ns);
     let (up, down) = (of(up_bytes_per_s), of(down_bytes_per_s));
     format!("messages leave {points}; write-backs: {up}, paths: {down}")
 }
