@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use fogbank_env::counted;
 use fogbank_picture::{HistoryError, HistoryReader, Keys};
 use fogbank_store::trace::{
     Event, Fingerprinting, PublicConfig, TraceError, TraceReader, Truncation,
@@ -449,9 +450,12 @@ impl Replay {
 
 fn follows(summary: &Summary) -> String {
     format!(
-        "Every one of {} records is the one that the public configuration predicts: {} epochs, {} \
-         accesses, {} openings, {} crashes.",
-        summary.events, summary.epochs, summary.accesses, summary.openings, summary.crashes
+        "Each of {} is the one that the public configuration predicts: {}, {}, {}, {}.",
+        counted(summary.events, "record", "records"),
+        counted(summary.epochs, "epoch", "epochs"),
+        counted(summary.accesses, "access", "accesses"),
+        counted(summary.openings, "opening", "openings"),
+        counted(summary.crashes, "crash", "crashes")
     )
 }
 

@@ -22,9 +22,10 @@ pub enum Observation<'a> {
         /// Which message of the epoch.
         batch: u32,
     },
-    /// One path read. Where buckets on it were not stored the trace shows a part of the leaf only;
-    /// `leaf` is then completed at random among the leaves that fit, so that it is uniform exactly
-    /// if the leaves read were.
+    /// A uniform index was drawn: the leaf of a path, or what an engine without a tree has instead,
+    /// such as a partition. Where buckets on a path were not stored the trace shows a part of the
+    /// leaf only; `leaf` is then completed at random among the leaves that fit, so that it is
+    /// uniform exactly if the leaves read were.
     Path {
         /// The epoch, from 0.
         epoch: u64,
@@ -42,9 +43,11 @@ pub enum Observation<'a> {
         /// all others of their stretch, wherever they came.
         stretch: u64,
     },
-    /// One cell of a path read.
+    /// A rank was drawn among unread cells: one cell of a path read, or of a level. Of a set that
+    /// is drawn at once the cells come in a random order, so that each is uniform among those left
+    /// exactly if the set is.
     PathCell {
-        /// The bucket, as the array numbers it.
+        /// The bucket or partition, as the array numbers it.
         chunk: u32,
         /// Its level.
         level: u8,

@@ -111,14 +111,15 @@ impl Told<'_> {
         say!("store         {}", self.url);
         say!("  id          {}", self.id());
         say!("  state       {}", self.state());
-        say!("  commits     {} ({} openings)", found.sequence, found.openings);
+        let openings = counted(found.openings, "opening", "openings");
+        say!("  commits     {} ({openings})", found.sequence);
         match found.verified {
             Some(standing) => say!(
                 "  verified    newest state by key and register: epoch {}, full checkpoint of epoch \
-                 {} in {} pieces",
+                 {} in {}",
                 standing.epoch,
                 standing.full_epoch,
-                standing.full_pieces
+                counted(standing.full_pieces, "piece", "pieces")
             ),
             None => {
                 say!("  verified    no: without the trusted side this is what the cloud claims")

@@ -45,6 +45,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
                 .into(),
         ));
     }
+    new.check_free(&[])?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
     let copy = copy_to(nameless(&old, "rotating")?, &args.place, &key, &random).await?;
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;

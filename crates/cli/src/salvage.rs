@@ -61,6 +61,7 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
                 .into(),
         ));
     }
+    new.check_free(&[])?;
     let key = passing_key(&randomness()?);
     let copy = BufWriter::new(nameless(&old, "repairing")?);
     let (copy, lost) = salvaged(&old, copy, &key).await?;
@@ -110,13 +111,14 @@ pub fn tell(lost: &Lost) -> Result<()> {
     for key in &lost.keys {
         say!("lost: {}", told(key));
     }
+    let all = counted(lost.records, "record", "records");
     if lost.places.is_empty() {
-        say!("nothing is lost: all {} records verify", lost.records);
+        say!("nothing is lost: {all} verified");
         return Ok(());
     }
     let records = match lost.keys.len() {
-        0 => format!("none of {} records is lost", lost.records),
-        keys => format!("{keys} of {} records are lost, which are named above", lost.records),
+        0 => format!("nothing is lost of {all}"),
+        keys => format!("the loss is {keys} of {all}, named above"),
     };
     let places = counted(lost.places.len(), "place", "places");
     Err(Error::CloudLied(format!(

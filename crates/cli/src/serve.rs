@@ -37,6 +37,8 @@ pub async fn run(args: ServeArgs) -> Result<()> {
     let place = Place::from(&args.place);
     check_apart("--record", args.record.as_deref(), &place.store_url())?;
     check_apart("--history", args.history.as_deref(), &place.store_url())?;
+    let files = [&args.password_file, &args.tls_cert, &args.tls_key, &args.place.config];
+    place.check_free(&files.map(|file| file.as_deref()))?;
     let uptime = args.schedule.uptime()?;
     let clients = client_threads()?;
     // Bound there, so that whoever connects wakes those threads and no others.

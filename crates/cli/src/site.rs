@@ -5,7 +5,7 @@
 
 use fogbank::args::{SiteArgs, SiteCommand, SiteCreateArgs, SiteJoinArgs, SiteServeArgs};
 use fogbank::site::{SitePlace, SiteStatus};
-use fogbank::{Result, counted};
+use fogbank::{Result, counted, disk_size};
 use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
 use fogbank_terminal::{log_to_standard_error, stop_signal};
@@ -29,7 +29,7 @@ async fn create(args: SiteCreateArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
     place.create(&args.store, args.size.as_u64(), args.block.as_u64()).await?;
     let status = place.status().await?;
-    say!("made a site of {} bytes, {}", status.bytes(), status.id);
+    say!("made the site {}, {}", status.id, size(&status));
     tell_site(&place, &status);
     let data = args.client.data.display();
     tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4     as root"));
@@ -60,7 +60,7 @@ async fn status(args: &SiteArgs) -> Result<()> {
     let parameters = status.parameters;
     say!("site {}", status.id);
     say!("  store         {}", status.store);
-    say!("  disk          {} bytes in blocks of {}", status.bytes(), parameters.block_bytes);
+    say!("  disk          {}", size(&status));
     let epoch = counted(parameters.epoch as usize, "query", "queries");
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
     say!("  public time   {} ms", parameters.public_ms);
@@ -76,11 +76,15 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     let disk = client.open().await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     let (uri, at) = served_at(&listener);
-    say_error!("serving {} bytes of a site at {at}", disk.bytes());
+    say_error!("serving {} of a site at {at}", disk.size());
     tell("secret", format_args!("{} (shared by all clients: keep it)", client.key().display()));
     tell("seen by all", "how many queries each client asks and when, not what for");
     tell_next(&uri);
     serve_disk(disk, listener, signal).await
+}
+
+fn size(status: &SiteStatus) -> String {
+    disk_size(status.bytes(), u64::from(status.parameters.block_bytes))
 }
 
 /// Where everything is, and what of it must not be lost.

@@ -220,6 +220,7 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
     let registers = args.registers.registers.clone();
     let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
+    place.check_free(&[Some(&args.from), Some(&args.key)])?;
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
@@ -240,6 +241,7 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
 pub async fn load(args: LoadArgs) -> Result<()> {
     let source = Source::new(&args.from, args.format, args.skip_unsupported)?;
     let place = Place::from(&args.place);
+    place.check_free(&[Some(&args.from), args.place.config.as_deref()])?;
     let shape = args.shape.or_file(args.place.config.as_deref())?;
     let bar = bar("loading");
     let mut progress = |done, of| show(&bar, done, of);

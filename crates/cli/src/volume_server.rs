@@ -30,13 +30,9 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
             "--store memory: a volume there would be gone when this command ends; give another one";
         return Err(Error::Usage(why.into()));
     }
+    place.check_free(&[])?;
     Volume::create(place.clone(), &config).await?;
-    say!(
-        "made a volume of {} bytes in {} blocks of {}",
-        config.bytes(),
-        config.blocks(),
-        config.block_bytes()
-    );
+    say!("made a volume of {}", config.size());
     let kept = if place.registers.is_some() { "key" } else { "key and register" };
     tell_sides(&place, kept);
     tell_cost(&config, &place.store_url(), Flow::default())?;
@@ -131,7 +127,7 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
         );
     }
     let (uri, at) = served_at(listener);
-    say_error!("serving {} bytes in blocks of {} at {at}", config.bytes(), config.block_bytes());
+    say_error!("serving {} at {at}", config.size());
     tell_sides(place, &format!("key and {}", volume.register()));
     tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {

@@ -197,7 +197,7 @@ fn is_amid_an_epoch(data: &Path) -> bool {
     let told = ends(0, &format!("inspect --json --data {}", data.display()));
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     let open = format!("journal%2F{:016x}-", told["epoch"].as_u64().unwrap() + 1);
-    journal_of(data).pop().unwrap().to_string_lossy().contains(&open)
+    journal_of(data).pop().is_some_and(|last| last.to_string_lossy().contains(&open))
 }
 
 /// A store that was killed, whose journal is spoiled where it is read at the start.

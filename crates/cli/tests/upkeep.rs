@@ -459,7 +459,7 @@ async fn a_salvage_keeps_what_verifies_and_names_what_is_lost() {
         assert!(expected.contains(&gone.len()), "{case}: {} {said}", gone.len());
         let is_whole = gone.is_empty();
         assert_eq!(output.status.code(), Some(if is_whole { 0 } else { 1 }), "{case}: {said}");
-        let meant = format!("{} of 60 records are lost", gone.len());
+        let meant = format!("the loss is {} of 60 records", gone.len());
         assert!(is_whole || said.contains(&meant) && said.contains("Do not trust"), "{said}");
         assert_eq!(told.contains("does not verify: array 0, chunk "), !is_whole, "{told}");
         // What `verify` and `backup` do with it: end at the first.

@@ -143,3 +143,25 @@ fn whoever_stops_reading_is_no_fault() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && told.is_empty(), "{:?}: {told}", output.status);
 }
+
+/// The folder of somebody's own files, given by mistake.
+#[test]
+fn a_folder_with_other_things_in_it_gets_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("letter"), "dear").unwrap();
+    std::fs::write(folder.path().join("pairs.csv"), "key,value\na,1\n").unwrap();
+    let commands: [&[&str]; 3] = [
+        &["serve", "--data", "home", "--listen", "127.0.0.1:0", "--history", "home/history"],
+        &["load", "--from", "pairs.csv", "--data", "home", "--capacity", "1000"],
+        &["volume", "create", "--size", "1MiB", "--data", "home"],
+    ];
+    for command in commands {
+        let words = refused(folder.path(), command);
+        assert!(words.contains("--data home") && words.contains("letter"), "{words}");
+        assert!(words.contains("such as home/fogbank-data"), "{words}");
+        let left: Vec<_> = std::fs::read_dir(&home).unwrap().map(|e| e.unwrap()).collect();
+        assert_eq!(left.len(), 1, "{command:?} wrote something");
+    }
+}

@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use fogbank_cloud::{
     Allowance, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants, identity, roster,
 };
-use fogbank_env::{Metrics, SystemClock, Visibility};
+use fogbank_env::{Metrics, SystemClock, Visibility, counted};
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
@@ -223,7 +223,8 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
 const NEW_TENANTS: Allowance = Allowance { bytes: 100 << 30, arrays: 1000 };
 
 fn words(allowed: &Allowance) -> String {
-    format!("{}, {} arrays", ByteSize::b(allowed.bytes), allowed.arrays)
+    let arrays = counted(allowed.arrays, "array", "arrays");
+    format!("{}, {arrays}", ByteSize::b(allowed.bytes))
 }
 
 fn list(args: &ListArgs) -> Result<(), Failure> {

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fogbank_env::Mutex;
+use fogbank_env::{Mutex, counted};
 use fogbank_store::{
     ArrayId, ArrayShape, Call, ChunkName, ChunkWrite, PutCondition, PutOutcome, Reply, Result,
     Store, StoreError, store_by_calls,
@@ -195,7 +195,7 @@ impl<S: Store> Quota<S> {
         }
         let there = self.used.lock().arrays.contains_key(&array);
         if !there && self.used.lock().arrays.len() >= self.allowed.arrays {
-            return Err(used_up(format!("{} arrays", self.allowed.arrays)));
+            return Err(used_up(counted(self.allowed.arrays, "array", "arrays")));
         }
         self.inner.create_array(array, shape).await?;
         let kept = Kept { shape, versions_max: 0, fewer: false };

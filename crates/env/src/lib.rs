@@ -1,5 +1,6 @@
 //! The outside world, passed in: time, randomness, compute, threads for clients, files that only
-//! their owner may read, folders that one process has, and metrics typed by who may see them.
+//! their owner may read, folders that one process has, metrics typed by who may see them, and how
+//! counts are said to whoever reads.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -7,6 +8,7 @@
 
 mod clock;
 mod compute;
+mod counted;
 mod deadline;
 mod folder_lock;
 mod lock;
@@ -18,6 +20,7 @@ mod timer;
 
 pub use clock::{Clock, Nanos, SystemClock};
 pub use compute::compute;
+pub use counted::counted;
 pub use deadline::by;
 pub use folder_lock::FolderLock;
 pub use lock::{Mutex, RwLock};

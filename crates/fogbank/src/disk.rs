@@ -3,11 +3,19 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use fogbank_env::Clock;
+use bytesize::ByteSize;
+use fogbank_env::{Clock, counted};
 use fogbank_oram::ImmediateEngine;
 
 use crate::error::Result;
 use crate::volume::Stopped;
+
+/// How large a disk of so many bytes is, as a person reads it: "64.0 MiB in 16384 blocks of 4.0 KiB".
+pub fn disk_size(bytes: u64, block_bytes: u64) -> String {
+    let said = |bytes: u64| ByteSize::b(bytes).display().iec();
+    let blocks = counted(bytes / block_bytes.max(1), "block", "blocks");
+    format!("{} in {blocks} of {}", said(bytes), said(block_bytes))
+}
 
 /// See the module.
 pub struct Disk {
@@ -36,10 +44,11 @@ impl Disk {
         self.clock.clone()
     }
 
-    /// Bytes of the disk.
-    pub fn bytes(&self) -> u64 {
+    /// How large it is, see [`disk_size`].
+    pub fn size(&self) -> String {
         let shape = self.engine.shape();
-        u64::from(shape.capacity) * shape.value_bytes as u64
+        let block = shape.value_bytes as u64;
+        disk_size(u64::from(shape.capacity) * block, block)
     }
 
     /// Completes when the engine has stopped by itself, with the reason.

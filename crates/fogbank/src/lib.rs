@@ -26,7 +26,6 @@
 pub mod args;
 pub mod backup;
 pub mod config;
-mod counted;
 pub mod dashboard;
 mod disk;
 mod engines;
@@ -36,6 +35,7 @@ mod filled;
 pub mod history;
 pub mod link;
 pub mod load;
+mod new_folder;
 pub mod object_default;
 mod open;
 mod opened;
@@ -51,9 +51,9 @@ mod stored;
 pub mod traffic;
 pub mod volume;
 
-pub use counted::counted;
-pub use disk::Disk;
+pub use disk::{Disk, disk_size};
 pub use error::{Error, Result};
+pub use fogbank_env::counted;
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{Opened, Recovery, Resting};

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
-use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock, counted};
 use fogbank_seal::MasterKey;
 use fogbank_store::trace::TraceClock;
 use fogbank_store::{OrderedGridStore, Store};
@@ -26,7 +26,6 @@ use tokio::runtime::Handle;
 
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
-use crate::counted::counted;
 use crate::dashboard::{Live, Watched};
 use crate::engines::ring;
 use crate::error::{Error, Result};

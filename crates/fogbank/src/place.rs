@@ -76,7 +76,7 @@ impl Place {
     /// # Errors
     /// [`Error::CloudLied`]: whoever keeps a folder can lose it, by mistake or not.
     pub fn check_cloud_side(&self) -> Result<()> {
-        let Ok(StoreUrl::File(cloud)) = self.store_url().parse() else { return Ok(()) };
+        let Some(cloud) = self.store_folder() else { return Ok(()) };
         if !self.knows_a_store() || cloud.exists() {
             return Ok(());
         }
@@ -89,6 +89,14 @@ impl Place {
             self.trusted().display(),
             cloud.display()
         )))
+    }
+
+    /// The folder of the cloud side, if it is one of this machine.
+    pub(crate) fn store_folder(&self) -> Option<PathBuf> {
+        match self.store_url().parse() {
+            Ok(StoreUrl::File(folder)) => Some(folder),
+            _ => None,
+        }
     }
 
     /// Whether there was a store here, as far as the files of the trusted side tell.

@@ -125,6 +125,8 @@ impl StoreConfig {
             Some(format!("{split}make a new store with {flag} at least; {such}"))
         };
         match *error {
+            // No figure that is known would be enough.
+            Error::TooLarge { .. } if error.is_beyond_counting() => Some("split it".into()),
             Error::TooLarge { what: Bound::Reads, needed, .. } => {
                 let batch = needed.div_ceil(self.read_batches.max(1));
                 by_shape(format!("--batch {batch}"), needed, |limits| limits.blocks_read_max)
@@ -239,7 +241,8 @@ mod tests {
         let told = too_large(Bound::Writes, writes, 1);
         let flag = format!("split it, or make a new store with --write-batch {}", writes + 1);
         assert!(told.contains(&flag) && told.contains("--preset busy takes 500"), "{told}");
-        assert!(too_large(Bound::Writes, writes, 5_000).contains("no preset does"));
+        assert!(too_large(Bound::Writes, writes, 1_000).contains("no preset does"));
+        assert_eq!(too_large(Bound::Writes, writes, 5_000), "split it");
         let told = too_large(Bound::Reads, limits.blocks_read_max, 1);
         assert!(told.contains("--batch") && told.contains("busy takes 2000"), "{told}");
         let told = too_large(Bound::Rounds, limits.rounds_max, 1);

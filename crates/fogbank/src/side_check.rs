@@ -29,7 +29,7 @@ pub fn check_apart(flag: &str, path: Option<&Path>, store_url: &str) -> Result<(
 }
 
 /// Where `path` leads: links are followed as far as there is something, the rest is taken as it stands.
-fn leads_to(path: &Path) -> PathBuf {
+pub(crate) fn leads_to(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut settled = PathBuf::new();
     for component in absolute.components() {

@@ -3,8 +3,8 @@
 //! 1. An arriving program is admitted at once unless earlier ones still wait for admission or the
 //!    reads asked for already fill what is left of the epoch.
 //! 2. The first unfinished one of a session runs. If it ends well and fits the write quota it takes
-//!    the newest timestamp, also if it is refused, then without its writes; if records are missing it waits for them; if the quota is full it is
-//!    parked until the next epoch.
+//!    the newest timestamp; so does one that is refused, without its writes. If records are missing
+//!    it waits for them; if the quota is full it is parked until the next epoch.
 //! 3. One behind another of its session is probed, so that its reads join the same batch.
 //! 4. When what it read is taken back, it runs again, and so do those behind it in its session:
 //!    each depends on the one before for as long as that is not settled.
@@ -126,23 +126,28 @@ impl Core {
 
     fn attempt(&mut self, program: ProgramId) {
         let mut run = std::mem::take(&mut self.run);
-        match self.run_observed(program, &mut run) {
-            Some(Ok(())) => self.end_run(program, &mut run),
-            Some(Err(Pause::Missing)) => match self.more_than_an_epoch_reads(&run) {
-                Some(error) => self.end_refused(program, &mut run, error),
-                None => self.wait_for(program, &run),
-            },
-            Some(Err(Pause::Refused(error))) => self.end_refused(program, &mut run, error),
-            None => {}
+        if let Some(ended) = self.run_observed(program, &mut run) {
+            match (self.more_than_an_epoch_holds(&run), ended) {
+                (Some(error), _) | (None, Err(Pause::Refused(error))) => {
+                    self.end_refused(program, &mut run, error);
+                }
+                (None, Ok(())) => self.end_run(program, &mut run),
+                (None, Err(Pause::Missing)) => self.wait_for(program, &run),
+            }
         }
         self.run = run;
     }
 
-    /// Why what a run waits for will never be here together, if that is so.
-    fn more_than_an_epoch_reads(&self, run: &Run) -> Option<Error> {
-        let blocks = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
-        let (needed, limit) = (blocks.sum(), self.limits.blocks_read_max);
-        (needed > limit).then_some(Error::TooLarge { what: Bound::Reads, needed, limit })
+    /// Why no epoch will ever do what a run has asked for, if that is so.
+    fn more_than_an_epoch_holds(&self, run: &Run) -> Option<Error> {
+        let wanted = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
+        let blocks = run.blocks.max(wanted.sum());
+        let bounds = [
+            (Bound::Reads, blocks, self.limits.blocks_read_max),
+            (Bound::Writes, run.slots_max, self.limits.records_written_max),
+        ];
+        let passed = bounds.into_iter().find(|(_, needed, limit)| needed > limit);
+        passed.map(|(what, needed, limit)| Error::TooLarge { what, needed, limit })
     }
 
     /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
@@ -207,11 +212,8 @@ impl Core {
     fn probe(&mut self, program: ProgramId) {
         let mut run = std::mem::take(&mut self.run);
         match self.run_once(program, &mut run) {
-            Some(Err(Pause::Missing))
-                if !run.wanted.is_empty() && self.more_than_an_epoch_reads(&run).is_none() =>
-            {
-                self.wait_for(program, &run);
-            }
+            Some(_) if self.more_than_an_epoch_holds(&run).is_some() => {}
+            Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
             Some(Ok(())) => {
                 if let Some(entry) = self.schedule.get_mut(program) {
                     entry.slots = run.writes.len();
@@ -260,10 +262,6 @@ impl Core {
                 self.tell(program, written);
                 let unsettled = self.mvtso.is_unsettled(ts);
                 self.schedule.finish(program, ts, unsettled);
-            }
-            Err(Refusal::NotNow { slots }) if slots > self.limits.records_written_max => {
-                let (what, limit) = (Bound::Writes, self.limits.records_written_max);
-                self.end_refused(program, run, Error::TooLarge { what, needed: slots, limit });
             }
             Err(Refusal::NotNow { slots }) => self.park(program, slots),
             Err(Refusal::NoSpace) => self.end_refused(program, run, Error::OutOfSpace),

@@ -6,8 +6,8 @@
 //!
 //! 1. Transactions read and write versions of records in memory under multiversion timestamp
 //!    ordering ([`Transaction`], interactive), or run as a whole on the newest state ([`Program`],
-//!    whose body the proxy knows).
-//!    Who has waited and only read moves to the newest timestamp ([`timestamp_renewal`]).
+//!    whose body the proxy knows). A transaction that has waited, and has only read, moves to the
+//!    newest timestamp ([`timestamp_renewal`]).
 //! 2. What they read of the store waits for the next batch that has room. Batches hold distinct
 //!    addresses, each read once an epoch; everything else is served from memory.
 //! 3. When the epoch ends, unfinished transactions abort, with all that read from them. The last

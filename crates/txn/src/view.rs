@@ -4,6 +4,9 @@
 //! reads and watches are gathered in the [`Run`] and applied together, or forgotten when the
 //! program pauses. A run that only finds out what a program will read (because an earlier program
 //! of its session has not run yet) is a *probe* and is always forgotten.
+//!
+//! A run that asks for more than an epoch holds is refused, but goes on for a while first: so the
+//! error tells what the program needs, not where it passed the limit.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +15,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::core::Core;
-use crate::error::{Bound, Error, Pause};
+use crate::error::{Bound, COUNTED_TIMES, Error, Pause};
 use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
 use crate::mvtso::Write;
@@ -40,7 +43,9 @@ pub(crate) struct Run {
     /// Unsettled transactions it has read from.
     pub depends_on: BTreeSet<Ts>,
     /// Write slots it takes alone.
-    pub slots: usize,
+    slots: usize,
+    /// The most that it took at once.
+    pub slots_max: usize,
     /// Records it has touched and names it has gone through.
     pub steps: usize,
     /// By how much its own writes change the counts of groups.
@@ -65,7 +70,7 @@ impl Run {
         self.id = self.id.wrapping_add(1).max(1);
         self.ts = ts;
         self.records_reads = records_reads;
-        (self.blocks, self.slots, self.steps) = (0, 0, 0);
+        (self.blocks, self.slots, self.slots_max, self.steps) = (0, 0, 0, 0);
         self.members.clear();
         self.writes.clear();
         self.depends_on.clear();
@@ -363,6 +368,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Accounts for a record read, here or not; refuses what is many times more than all read batches read.
     fn count_blocks(&mut self, id: RowId) -> Step<()> {
         let row = self.core.mvtso.rows.get_mut(id);
         if row.read_by_run == self.run.id || row.newest() > 0 {
@@ -371,7 +377,7 @@ impl<'a> View<'a> {
         row.read_by_run = self.run.id;
         self.run.blocks += row.base_blocks();
         let limit = self.core.limits.blocks_read_max;
-        if self.run.blocks > limit {
+        if self.run.blocks > limit.saturating_mul(COUNTED_TIMES) {
             let needed = self.run.blocks;
             self.saw(id);
             return Err(Pause::Refused(Error::TooLarge { what: Bound::Reads, needed, limit }));
@@ -396,7 +402,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Notes a write; refuses what takes more slots than an epoch has.
+    /// Notes a write; refuses what takes many times more slots than an epoch has.
     fn write(&mut self, id: RowId, change: Change, makes_room: bool) -> Step<()> {
         self.step(1)?;
         let mvtso = &mut self.core.mvtso;
@@ -425,7 +431,8 @@ impl<'a> View<'a> {
             *self.run.members.entry(row.key.group_key()).or_default() += members;
         }
         let (needed, limit) = (self.run.slots, self.core.limits.records_written_max);
-        if needed > limit {
+        self.run.slots_max = self.run.slots_max.max(needed);
+        if needed > limit.saturating_mul(COUNTED_TIMES) {
             let what = Bound::Writes;
             return Err(Pause::Refused(Error::TooLarge { what, needed, limit }));
         }

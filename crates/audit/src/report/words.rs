@@ -1,6 +1,6 @@
 //! Figures and verdicts as a person reads them.
 
-use fogbank_env::Nanos;
+use fogbank_env::{Nanos, counted};
 
 use super::Report;
 use crate::{Finding, Verdict};
@@ -19,7 +19,7 @@ pub fn headline(report: &Report) -> &'static str {
 pub fn verdict(report: &Report) -> String {
     let of = |verdict| report.findings.iter().filter(|f| f.verdict == verdict).count();
     let (checks, failed, open) = (report.findings.len(), of(Verdict::Failed), of(Verdict::TooFew));
-    let counted = |n| if n == 1 { "1 check".into() } else { format!("{} checks", count(n)) };
+    let all = counted(checks, "check", "checks");
     match report.verdict() {
         Verdict::Failed if failed == 0 => {
             "The trace is not the one that the public configuration predicts.".into()
@@ -27,7 +27,7 @@ pub fn verdict(report: &Report) -> String {
         Verdict::Failed => format!(
             "{} of {} failed: {}.",
             count(failed as u64),
-            counted(checks as u64),
+            all,
             failed_checks(report).join(", ")
         ),
         Verdict::TooFew if checks == 0 => "There is nothing to say about these traces.".into(),
@@ -35,10 +35,10 @@ pub fn verdict(report: &Report) -> String {
             "{} of {} had too few samples for the leak they are to find. Record for longer, or in \
              more runs.{}",
             count(open as u64),
-            counted(checks as u64),
+            all,
             power(report)
         ),
-        Verdict::Passed => format!("All {} passed.{}", counted(checks as u64), power(report)),
+        Verdict::Passed => format!("All {all} passed.{}", power(report)),
     }
 }
 

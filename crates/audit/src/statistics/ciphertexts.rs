@@ -3,11 +3,12 @@
 //! Exact up to [`KEPT_MAX`] cells: every 64-bit fingerprint is kept and every repeat counted. Of more
 //! cells than that only those are kept whose fingerprints begin with so many zeros (of bits that are
 //! used for nothing else), one more each time the room is full. They are put down as they come and
-//! sorted when the room is full, in shards that fit a cache: a table would be missed at every cell.
-//! Both copies of a ciphertext share
-//! their fingerprint, so they are kept or left out together: at 10^8 cells each repeat is still
-//! seen with probability 1/8, and a written image repeats dozens of cells at once. That holds
-//! memory at 150 MB without a second pass over the trace, which a filter with suspects would need.
+//! sorted when the room is full, in shards that fit a cache: every cell would miss it in one table.
+//!
+//! Both copies of a ciphertext share their fingerprint, so they are kept or left out together: at
+//! 10^8 cells each repeat is still seen with probability 1/8, and an image that is written again
+//! repeats dozens of cells at once. That holds memory at 150 MB without a second pass over the
+//! trace, which a filter with suspects would need.
 //!
 //! Of n differing ciphertexts `n^2 / 2^65` pairs share a fingerprint by chance. Repeats are a
 //! Poisson count against that, at a level of their own ([`Levels::fail_fingerprints`]).

@@ -2,15 +2,16 @@
 //!
 //! In virtual time the oracle demands equality and nothing is left to test. On a machine timers and
 //! scheduling add a little, which must not depend on what clients do; what can be seen in one run
-//! is that its halves differ, and of several runs that they differ. Lateness is that after the point at
-//! which a message left; that this was later than the point it was due at is a series of its own, and
-//! where it is common nothing can be said of the rest. Neighbouring messages are late
-//! together, so samples count only as far as they are independent: by the variance of the means of
-//! blocks against that of single ones.
+//! is that its halves differ, and of several runs that they differ.
 //!
-//! A message that misses its point of the grid counts as missed, not as late. A machine that is
-//! shared misses some points, in all runs alike. So if runs of two labels differ more in the points
-//! they miss than runs of one label do, the machine is not the cause.
+//! *Late.* Lateness counts from the point of the grid at which a message left. Neighbouring
+//! messages are late together, so samples count only as far as they are independent: by the
+//! variance of the means of blocks against that of single ones.
+//!
+//! *Missed.* A message that left at a later point than it was due at has missed its point. That is
+//! a series of its own; where it is common, lateness says nothing. A machine that is shared misses
+//! some points, in all runs alike. So if runs of two labels differ more in the points they miss
+//! than runs of one label do, the machine is not the cause.
 
 use fogbank_env::Nanos;
 

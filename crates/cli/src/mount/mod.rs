@@ -104,8 +104,8 @@ async fn use_until_stopped(
         reason = &mut stopped => return Err(reason.into()),
     }
     say_error!(
-        "{} bytes, mounted at {}; Ctrl-C or SIGTERM unmounts it",
-        disk.bytes(),
+        "{}, mounted at {}; Ctrl-C or SIGTERM unmounts it",
+        disk.size(),
         args.mount_point.display()
     );
     tokio::select! {

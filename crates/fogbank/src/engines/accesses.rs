@@ -217,7 +217,7 @@ pub(super) async fn open_with<E: ImmediateEngine + 'static>(
         grid,
         progress: &|done, of| {
             if of > 0 && (done % 1024 == 0 || done == of) {
-                tracing::info!("the volume was not closed: {done} of {of} are read again");
+                tracing::info!("the volume was not closed: {done} of {of} accesses replayed");
             }
         },
     };

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::flow::Flow;
 use crate::args::VolumeShapeArgs;
+use crate::disk::disk_size;
 use crate::engines::{NewVolume, VolumeEngine, VolumeTail};
 use crate::error::{Error, Result};
 use crate::plan::lines::{Line, not_known};
@@ -104,6 +105,11 @@ impl VolumeConfig {
     /// Bytes of the volume.
     pub fn bytes(&self) -> u64 {
         u64::from(self.blocks()) * self.block_bytes() as u64
+    }
+
+    /// How large it is, see [`disk_size`].
+    pub fn size(&self) -> String {
+        disk_size(self.bytes(), self.block_bytes() as u64)
     }
 
     /// Says what leaves, in lines of a banner.

@@ -5,10 +5,9 @@
 //!    as come while it lasts: begin with a short epoch, see what it needs ([`Need`]), reckon how long that takes
 //!    on this link and machine (`fogbank plan`), and again, until nothing changes. Needs only grow meanwhile, so
 //!    it ends, or it is too much for the link.
-//! 2. The interval leaves a read batch a quarter more time than is reckoned, and the slack. Of the steps of
-//!    1, 2, 5 ms and so on that do, and in which messages still fit that leave at parts of it, it is the one
-//!    with the shortest epoch: a commit that takes a little longer
-//!    than an interval takes two of them.
+//! 2. The interval leaves a read batch a quarter more time than is reckoned, and the slack. Intervals are 1, 2,
+//!    5 ms and so on. Of those that are long enough, also for messages that leave at parts of an interval, it is
+//!    the one with the shortest epoch: a commit that takes a little longer than an interval takes two of them.
 
 use std::sync::Arc;
 

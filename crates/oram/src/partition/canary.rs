@@ -45,6 +45,8 @@ canary! {
         CommitAtCut,
         /// The cells of a level lie in the order of its ranks. Rule: in a secret one.
         CellsInOrder,
+        /// The dummies of a job are the first unread ones of their level. Rule: any of them.
+        FrontDummies,
     }
     state {}
     asks {
@@ -67,5 +69,6 @@ canary! {
         reads_sources: SourceRead,
         commits_at_cut: CommitAtCut,
         lays_in_order: CellsInOrder,
+        reads_front: FrontDummies,
     }
 }

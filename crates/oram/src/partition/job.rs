@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use super::journal::Commit;
 use super::layout::Layout;
-use super::level::{HOLE, Level};
+use super::level::{HOLE, Level, Taken};
 use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
 use super::state;
 use crate::geometry::version;
@@ -215,7 +215,10 @@ impl PartitionPlane {
                 taken.retain(|taken| taken.block.is_some());
             }
             let from = cells.len();
+            let front = self.front_dummies(partition, *level, &taken)?;
             cells.extend(self.cells(partition, *level, taken)?);
+            let dummies = cells[from..].iter_mut().filter(|cell| cell.block.is_none());
+            dummies.zip(front).for_each(|(cell, place)| cell.place = place);
             cells[from..].sort_unstable_by_key(|cell: &Cell| cell.place);
         }
         let cost = layout.job_cells(until, done);
@@ -239,6 +242,20 @@ impl PartitionPlane {
             step: Step::Reading,
         });
         Ok(JobPart { partition, until, from_stash, cells })
+    }
+
+    /// What a job leaks that reads the first unread dummies: their places. Nothing, but in tests.
+    fn front_dummies(&mut self, partition: u32, level: u8, taken: &[Taken]) -> Result<Vec<u16>> {
+        if !self.canary.reads_front() {
+            return Ok(Vec::new());
+        }
+        let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
+        let dummies = held.dummies_before(taken).map(|rank| Taken { rank, block: None });
+        let dummies: Vec<Taken> = dummies.collect();
+        let cells = self.cells(partition, level, dummies)?;
+        let mut places: Vec<u16> = cells.into_iter().map(|cell| cell.place).collect();
+        places.sort_unstable();
+        Ok(places)
     }
 
     fn not_come_of(&self, partition: u32) -> Vec<Number> {

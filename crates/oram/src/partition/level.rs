@@ -157,6 +157,14 @@ impl Level {
         Ok(taken)
     }
 
+    /// Dummies that are unread: with those just `taken`, all that might have been.
+    pub fn dummies_before<'a>(&'a self, taken: &'a [Taken]) -> impl Iterator<Item = u16> + 'a {
+        let is_dummy =
+            |rank: &u16| self.live.get(usize::from(*rank)).is_none_or(|slot| *slot == HOLE);
+        let dummies = taken.iter().filter(|taken| taken.block.is_none());
+        dummies.map(|taken| taken.rank).chain((self.next_dummy..self.cells).filter(is_dummy))
+    }
+
     /// The block of `rank` has left the level; its cell has been taken before.
     ///
     /// # Errors

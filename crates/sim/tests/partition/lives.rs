@@ -1,14 +1,12 @@
 //! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use fogbank_audit::oracle::replay;
 use fogbank_sim::scene::partition::{Load, PartitionScene};
-use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Operation};
 
-use crate::volumes::lives;
+use crate::volumes::{die, lives};
 
 fn scene(number: u64) -> PartitionScene {
     let load = Load::ALL[number as usize % Load::ALL.len()];
@@ -29,30 +27,22 @@ fn openings_of_one_store() {
 
 #[test]
 fn deaths_at_every_call() {
-    assert!(die(1..90) > 40);
+    assert!(die(1..90, on_some_grid) > 40);
 }
 
 #[test]
 #[ignore = "takes minutes: for changes of the engine, the vault or the oracle"]
 fn deaths_by_the_thousand() {
-    die(90..2_000);
+    die(90..2_000, on_some_grid);
 }
 
-/// Plays four lives for every number, two of which die somewhere; how many did.
-fn die(numbers: Range<u64>) -> u32 {
-    let dies = |call, how| Some(Death { call, how });
-    let mut recovered = 0;
-    for number in numbers {
-        let nth = |part: u64| Fate::ALL[(number / part) as usize % Fate::ALL.len()];
-        let mut scene = scene(number);
-        if number % 7 < 2 {
-            scene.settings.engine.shell.quantum = Duration::from_millis(3 + 4 * (number % 7));
-        }
-        let deaths =
-            [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
-        recovered += u32::from(lives(&scene, &deaths).0.crashes > 0);
+/// Some keep to a grid. By another number than the fates, or each of these would have its own.
+fn on_some_grid(number: u64) -> PartitionScene {
+    let mut scene = scene(number);
+    if number % 7 < 2 {
+        scene.settings.engine.shell.quantum = Duration::from_millis(3 + 4 * (number % 7));
     }
-    recovered
+    scene
 }
 
 /// A forged reply is the last thing after which anything leaves.

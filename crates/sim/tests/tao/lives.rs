@@ -1,6 +1,5 @@
 //! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use fogbank_audit::oracle::replay;
@@ -10,7 +9,7 @@ use fogbank_sim::scene::tao::{Load, TaoScene};
 use fogbank_sim::scene::{Death, Fate};
 use fogbank_store::{Lie, LieRule, Link, Operation};
 
-use crate::volumes::lives;
+use crate::volumes::{die, lives};
 
 fn scene(number: u64) -> TaoScene {
     let load = Load::ALL[number as usize % Load::ALL.len()];
@@ -28,46 +27,35 @@ fn openings_of_one_store() {
 
 #[test]
 fn deaths_at_every_call() {
-    assert!(die(1..120) > 60);
+    assert!(die(1..120, in_some_way) > 60);
 }
 
 #[test]
 #[ignore = "takes minutes: for changes of the engine, the vault or the oracle"]
 fn deaths_by_the_thousand() {
-    die(120..3_000);
+    die(120..3_000, in_some_way);
 }
 
-/// Plays four lives for every number, two of which die somewhere; how many did.
-fn die(numbers: Range<u64>) -> u32 {
-    let dies = |call, how| Some(Death { call, how });
-    let mut recovered = 0;
-    for number in numbers {
-        let nth = |part: u64| Fate::ALL[(number / part) as usize % Fate::ALL.len()];
-        let base = scene(number);
-        // By another number than the fates, or each of these would have its own fate.
-        let settings = match number % 7 {
-            0 => TaoSettings { write_back_every: 2, ..base.settings.clone() },
-            1 => TaoSettings { write_back_every: 9, ..base.settings.clone() }
-                .with_shell(|shell| shell.window_bytes = 1 << 16),
-            2 => base.settings.clone().with_shell(|shell| shell.quantum = Duration::from_millis(7)),
-            3 => {
-                let pace =
-                    LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(400_000) };
-                let quantum = Duration::from_millis(4);
-                base.settings.clone().with_shell(|shell| {
-                    shell.quantum = quantum;
-                    shell.pace = pace;
-                })
-            }
-            4 => base.settings.clone().with_shell(|shell| shell.quantum = Duration::from_millis(3)),
-            _ => base.settings.clone(),
-        };
-        let scene = TaoScene { settings, ..base };
-        let deaths =
-            [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
-        recovered += u32::from(lives(&scene, &deaths).0.crashes > 0);
-    }
-    recovered
+/// Some write back at other times, keep to a grid or to a pace. By another number than the fates,
+/// or each of these would have its own.
+fn in_some_way(number: u64) -> TaoScene {
+    let ms = Duration::from_millis;
+    let base = scene(number);
+    let usual = base.settings.clone();
+    let settings = match number % 7 {
+        0 => TaoSettings { write_back_every: 2, ..usual },
+        1 => TaoSettings { write_back_every: 9, ..usual }
+            .with_shell(|shell| shell.window_bytes = 1 << 16),
+        2 => usual.with_shell(|shell| shell.quantum = ms(7)),
+        3 => usual.with_shell(|shell| {
+            shell.quantum = ms(4);
+            shell.pace =
+                LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(400_000) };
+        }),
+        4 => usual.with_shell(|shell| shell.quantum = ms(3)),
+        _ => usual,
+    };
+    TaoScene { settings, ..base }
 }
 
 /// A forged reply is the last thing after which anything leaves.

@@ -1,13 +1,14 @@
 //! What is asked of the scenes of every engine of volumes: that the oracle follows them, what an audit
 //! finds, and whether it tells two loads apart.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use fogbank_audit::oracle::{Summary, replay};
 use fogbank_audit::report::Report;
 use fogbank_audit::{Given, Options, Verdict, audit, distinguish};
-use fogbank_sim::scene::Death;
 use fogbank_sim::scene::volume::{Load, Played, VolumePlayed, VolumeScene};
+use fogbank_sim::scene::{Death, Fate};
 
 /// Plays a scene; what the oracle makes of its trace, which it has to follow to its end.
 pub fn predicted<S: Played>(scene: &VolumeScene<S>) -> Summary {
@@ -34,6 +35,19 @@ pub fn lives<S: Played>(
     let summary = summary.unwrap_or_else(|error| panic!("{error}\n{}", words()));
     assert_eq!(played.last().unwrap().stopped, None, "{}", words());
     (summary, played)
+}
+
+/// Plays four lives of the scene of every number, two of which die somewhere; how many died.
+pub fn die<S: Played>(numbers: Range<u64>, scene: impl Fn(u64) -> VolumeScene<S>) -> u32 {
+    let dies = |call, how| Some(Death { call, how });
+    let mut died = 0;
+    for number in numbers {
+        let nth = |part: u64| Fate::ALL[(number / part) as usize % Fate::ALL.len()];
+        let deaths =
+            [None, dies(1 + number * 3 % 300, nth(1)), dies(1 + number * 7 % 90, nth(5)), None];
+        died += u32::from(lives(&scene(number), &deaths).0.crashes > 0);
+    }
+    died
 }
 
 /// Rules that are broken and statistics that failed in lives that end so, the last by itself.

@@ -103,7 +103,8 @@ pub struct ChunkSeen {
     /// Their length.
     pub bytes: u64,
     /// One fingerprint a cell; a single one over everything if the trace neither saw the array
-    /// made nor was told of it, or the length is none of its chunk's; none if the trace leaves those of replies out.
+    /// made nor was told of it, or the length is none of its chunk's; none if the trace leaves
+    /// those of replies out.
     pub fingerprints: Vec<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Batches that are full: who waits, who aborts, who can never fit.
 
 use bytes::Bytes;
-use fogbank_txn::{Error, View};
+use fogbank_txn::{Bound, Error, View};
 
 use crate::support::{Setup, World, bytes, increment, key, keys};
 
@@ -97,6 +97,32 @@ async fn what_never_fits_is_told_so() {
     hinted.await.unwrap();
     let txn = world.proxy.begin();
     assert!(matches!(txn.get_many(&keys(25)).await, Err(Error::TooLarge { .. })));
+}
+
+/// The number that is told is the one to make a larger store with.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_is_told_with_all_that_it_needs() {
+    let world = filled(Setup::default(), 60, b"1").await;
+    let session = world.proxy.session();
+    let told = |what, needed, limit| Err(Error::TooLarge { what, needed, limit });
+    let puts = |of: std::ops::Range<u32>| {
+        move |v: &mut View<'_>| of.clone().try_for_each(|n| v.put(&key(n), Bytes::new(), 0))
+    };
+    assert_eq!(session.submit(puts(0..100)).await, told(Bound::Writes, 100, 16));
+    let wide = |v: &mut View<'_>| v.get_many(&keys(60)).map(drop);
+    assert_eq!(session.submit(wide).await, told(Bound::Reads, 60, 24));
+    // Some of them are here, by another program of the same epoch.
+    let part = session.submit(|v: &mut View<'_>| v.get_many(&keys(20)).map(drop));
+    let whole = session.submit(wide);
+    part.await.unwrap();
+    assert_eq!(whole.await, told(Bound::Reads, 60, 24));
+    // What is taken back later was needed all the same.
+    let back = session.submit(|v: &mut View<'_>| {
+        (0..30).try_for_each(|n| v.put(&key(n), Bytes::new(), 0))?;
+        (0..30).try_for_each(|n| v.delete(&key(n)).map(drop))
+    });
+    assert_eq!(back.await, told(Bound::Writes, 30, 16));
+    assert_eq!(session.submit(puts(0..16)).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

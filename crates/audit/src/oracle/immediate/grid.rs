@@ -1,7 +1,7 @@
 //! The points at which records leave at a fixed rate.
 //!
 //! A record leaves at the first multiple of the interval after the one before was durable; if something
-//! else has held departures up past it, at the first after that. If there is no room for its paths, the
+//! else has held departures up past it, at the first after that. If there is no room for its accesses, the
 //! point is passed over. A store that lets one pass otherwise has ended: it only closes.
 //!
 //! Here they are the moments at which it is decided what leaves: a quantum before, if there is one.

@@ -2,7 +2,7 @@
 //! decided what leaves.
 //!
 //! 1. What comes is taken in the middle between two points, so it counts from the point after that.
-//!    Paths that count from one point were taken in the order of their requests.
+//!    Reads that count from one point were taken in the order of their requests.
 //! 2. What leaves at a point was decided at it. But an engine's records, and its deletions of versions, were
 //!    decided a point before: after all that counts from there.
 //!
@@ -38,14 +38,14 @@ pub(in crate::oracle) struct Instants {
     last: Nanos,
     /// Whether the vault is open and the engine's calls have begun.
     is_open: bool,
-    /// Paths that are being read.
-    paths: HashSet<u64>,
+    /// Reads under way.
+    reads: HashSet<u64>,
     /// Puts: what became of one is looked for if it fails.
     puts: HashSet<u64>,
     /// From when other failures, and lies, count.
     ends: BTreeSet<Nanos>,
-    /// By time: the place of the first path that counts from then.
-    first_paths: HashMap<Nanos, u64>,
+    /// By time: the place of the first read that counts from then.
+    first_reads: HashMap<Nanos, u64>,
     /// Whether also without a grid all events of an instant are to be known at once.
     holds: bool,
 }
@@ -59,10 +59,10 @@ impl Instants {
             count: 0,
             last: 0,
             is_open: false,
-            paths: HashSet::new(),
+            reads: HashSet::new(),
             puts: HashSet::new(),
             ends: BTreeSet::new(),
-            first_paths: HashMap::new(),
+            first_reads: HashMap::new(),
             holds: false,
         }
     }
@@ -106,7 +106,7 @@ impl Instants {
     fn drain(&mut self, before: Nanos) -> Vec<(Nanos, Event)> {
         let later = self.held.split_off(&(before, 0, 0, 0));
         let known = std::mem::replace(&mut self.held, later);
-        self.first_paths.retain(|at, _| *at >= before);
+        self.first_reads.retain(|at, _| *at >= before);
         known.into_iter().map(|((at, ..), event)| (at, event)).collect()
     }
 
@@ -140,9 +140,9 @@ impl Instants {
                 if matches!(done.outcome, Outcome::Failed(_)) && !is_doubt {
                     self.ends.insert(from);
                 }
-                match self.paths.remove(&done.id) {
+                match self.reads.remove(&done.id) {
                     true => {
-                        let first = *self.first_paths.entry(from).or_insert(count);
+                        let first = *self.first_reads.entry(from).or_insert(count);
                         (from, REPLIES, first, done.id)
                     }
                     false => (from, REPLIES, count, 0),
@@ -166,7 +166,7 @@ impl Instants {
                 return (before, DEPARTURES, count, 0);
             }
             Request::ReadChunks { .. } | Request::ReadCells { .. } => {
-                _ = self.paths.insert(sent.id);
+                _ = self.reads.insert(sent.id);
             }
             Request::CreateArray { .. } => self.is_open = true,
             _ => {}

@@ -15,6 +15,17 @@
 //! tolerated; so traces by a real clock, in which work takes time, are refused.
 //!
 //! What no message shows, though it is public, a trace says by marks of the engine ([`Plane::mark`]).
+//!
+//! | rule | what has to be | what is free in it, and its law |
+//! |---|---|---|
+//! | `blob-order`, `blob-size` | blobs of a vault by their names, in their order, of public sizes | ciphertexts |
+//! | `journal-size`, `record-due`, `records-at-once` | a record of whole parts when one is due, so many at once | |
+//! | `cut-due`, `commit-order` | a cut in its turn; its barrier, pieces and commit in theirs | |
+//! | `superseded-deleted` | what a commit superseded is deleted after it, and nothing else | |
+//! | `array-shape` | arrays of the engine's shape | |
+//! | `on-grid` | whatever leaves does so at a point; at a rate, at its own | |
+//! | `in-turn` | no message before the link is free for it | |
+//! | `silence-after-a-failure`, `silence-after-a-lie` | nothing leaves after either | |
 
 mod checkpoints;
 mod done;

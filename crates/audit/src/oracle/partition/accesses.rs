@@ -383,7 +383,10 @@ impl Immediate<Partition> {
                 Own::Accesses(number)
             }
             Some(Due::Job(partition)) => {
-                self.plane.read_job(partition, cells)?;
+                // What was seen before is no news.
+                let mut nobody = |_: &Observation<'_>| {};
+                let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
+                self.plane.read_job(partition, cells, out)?;
                 self.plane.records.front_mut().and_then(|record| record.jobs.pop_front());
                 Own::Job(partition)
             }

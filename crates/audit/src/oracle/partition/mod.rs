@@ -44,7 +44,7 @@ mod writes;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fogbank_env::Nanos;
+use fogbank_env::{Nanos, Purpose, Randomness, Stream};
 use fogbank_store::trace::{ChunkCells, Client, Mark, Request, Sent, TraceClock};
 use fogbank_store::{ArrayShape, ChunkName};
 
@@ -153,6 +153,8 @@ pub(super) struct Partition {
     journal: BTreeMap<String, Journalled>,
     replay: Replay,
     images: u64,
+    /// Gives sets of cells an order.
+    random: Stream,
 }
 
 impl Partition {
@@ -191,6 +193,7 @@ impl Partition {
             journal: BTreeMap::new(),
             replay: Replay::default(),
             images: 0,
+            random: random(0),
         };
         let shell = Shell {
             vault: config.vault.clone(),
@@ -233,7 +236,9 @@ impl Plane for Partition {
     /// A commit counts behind a barrier, and a checkpoint refers to nothing else.
     const IS_DURABLE: bool = true;
 
-    fn seed(&mut self, _: u64) {}
+    fn seed(&mut self, seed: u64) {
+        self.random = random(seed);
+    }
 
     fn restart(&mut self) {
         self.replay = Replay::default();
@@ -453,6 +458,10 @@ impl Plane for Partition {
     fn images(&self) -> u64 {
         self.images
     }
+}
+
+fn random(seed: u64) -> Stream {
+    Randomness::repeatable(seed).stream(Purpose::Padding)
 }
 
 /// Partitions of a new store, made by this opening.

@@ -14,11 +14,18 @@ use super::layout::name;
 use super::{CellSeen, Own, Partition};
 use crate::oracle::fault::{Step, fault};
 use crate::oracle::immediate::turns::check_turn;
+use crate::oracle::shape::below;
 use crate::{Observation, Observer};
 
 impl Partition {
-    /// A message of the job of `partition` reads these cells.
-    pub(super) fn read_job(&mut self, partition: u32, cells: &[CellSeen]) -> Step {
+    /// A message of the job of `partition` reads these cells. They are a set, drawn at once: in an
+    /// order drawn here each is uniform among those left, exactly if the set is among all of its size.
+    pub(super) fn read_job(
+        &mut self,
+        partition: u32,
+        cells: &[CellSeen],
+        out: &mut dyn Observer,
+    ) -> Step {
         let Some(job) = self.state.job(partition) else { return Ok(()) };
         let mut rest = cells;
         for (level, count) in job.reads.clone() {
@@ -34,11 +41,17 @@ impl Partition {
                     format!("{own} of them, then {:x?}", rest.get(own)),
                 );
             }
-            for (_, cell) in &rest[..own] {
-                held.take(*cell)?;
-            }
-            if !rest[..own].is_sorted_by(|a, b| a.1 < b.1) {
+            if !rest[..own].is_sorted_by(|a, b| a.1 <= b.1) {
                 return fault("job-quota", "cells in the order of their places", "others");
+            }
+            let mut set: Vec<u16> = rest[..own].iter().map(|(_, cell)| *cell).collect();
+            while !set.is_empty() {
+                let cell = set.swap_remove(below(&mut self.random, set.len() as u32) as usize);
+                let (unread, rank) = held.take(cell)?;
+                let nth = self.state.layout.cells(level) - unread;
+                let (chunk, version) = (partition, held.version);
+                let seen = Observation::PathCell { chunk, level, version, nth, cell, unread, rank };
+                out.observe(&seen);
             }
             rest = &rest[own..];
         }

@@ -1,6 +1,23 @@
 //! `ring`: batches and epochs by a grid. Free are leaves, slots, ciphertexts, and by a real clock how
 //! late a message was.
 //!
+//! | rule | what has to be | what is free in it, and its law |
+//! |---|---|---|
+//! | `batches-per-epoch` | R read batches, a write batch, a commit | |
+//! | `full-batch`, `full-window` | as many paths as a batch has, in messages of a public size | the leaf: uniform |
+//! | `path-consistent`, `stored-only`, `current-version` | stored buckets of one path, in their newest versions | |
+//! | `slot-once`, `image-unread` | no cell twice in a version, and none of a bucket that is rewritten | the cell: uniform among those unread |
+//! | `reads-per-version`, `reshuffle-due` | after so many reads a bucket is reshuffled, and not before | |
+//! | `eviction-due`, `z-read` | every A accesses, along the next path; Z rising cells of each bucket | which Z: uniform among those unread |
+//! | `images-written`, `cell-size` | every bucket rewritten in the epoch once, in order | ciphertexts |
+//! | `journal-before-read` | no read before its record is durable | |
+//! | `commit-order`, `blob-order` | delta or checkpoint, commit, deletions | ciphertexts |
+//! | `superseded-deleted` | what a commit superseded, and nothing else | |
+//! | `on-grid`, `no-catch-up` | a batch at its point; a point that has passed is skipped | by a real clock: how late |
+//! | `waits-for-all` | nothing leaves before all replies are here that it depends on | |
+//! | `replay-exact`, `epoch-completed-after-crash` | the same cells again, then dummies to the end of the epoch | |
+//! | `silence-after-a-failure`, `silence-after-a-lie` | nothing leaves after either | |
+//!
 //! # How the leaves are found
 //!
 //! The trace does not name them. Let R be the set of *live* buckets: stored, and not rewritten in the

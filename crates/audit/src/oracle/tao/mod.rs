@@ -14,6 +14,22 @@
 //! What is due *at once* may come anywhere within its instant, and so in any order with what else is due
 //! in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing else is
 //! tolerated; so traces by a real clock, in which work takes time, are refused.
+//!
+//! | rule | what has to be | what is free in it, and its law |
+//! |---|---|---|
+//! | `record-parts` | a record of all that wait and have room, or of as many as a rate says | |
+//! | `path-per-access` | a path for every access of a durable record, in its turn | the leaf: uniform |
+//! | `path-consistent` | buckets on one way down, as far as it is stored | |
+//! | `stored-only`, `current-version` | a bucket that was written, in its newest version | |
+//! | `fresh-subtree` | what is not here is asked for, and what is here is not | |
+//! | `write-back-due` | a write-back after every k paths that came back | |
+//! | `write-back-union` | the union of their buckets, each once, in order | ciphertexts |
+//! | `write-back-windows`, `cell-size` | in messages of a public size, so many under way at once | |
+//! | `reply-time` | an access is answered with the last reply to any path up to its own (T3) | |
+//! | `replay-exact` | a recovery reads the paths that the journal names, in its order | |
+//!
+//! A leaf whose path shows a part of it is completed among those that fit (`tree`). Rules of what is
+//! around it stand in `immediate`.
 
 mod accesses;
 mod config;

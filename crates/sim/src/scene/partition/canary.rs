@@ -71,6 +71,7 @@ leaks! {
     SourceRead: "source-read", caught by "job-fixed";
     CommitAtCut: "commit-at-cut", caught by "commit-before-read";
     CellsInOrder: "cells-in-order", caught by "slot-ranks";
+    FrontDummies: "front-dummies", caught by "slot-ranks";
 }
 
 /// Leaks of the shell that show in a trace of this engine, with their checks. The others change nothing
