@@ -38,7 +38,7 @@ impl<P> Core<P> {
     /// What an access asked for has come and is being taken.
     pub fn ended(&mut self, number: Number) {
         self.under_way.end(number);
-        self.sequencer.path_returned(number);
+        self.sequencer.has_come(number);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The Sequencer: answers leave in the order of arrival.
 //!
-//! An answer leaves when its block is known, its own path has come back, and all before it have
-//! left. So the moment at which answer j leaves is that at which the last of paths 1 to j came
-//! back, which the cloud knows anyway: it does not tell whether two accesses asked for one block.
+//! An answer leaves when its block is known, what its access asked for has come, and all before it
+//! have left. So the moment at which answer j leaves is that at which the last of what accesses 1
+//! to j asked for came, which the cloud knows anyway: it does not tell whether two accesses asked
+//! for one block.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,7 @@ pub struct Sequencer {
 #[derive(Debug)]
 struct Waiting {
     reply: Reply,
-    path_returned: bool,
+    has_come: bool,
     answer: Option<Bytes>,
 }
 
@@ -35,7 +36,7 @@ impl Sequencer {
     /// An access arrives.
     pub fn arrive(&mut self, reply: Reply) -> Number {
         let answer = reply.is_none().then(Bytes::new);
-        self.waiting.push_back(Waiting { reply, path_returned: false, answer });
+        self.waiting.push_back(Waiting { reply, has_come: false, answer });
         self.first + self.waiting.len() as u64 - 1
     }
 
@@ -49,10 +50,10 @@ impl Sequencer {
         self.waiting.is_empty()
     }
 
-    /// Its path has come back.
-    pub fn path_returned(&mut self, number: Number) {
+    /// What it asked for has come.
+    pub fn has_come(&mut self, number: Number) {
         if let Some(waiting) = self.find(number) {
-            waiting.path_returned = true;
+            waiting.has_come = true;
         }
     }
 
@@ -67,8 +68,7 @@ impl Sequencer {
 
     /// Lets those leave whose turn it is.
     pub fn emit(&mut self) {
-        while let Some(Waiting { path_returned: true, answer: Some(_), .. }) = self.waiting.front()
-        {
+        while let Some(Waiting { has_come: true, answer: Some(_), .. }) = self.waiting.front() {
             self.first += 1;
             if let Some(Waiting { reply: Some(reply), answer: Some(answer), .. }) =
                 self.waiting.pop_front()
@@ -119,20 +119,20 @@ mod tests {
         }
         let padding = sequencer.arrive(None);
         for number in [2, 1] {
-            sequencer.path_returned(number);
+            sequencer.has_come(number);
         }
         for number in 0..3 {
             sequencer.answer(number, || vec![number as u8].into());
         }
         sequencer.emit();
         assert!(tickets.iter_mut().all(|ticket| ticket.try_recv().is_err()));
-        sequencer.path_returned(0);
+        sequencer.has_come(0);
         sequencer.emit();
         for (number, ticket) in tickets.iter_mut().enumerate() {
             assert_eq!(ticket.try_recv().unwrap().unwrap(), vec![number as u8]);
         }
         assert_eq!(sequencer.next(), 4);
-        sequencer.path_returned(padding);
+        sequencer.has_come(padding);
         sequencer.emit();
         let (reply, mut ticket) = oneshot::channel();
         assert_eq!((sequencer.waiting.len(), sequencer.arrive(Some(reply))), (0, 4));
