@@ -16,7 +16,6 @@ use fogbank_cloud::MixClient;
 use fogbank_durable::JOURNAL_PREFIX;
 use fogbank_env::Clock;
 use fogbank_mix::session::MixCloud;
-use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
 use fogbank_oram::partition::Layout;
@@ -86,9 +85,8 @@ const FORMAT: u16 = 1;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
-        let NewVolume { shape: VolumeShape { blocks, block_bytes }, flags, .. } = *volume;
-        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
-        let least = Layout::new(blocks, 0)?;
+        let (shape, flags) = (volume.shape.of_accesses(), volume.flags);
+        let least = Layout::new(shape.capacity, 0)?;
         let usual = MulticloudSettings::new(shape, KEPT_LEVELS.min(least.levels - 1))?;
         let Layout { partitions, levels, top_blocks, kept_levels, .. } = usual.layout;
         Ok(Self {
@@ -108,10 +106,9 @@ impl MulticloudVolume {
 
     /// What the engine is made with.
     fn settings(&self, shape: VolumeShape) -> Result<MulticloudSettings> {
-        let VolumeShape { blocks, block_bytes } = shape;
-        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
+        let shape = shape.of_accesses();
         let layout = Layout {
-            blocks,
+            blocks: shape.capacity,
             partitions: self.partitions,
             levels: self.levels,
             top_blocks: self.top_blocks,

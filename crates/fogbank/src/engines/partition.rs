@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fogbank_oram::ImmediateShape;
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings, RECORD_FORMAT};
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +72,8 @@ struct PartitionVolume {
 
 impl PartitionVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
-        let NewVolume { shape: VolumeShape { blocks, block_bytes }, flags, .. } = *volume;
-        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
-        let cache = flags.get(&CACHE).unwrap_or(CACHE_BYTES) / block_bytes as u64;
+        let (shape, flags) = (volume.shape.of_accesses(), volume.flags);
+        let cache = flags.get(&CACHE).unwrap_or(CACHE_BYTES) / shape.value_bytes as u64;
         let usual = PartitionSettings::new(shape, 0)?;
         let layout = usual.layout.with_kept_blocks(cache);
         let records_at_once = u16::try_from(usual.shell.records_at_once);
@@ -93,10 +91,9 @@ impl PartitionVolume {
 
     /// What the engine is made with.
     fn settings(&self, shape: VolumeShape, flow: Flow) -> PartitionSettings {
-        let VolumeShape { blocks, block_bytes } = shape;
-        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
+        let shape = shape.of_accesses();
         let layout = Layout {
-            blocks,
+            blocks: shape.capacity,
             partitions: self.partitions,
             levels: self.levels,
             top_blocks: self.top_blocks,

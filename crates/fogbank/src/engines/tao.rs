@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use serde::{Deserialize, Serialize};
@@ -73,8 +72,7 @@ impl TaoVolume {
 
     /// What the engine is made with.
     fn settings(&self, shape: VolumeShape, flow: Flow) -> TaoSettings {
-        let VolumeShape { blocks, block_bytes } = shape;
-        let shape = ImmediateShape { capacity: blocks, value_bytes: block_bytes };
+        let shape = shape.of_accesses();
         TaoSettings {
             bucket_blocks: self.bucket_blocks,
             cache_bytes: self.cache,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use fogbank_oram::ImmediateShape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +56,11 @@ impl VolumeShape {
         let blocks = u32::try_from(size / block);
         let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
         Ok(Self { blocks, block_bytes: block as usize })
+    }
+
+    /// As engines know it that serve accesses as they come.
+    pub(crate) fn of_accesses(self) -> ImmediateShape {
+        ImmediateShape { capacity: self.blocks, value_bytes: self.block_bytes }
     }
 }
 
