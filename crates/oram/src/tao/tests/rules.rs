@@ -334,7 +334,7 @@ fn the_stash_stays_below_its_line() {
             let number = answers.arrive(None);
             let (path, _) = state.read_path(number, access % capacity, write(0, b"x"));
             assert!(state.path_returned(&path, Vec::new(), &mut answers).unwrap().is_none());
-            answers.path_returned(number);
+            answers.has_come(number);
             answers.emit();
             if access >= warm_up {
                 over[..state.stash.len()].iter_mut().for_each(|count| *count += 1);
