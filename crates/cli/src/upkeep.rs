@@ -274,10 +274,17 @@ pub async fn load(args: LoadArgs) -> Result<()> {
 
 /// What has to be said beside `--data` to find a store.
 pub fn flags(place: &Place) -> String {
-    let store = place.store.as_ref().map_or(String::new(), |url| format!(" --store {url}"));
+    let store =
+        place.store.as_ref().map_or(String::new(), |url| format!(" --store {}", quoted(url)));
     let registers = place.registers.as_ref();
     let list = registers.map_or(String::new(), |list| format!(" --registers {}", list.display()));
     store + &list
+}
+
+/// As a shell takes it for one word, whatever is in it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ":/._-".contains(c);
+    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Opens a store that is there.

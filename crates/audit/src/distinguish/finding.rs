@@ -1,5 +1,7 @@
 //! What the comparison came to, as findings for people and programs.
 
+use fogbank_env::counted;
+
 use super::compare::{Pair, Telling};
 use super::control::Control;
 use super::{Comparison, Options, RUNS_MIN};
@@ -17,7 +19,8 @@ impl Control {
     fn finding(&self, options: &Options) -> Finding {
         let words = match self.verdict {
             _ if self.runs < RUNS_MIN => {
-                format!("{} has {} runs; {RUNS_MIN} are needed.", self.label, self.runs)
+                let runs = counted(self.runs, "run", "runs");
+                format!("{} has {runs}; {RUNS_MIN} are needed.", self.label)
             }
             Verdict::TooFew => format!("The runs of {} are too short to compare.", self.label),
             Verdict::Passed => {

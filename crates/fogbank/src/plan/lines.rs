@@ -8,6 +8,7 @@ use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::link::LinkArgs;
 use crate::object_default::{another_pace, seconds};
+use crate::place::across_a_link;
 
 /// A line: what it is about, and what there is to say.
 pub type Line = (&'static str, String);
@@ -39,7 +40,13 @@ pub fn of_bill(bill: &Bill, url: &str, rests: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     let when = when(rests);
     if is_charged(url) {
-        lines.push(("bill", format!("{} (list prices)", bill.words(when))));
+        // A server is rented as a whole: nobody counts its requests.
+        let by = if across_a_link(url) {
+            "a disk at list price; add the rent of your server and its traffic"
+        } else {
+            "list prices"
+        };
+        lines.push(("bill", format!("{} ({by})", bill.words(when))));
         if let Some(running) = bill.running.filter(|running| running.usd() > 0.0) {
             let how = if rests { "" } else { ": serve --rest-after 10m" };
             let (storage, saved) = (usd(bill.storage_usd), usd(running.usd()));
@@ -88,5 +95,7 @@ mod tests {
         assert!(told.starts_with("bill: not known: ") && told.contains("[ftp]"), "{told}");
         let told = words("s3://b");
         assert!(told.contains("a month, busy or idle") && !told.contains("not known"), "{told}");
+        assert!(told.contains("(list prices)"), "{told}");
+        assert!(words("grpc://h:7/t").contains("add the rent of your server"));
     }
 }

@@ -9,6 +9,7 @@ use crate::args::{VolumePlanArgs, VolumeShapeArgs};
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::error::{Error, Result};
 use crate::link::LinkArgs;
+use crate::place::across_a_link;
 use crate::volume::{Flow, VolumeConfig};
 
 /// Where a volume is to be.
@@ -55,7 +56,8 @@ pub struct VolumePlan {
 /// An engine with its plan, or why there is none.
 pub type OfEngine = (&'static VolumeEngine, Result<VolumePlan>);
 
-/// The plan of every engine. A flag goes to those that know it.
+/// The plan of every engine that volumes may have there: two clouds that do not collude are servers.
+/// A flag goes to those that know it.
 pub fn of_all(args: &VolumePlanArgs, site: &VolumeSite<'_>) -> Vec<OfEngine> {
     let &VolumePlanArgs { size, block, .. } = args;
     let of = |engine: &'static VolumeEngine| {
@@ -64,7 +66,9 @@ pub fn of_all(args: &VolumePlanArgs, site: &VolumeSite<'_>) -> Vec<OfEngine> {
         let shape = VolumeShapeArgs { size, block, engine, second_store, flags };
         VolumeConfig::new(&shape, site.url)?.plan(Flow::default(), site)
     };
-    VOLUME_ENGINES.into_iter().map(|engine| (engine, of(engine))).collect()
+    let a_server = args.site.store.is_none() || across_a_link(site.url);
+    let engines = VOLUME_ENGINES.into_iter().filter(|engine| a_server || !engine.has_two_clouds);
+    engines.map(|engine| (engine, of(engine))).collect()
 }
 
 /// How much cheaper another engine has to be than the default.
