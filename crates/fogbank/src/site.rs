@@ -20,7 +20,8 @@ use fogbank_durable::shared::{FileSeen, Site, SiteParameters, Superblock};
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
-use fogbank_store::{BlobLog, DepartureGrid, Log, Store};
+use fogbank_store::url::StoreUrl;
+use fogbank_store::{BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
@@ -57,6 +58,32 @@ const USUAL: SiteParameters = SiteParameters {
     public_ms: 1_000,
     quantum_us: 1_000,
 };
+
+/// Bytes of the log that a server keeps in memory, at most, with room to spare.
+const LOG_BYTES: u64 = 128 << 20;
+/// Beside a block, of an entry and of a result.
+const PLACE_BYTES: u64 = 700;
+/// R, at most and at least: a client that is away for longer has to be started again.
+const KEPT_EPOCHS: [u64; 2] = [8, 64];
+/// A table is built in memory, whole.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// For how many epochs a site of such blocks keeps its log.
+fn kept_epochs(size: u64, block: u64) -> Result<u32> {
+    let [least, most] = KEPT_EPOCHS;
+    let kept = LOG_BYTES / (u64::from(USUAL.epoch) * (2 * block + PLACE_BYTES));
+    if kept < least {
+        return Err(Error::Usage(format!(
+            "--block {block}: every query takes an entry and a result of a block to all clients; blocks              of a site have at most 16KiB"
+        )));
+    }
+    if size > BYTES_MAX {
+        return Err(Error::Usage(format!(
+            "--size {size}: a site has at most 4GiB, for its tables are built in memory; a volume              may be larger"
+        )));
+    }
+    Ok(kept.min(most) as u32)
+}
 
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
@@ -98,7 +125,8 @@ impl SitePlace {
     pub async fn create(&self, store: &str, size: u64, block: u64) -> Result<()> {
         let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
         let block_bytes = block_bytes as u32;
-        let parameters = SiteParameters { blocks, block_bytes, ..USUAL };
+        let kept_epochs = kept_epochs(size, block)?;
+        let parameters = SiteParameters { blocks, block_bytes, kept_epochs, ..USUAL };
         schedule_of(&parameters)?;
         let (_lock, random) = self.begin(store)?;
         let mut stream = random.stream(Purpose::MasterKey);
@@ -111,9 +139,9 @@ impl SitePlace {
                 Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }
             }
         };
+        self.note(&noted)?;
         let master = fogbank_seal::load_or_create(&self.key(), &mut stream, true)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
-        self.note(&noted)?;
         let (at, _) = open_site_store(store).await?;
         let mut salts = random.split(1).stream(Purpose::Incarnation);
         Ok(Site::create(&at, (&master, noted.id()?), parameters, &mut salts).await?)
@@ -168,6 +196,7 @@ impl SitePlace {
         let (noted, random) = (self.noted()?, randomness()?);
         let lock = lock_trusted_side(&self.0)?;
         let master = self.load(&self.key(), &random)?;
+        let alone = lock_folder(&noted.store)?;
         let (at, clock) = open_site_store(&noted.store).await?;
         let mut salts = random.stream(Purpose::Incarnation);
         let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await?;
@@ -175,8 +204,8 @@ impl SitePlace {
         let log = open_log(&noted.store, at, &clock, &site.parameters()).await?;
         let grid = DepartureGrid::new(clock.clone(), quantum);
         let seen = Arc::new(FileSeen::new(&self.0.join(SEEN)));
-        let engine = HierarchyEngine::open(Arc::new(site), log, seen, grid).await?;
-        Ok(Disk::new(Arc::new(engine), clock, lock))
+        let engine = HierarchyEngine::open(site, log, seen, grid).await?;
+        Ok(Disk::new(Arc::new(engine), clock, (lock, alone)))
     }
 
     fn begin(&self, store: &str) -> Result<(FolderLock, Randomness)> {
@@ -266,7 +295,10 @@ fn randomness() -> Result<Randomness> {
 async fn open_site_store(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
     check(url)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    Ok((open_store(url, &clock).await?, clock))
+    let store = open_store(url, &clock).await?;
+    // A server that is started again may take a minute, as its log may.
+    let schedule = RetrySchedule { waits: [Duration::from_secs(10); 5].to_vec() };
+    Ok((Arc::new(Retry::new(store, clock.clone(), schedule)), clock))
 }
 
 /// Refuses a store where clients cannot meet.
@@ -278,6 +310,19 @@ fn check(url: &str) -> Result<()> {
         "clients of a site cannot meet at {url:?}: give a fogbank-cloud server, as grpc://HOST:PORT/TENANT, \
          or for one client alone a folder, as file:///DIR"
     )))
+}
+
+/// In a folder one process alone may append: its lock. A server sees to that itself.
+fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
+    let Ok(StoreUrl::File(folder)) = url.parse() else { return Ok(None) };
+    let cannot = |e| Error::CannotUse(format!("{}: {e}", folder.display()));
+    match FolderLock::take(&folder.join("one-client")).map_err(cannot)? {
+        Some(lock) => Ok(Some(lock)),
+        None => Err(Error::CannotUse(format!(
+            "another client has this site open, and in a folder there can be one at a time: {}; several              meet at a fogbank-cloud",
+            folder.display()
+        ))),
+    }
 }
 
 /// The log of the site. In a folder this process alone appends.

@@ -74,6 +74,9 @@ pub async fn run(args: MountArgs) -> Result<()> {
 async fn open(place: &Place, flow: Flow) -> Result<Disk> {
     let site = SitePlace::new(&place.data);
     if site.is_there() {
+        say_error!(
+            "this disk is a site's: only one client at a time may have the file system mounted"
+        );
         return site.open().await;
     }
     let volume = Volume::open(place.clone(), flow).await?;

@@ -58,6 +58,7 @@ pages! {
     own_servers "docs/own-server.md",
     redis "docs/redis.md",
     registers "docs/register.md",
+    sites "docs/site.md",
     tuning "docs/tuning.md",
 }
 

@@ -183,6 +183,11 @@ impl Site {
         self.ticks.take(count).ok_or_else(used_up)
     }
 
+    /// The same session, whose calls go to another way to the store.
+    pub fn by_way_of(self, store: Arc<dyn Store>) -> Self {
+        Self { store, ..self }
+    }
+
     /// Seals something of this session's, bound to `bound`.
     ///
     /// # Errors
@@ -235,11 +240,25 @@ impl Site {
     /// # Errors
     /// [`Error::CloudLied`] if it is of another history.
     pub async fn get(&self, object: Object, mark: &Mark) -> Result<Option<(Vec<u8>, Digest)>> {
-        let Some((bytes, _)) = self.store.blob_get(&object.to_string()).await? else {
-            return Ok(None);
-        };
-        let plain = self.open(&object.bound(mark), &bytes).await?;
+        let Some(bytes) = self.fetch(object).await? else { return Ok(None) };
+        let plain = self.opened(object, mark, &bytes).await?;
         Ok(Some((plain, digest(&[&bytes]))))
+    }
+
+    /// An object as it is stored.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn fetch(&self, object: Object) -> Result<Option<Bytes>> {
+        Ok(self.store.blob_get(&object.to_string()).await?.map(|(bytes, _)| bytes))
+    }
+
+    /// What an object holds that is stored so.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if it is of another history.
+    pub async fn opened(&self, object: Object, mark: &Mark, bytes: &[u8]) -> Result<Vec<u8>> {
+        self.open(&object.bound(mark), bytes).await
     }
 
     /// Removes objects that are no longer wanted.

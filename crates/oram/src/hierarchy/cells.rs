@@ -1,4 +1,4 @@
-//! Tables as they lie at the server: an array each, of cells that are sealed one by one.
+//! Tables as they lie at the server: an array a level, of cells that are sealed one by one.
 //!
 //! 1. *Write*: chunk after chunk, then the index, then the manifest, which says by versions what
 //!    counts. Two that write one table write different versions; the first manifest counts.
@@ -34,12 +34,12 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Stands for an address where there is none.
 const NOBODY: u32 = u32::MAX;
 const ADDRESS_BYTES: usize = 4;
-/// Arrays of a level that are told apart: so many tables later a name is used again.
-const NAMES: i64 = 16;
 
 /// See the module.
 pub struct Cells {
     site: Arc<Site>,
+    /// For touches, which leave at a point already.
+    bare: Arc<dyn Store>,
     schedule: Schedule,
     block_bytes: usize,
     installed: Mutex<BTreeMap<Table, Arc<Installed>>>,
@@ -55,10 +55,10 @@ struct Installed {
 }
 
 impl Cells {
-    /// Those of a site, of which none is installed yet.
-    pub fn new(site: Arc<Site>, schedule: Schedule) -> Self {
+    /// Those of a site, of which none is installed yet. All calls but touches go to its own store.
+    pub fn new(site: Arc<Site>, bare: Arc<dyn Store>, schedule: Schedule) -> Self {
         let block_bytes = site.parameters().block_bytes as usize;
-        Self { site, schedule, block_bytes, installed: Mutex::default() }
+        Self { site, bare, schedule, block_bytes, installed: Mutex::default() }
     }
 
     /// Opens the cells of these slots: `None` if the server does not have all of them.
@@ -74,7 +74,7 @@ impl Cells {
             reads.push(chunk, [(slot % cells) as u16]);
             tables.push((installed, chunk.version));
         }
-        let cells = match self.site.store().read_cells(&reads).await {
+        let cells = match self.bare.read_cells(&reads).await {
             // Its array has been dropped; who asks finds out whether it may be.
             Err(fogbank_store::StoreError::NoArray(_)) => return Ok(None),
             cells => cells.map_err(blame)?,
@@ -302,7 +302,8 @@ impl Cells {
 }
 
 fn array(table: Table) -> ArrayId {
-    ArrayId(u16::from(table.level) << 8 | table.index.rem_euclid(NAMES) as u16)
+    // One for all tables of a level: versions tell them apart.
+    ArrayId(table.level.into())
 }
 
 fn bound(table: Table, slot: u32, start: &Mark) -> Vec<u8> {

@@ -20,7 +20,7 @@ pub enum Effect {
     /// To the log, in the order of turns. If the answer is lost: the same bytes again.
     Append(Entry),
     /// The client's register holds that the log has this length and digest, before anything behind
-    /// it takes place.
+    /// it takes place: a touch, or an answer to what the register does not cover.
     Register(u64, Digest),
     /// One slot of every table of the place's epoch, in one request.
     Touch(u64, Vec<(Table, u32)>),
@@ -41,6 +41,8 @@ pub struct Client {
     turn: u64,
     /// The newest superblock.
     superblock: u64,
+    /// The register holds a log of this length.
+    registered: u64,
     /// Places to touch for which there is no superblock yet.
     waiting: BTreeSet<u64>,
     /// Of own turns the place, until they are answered.
@@ -73,6 +75,7 @@ impl Client {
             shape: ImmediateShape { capacity, value_bytes },
             turn: 0,
             superblock,
+            registered: 0,
             waiting: BTreeSet::new(),
             places: BTreeMap::new(),
             unpublished: BTreeSet::new(),
@@ -81,9 +84,9 @@ impl Client {
         }
     }
 
-    /// Its first entry, which asks for nothing, is on its way.
-    pub fn has_greeted(&mut self) {
-        self.turn = 1;
+    /// An entry of this turn, which asks for nothing, is on its way.
+    pub fn has_greeted(&mut self, turn: u64) {
+        self.turn = turn;
     }
 
     /// The number of its last entry.
@@ -233,7 +236,7 @@ impl Client {
         if now.is_empty() {
             return;
         }
-        out.push(Effect::Register(self.follower.length(), self.follower.digest()));
+        self.register(out);
         for place in now {
             let Some(plan) = self.follower.plan(place) else { continue };
             let mut slots = plan.slots.clone();
@@ -249,10 +252,20 @@ impl Client {
         }
     }
 
+    fn register(&mut self, out: &mut Vec<Effect>) {
+        self.registered = self.follower.length();
+        out.push(Effect::Register(self.registered, self.follower.digest()));
+    }
+
     fn learn(&mut self, found: &Found, out: &mut Vec<Effect>) -> Result<()> {
         for (plan, value) in self.follower.learn(found)? {
             let Plan { session, turn, is_void, .. } = plan;
-            if session == self.session && self.places.remove(&turn).is_some() {
+            if session == self.session
+                && let Some(place) = self.places.remove(&turn)
+            {
+                if self.registered <= place {
+                    self.register(out); // another has touched for it
+                }
                 out.push(if is_void { Effect::Void(turn) } else { Effect::Answer(turn, value) });
             }
         }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use fogbank_durable::shared::{SeenRegister, Site, SiteParameters};
 use fogbank_env::Nanos;
-use fogbank_store::{DepartureGrid, Log};
+use fogbank_store::{DepartureGrid, GridStore, Log};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::cells::Cells;
 use super::join::{Joined, join};
 use super::listening::{Listener, append_all};
 use super::schedule::Schedule;
@@ -37,7 +38,7 @@ impl HierarchyEngine {
     /// # Errors
     /// As for an access.
     pub async fn open(
-        site: Arc<Site>,
+        site: Site,
         log: Arc<dyn Log>,
         seen: Arc<dyn SeenRegister>,
         grid: DepartureGrid,
@@ -46,7 +47,12 @@ impl HierarchyEngine {
         let schedule = schedule_of(&parameters)?;
         // 1. What was seen of it, and what is there.
         let known = seen.read().await?;
-        let joined = join(&site, &log, &grid, schedule, known.as_ref()).await?;
+        // Whatever but a touch asks of the store leaves at a point, however long its making takes.
+        let bare = site.store().clone();
+        let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
+        let site = Arc::new(site.by_way_of(paced));
+        let cells = || Cells::new(site.clone(), bare.clone(), schedule);
+        let joined = join(&site, &log, &grid, cells, schedule, known.as_ref()).await?;
         let Joined { client, cells, listener, superblock, effects } = joined;
         // 2. Who listens, and who serves.
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;

@@ -15,10 +15,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fogbank_durable::shared::{Object, Seen, Site, Superblock};
 use fogbank_seal::{Digest, Mark, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry};
+use futures_util::stream::{self, StreamExt};
 
 use super::canary::Canary;
 use super::cells::Cells;
@@ -43,6 +45,8 @@ pub struct Joined {
 
 /// How often what has gone meanwhile is fetched again.
 const TRIES: u32 = 20;
+/// Objects that are fetched at once.
+const FETCHED_AT_ONCE: usize = 64;
 
 /// Joins; the client may have seen something of the site before.
 ///
@@ -52,15 +56,18 @@ pub async fn join(
     site: &Arc<Site>,
     log: &Arc<dyn Log>,
     grid: &DepartureGrid,
+    cells: impl Fn() -> Cells,
     schedule: Schedule,
     seen: Option<&Seen>,
 ) -> Result<Joined> {
-    let mut tries = 1;
+    let (mut tries, turns) = (1, AtomicU64::new(0));
     loop {
         // 1. The newest superblock.
         let chain = Superblock::newest(site, 3, seen).await?;
         let newest = chain.first().map_or(0, |(superblock, _)| superblock.number);
-        match at(site, log, grid, schedule, &chain, seen).await {
+        check_start(&schedule, &chain, seen)?;
+        let place = At { site, log, grid, schedule, chain: &chain, seen, turns: &turns };
+        match place.join(cells()).await {
             Err(error) if tries < TRIES => {
                 let now = Superblock::newest(site, 1, None).await?;
                 if now.first().is_none_or(|(superblock, _)| superblock.number <= newest) {
@@ -73,101 +80,130 @@ pub async fn join(
     }
 }
 
-async fn at(
-    site: &Arc<Site>,
-    log: &Arc<dyn Log>,
-    grid: &DepartureGrid,
+/// Where the site is joined.
+struct At<'a> {
+    site: &'a Arc<Site>,
+    log: &'a Arc<dyn Log>,
+    grid: &'a DepartureGrid,
     schedule: Schedule,
+    /// The newest superblock and those before it.
+    chain: &'a [(Superblock, Digest)],
+    seen: Option<&'a Seen>,
+    /// Of this session's entries, which ask for nothing, so far.
+    turns: &'a AtomicU64,
+}
+
+impl At<'_> {
+    async fn join(&self, cells: Cells) -> Result<Joined> {
+        let Self { site, log, grid, schedule, chain, seen, turns } = *self;
+        let hidden = || lied("a superblock is hidden");
+        let of = |back: usize| chain.get(back).ok_or_else(hidden);
+        let (newest, superblock) = of(0)?;
+        let number = newest.number;
+        let first_epoch = number.saturating_sub(3);
+        let from = schedule.first_of(first_epoch);
+        let mut listener = Listener::new(site, log, grid, from);
+        let keys = site.keys().clone();
+        let block_bytes = site.parameters().block_bytes as usize;
+        let canary = Arc::new(Canary::default());
+        let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
+        let follower = if number == 1 {
+            Follower::new(schedule, keys, history_before, block_bytes, canary)
+        } else {
+            // 2. The log of the epochs before, by its digests alone.
+            let epoch = number - 1;
+            let mut before = Before { epoch, ..Before::default() };
+            before.digests.push(history_before);
+            while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
+                let Heard::Entry(_, entry, stored) = listener.hear().await? else { continue };
+                let last = before.digests.last().copied().unwrap_or_default();
+                before.digests.push(digest(&[&last, &stored]));
+                before.turns.insert(entry.session, entry.turn);
+            }
+            for (known, _) in chain {
+                let place = schedule.first_of(known.number - 1).checked_sub(from);
+                let found = place.and_then(|place| before.digests.get(place as usize));
+                if found.is_some_and(|found| *found != known.history) {
+                    return Err(lied("the log is of another history than the superblocks"));
+                }
+            }
+            check_seen(seen, from, &before.digests)?;
+            // 3. What the tables hold.
+            let end = before.digests.last().map(mark).unwrap_or_default();
+            before.marks = marks(site, &schedule, epoch, end).await?;
+            let start = |table| start_of(&schedule, &before.marks, (epoch, end), table);
+            for table in schedule.tables(epoch) {
+                let addresses = cells.addresses(table, &start(table)?).await?;
+                let addresses = addresses.ok_or_else(|| lied("an index is withheld"))?;
+                before.tables.insert(table, addresses);
+            }
+            let both = [schedule.tables(epoch), schedule.tables(number)].concat();
+            for table in &both {
+                let installed = cells.install(*table, &start(*table)?).await?;
+                let stored = installed.ok_or_else(|| lied("a manifest is withheld"))?;
+                let at = schedule.installing(number).iter().position(|found| found == table);
+                if at.is_some_and(|at| newest.manifests.get(at) != Some(&stored)) {
+                    return Err(lied("a manifest is not the one that the superblock names"));
+                }
+            }
+            let carry = Table { level: 0, index: number as i64 - 2 };
+            let values = cells.read_whole(carry).await?;
+            let values = values.ok_or_else(|| lied("the table of the last epoch is withheld"))?;
+            before.values = values.into_iter().flatten().collect();
+            Follower::joining(schedule, keys, before, block_bytes, canary)?
+        };
+        // 4. All that is there by now.
+        let turn = turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let greeting = Entry {
+            session: site.session(),
+            turn,
+            seen: follower.length(),
+            seen_digest: follower.digest(),
+            query: None,
+        };
+        let bytes = seal_entry(site, &greeting, block_bytes)?;
+        let mine = digest(&[&bytes]);
+        let entry = LogEntry { session: site.session(), turn, bytes };
+        let place = append(log.clone(), grid.clone(), entry).await?.ok_or_else(forgotten)?;
+        if seen.is_some_and(|seen| place < seen.length) {
+            return Err(lied("the log is shorter than this client has seen: rolled back"));
+        }
+        let mut client = Client::following(site.session(), follower, number);
+        client.has_greeted(turn);
+        let mut effects = Vec::new();
+        while client.follower().length() <= place {
+            match listener.hear().await? {
+                Heard::Entry(at, entry, stored) => {
+                    if at == place && stored != mine {
+                        return Err(lied("an entry has another place than was said"));
+                    }
+                    effects.extend(client.entries(at, &[(entry, stored)])?);
+                    check_seen(seen, at + 1, &[client.follower().digest()])?;
+                }
+                Heard::Result(found) if found.place >= client.follower().replayed() => {
+                    effects.extend(client.result(&found)?);
+                }
+                Heard::Result(_) => {}
+            }
+        }
+        Ok(Joined { client, cells, listener, superblock: *superblock, effects })
+    }
+}
+
+/// Holds the history before the epoch that the client was in last against the superblock that names
+/// it, if it is there.
+fn check_start(
+    schedule: &Schedule,
     chain: &[(Superblock, Digest)],
     seen: Option<&Seen>,
-) -> Result<Joined> {
-    let hidden = || lied("a superblock is hidden");
-    let of = |back: usize| chain.get(back).ok_or_else(hidden);
-    let (newest, superblock) = of(0)?;
-    let number = newest.number;
-    let first_epoch = number.saturating_sub(3);
-    let from = schedule.first_of(first_epoch);
-    let mut listener = Listener::new(site, log, grid, from);
-    let cells = Cells::new(site.clone(), schedule);
-    let keys = site.keys().clone();
-    let block_bytes = site.parameters().block_bytes as usize;
-    let canary = Arc::new(Canary::default());
-    let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
-    let follower = if number == 1 {
-        Follower::new(schedule, keys, history_before, block_bytes, canary)
-    } else {
-        // 2. The log of the epochs before, by its digests alone.
-        let epoch = number - 1;
-        let mut before = Before { epoch, ..Before::default() };
-        before.digests.push(history_before);
-        while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
-            let Heard::Entry(_, entry, stored) = listener.hear().await? else { continue };
-            let last = before.digests.last().copied().unwrap_or_default();
-            before.digests.push(digest(&[&last, &stored]));
-            before.turns.insert(entry.session, entry.turn);
-        }
-        for (known, _) in chain {
-            let place = schedule.first_of(known.number - 1).checked_sub(from);
-            let found = place.and_then(|place| before.digests.get(place as usize));
-            if found.is_some_and(|found| *found != known.history) {
-                return Err(lied("the log is of another history than the superblocks"));
-            }
-        }
-        check_seen(seen, from, &before.digests)?;
-        // 3. What the tables hold.
-        let end = before.digests.last().map(mark).unwrap_or_default();
-        before.marks = marks(site, &schedule, epoch, end).await?;
-        let start = |table| start_of(&schedule, &before.marks, (epoch, end), table);
-        for table in schedule.tables(epoch) {
-            let addresses = cells.addresses(table, &start(table)?).await?;
-            let addresses = addresses.ok_or_else(|| lied("an index is withheld"))?;
-            before.tables.insert(table, addresses);
-        }
-        let both = [schedule.tables(epoch), schedule.tables(number)].concat();
-        for table in &both {
-            let installed = cells.install(*table, &start(*table)?).await?;
-            let stored = installed.ok_or_else(|| lied("a manifest is withheld"))?;
-            let at = schedule.installing(number).iter().position(|found| found == table);
-            if at.is_some_and(|at| newest.manifests.get(at) != Some(&stored)) {
-                return Err(lied("a manifest is not the one that the superblock names"));
-            }
-        }
-        let carry = Table { level: 0, index: number as i64 - 2 };
-        let values = cells.read_whole(carry).await?;
-        let values = values.ok_or_else(|| lied("the table of the last epoch is withheld"))?;
-        before.values = values.into_iter().flatten().collect();
-        Follower::joining(schedule, keys, before, block_bytes, canary)?
-    };
-    // 4. All that is there by now.
-    let greeting = Entry {
-        session: site.session(),
-        turn: 1,
-        seen: follower.length(),
-        seen_digest: follower.digest(),
-        query: None,
-    };
-    let bytes = seal_entry(site, &greeting, block_bytes)?;
-    let entry = LogEntry { session: site.session(), turn: 1, bytes: bytes.clone() };
-    let place = append(log.clone(), grid.clone(), entry).await?.ok_or_else(forgotten)?;
-    if seen.is_some_and(|seen| place < seen.length) {
-        return Err(lied("the log is shorter than this client has seen: rolled back"));
+) -> Result<()> {
+    let Some(seen) = seen.filter(|seen| seen.length > 0) else { return Ok(()) };
+    let names = schedule.epoch_of(seen.length - 1) + 1;
+    let named = chain.iter().find(|(superblock, _)| superblock.number == names);
+    if named.is_some_and(|(superblock, _)| superblock.history != seen.epoch_start) {
+        return Err(lied("the site has another history than this client has seen"));
     }
-    let mut client = Client::following(site.session(), follower, number);
-    client.has_greeted();
-    let mut effects = Vec::new();
-    while client.follower().length() <= place {
-        match listener.hear().await? {
-            Heard::Entry(at, entry, stored) => {
-                effects.extend(client.entries(at, &[(entry, stored)])?);
-                check_seen(seen, at + 1, &[client.follower().digest()])?;
-            }
-            Heard::Result(found) if found.place >= client.follower().replayed() => {
-                effects.extend(client.result(&found)?);
-            }
-            Heard::Result(_) => {}
-        }
-    }
-    Ok(Joined { client, cells, listener, superblock: *superblock, effects })
+    Ok(())
 }
 
 /// Holds what the client has seen against the digests of the log from length `from` on.
@@ -188,9 +224,13 @@ async fn marks(
     end: Mark,
 ) -> Result<BTreeMap<u64, Vec<Mark>>> {
     let (mut marks, mut after) = (BTreeMap::new(), end);
-    for of in (schedule.oldest_start(epoch)..epoch).rev() {
-        let found = site.get(Object::Marks(of), &after).await?;
-        let (plain, _) = found.ok_or_else(|| lied("marks are withheld"))?;
+    let fetched = stream::iter((schedule.oldest_start(epoch)..epoch).rev())
+        .map(|of| async move { (of, site.fetch(Object::Marks(of)).await) })
+        .buffered(FETCHED_AT_ONCE);
+    let mut fetched = std::pin::pin!(fetched);
+    while let Some((of, found)) = fetched.next().await {
+        let found = found?.ok_or_else(|| lied("marks are withheld"))?;
+        let plain = site.opened(Object::Marks(of), &after, &found).await?;
         let of_epoch: Vec<Mark> = plain
             .chunks_exact(size_of::<Mark>())
             .map(|mark| mark.try_into().unwrap_or_default())

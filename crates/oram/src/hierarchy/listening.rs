@@ -121,8 +121,12 @@ pub async fn append(
     patiently(&grid, || log.append(entry.clone())).await
 }
 
-/// Appends what comes, many at once. Calls begin in the order of turns: an entry waits at the
-/// server for those before it, and the way there may have room for few.
+/// Entries that are on their way to the log at once: fewer than the way there has room for, so the
+/// lowest turn that is missing is always among them.
+const APPENDED_AT_ONCE: usize = 8;
+
+/// Appends what comes, in the order of turns, some at once: an entry waits at the server for those
+/// before it.
 pub async fn append_all(
     log: Arc<dyn Log>,
     grid: DepartureGrid,
@@ -134,7 +138,9 @@ pub async fn append_all(
         tokio::select! {
             biased;
             Some(place) = calls.next() => tell(place),
-            Some(entry) = entries.recv() => calls.push(append(log.clone(), grid.clone(), entry)),
+            Some(entry) = entries.recv(), if calls.len() < APPENDED_AT_ONCE => {
+                calls.push(append(log.clone(), grid.clone(), entry));
+            }
             else => return,
         }
     }

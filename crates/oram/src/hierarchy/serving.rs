@@ -15,7 +15,7 @@
 //! Appends, touches, results, superblocks and builds, each when public events say so: entries and
 //! results that come, superblocks, and points of the grid.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -33,7 +33,7 @@ use super::listening::{Heard, forgotten, publish};
 use super::schedule::Table;
 use super::sealed::{seal_entry, seal_result};
 use super::table::Body;
-use super::upkeep::Upkeep;
+use super::upkeep::{Remains, Upkeep};
 use crate::immediate::arrival::Arrival;
 use crate::immediate::entrance::{EndsMidway, Fault};
 use crate::immediate::events::{Events, Happens, Tells};
@@ -54,9 +54,10 @@ pub enum Event {
     Cells(u64, Option<Vec<Body>>),
     /// The result of a place is there.
     Published(u64),
-    /// Superblock `.0` is there, its tables are installed, and this is its digest as stored. Not
-    /// there, if none.
-    Superblock(u64, Option<Digest>),
+    /// Superblock `.0` is there, if it is, and its tables are installed.
+    Superblock(u64, Option<Known>),
+    /// What nobody needs any more has been removed.
+    Removed,
     /// A table has been built.
     Built(Table),
     /// Time passes.
@@ -77,6 +78,14 @@ impl Happens for Event {
     fn arrival(self) -> Option<Arrival> {
         if let Self::Arrives(arrival) = self { Some(arrival) } else { None }
     }
+}
+
+/// A superblock that is there.
+pub struct Known {
+    /// Its digest as stored.
+    pub stored: Digest,
+    /// What is to be removed by who has put it.
+    pub remains: Option<Remains>,
 }
 
 /// See the module.
@@ -109,8 +118,12 @@ pub struct State {
     pub sent: BTreeMap<u64, Digest>,
     /// By place: since when its result is missed.
     pub missing: BTreeMap<u64, Nanos>,
+    /// Places whose cells are on their way.
+    pub touching: BTreeSet<u64>,
     /// Results of this session that are not there yet.
     pub publishing: usize,
+    /// Removals under way.
+    pub removing: usize,
     /// Arrived, and more are under way than there may be.
     pub arrived: std::collections::VecDeque<Arrival>,
     /// The newest superblock as stored.
@@ -157,7 +170,8 @@ impl Serving {
 
     fn is_done(&self) -> bool {
         let State { is_closing, waiting, arrived, publishing, .. } = &self.state;
-        *is_closing && waiting.is_empty() && arrived.is_empty() && *publishing == 0
+        let is_idle = waiting.is_empty() && arrived.is_empty() && *publishing == 0;
+        *is_closing && is_idle && self.state.removing == 0 && !self.upkeep.builds_here()
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
@@ -166,14 +180,13 @@ impl Serving {
             Event::Closes => self.state.is_closing = true,
             Event::Heard(Heard::Entry(place, entry, stored)) => {
                 if entry.session == self.site.session() {
-                    let sent = self.state.sent.remove(&entry.turn);
                     // A copy of this process goes on as the same session.
-                    if entry.turn > 1 && sent != Some(stored) {
+                    if self.state.sent.remove(&entry.turn) != Some(stored) {
                         return Err(Error::Fenced);
                     }
                 }
                 self.state.missing.insert(place, self.grid.now());
-                return self.client.entries(place, &[(entry, stored)]);
+                return compute(|| self.client.entries(place, &[(entry, stored)]));
             }
             Event::Heard(Heard::Result(found)) => {
                 if found.place < self.client.follower().replayed() {
@@ -185,16 +198,21 @@ impl Serving {
             }
             Event::Appended(place) => _ = place.ok_or_else(forgotten)?,
             Event::Cells(place, Some(cells)) => {
+                self.state.touching.remove(&place);
                 let effects = compute(|| self.client.cells(place, &cells));
                 self.trim();
                 return effects;
             }
-            Event::Cells(place, None) => self.are_dropped(place).await?,
+            Event::Cells(place, None) => {
+                self.state.touching.remove(&place);
+                self.are_dropped(place).await?;
+            }
             Event::Published(place) => {
                 self.client.published(place);
                 self.state.publishing -= 1;
             }
-            Event::Superblock(number, stored) => return self.superblock(number, stored),
+            Event::Superblock(number, found) => return self.superblock(number, found),
+            Event::Removed => self.state.removing -= 1,
             Event::Built(table) => self.upkeep.is_built(table),
             Event::Tick => {}
             Event::Failed(error) => return Err(error),
@@ -222,7 +240,7 @@ impl Serving {
             .state
             .missing
             .iter()
-            .filter(|(_, since)| is_late(since))
+            .filter(|(place, since)| is_late(since) && !self.state.touching.contains(place))
             .map(|(place, _)| *place)
             .collect();
         let mut effects = Vec::new();
@@ -248,13 +266,22 @@ impl Serving {
         if later { Ok(()) } else { Err(lied("cells are withheld")) }
     }
 
-    fn superblock(&mut self, number: u64, stored: Option<Digest>) -> Result<Vec<Effect>> {
-        self.upkeep.is_asked();
-        let Some(stored) = stored else { return Ok(Vec::new()) };
+    fn superblock(&mut self, number: u64, found: Option<Known>) -> Result<Vec<Effect>> {
+        self.upkeep.is_asked(found.is_some());
+        let Some(Known { stored, remains }) = found else { return Ok(Vec::new()) };
+        if let Some(remains) = remains {
+            self.state.removing += 1;
+            self.beside(async move { remains.remove().await.map(|()| Event::Removed) });
+        }
         if number != self.client.newest_superblock() + 1 {
             return Ok(Vec::new());
         }
         self.state.superblock = stored;
+        // Its places could not be touched before, by nobody.
+        let (schedule, now) = (self.client.follower().schedule, self.grid.now());
+        for (_, since) in self.state.missing.range_mut(schedule.first_of(number)..) {
+            *since = now;
+        }
         self.cells.forget(number.saturating_sub(3));
         self.upkeep.is_superblock(self.client.follower(), number, self.grid.now());
         self.client.superblock(number)
@@ -326,6 +353,7 @@ impl Serving {
             Leaving::Append(entry) => _ = self.appends.send(entry),
             Leaving::Touch(place, slots) => {
                 let cells = self.cells.clone();
+                self.state.touching.insert(place);
                 self.beside(async move { Ok(Event::Cells(place, cells.touch(&slots).await?)) });
             }
             Leaving::Publish(Found { place, .. }, sealed) => self.beside(async move {

@@ -57,6 +57,11 @@ impl Index {
         &self.addresses
     }
 
+    /// All slots.
+    pub fn slots(&self) -> u32 {
+        self.order.len() as u32
+    }
+
     /// The slot of an address that it holds.
     pub fn slot_of(&self, address: u32) -> Option<u32> {
         self.addresses.binary_search(&address).ok().map(|rank| self.order[rank])

@@ -23,11 +23,13 @@ use std::sync::Arc;
 use fogbank_durable::shared::{Object, Site, Superblock};
 use fogbank_env::{Nanos, compute};
 use fogbank_seal::{Digest, Mark};
+use fogbank_store::DepartureGrid;
 
 use super::cells::Cells;
 use super::follower::Follower;
+use super::listening::forgotten;
 use super::schedule::{Schedule, Table};
-use super::serving::{Event, Serving};
+use super::serving::{Event, Known, Serving};
 use super::table::Recipe;
 use crate::{Error, Result, lied};
 
@@ -43,8 +45,10 @@ pub struct Upkeep {
     since: Option<Nanos>,
     /// Whether it is being asked for, or put.
     is_asking: bool,
-    /// When it was last asked for.
+    /// When it was last asked for in vain.
     asked: Nanos,
+    /// Whether it was tried to put it.
+    has_tried: bool,
 }
 
 impl Upkeep {
@@ -58,6 +62,7 @@ impl Upkeep {
             since: None,
             is_asking: false,
             asked: 0,
+            has_tried: false,
         };
         for started in schedule.oldest_start(number)..=number {
             let starting = schedule.starting(started).into_iter().filter(|of| of.level > 0);
@@ -78,8 +83,16 @@ impl Upkeep {
     }
 
     /// A superblock that was asked for is there or is not.
-    pub fn is_asked(&mut self) {
+    pub fn is_asked(&mut self, is_there: bool) {
         self.is_asking = false;
+        if is_there {
+            (self.asked, self.has_tried) = (0, false);
+        }
+    }
+
+    /// Whether a table is being built here.
+    pub fn builds_here(&self) -> bool {
+        self.builds.values().any(|(_, is_here)| *is_here)
     }
 
     /// Superblock `number` is there: tables that start from what it installs can be built.
@@ -136,14 +149,23 @@ impl Serving {
     /// By blame.
     pub async fn look_after(&mut self) -> Result<()> {
         let (now, session) = (self.grid.now(), self.site.session());
+        if self.state.is_closing {
+            return Ok(()); // others go on
+        }
         for table in self.upkeep.due(self.client.follower(), session, now) {
             // Results that came meanwhile show that it is there.
             let Some(recipe) = self.client.follower().recipe(table) else {
                 self.upkeep.is_built(table);
                 continue;
             };
-            let cells = self.cells.clone();
-            self.beside(async move { build(cells, recipe).await.map(|()| Event::Built(table)) });
+            let build = Build {
+                site: self.site.clone(),
+                cells: self.cells.clone(),
+                grid: self.grid.clone(),
+                installed: self.client.follower().schedule.installed(table),
+                recipe,
+            };
+            self.beside(async move { build.run().await.map(|()| Event::Built(table)) });
         }
         let number = self.client.newest_superblock() + 1;
         let follower = self.client.follower();
@@ -155,9 +177,11 @@ impl Serving {
         let is_mine = start.session == session;
         let is_late = since.is_some_and(|since| now >= since + self.upkeep.public_time);
         let closes = may_close && (is_mine || is_late);
-        if now < self.upkeep.asked + self.upkeep.public_time / POLLS {
+        let is_first = closes && !self.upkeep.has_tried;
+        if !is_first && now < self.upkeep.asked + self.upkeep.public_time / POLLS {
             return Ok(());
         }
+        self.upkeep.has_tried |= closes;
         (self.upkeep.is_asking, self.upkeep.asked) = (true, now);
         let step = Step::new(self, number, start.history)?;
         self.beside(async move {
@@ -171,18 +195,48 @@ impl Serving {
 /// A superblock that is not known is asked for so often in the public time.
 pub const POLLS: Nanos = 10;
 
-/// Builds a table of its sources, which have been installed.
-async fn build(cells: Arc<Cells>, recipe: Recipe) -> Result<()> {
-    let mut sources = Vec::new();
-    for source in &recipe.sources {
-        match cells.read_whole(source.table).await? {
-            Some(bodies) => sources.push(bodies),
-            // Somebody has built it, and its sources have gone.
-            None => return Ok(()),
+/// A table that is to be built of its sources, which have been installed.
+struct Build {
+    site: Arc<Site>,
+    cells: Arc<Cells>,
+    grid: DepartureGrid,
+    /// The epoch that touches it first.
+    installed: u64,
+    recipe: Recipe,
+}
+
+/// How long the making of a table may take for each of its slots, and beside that, at least: how many
+/// of them hold an address is secret.
+const SLOT_NANOS: Nanos = 3_000;
+const MAKING_NANOS: Nanos = 2_000_000;
+
+impl Build {
+    async fn run(&self) -> Result<()> {
+        let Self { cells, recipe, .. } = self;
+        let mut sources = Vec::new();
+        for source in &recipe.sources {
+            match cells.read_whole(source.table).await? {
+                Some(bodies) => sources.push(bodies),
+                None => return self.is_built().await,
+            }
         }
+        let read = sources.iter().map(|source| source.len() as Nanos).sum::<Nanos>();
+        let slots = read + Nanos::from(recipe.index.slots());
+        let made = self.grid.now() + MAKING_NANOS + SLOT_NANOS * slots;
+        let bodies = compute(|| recipe.made_of(&sources))?;
+        self.grid.come(made).await;
+        cells.write(&recipe.index, &bodies).await
     }
-    let bodies = compute(|| recipe.made_of(&sources))?;
-    cells.write(&recipe.index, &bodies).await
+
+    /// A source is not there: right, if somebody has built the table.
+    async fn is_built(&self) -> Result<()> {
+        let index = &self.recipe.index;
+        let has_manifest = self.cells.install(index.table, &index.start).await?.is_some();
+        if has_manifest || Superblock::get(&self.site, self.installed).await?.is_some() {
+            return Ok(());
+        }
+        Err(lied("a table is withheld"))
+    }
 }
 
 /// The next superblock, with all that has to be known of it.
@@ -227,37 +281,38 @@ impl Step {
     }
 
     /// Asks for it; all that it installs can be read then.
-    async fn get(&self) -> Result<Option<Digest>> {
+    async fn get(&self) -> Result<Option<Known>> {
         let found = Superblock::get(&self.site, self.number).await?;
         let Some((superblock, stored)) = found else { return Ok(None) };
-        let manifests = self.install().await?;
-        let manifests = manifests.ok_or_else(|| lied("a manifest is withheld"))?;
+        let Some(manifests) = self.install().await? else {
+            // So long ago that it was removed?
+            let later = self.number + u64::from(self.site.parameters().kept_epochs);
+            return Err(match Superblock::get(&self.site, later).await? {
+                Some(_) => forgotten(),
+                None => lied("a manifest is withheld"),
+            });
+        };
         if superblock != self.of(manifests) {
             return Err(lied("a superblock is of another history"));
         }
-        Ok(Some(stored))
+        Ok(Some(Known { stored, remains: None }))
     }
 
     /// Puts it, if the tables that it installs are there, and removes what is superseded then.
-    async fn close(&self) -> Result<Option<Digest>> {
-        let Some(manifests) = self.install().await? else { return self.get_if_there().await };
+    async fn close(self) -> Result<Option<Known>> {
+        // Another may have been first, long ago.
+        if let Some(known) = self.get().await? {
+            return Ok(Some(known));
+        }
+        let Some(manifests) = self.install().await? else { return Ok(None) };
         if let Some(epoch) = self.number.checked_sub(2) {
             let mark = super::follower::mark(&self.history);
             self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
         }
         let (stored, is_first) = self.of(manifests).put(&self.site).await?;
-        if is_first {
-            self.remove().await?;
-        }
-        Ok(Some(stored))
-    }
-
-    /// A table is missing: then the superblock is, too.
-    async fn get_if_there(&self) -> Result<Option<Digest>> {
-        match Superblock::get(&self.site, self.number).await? {
-            Some(_) => self.get().await,
-            None => Ok(None),
-        }
+        let Self { site, cells, log, schedule, number, .. } = self;
+        let remains = is_first.then_some(Remains { site, cells, log, schedule, number });
+        Ok(Some(Known { stored, remains }))
     }
 
     fn of(&self, manifests: Vec<Digest>) -> Superblock {
@@ -273,14 +328,30 @@ impl Step {
         }
         Ok(Some(manifests))
     }
+}
 
-    /// Removes what no query touches any longer, since this superblock is there: tables one
-    /// superblock later than they were superseded, for queries of the epoch before may still touch
-    /// them; the log, and what tables were found by, when it has been kept long enough.
-    async fn remove(&self) -> Result<()> {
+/// What no query touches any longer when superblock `number` is there: tables one superblock later
+/// than they were superseded, for queries of the epoch before may still touch them; the log, and
+/// what tables were found by, when it has been kept long enough.
+pub struct Remains {
+    site: Arc<Site>,
+    cells: Arc<Cells>,
+    log: Arc<dyn fogbank_store::Log>,
+    schedule: Schedule,
+    number: u64,
+}
+
+impl Remains {
+    /// Removes it; and, in case that whoever had to was stopped, what went a superblock before.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn remove(&self) -> Result<()> {
         let Self { schedule, number, .. } = *self;
-        for table in schedule.superseding(number - 1) {
-            self.cells.remove(table).await?;
+        for superseded in [number - 1, number.saturating_sub(2)] {
+            for table in schedule.superseding(superseded) {
+                self.cells.remove(table).await?;
+            }
         }
         let kept = u64::from(self.site.parameters().kept_epochs);
         if let Some(epoch) = number.checked_sub(kept) {

@@ -99,7 +99,7 @@ impl World {
         let log = BlobLog::open(store, clock.clone(), 1 << 24).await.map_err(of_log)?;
         let grid = DepartureGrid::new(clock, Duration::ZERO);
         let seen = self.seen.clone();
-        let engine = HierarchyEngine::open(Arc::new(site), Arc::new(log), seen, grid).await?;
+        let engine = HierarchyEngine::open(site, Arc::new(log), seen, grid).await?;
         Ok(Arc::new(engine))
     }
 

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use fogbank_durable::shared::Site;
-use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::{Access, Address, Error, ImmediateEngine};
-use fogbank_store::{BlobLog, ChunkWrite, DepartureGrid, MemoryStore, PutCondition, Store};
+use fogbank_store::{
+    ArrayId, BlobLog, ChunkWrite, DepartureGrid, Log, LogEntry, LogEvents, MemoryStore,
+    PutCondition, Store, StoreError,
+};
+use tokio::sync::mpsc;
 
 use crate::world::{BLOCKS, SITE, World, master};
 
@@ -49,7 +55,7 @@ async fn join(
     // What a server in this process finds of its own is the server's word.
     let log = Arc::new(log.map_err(fogbank_durable::Error::from)?);
     let grid = DepartureGrid::new(clock, std::time::Duration::ZERO);
-    Ok(Arc::new(HierarchyEngine::open(Arc::new(site), log, seen, grid).await?))
+    Ok(Arc::new(HierarchyEngine::open(site, log, seen, grid).await?))
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,4 +144,115 @@ async fn what_is_bent_or_moved_is_noticed() {
         }
     }
     assert!(noticed >= 10, "{noticed}");
+}
+
+/// A client is away while the others go on for longer than the log is kept: it comes back, unless
+/// they went on from before its last queries.
+#[tokio::test(start_paused = true)]
+async fn who_was_away_for_long_is_told_nothing_wrong() {
+    for (ahead, is_forked) in [(1, false), (5, true), (9, true), (17, true)] {
+        let world = World::new(12);
+        drop(world.join().await.unwrap());
+        let seen = world.register();
+        let engine = join(world.store.clone(), seen.clone(), 1).await.unwrap();
+        writes(&*engine, 50).await.unwrap();
+        let old = copy(&world.store).await;
+        writes(&*engine, ahead).await.unwrap();
+        engine.close().await.unwrap();
+        let goes_on = if is_forked { old } else { world.store.clone() };
+        let other = join(goes_on.clone(), world.register(), 2).await.unwrap();
+        writes(&*other, 8 * 30).await.unwrap();
+        other.close().await.unwrap();
+        let back = join(goes_on, seen, 3).await.map(|_| ());
+        match is_forked {
+            // Less than an epoch of its last queries is beyond what can be told.
+            true if ahead > 8 => assert!(matches!(back, Err(Error::CloudLied(_))), "{back:?}"),
+            true => {}
+            false => back.unwrap(),
+        }
+    }
+}
+
+/// A client sleeps while the others go on for longer than the log is kept: it stops, and accuses
+/// nobody.
+#[tokio::test(start_paused = true)]
+async fn who_slept_for_long_accuses_nobody() {
+    let world = World::new(13);
+    drop(world.join().await.unwrap());
+    let store: Arc<dyn Store> = world.store.clone();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let mut salts = Randomness::repeatable(1).stream(Purpose::Incarnation);
+    let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await.unwrap();
+    let log: Arc<dyn Log> =
+        Arc::new(BlobLog::open(store.clone(), clock.clone(), 1 << 24).await.unwrap());
+    let grid = DepartureGrid::new(clock.clone(), std::time::Duration::ZERO);
+    let sleepy = Arc::new(Sleepy { log: log.clone(), sleeps: Arc::default() });
+    let engine = HierarchyEngine::open(site, sleepy.clone(), world.register(), grid.clone());
+    let engine = engine.await.unwrap();
+    writes(&engine, 20).await.unwrap();
+    *sleepy.sleeps.lock() = true;
+    let mut salts = Randomness::repeatable(2).stream(Purpose::Incarnation);
+    let site = Site::join(store, (&master(), SITE), &mut salts).await.unwrap();
+    let other = HierarchyEngine::open(site, log, world.register(), grid).await.unwrap();
+    writes(&other, 8 * 30).await.unwrap();
+    let stopped = tokio::time::timeout(std::time::Duration::from_secs(600), engine.stopped());
+    let stopped = stopped.await.expect("it stops");
+    assert!(matches!(stopped, Error::Refused(_) | Error::Absent(_)), "{stopped}");
+    // Whoever comes later goes on.
+    other.close().await.unwrap();
+}
+
+/// A log that tells nothing while somebody sleeps.
+struct Sleepy {
+    log: Arc<dyn Log>,
+    sleeps: Arc<Mutex<bool>>,
+}
+
+#[async_trait]
+impl Log for Sleepy {
+    async fn append(&self, entry: LogEntry) -> fogbank_store::Result<Option<u64>> {
+        self.log.append(entry).await
+    }
+
+    async fn publish(&self, place: u64, result: Bytes) -> fogbank_store::Result<()> {
+        self.log.publish(place, result).await
+    }
+
+    async fn follow(&self, from: u64) -> fogbank_store::Result<LogEvents> {
+        if *self.sleeps.lock() {
+            return Err(StoreError::Absent("asleep".into()));
+        }
+        let mut events = self.log.follow(from).await?;
+        let (sender, receiver) = mpsc::channel(1);
+        let sleeps = self.sleeps.clone();
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                let sleeps = *sleeps.lock();
+                let event = if sleeps { Err(StoreError::Absent("asleep".into())) } else { event };
+                if sender.send(event).await.is_err() || sleeps {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
+    }
+
+    async fn forget(&self, before: u64) -> fogbank_store::Result<()> {
+        self.log.forget(before).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cells_that_are_withheld_are_noticed() {
+    for level in 0..3 {
+        let world = World::new(14);
+        drop(world.join().await.unwrap());
+        let engine = join(world.store.clone(), world.register(), 1).await.unwrap();
+        writes(&*engine, 70).await.unwrap();
+        let array = ArrayId(level);
+        let chunks = world.store.list_chunks(array).await.unwrap();
+        world.store.delete_chunks(&chunks).await.unwrap();
+        let error = writes(&*engine, 60).await.unwrap_err();
+        assert!(matches!(error, Error::CloudLied(_)), "{level}: {error}");
+    }
 }

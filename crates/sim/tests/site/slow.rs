@@ -19,8 +19,8 @@ pub struct SlowLog {
     room: Semaphore,
 }
 
-/// Entries of one turn after another would fill it, if they came in another order.
-const ROOM: usize = 6;
+/// Entries would fill it, if those after a missing one came first.
+const ROOM: usize = 9;
 
 impl SlowLog {
     pub fn new(log: Arc<dyn Log>, dice: Stream, late: Nanos) -> Self {

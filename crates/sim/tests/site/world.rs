@@ -75,7 +75,7 @@ impl World {
         let site = Site::join(store, (&master(), SITE), &mut salts).await?;
         let quantum = Duration::from_millis([0, 1, 5][self.seed as usize % 3]);
         let grid = DepartureGrid::new(clock, quantum);
-        Ok(Arc::new(HierarchyEngine::open(Arc::new(site), log, seen, grid).await?))
+        Ok(Arc::new(HierarchyEngine::open(site, log, seen, grid).await?))
     }
 
     /// The server begins, with a new site.

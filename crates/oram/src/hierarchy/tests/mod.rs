@@ -67,6 +67,8 @@ pub struct World {
     /// By client: queries asked, and those answered.
     pub asked: Vec<usize>,
     pub answered: Vec<usize>,
+    /// By client: the length of the log in its register.
+    pub registered: Vec<u64>,
     pub takeovers: u32,
     pub crashes: u32,
     /// Cells touched, and cells read and written by builds.
@@ -123,6 +125,7 @@ impl World {
             programs,
             asked: vec![0; count],
             answered: vec![0; count],
+            registered: vec![0; count],
             takeovers: 0,
             crashes: 0,
             moved: [0; 3],
@@ -325,10 +328,14 @@ impl World {
         let mut registered = 0;
         for effect in effects {
             match effect {
-                Effect::Register(length, _) => registered = length,
+                Effect::Register(length, _) => {
+                    registered = length;
+                    self.registered[c] = self.registered[c].max(length);
+                }
                 Effect::Answer(turn, value) => {
                     let (place, void) = self.place_of(c, turn);
                     assert!(!void, "a void query is answered");
+                    assert!(self.registered[c] > place, "an answer before the register");
                     assert_eq!(value, self.expected(place), "place {place}");
                     self.answered[c] += 1;
                 }
