@@ -146,6 +146,14 @@ pub async fn append_all(
     }
 }
 
+/// Says that places below `before` are no longer wanted, until the cloud answers.
+///
+/// # Errors
+/// Whatever is not the cloud being away.
+pub async fn forget(log: &dyn Log, grid: &DepartureGrid, before: u64) -> Result<()> {
+    patiently(grid, || log.forget(before)).await
+}
+
 /// Publishes what is sealed, until the cloud answers.
 ///
 /// # Errors
@@ -176,13 +184,14 @@ where
 struct Patience {
     grid: DepartureGrid,
     wait: Nanos,
-    until: Nanos,
+    /// Since the first failure.
+    until: Option<Nanos>,
 }
 
 impl Patience {
     fn new(grid: &DepartureGrid) -> Self {
-        let [wait, _, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
-        Self { grid: grid.clone(), wait, until: grid.now() + patience }
+        let wait = PATIENCE[0].as_nanos() as Nanos;
+        Self { grid: grid.clone(), wait, until: None }
     }
 
     /// Waits for the next try after this one has failed.
@@ -191,7 +200,9 @@ impl Patience {
     /// The error, if it is of another kind or this has gone on for long.
     async fn wait(&mut self, error: StoreError) -> Result<()> {
         let is_passing = matches!(error, StoreError::Absent(_));
-        if !is_passing || self.grid.now() >= self.until {
+        let patience = PATIENCE[2].as_nanos() as Nanos;
+        let until = *self.until.get_or_insert(self.grid.now() + patience);
+        if !is_passing || self.grid.now() >= until {
             return Err(blame(error));
         }
         self.grid.come(self.grid.now() + self.wait).await;

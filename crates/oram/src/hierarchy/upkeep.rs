@@ -27,7 +27,7 @@ use fogbank_store::DepartureGrid;
 
 use super::cells::Cells;
 use super::follower::Follower;
-use super::listening::forgotten;
+use super::listening::{forget, forgotten};
 use super::schedule::{Schedule, Table};
 use super::serving::{Event, Known, Serving};
 use super::table::Recipe;
@@ -244,6 +244,7 @@ struct Step {
     site: Arc<Site>,
     cells: Arc<Cells>,
     log: Arc<dyn fogbank_store::Log>,
+    grid: DepartureGrid,
     schedule: Schedule,
     number: u64,
     /// Of the history before epoch `number - 1`.
@@ -271,6 +272,7 @@ impl Step {
             site: serving.site.clone(),
             cells: serving.cells.clone(),
             log: serving.log.clone(),
+            grid: serving.grid.clone(),
             schedule,
             number,
             history,
@@ -310,8 +312,9 @@ impl Step {
             self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
         }
         let (stored, is_first) = self.of(manifests).put(&self.site).await?;
-        let Self { site, cells, log, schedule, number, .. } = self;
-        let remains = is_first.then_some(Remains { site, cells, log, schedule, number });
+        let Self { site, cells, log, grid, schedule, number, .. } = self;
+        let remains = Remains { site, cells, log, grid, schedule, number };
+        let remains = is_first.then_some(remains);
         Ok(Some(Known { stored, remains }))
     }
 
@@ -337,6 +340,7 @@ pub struct Remains {
     site: Arc<Site>,
     cells: Arc<Cells>,
     log: Arc<dyn fogbank_store::Log>,
+    grid: DepartureGrid,
     schedule: Schedule,
     number: u64,
 }
@@ -355,7 +359,7 @@ impl Remains {
         }
         let kept = u64::from(self.site.parameters().kept_epochs);
         if let Some(epoch) = number.checked_sub(kept) {
-            self.log.forget(schedule.first_of(epoch)).await.map_err(crate::blame)?;
+            forget(&*self.log, &self.grid, schedule.first_of(epoch)).await?;
             let gone = schedule.superseding(epoch).into_iter();
             let mut objects: Vec<Object> = gone
                 .flat_map(|Table { level, index }| {

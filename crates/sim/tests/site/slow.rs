@@ -37,9 +37,9 @@ impl SlowLog {
         self.clock.sleep_until(self.clock.now() + time).await;
     }
 
-    /// One call in thirty is done, and its answer is lost.
+    /// One call in fifteen is done, and its answer is lost.
     fn is_lost(&self) -> bool {
-        self.dice.lock().next_u64().is_multiple_of(30)
+        self.dice.lock().next_u64().is_multiple_of(15)
     }
 }
 
@@ -85,6 +85,7 @@ impl Log for SlowLog {
 
     async fn forget(&self, before: u64) -> Result<()> {
         self.way().await;
-        self.log.forget(before).await
+        let forgotten = self.log.forget(before).await;
+        if self.is_lost() { Err(StoreError::Absent("a test".into())) } else { forgotten }
     }
 }
