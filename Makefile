@@ -28,7 +28,7 @@ test-canaries: setup
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 $(CARGO) test --workspace --locked --release
 	FOGBANK_SIM_SCALE=10 $(CARGO) test $(CANARIES) --test lives --release
-	$(CARGO) test $(CANARIES) --lib --test partition --test immediate --release -- --include-ignored exhaustive hierarchy multicloud thousand
+	$(CARGO) test $(CANARIES) --lib --test partition --test immediate --test site --release -- --include-ignored exhaustive hierarchy multicloud thousand
 
 # Building the library and running the server would lengthen `make test` by minutes. The server listens on
 # all interfaces, so it runs where there is none but loopback: in a network namespace of its own.
@@ -47,7 +47,7 @@ format: setup
 
 lints: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy $(CANARIES) $(CANARY_TESTS) $(addprefix --test ,checker fuzz immediate serializable) \
+	$(CARGO) clippy $(CANARIES) $(CANARY_TESTS) $(addprefix --test ,batched checker fuzz immediate serializable site) \
 		$(addprefix --example ,audit_speed crashes departures digests long_audit scene) -- -D warnings
 	./scripts/check-edges.sh
 
