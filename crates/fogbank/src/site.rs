@@ -130,13 +130,13 @@ impl SitePlace {
         schedule_of(&parameters)?;
         let (_lock, random) = self.begin(store)?;
         let mut stream = random.stream(Purpose::MasterKey);
-        let noted = match self.noted() {
+        let (noted, is_new) = match self.noted() {
             // What a stop has left of one that was never finished is gone on with.
-            Ok(noted) if noted.store == store => noted,
+            Ok(noted) if noted.store == store => (noted, false),
             _ if self.is_there() || self.key().exists() => return Err(self.is_taken()),
             _ => {
                 let id = StoreId::draw(&mut random.stream(Purpose::Incarnation));
-                Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }
+                (Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }, true)
             }
         };
         self.note(&noted)?;
@@ -144,7 +144,16 @@ impl SitePlace {
             .map_err(|e| Error::CannotUse(e.to_string()))?;
         let (at, _) = open_site_store(store).await?;
         let mut salts = random.split(1).stream(Purpose::Incarnation);
-        Ok(Site::create(&at, (&master, noted.id()?), parameters, &mut salts).await?)
+        let made = Site::create(&at, (&master, noted.id()?), parameters, &mut salts).await;
+        if is_new && matches!(made, Err(fogbank_durable::Error::Exists)) {
+            // There is another's: this key and this id are of no site.
+            for file in [SITE, KEY] {
+                let path = self.0.join(file);
+                let cannot = |e| Error::CannotUse(format!("{}: {e}", path.display()));
+                std::fs::remove_file(&path).map_err(cannot)?;
+            }
+        }
+        Ok(made?)
     }
 
     /// Makes this folder a client of the site `id` at `store`, whose key is in the file `key`.
@@ -341,4 +350,61 @@ async fn open_log(
     let kept_bytes = 4 * places * (u64::from(block_bytes) + 512);
     let log = BlobLog::open(store, clock.clone(), kept_bytes).await.map_err(of_store)?;
     Ok(Arc::new(log))
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_oram::{Access, Address};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn clients_of_a_folder_write_and_read_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| SitePlace::new(&folder.path().join(name));
+        let url = format!("file://{}", folder.path().join("cloud").display());
+        let (one, two) = (place("one"), place("two"));
+        one.create(&url, MIB, 4096).await.unwrap();
+        let status = one.status().await.unwrap();
+        assert_eq!((status.bytes(), status.superblock), (MIB, 1));
+        // Where there is a site no other is made, and nothing is left of the attempt.
+        let again = two.create(&url, MIB, 4096).await.unwrap_err();
+        assert!(matches!(again, Error::Usage(_)), "{again}");
+        assert!(!two.is_there() && !two.key().exists());
+        // A key and an id that do not belong together open nothing.
+        let wrong = "0".repeat(32);
+        let error = two.join(&url, &one.key(), &wrong).await.unwrap_err();
+        assert!(matches!(error, Error::CloudLied(_)), "{error}");
+        for id in ["", "12", "zz"] {
+            let error = two.join(&url, &one.key(), id).await.unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+        }
+        two.join(&url, &one.key(), &status.id).await.unwrap();
+        let taken = two.join(&url, &one.key(), &status.id).await.unwrap_err();
+        assert!(matches!(taken, Error::Usage(_)), "{taken}");
+        // In a folder one client at a time.
+        let disk = one.open().await.unwrap();
+        let bytes: bytes::Bytes = vec![7; 4096].into();
+        let write = Access::Write { offset: 0, bytes: bytes.clone() };
+        disk.engine().submit(Address(3), write).await.unwrap();
+        let second = two.open().await.err().unwrap();
+        assert!(matches!(second, Error::CannotUse(_)), "{second}");
+        disk.close().await.unwrap();
+        let disk = two.open().await.unwrap();
+        let read = disk.engine().submit(Address(3), Access::Read).await.unwrap();
+        assert_eq!(read, bytes);
+        disk.close().await.unwrap();
+    }
+
+    #[test]
+    fn what_a_log_or_memory_cannot_hold_is_refused() {
+        assert_eq!(kept_epochs(MIB, 512).unwrap(), 64);
+        assert_eq!(kept_epochs(MIB, 4096).unwrap(), 58);
+        assert!(kept_epochs(MIB, 16 << 10).unwrap() >= 8);
+        for (size, block) in [(64 * MIB, 64 << 10), (8 << 30, 4096)] {
+            assert!(matches!(kept_epochs(size, block), Err(Error::Usage(_))));
+        }
+    }
 }
