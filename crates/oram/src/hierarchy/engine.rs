@@ -25,7 +25,7 @@ pub struct HierarchyEngine(Entrance<(Nanos, Event)>);
 /// The schedule of a site of these parameters, whose tables start empty.
 ///
 /// # Errors
-/// [`Error::Caller`] if there is no such site.
+/// [`crate::Error::Caller`] if there is no such site.
 pub fn schedule_of(parameters: &SiteParameters) -> Result<Schedule> {
     let SiteParameters { blocks, epoch, growth, draw, .. } = *parameters;
     Schedule::new(blocks, epoch, growth, draw, false)

@@ -54,7 +54,8 @@ impl Listener {
     /// What is heard next.
     ///
     /// # Errors
-    /// [`Error::Absent`] if the cloud is away for long; [`Error::CloudLied`] if it does not open; [`Error::Refused`] if what comes next was forgotten.
+    /// [`Error::Absent`] if the cloud is away for long; [`Error::CloudLied`] if it does not open;
+    /// [`Error::Refused`] if what comes next was forgotten.
     pub async fn hear(&mut self) -> Result<Heard> {
         let mut patience = Patience::new(&self.grid);
         loop {

@@ -2,7 +2,7 @@
 //!
 //! 1. What has happened by a moment in the middle between two points of the grid is taken then, in
 //!    its order; the client says what has to take place.
-//! 2. What has been seen is saved before anything is touched.
+//! 2. What has been seen is saved before anything is touched, or answered that it does not cover.
 //! 3. At the next point appends, touches, results and answers leave.
 //! 4. What is this session's to do for all, builds and superblocks, is begun; what is another's and
 //!    late is taken over (`upkeep`).
