@@ -216,7 +216,7 @@ impl OpenOptions {
         let kept = RegisterPlace::of(&self.place)?;
         let told = (record, config.vault_settings()?);
         let side = Side { clock: &clock, lock: &lock, randomness: &randomness, kept: &kept };
-        let vault = self.vault(store.clone(), claimed.as_deref(), told, side);
+        let vault = self.vault(store.clone(), claimed.as_deref(), told, side, |register| register);
         let (vault, recovered) = vault.await?;
         let (keys, vault) = (vault.keys(), SharedVault::new(vault));
         let settings = config.ring_settings();
@@ -365,17 +365,20 @@ impl OpenOptions {
     }
 
     /// Creates the vault of a new store, whose public configuration and settings are `told`, or takes
-    /// over that of an existing one, which has `claimed` to be what it is.
+    /// over that of an existing one, which has `claimed` to be what it is. The register it goes by is
+    /// what `of_register` makes of the one that is kept.
     pub(crate) async fn vault(
         &self,
         store: Arc<dyn Store>,
         claimed: Option<&[u8]>,
         (config, settings): (Vec<u8>, VaultSettings),
         side: Side<'_>,
+        of_register: impl FnOnce(Arc<dyn Register>) -> Arc<dyn Register> + Send,
     ) -> Result<(Vault, Recovered)> {
         let Side { clock, lock, randomness, kept } = side;
         let register = self.register(kept, claimed.is_some(), randomness, (clock, lock));
         let (master, register) = register.await?;
+        let register = of_register(register);
         let opening = Opening {
             store,
             register,

@@ -75,6 +75,17 @@ fn place(folder: &Path, first: &Cloud) -> Place {
     Place { data: folder.join("d"), store: Some(first.url()), registers: None }
 }
 
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => _ = std::fs::copy(entry.path(), to).unwrap(),
+        }
+    }
+}
+
 /// Writes a number of blocks, and gives what is to be read later.
 async fn write(engine: &dyn ImmediateEngine, first: u32, byte: u8) {
     let write = |block| {
@@ -130,7 +141,23 @@ async fn nothing_is_lost_when_any_of_the_three_ends() {
     assert_eq!(volume.replayed(), 0);
     is_there(&*volume.engine(), 0, 5).await;
     drop(volume);
-    // 4. Without its journal it is refused, for its numbers would come again.
+    // 4. An old copy of the whole trusted side is refused, and the newest one serves on.
+    let (trusted, older, newest) = (folder.path().join("d/proxy"), "older", "newest");
+    let [older, newest] = [older, newest].map(|name| folder.path().join(name));
+    copy(&trusted, &older);
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    write(&*volume.engine(), 0, 6).await;
+    drop(volume);
+    std::fs::rename(&trusted, &newest).unwrap();
+    std::fs::rename(&older, &trusted).unwrap();
+    let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
+    assert!(matches!(&refused, Error::CannotUse(why) if why.contains("older")), "{refused:?}");
+    std::fs::rename(&trusted, &older).unwrap();
+    std::fs::rename(&newest, &trusted).unwrap();
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    is_there(&*volume.engine(), 0, 6).await;
+    drop(volume);
+    // 5. Without its journal it is refused, for its numbers would come again.
     let journal = folder.path().join("d/proxy/journal");
     std::fs::rename(&journal, folder.path().join("away")).unwrap();
     let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();

@@ -13,6 +13,7 @@
 //! | `shelf` | where its levels lie in a store |
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
+//! | `seen` | how far a client's journal had gone, as this cloud has seen it |
 //! | [`server`] | a cloud: both roles, over a store and beside the other cloud |
 //! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
 //! | [`Pads`] | what covers a cell on its way, and at rest: from a seed |
@@ -31,6 +32,7 @@ mod marks;
 pub mod message;
 mod order;
 mod pad;
+mod seen;
 pub mod server;
 pub mod session;
 mod shape;

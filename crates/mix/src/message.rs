@@ -362,6 +362,55 @@ impl ToShuffler {
     }
 }
 
+/// A place in a client's journal: how many epochs were committed, and how many records the next one
+/// has. What stands in the journal before it may have been seen. It only rises, and is public: a
+/// cloud sees when what was journalled leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Reached {
+    /// Epochs committed.
+    pub epoch: u64,
+    /// Records of the one after that.
+    pub place: u32,
+}
+
+impl Field for Reached {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.epoch.put(out);
+        self.place.put(out);
+    }
+    fn take(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { epoch: u64::take(from)?, place: u32::take(from)? })
+    }
+}
+
+impl std::fmt::Display for Reached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "record {} of epoch {}", self.place, self.epoch)
+    }
+}
+
+impl Reached {
+    /// Bytes of one.
+    pub const BYTES: usize = 8 + 4;
+
+    /// As it goes over a link.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(Self::BYTES);
+        self.put(&mut out);
+        out
+    }
+
+    /// What [`Reached::encode`] made.
+    ///
+    /// # Errors
+    /// [`crate::Error::Other`] for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, 1);
+        let reached = Self::take(&mut reader)?;
+        reader.end().map(|()| reached)
+    }
+}
+
 /// The levels that a job reads, from the lowest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sources(pub Vec<Source>);
@@ -381,6 +430,8 @@ kinds! {
     ToHolder { 1 Look, 2 Recall, 3 Hand, 4 Carry, 5 Fetch, 6 NewRecords, 7 Commit, }
     /// From the client to a shuffler.
     ToShuffler { 1 Want, 2 Mix, 3 Upload, 4 Strip, 5 Commit, }
+    /// From the client to a cloud, about their session.
+    ToSession { 1 Reached, }
     /// From a holder to the shuffler.
     Across { 1 Blinded, 2 Moved, 3 Handed, }
     /// From a shuffler to the holder.

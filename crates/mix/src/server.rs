@@ -5,6 +5,7 @@
 //!    work is waited for; then the new one is open.
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
 //!    in order for one. What comes of one goes to the client, then to the other cloud.
+//!    What the client says of its journal is durable before that (`seen`).
 //! 3. *Messages of the other cloud* are taken when the volume is open, in any order. One is
 //!    acknowledged when it is worked off here; what has to go back for it does so in the session.
 //! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
@@ -24,7 +25,8 @@ use fogbank_store::{PutCondition, PutOutcome, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::message::{Across, Back};
+use crate::message::{Across, Back, Reached, ToSession};
+use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use crate::{Error, Holder, HolderSends, Seed, Shuffler, ShufflerSends};
 
@@ -73,6 +75,7 @@ struct Volume {
     opening: Opening,
     holder: Holder,
     shuffler: Mutex<Shuffler>,
+    seen: Seen,
     out: RwLock<Option<Outlet>>,
 }
 
@@ -114,6 +117,10 @@ impl MixServer {
         };
         let sends = sends.map_err(blame)?;
         let Some(out) = volume.out.read().clone() else { return Ok(()) };
+        if let Err(error) = volume.seen.settle().await {
+            out.fail(error.clone()).await;
+            return Err(error);
+        }
         for message in sends.client {
             out.tell(Ok(message)).await;
         }
@@ -164,8 +171,9 @@ impl MixServer {
         let Opening { shape, ref point, .. } = *opening;
         let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
         let shuffler = Mutex::new(Shuffler::new(shape, point));
+        let seen = Seen::open(self.store.clone(), opening.volume).await?;
         let (opening, out) = (opening.clone(), RwLock::default());
-        Ok(Arc::new(Volume { opening, holder, shuffler, out }))
+        Ok(Arc::new(Volume { opening, holder, shuffler, seen, out }))
     }
 }
 
@@ -181,6 +189,8 @@ impl MixCloud for MixServer {
             let _whether_it_panicked = (&mut before.task).await;
         }
         let volume = self.volume(opening).await?;
+        volume.seen.look_again().await?;
+        let reached = volume.seen.reached();
         let (sender, asked) = mpsc::channel(QUEUED_MAX);
         let (client, receiver) = mpsc::channel(QUEUED_MAX);
         let (back, returning) = mpsc::unbounded_channel();
@@ -190,7 +200,11 @@ impl MixCloud for MixServer {
         let works = Works { volume, peer: self.peer.clone(), out: out.clone() };
         let task = tokio::spawn(works.run(asked, returning));
         *session = Some(Running { out, task });
-        Ok(Session { sender, receiver })
+        Ok(Session { sender, receiver, reached })
+    }
+
+    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+        Ok(seen::read(&*self.store, opening.volume).await?.0)
     }
 }
 
@@ -225,6 +239,10 @@ impl Works {
                 }
                 message = asked.recv(), if has_room => {
                     let Some(message) = message else { break };
+                    if let ToCloud::Session(ToSession::Reached(reached)) = message {
+                        self.volume.seen.hears(reached);
+                        continue;
+                    }
                     let Ok(permit) = room.clone().try_acquire_owned() else { break };
                     let (done, next) = oneshot::channel::<()>();
                     let before = lanes.insert(message.partition(), next);
@@ -247,10 +265,18 @@ impl Works {
         if self.out.is_over() {
             return;
         }
-        let sends = match message {
-            ToCloud::Holder(message) => self.volume.holder.ask(message).await.map(Sends::from),
-            ToCloud::Shuffler(message) => self.volume.shuffler.lock().ask(message).map(Sends::from),
+        let done = async {
+            Ok(match message {
+                ToCloud::Holder(message) => self.volume.holder.ask(message).await?.into(),
+                ToCloud::Shuffler(message) => self.volume.shuffler.lock().ask(message)?.into(),
+                ToCloud::Session(_) => Sends::default(),
+            })
         };
+        // What it stands on is made durable meanwhile.
+        let (sends, settled) = tokio::join!(done, self.volume.seen.settle());
+        if let Err(error) = settled {
+            return self.out.fail(error).await;
+        }
         match sends {
             Ok(Sends { client, peer }) => {
                 for message in client {
@@ -317,6 +343,7 @@ impl ToCloud {
         match self {
             Self::Holder(message) => message.partition(),
             Self::Shuffler(message) => message.partition(),
+            Self::Session(_) => 0, // is never worked off
         }
     }
 }
@@ -393,7 +420,7 @@ mod tests {
     use fogbank_store::MemoryStore;
 
     use super::*;
-    use crate::message::{Commit, Mix, Sources, Upload};
+    use crate::message::{Commit, Mix, Recall, Sources, Upload};
     use crate::{Cells, Generation, Shape};
 
     fn opening(volume: u64, session: u64) -> Opening {
@@ -431,6 +458,39 @@ mod tests {
             assert!(matches!(other, Some(SessionError::Refused(_))), "{other:?}");
         }
         server(&store).open(&opening(1, 7)).await.unwrap();
+    }
+
+    /// Whatever was answered is told, by a server that was started again as well.
+    #[tokio::test]
+    async fn how_far_a_journal_had_gone_is_durable_before_an_answer() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cloud = server(&store);
+        let mut session = cloud.open(&opening(1, 1)).await.unwrap();
+        assert_eq!(session.reached, Reached::default());
+        let (partition, generation) = (0, Generation::new(2, 0));
+        let recall = Recall { partition, generation, sources: Sources::default() };
+        let last = Reached { epoch: 3, place: 4 };
+        for place in [4, 2] {
+            let told = Reached { epoch: 3, place };
+            session.sender.send(ToCloud::Session(told.into())).await.unwrap();
+            session.sender.send(ToCloud::Holder(recall.clone().into())).await.unwrap();
+            assert!(matches!(session.receiver.recv().await, Some(Ok(FromCloud::Holder(_)))));
+            let asked = server(&store).reached(&opening(1, 0)).await;
+            assert_eq!(asked, Ok(last), "it only rises");
+        }
+        let other = server(&store).reached(&opening(2, 0)).await;
+        assert!(matches!(other, Err(SessionError::Refused(_))), "{other:?}");
+        // A server that has taken this store over writes it from now on: this one is fenced.
+        let taken = server(&store);
+        let over = taken.open(&opening(1, 2)).await.unwrap();
+        assert_eq!(over.reached, last);
+        for (session, place) in [(&over, 9), (&session, 10)] {
+            let told = Reached { epoch: 3, place };
+            session.sender.send(ToCloud::Session(told.into())).await.unwrap();
+            session.sender.send(ToCloud::Holder(recall.clone().into())).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(session.receiver.recv().await, Some(Err(SessionError::Fenced)));
     }
 
     /// What is queued when another session opens is not done: here it would end in a refusal.

@@ -3,11 +3,16 @@
 //! 1. *Opening*: the client names the volume, its shape, the cloud's own point and a number. A
 //!    session ends all of that volume with lower numbers: what they sent and is not worked off is
 //!    dropped before the new one is told that it is open.
-//! 2. *Messages* go both ways in order. Both queues are bounded: who sends waits.
+//! 2. *Messages* go both ways in order. Both queues are bounded: who sends waits. Before the first
+//!    that stands on a new place of its journal the client says which one that is ([`Reached`]).
 //! 3. *A break* ends the receiver with an error that says whose fault it is. The client opens the
 //!    next session, at this cloud alone, and does again all that is under way: every message is
 //!    the same when it is repeated (a read) or has a new name (a job's attempt). So neither end
 //!    keeps what it sent, and nobody acknowledges messages.
+//!
+//! At every opening, and whenever it is asked, a cloud says the last place that it was told. A
+//! client whose own journal ends before that is an old copy: it would repeat numbers that this cloud has
+//! seen, with other contents.
 //!
 //! A cloud that cannot reach the other ends the session, too: what was lost between them is
 //! repeated from its beginning, by the client.
@@ -15,7 +20,7 @@
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use crate::message::{FromHolder, FromShuffler, ToHolder, ToShuffler};
+use crate::message::{FromHolder, FromShuffler, Reached, ToHolder, ToSession, ToShuffler};
 use crate::wire::{Field, Reader};
 use crate::{Result, Seed, Shape};
 
@@ -80,7 +85,9 @@ fn small(from: &mut Reader<'_>) -> Result<u8> {
 }
 
 macro_rules! both_roles {
-    ($($(#[$doc:meta])* $name:ident { $holder:ident, $shuffler:ident })*) => {$(
+    ($($(#[$doc:meta])* $name:ident {
+        $holder:ident, $shuffler:ident $(, $(#[$of:meta])* $itself:ident)?
+    })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum $name {
@@ -88,6 +95,7 @@ macro_rules! both_roles {
             Holder($holder),
             /// To or from the shuffler that it is.
             Shuffler($shuffler),
+            $($(#[$of])* Session($itself),)?
         }
 
         impl $name {
@@ -96,6 +104,7 @@ macro_rules! both_roles {
                 let (role, message) = match self {
                     Self::Holder(message) => (HOLDER, message.encode()),
                     Self::Shuffler(message) => (SHUFFLER, message.encode()),
+                    $(Self::Session(message) => (SESSION, $itself::encode(message)),)?
                 };
                 [&[role][..], &message].concat()
             }
@@ -112,6 +121,9 @@ macro_rules! both_roles {
                     Some((&SHUFFLER, message)) => {
                         $shuffler::decode(message, cell_bytes).map(Self::Shuffler)
                     }
+                    $(Some((&SESSION, message)) => {
+                        $itself::decode(message, cell_bytes).map(Self::Session)
+                    })?
                     _ => Err(crate::Error::Other("a message for no role")),
                 }
             }
@@ -121,13 +133,18 @@ macro_rules! both_roles {
 
 both_roles! {
     /// From the client to a cloud.
-    ToCloud { ToHolder, ToShuffler }
+    ToCloud {
+        ToHolder, ToShuffler,
+        /// About the session itself.
+        ToSession
+    }
     /// From a cloud to the client.
     FromCloud { FromHolder, FromShuffler }
 }
 
 const HOLDER: u8 = 1;
 const SHUFFLER: u8 = 2;
+const SESSION: u8 = 3;
 
 /// Why there is no session, or no longer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -154,6 +171,8 @@ pub struct Session {
     pub sender: mpsc::Sender<ToCloud>,
     /// What comes. After an error nothing does; if it ends without one, the cloud is absent.
     pub receiver: mpsc::Receiver<std::result::Result<FromCloud, SessionError>>,
+    /// The last place of its journal that a client told this cloud, before this session.
+    pub reached: Reached,
 }
 
 /// A cloud that does for the other what this crate describes.
@@ -164,6 +183,13 @@ pub trait MixCloud: Send + Sync {
     /// # Errors
     /// [`SessionError`].
     async fn open(&self, opening: &Opening) -> std::result::Result<Session, SessionError>;
+
+    /// The last place of its journal that a client told this cloud; the first of all if none ever
+    /// did. Changes nothing, whatever the number of the session.
+    ///
+    /// # Errors
+    /// [`SessionError`]; [`SessionError::Refused`] if another volume is here.
+    async fn reached(&self, opening: &Opening) -> std::result::Result<Reached, SessionError>;
 }
 
 /// Messages that are on their way in a queue of a session, each way.
@@ -206,10 +232,11 @@ mod tests {
             ToCloud::Holder(commit.clone().into()),
             ToCloud::Shuffler(commit.into()),
             ToCloud::Shuffler(want.into()),
+            ToCloud::Session(Reached { epoch: 7, place: 8 }.into()),
         ] {
             let mut bytes = message.encode();
             assert_eq!(ToCloud::decode(&bytes, 16), Ok(message));
-            bytes[0] = 3;
+            bytes[0] = 4;
             assert!(ToCloud::decode(&bytes, 16).is_err());
             assert!(ToCloud::decode(&[], 16).is_err());
         }

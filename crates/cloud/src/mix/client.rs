@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
+use fogbank_mix::message::Reached;
 use fogbank_mix::session::{
     FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
 };
@@ -22,7 +23,7 @@ use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Status, Streaming};
 
-use super::{HEAD_BYTES, OPENING_HEADER, Peer, SESSION_PATH, message_bytes_max};
+use super::{HEAD_BYTES, OPENING_HEADER, Peer, REACHED_HEADER, SESSION_PATH, message_bytes_max};
 use crate::client::words;
 use crate::codec::Pieces;
 use crate::credentials::Address;
@@ -71,7 +72,7 @@ impl MixClient {
         &self,
         opening: &Opening,
         messages: mpsc::Receiver<Vec<Bytes>>,
-    ) -> Result<Streaming<Bytes>, SessionError> {
+    ) -> Result<(Streaming<Bytes>, Reached), SessionError> {
         let channel = self.dial.connect().await.map_err(of_store)?;
         let mut asked = tonic::Request::new(ReceiverStream::new(messages));
         self.dial.sign(&mut asked);
@@ -86,7 +87,25 @@ impl MixClient {
         grpc.ready().await.map_err(|e| of_store(self.dial.absent(e)))?;
         let path = PathAndQuery::from_static(SESSION_PATH);
         let answer = grpc.streaming(asked, path, Pieces).await;
-        Ok(answer.map_err(|status| blame(&self.dial.place, &status))?.into_inner())
+        let answer = answer.map_err(|status| blame(&self.dial.place, &status))?;
+        let reached = answer.metadata().get_bin(REACHED_HEADER).and_then(|it| it.to_bytes().ok());
+        let reached = reached.and_then(|bytes| Reached::decode(&bytes).ok());
+        let strange = || format!("{}: it does not say what it has seen", self.dial.place);
+        let reached = reached.ok_or_else(|| SessionError::Misbehaved(strange()))?;
+        Ok((answer.into_inner(), reached))
+    }
+
+    /// The call, in time.
+    async fn called(
+        &self,
+        opening: &Opening,
+        messages: mpsc::Receiver<Vec<Bytes>>,
+    ) -> Result<(Streaming<Bytes>, Reached), SessionError> {
+        let (clock, place) = (&*self.clock, &self.dial.place);
+        let called = self.call(opening, messages);
+        let called = by(clock, clock.now() + OPENING_NANOS_MAX, called).await;
+        let late = || Err(SessionError::Absent(format!("{place}: it does not answer")));
+        called.unwrap_or_else(late)
     }
 }
 
@@ -94,11 +113,8 @@ impl MixClient {
 impl MixCloud for MixClient {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
         let (messages, carried) = mpsc::channel(MESSAGES_AHEAD);
-        let (clock, place) = (&*self.clock, self.dial.place.clone());
-        let called = self.call(opening, carried);
-        let called = by(clock, clock.now() + OPENING_NANOS_MAX, called).await;
-        let late = || Err(SessionError::Absent(format!("{place}: it does not answer")));
-        let coming = called.unwrap_or_else(late)?;
+        let (coming, reached) = self.called(opening, carried).await?;
+        let place = self.dial.place.clone();
         let (sender, sends) = mpsc::channel(QUEUED_MAX);
         let (come, receiver) = mpsc::channel(QUEUED_MAX);
         tokio::spawn(carry(sends, messages));
@@ -108,7 +124,13 @@ impl MixCloud for MixClient {
                 let _nobody_waits = come.send(Err(error)).await;
             }
         });
-        Ok(Session { sender, receiver })
+        Ok(Session { sender, receiver, reached })
+    }
+
+    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+        let (_, nothing) = mpsc::channel(1);
+        let asked = Opening { session: 0, ..opening.clone() };
+        Ok(self.called(&asked, nothing).await?.1)
     }
 }
 

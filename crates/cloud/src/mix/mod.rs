@@ -32,6 +32,9 @@ const HEAD_BYTES: usize = 1 + 4 + 1;
 /// The headers that say what is opened, and where the other server is.
 const OPENING_HEADER: &str = "fogbank-opening-bin";
 const PEER_HEADER: &str = "fogbank-peer";
+/// The header of the answer: how far the client's journal had gone before, as this server has seen.
+/// A session of the number 0 is none: this is all that was asked for.
+const REACHED_HEADER: &str = "fogbank-reached-bin";
 
 /// Bytes of a message of a volume of this shape, at most: a level, with as much again of what is
 /// small.

@@ -13,14 +13,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
+use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataValue;
 use tonic::server::StreamingService;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
 use super::mixing::{Between, Mixing};
-use super::{HEAD_BYTES, OPENING_HEADER, PEER_HEADER, Peer, message_bytes_max};
+use super::{HEAD_BYTES, OPENING_HEADER, PEER_HEADER, Peer, REACHED_HEADER, message_bytes_max};
 use crate::figures::Figures;
 use crate::frames::{Frames, pieces};
 use crate::tenant::Tenant;
@@ -82,11 +84,15 @@ impl MixDesk {
                 peer.place, peer.place
             )));
         }
+        if opening.session == 0 {
+            let reached = self.mixing().server.reached(&opening).await.map_err(status)?;
+            return Ok(answer(ReceiverStream::new(mpsc::channel(1).1), reached));
+        }
         let max = message_bytes_max(&opening.shape);
         let room = self.tenant.memory.try_take(2 * max as u64);
         let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
         let mixing = self.mixing();
-        let Session { sender, mut receiver } =
+        let Session { sender, mut receiver, reached } =
             mixing.server.open(&opening).await.map_err(status)?;
         // Only now: whom a later session has fenced says nothing of where the other server is.
         mixing.is_beside(&peer)?;
@@ -118,7 +124,7 @@ impl MixDesk {
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(stream)))
+        Ok(answer(ReceiverStream::new(stream), reached))
     }
 
     /// A message of the other server.
@@ -152,6 +158,13 @@ impl MixDesk {
         let (_, stream) = mpsc::channel(1);
         Ok(Response::new(ReceiverStream::new(stream)))
     }
+}
+
+fn answer(stream: ReceiverStream<Answer>, reached: Reached) -> Response<ReceiverStream<Answer>> {
+    let mut answer = Response::new(stream);
+    let reached = MetadataValue::from_bytes(&reached.encode());
+    answer.metadata_mut().insert_bin(REACHED_HEADER, reached);
+    answer
 }
 
 async fn come(

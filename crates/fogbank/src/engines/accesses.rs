@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_durable::VaultSettings;
+use fogbank_durable::{Register, VaultSettings};
 use fogbank_oram::immediate::{LinkRate, Parts, Rate, ShellSettings, Traffic};
 use fogbank_oram::{ImmediateEngine, ProxyMemory};
 use fogbank_store::{DepartureGrid, GridStore, Store};
@@ -189,14 +189,16 @@ pub(super) async fn open<E: ImmediateEngine + 'static>(
     vault: (VaultSettings, Duration),
     engine: impl for<'a> FnOnce(Parts<'a>) -> Opening<'a, E> + Send,
 ) -> Result<Volume> {
-    open_with(opening, vault, |paced| paced, engine).await
+    open_with(opening, vault, |paced| paced, |register, _| register, engine).await
 }
 
-/// The same; the vault's blobs lie in what `of_vault` makes of the store.
+/// The same; the vault's blobs lie in what `of_vault` makes of the store, and its register is what
+/// `of_register` makes of it.
 pub(super) async fn open_with<E: ImmediateEngine + 'static>(
     opening: VolumeOpening,
     (settings, quantum): (VaultSettings, Duration),
     of_vault: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send,
+    of_register: impl FnOnce(Arc<dyn Register>, DepartureGrid) -> Arc<dyn Register> + Send,
     engine: impl for<'a> FnOnce(Parts<'a>) -> Opening<'a, E> + Send,
 ) -> Result<Volume> {
     let VolumeOpening { options, sides, config, .. } = opening;
@@ -207,7 +209,9 @@ pub(super) async fn open_with<E: ImmediateEngine + 'static>(
     let grid = DepartureGrid::new(clock.clone(), quantum);
     let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
     let told = (config.encode(), settings);
-    let (vault, recovered) = options.vault(of_vault(paced), claimed.as_deref(), told, side).await?;
+    let of_register = |register| of_register(register, grid.clone());
+    let vault = options.vault(of_vault(paced), claimed.as_deref(), told, side, of_register);
+    let (vault, recovered) = vault.await?;
     let replayed = recovered.journal.len();
     let parts = Parts {
         store: bare,

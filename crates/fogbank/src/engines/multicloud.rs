@@ -17,7 +17,7 @@ use fogbank_durable::JOURNAL_PREFIX;
 use fogbank_env::Clock;
 use fogbank_mix::session::MixCloud;
 use fogbank_oram::immediate::ShellSettings;
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister};
 use fogbank_oram::partition::Layout;
 use fogbank_store::BlobsApart;
 use serde::{Deserialize, Serialize};
@@ -213,10 +213,12 @@ impl VolumeTail for MulticloudVolume {
         let journal = fogbank_store::url::open(&journal, &clock).await;
         let journal = journal.map_err(|e| Error::CannotUse(format!("{JOURNAL}: {e}")))?;
         let vault = (settings.vault()?, settings.quantum);
+        let (shape, witnesses) = (settings.public()?, clouds.clone());
         accesses::open_with(
             opening,
             vault,
             |store| Arc::new(BlobsApart::new(store, journal, JOURNAL_PREFIX)),
+            |register, grid| Arc::new(WitnessedRegister::new(register, witnesses, shape, grid)),
             |parts| Box::pin(MulticloudEngine::open(settings, parts, clouds)),
         )
         .await

@@ -36,6 +36,8 @@ canary! {
         WalksShort,
         /// The entry of an access follows its messages. Rule: it is durable before.
         EntryLate,
+        /// A journal is served that ends before what the clouds have seen. Rule: it is refused.
+        ServesOlder,
     }
     state {}
     asks {
@@ -55,5 +57,6 @@ canary! {
         commits_at_once: CommitAtOnce,
         walks_short: WalksShort,
         journals_late: EntryLate,
+        serves_older: ServesOlder,
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use fogbank_env::Nanos;
 use fogbank_mix::session::{MixCloud, Opening};
 
+use super::canary::Canary;
 use super::journal::{self, Entry};
 use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
 use super::serving::{Event, Limits, Serving, State};
 use super::settings::MulticloudSettings;
+use super::witness;
 use crate::Result;
 use crate::immediate::Parts;
 use crate::immediate::entrance::{Entered, Entrance, Fault};
@@ -33,6 +35,29 @@ impl MulticloudEngine {
         parts: Parts<'_>,
         clouds: [Arc<dyn MixCloud>; 2],
     ) -> Result<Self> {
+        Self::open_with(Canary::default(), settings, parts, clouds).await
+    }
+
+    /// The same, leaking what `canary` says.
+    ///
+    /// # Errors
+    /// As [`MulticloudEngine::open`].
+    #[cfg(feature = "canaries")]
+    pub async fn open_leaking(
+        canary: Canary,
+        settings: MulticloudSettings,
+        parts: Parts<'_>,
+        clouds: [Arc<dyn MixCloud>; 2],
+    ) -> Result<Self> {
+        Self::open_with(canary, settings, parts, clouds).await
+    }
+
+    async fn open_with(
+        canary: Canary,
+        settings: MulticloudSettings,
+        parts: Parts<'_>,
+        clouds: [Arc<dyn MixCloud>; 2],
+    ) -> Result<Self> {
         let Parts { vault, recovered, random, grid, progress, .. } = parts;
         let (shape, of) = (settings.public()?, settings.shape);
         // 1. What is known of the volume.
@@ -47,15 +72,14 @@ impl MulticloudEngine {
         }
         let was_midway = !entries.is_empty();
         let saved = (&recovered.full[..], opening);
-        let plane = MulticloudPlane::recover(settings.clone(), (keys, random), saved, entries)?;
+        let told = settings.clone();
+        let plane = MulticloudPlane::recover(canary, told, (keys, random), saved, entries)?;
         // 2. Sessions. When both are open all that is under way is done again.
         let (tells, events) = Events::new(&grid);
-        let mut number = [0; 8];
-        number.copy_from_slice(&ring.store().0[..8]);
         let link = |cloud: usize| {
             let tells = tells.clone();
             let opening = Opening {
-                volume: u64::from_be_bytes(number),
+                volume: witness::number(ring.store()),
                 shape,
                 point: plane.point(cloud as u8),
                 session: u64::from(opening) << 32,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fogbank_env::Nanos;
+use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use fogbank_store::DepartureGrid;
 use tokio::sync::mpsc;
@@ -19,14 +20,15 @@ use crate::{Error, Result, lied};
 
 /// From one try to the next, at first and at most; and for how long it is tried. A session that ends
 /// sooner than that brings nothing, so the next one waits, too.
-const PATIENCE: [Duration; 3] =
+pub(super) const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
 
 /// What happens on a link.
 #[derive(Debug)]
 pub enum OfLink {
-    /// A session is open: what is under way has to be done again.
-    Opened(mpsc::UnboundedSender<ToCloud>),
+    /// A session is open: what is under way has to be done again. And the last place of the journal
+    /// that the cloud was told before.
+    Opened(mpsc::UnboundedSender<ToCloud>, Reached),
     /// A message has come.
     Comes(FromCloud),
     /// It has ended, and is opened again.
@@ -43,6 +45,8 @@ pub struct Link {
     /// Told of what happens, when it does.
     told: Arc<dyn Fn(OfLink) + Send + Sync>,
     sender: Option<mpsc::UnboundedSender<ToCloud>>,
+    /// The last place of the journal that was said in this session.
+    reached: Option<Reached>,
     tasks: JoinSet<()>,
     /// The number of the last try: an answer to one may be lost, and its number is used up.
     session: Arc<AtomicU64>,
@@ -58,16 +62,16 @@ impl Link {
         grid: DepartureGrid,
         told: Arc<dyn Fn(OfLink) + Send + Sync>,
     ) -> Self {
-        let (sender, tasks, last) = (None, JoinSet::new(), None);
+        let (sender, reached, tasks, last) = (None, None, JoinSet::new(), None);
         let session = Arc::new(AtomicU64::new(opening.session));
-        let mut link = Self { cloud, opening, grid, told, sender, tasks, session, last };
+        let mut link = Self { cloud, opening, grid, told, sender, reached, tasks, session, last };
         link.open();
         link
     }
 
     /// Begins to open the next session; what the last one sends is heard no more.
     pub fn open(&mut self) {
-        self.sender = None;
+        (self.sender, self.reached) = (None, None);
         self.tasks = JoinSet::new();
         let [first, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
         let now = self.grid.now();
@@ -89,9 +93,9 @@ impl Link {
                 Ok(session) => session,
                 Err(error) => return told(OfLink::Failed(error)),
             };
-            let Session { sender, mut receiver } = session;
+            let Session { sender, mut receiver, reached } = session;
             let (queue, mut queued) = mpsc::unbounded_channel();
-            told(OfLink::Opened(queue));
+            told(OfLink::Opened(queue, reached));
             let sends = async move {
                 while let Some(message) = queued.recv().await {
                     if sender.send(message).await.is_err() {
@@ -125,9 +129,12 @@ impl Link {
         self.sender.is_some()
     }
 
-    /// The message leaves, if there is a session.
-    pub fn send(&self, message: ToCloud) {
+    /// The message leaves, if there is a session. It stands on this place of the journal.
+    pub fn send(&mut self, message: ToCloud, reached: Reached) {
         if let Some(sender) = &self.sender {
+            if self.reached.replace(reached) != Some(reached) {
+                let _it_has_ended = sender.send(ToCloud::Session(reached.into()));
+            }
             let _it_has_ended = sender.send(message);
         }
     }

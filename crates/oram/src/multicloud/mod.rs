@@ -33,6 +33,7 @@
 //! - No cell is read twice; no seed, place of an upload or generation is used for two purposes.
 //! - What the holder sends is checked at the shuffler's point and the reverse, every cell of it.
 //! - After a check that failed nothing leaves any more, no answer either.
+//! - No journal is served that ends before what a cloud has seen (`witness`).
 //!
 //! # What the clouds see
 //!
@@ -70,6 +71,7 @@ mod replay;
 mod serving;
 mod settings;
 mod state;
+mod witness;
 
 #[cfg(test)]
 mod tests;
@@ -79,3 +81,4 @@ pub use engine::MulticloudEngine;
 pub use journal::Entry;
 pub use plane::{Effect, MulticloudPlane};
 pub use settings::MulticloudSettings;
+pub use witness::WitnessedRegister;

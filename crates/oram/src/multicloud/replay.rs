@@ -29,17 +29,7 @@ impl MulticloudPlane {
     ///
     /// # Errors
     /// As [`MulticloudPlane::new`]; [`crate::Error::Bug`] if entries contradict each other.
-    pub fn recover(
-        settings: MulticloudSettings,
-        keys_and_random: (Arc<SplitKeys>, &Randomness),
-        saved: (&[Section], u32),
-        entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<Self> {
-        Self::recover_with(Canary::default(), settings, keys_and_random, saved, entries)
-    }
-
-    /// The same, leaking from the first entry on.
-    pub(super) fn recover_with(
+    pub(super) fn recover(
         canary: Canary,
         settings: MulticloudSettings,
         (keys, random): (Arc<SplitKeys>, &Randomness),

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, Vault};
 use fogbank_env::compute;
+use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, ToCloud};
 use fogbank_store::DepartureGrid;
 use tokio::task::JoinSet;
@@ -29,6 +30,7 @@ use super::chain::Uncovered;
 use super::journal;
 use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
+use super::witness;
 use crate::immediate::arrival::Arrival;
 use crate::immediate::entrance::{EndsMidway, Fault};
 use crate::immediate::events::{Events, Happens, Tells};
@@ -175,7 +177,11 @@ impl Serving {
                 OfLink::Comes(FromCloud::Shuffler(said)) => {
                     return compute(|| self.plane.shuffler_says(said));
                 }
-                OfLink::Opened(sender) => {
+                OfLink::Opened(sender, seen) => {
+                    let reached = self.reached();
+                    if seen > reached && !self.plane.canary.serves_older() {
+                        return Err(Error::Register(witness::older(reached, cloud, seen)));
+                    }
                     self.links[cloud].is_open(sender);
                     if self.links.iter().all(Link::has_session) {
                         return self.plane.repeat();
@@ -212,15 +218,16 @@ impl Serving {
         }
         // 2. The rest leaves.
         self.grid.next_usable_point(|| ()).await;
+        let reached = self.reached();
         for leaving in leaves {
             match leaving {
                 Effect::Holder(partition, message) => {
                     let holder = usize::from(partition % 2);
-                    self.links[holder].send(ToCloud::Holder(message));
+                    self.links[holder].send(ToCloud::Holder(message), reached);
                 }
                 Effect::Shuffler(partition, message) => {
                     let shuffler = usize::from(1 - partition % 2);
-                    self.links[shuffler].send(ToCloud::Shuffler(message));
+                    self.links[shuffler].send(ToCloud::Shuffler(message), reached);
                 }
                 Effect::Answer(number, value) => {
                     if let Some(Some(reply)) = self.state.replies.remove(&number) {
@@ -234,6 +241,11 @@ impl Serving {
             of_task(ended)?;
         }
         Ok(())
+    }
+
+    /// How far the journal goes: whatever leaves now stands on it.
+    fn reached(&self) -> Reached {
+        Reached { epoch: self.vault.epoch(), place: self.vault.place() }
     }
 
     /// All that the plane has given out is in the journal: the state is what that leads to.

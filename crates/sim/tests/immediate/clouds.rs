@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_env::Mutex;
+use fogbank_mix::message::{Across, Back, Reached, ToHolder, ToShuffler};
 use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
-use fogbank_mix::session::{MixCloud, Opening, Session, SessionError};
+use fogbank_mix::session::{MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use fogbank_store::{MemoryStore, Store};
+use hashbrown::HashMap;
+use tokio::sync::mpsc;
 
 /// What the clouds hold. It outlives whoever talks to them.
 pub struct TwoClouds {
@@ -17,7 +20,15 @@ pub struct TwoClouds {
     /// Messages between the clouds so far, and the one at which a cloud stops and starts again.
     passed: Mutex<u64>,
     stops_at: Mutex<Option<(u64, usize)>>,
+    /// What the clouds have seen under each name first, and names under which they saw two things.
+    named: Mutex<HashMap<Name, Vec<u8>>>,
+    repeats: Mutex<Vec<Name>>,
+    /// A cloud that says that it has seen nothing.
+    says_nothing: Mutex<Option<usize>>,
 }
+
+/// What nothing else is sent under: a kind, a partition, a number.
+pub type Name = (&'static str, u16, u64);
 
 impl Default for TwoClouds {
     fn default() -> Self {
@@ -30,7 +41,59 @@ impl TwoClouds {
     pub fn over(stores: [Arc<dyn Store>; 2]) -> Self {
         let (peers, servers) = (Default::default(), Mutex::default());
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
-        Self { stores, peers, servers, passed, stops_at }
+        let (named, repeats, says_nothing) = Default::default();
+        Self { stores, peers, servers, passed, stops_at, named, repeats, says_nothing }
+    }
+
+    /// Messages between the clouds so far.
+    pub fn passed(&self) -> u64 {
+        *self.passed.lock()
+    }
+
+    /// Names under which the clouds have seen two things.
+    pub fn repeats(&self) -> Vec<Name> {
+        self.repeats.lock().clone()
+    }
+
+    /// From now on this cloud says that it has seen nothing, or none does.
+    pub fn says_nothing(&self, cloud: Option<usize>) {
+        *self.says_nothing.lock() = cloud;
+    }
+
+    fn note(&self, name: Name, seen: Vec<u8>) {
+        let mut named = self.named.lock();
+        if *named.entry(name).or_insert_with(|| seen.clone()) != seen {
+            self.repeats.lock().push(name);
+        }
+    }
+
+    fn note_between(&self, message: &Between) {
+        let (name, cells) = match message {
+            Between::Across(Across::Blinded(read)) => (("read", 0, read.read), &read.cells),
+            Between::Across(Across::Moved(job)) => {
+                (("carry", job.partition, job.generation.0), &job.cells)
+            }
+            Between::Back(Back::Level(job)) => {
+                (("level", job.partition, job.generation.0), &job.cells)
+            }
+            Between::Across(Across::Handed(_)) => return, // as it is stored: nothing is covered anew
+        };
+        self.note(name, cells.bytes().to_vec());
+    }
+
+    fn note_asked(&self, message: &ToCloud) {
+        match message {
+            ToCloud::Holder(ToHolder::Look(look)) => {
+                self.note(("look", 0, look.read), message.encode());
+            }
+            ToCloud::Shuffler(ToShuffler::Want(want)) => {
+                self.note(("want", 0, want.read), message.encode());
+            }
+            ToCloud::Shuffler(ToShuffler::Upload(job)) => {
+                self.note(("upload", job.partition, job.generation.0), message.encode());
+            }
+            _ => {}
+        }
     }
 
     /// The ways to both.
@@ -56,6 +119,10 @@ impl TwoClouds {
         self.peers[at].is(None);
     }
 
+    fn told(&self, cloud: usize, reached: Reached) -> Reached {
+        if *self.says_nothing.lock() == Some(cloud) { Reached::default() } else { reached }
+    }
+
     fn server(self: &Arc<Self>, at: usize) -> Arc<MixServer> {
         let mut servers = self.servers.lock();
         let server = servers[at].get_or_insert_with(|| {
@@ -74,6 +141,7 @@ struct Peer(Arc<TwoClouds>, usize);
 impl PeerLink for Peer {
     async fn pass(&self, message: Between) -> Result<(), SessionError> {
         let Self(clouds, to) = self;
+        clouds.note_between(&message);
         let stops = {
             let mut passed = clouds.passed.lock();
             *passed += 1;
@@ -91,6 +159,23 @@ struct Way(Arc<TwoClouds>, usize);
 #[async_trait]
 impl MixCloud for Way {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
-        self.0.server(self.1).open(opening).await
+        let session = self.0.server(self.1).open(opening).await?;
+        let reached = self.0.told(self.1, session.reached);
+        let (sender, mut asked) = mpsc::channel(QUEUED_MAX);
+        let clouds = self.0.clone();
+        tokio::spawn(async move {
+            while let Some(message) = asked.recv().await {
+                clouds.note_asked(&message);
+                if session.sender.send(message).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Session { sender, receiver: session.receiver, reached })
+    }
+
+    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+        let reached = self.0.server(self.1).reached(opening).await?;
+        Ok(self.0.told(self.1, reached))
     }
 }

@@ -5,18 +5,26 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
-use fogbank_durable::{MemoryRegister, Opening, Piecing, Recovered, Vault, VaultSettings};
+use fogbank_durable::{
+    JOURNAL_PREFIX, MemoryRegister, Opening, Piecing, Recovered, Register, RegisterValue, Vault,
+    VaultSettings,
+};
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::immediate::Parts;
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings};
+#[cfg(feature = "canaries")]
+use fogbank_oram::multicloud::canary::{Canary, Leak};
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister};
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use fogbank_oram::{BatchShape, Error, ImmediateEngine, ImmediateShape};
 use fogbank_seal::{MasterKey, StoreId};
-use fogbank_store::{BlobLog, DepartureGrid, MemoryStore, Store, StoreError};
+use fogbank_store::{
+    BlobLog, BlobsApart, DepartureGrid, MemoryStore, PutCondition, PutOutcome, Store, StoreError,
+};
 use fogbank_txn::{BLOCK_KEY_BYTES, Components, Proxy, Settings, SharedVault, Ticker};
 
 use super::clouds::TwoClouds;
@@ -40,12 +48,21 @@ pub struct World {
     pub shape: ImmediateShape,
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
+    /// Where `multicloud` has its journal, if not at the cloud: with the register.
+    journal: Option<Arc<dyn Store>>,
+    /// Whether a copy of the trusted side that is older than what the clouds have seen is served.
+    serves_older: bool,
+    /// Of `multicloud`: accesses from one checkpoint to the next.
+    pub checkpoint_every: u64,
     /// What the client of a site has seen.
     seen: Arc<MemorySeen>,
     /// Where `multicloud` has its cells.
     pub clouds: Arc<TwoClouds>,
     openings: Cell<u64>,
 }
+
+/// What is on the trusted side: the journal, and the register.
+pub type Trusted = (Vec<(String, Bytes)>, Option<RegisterValue>);
 
 /// A volume that is open.
 pub type Volume = Arc<dyn ImmediateEngine>;
@@ -58,7 +75,49 @@ impl World {
     pub fn of(kind: Kind, shape: ImmediateShape) -> Self {
         let (cloud, clouds, openings) = (Arc::default(), Arc::default(), Cell::new(0));
         let (register, seen) = Default::default();
-        Self { kind, shape, cloud, register, seen, clouds, openings }
+        let (journal, serves_older, checkpoint_every) = (None, false, 12);
+        Self {
+            kind,
+            shape,
+            cloud,
+            register,
+            journal,
+            serves_older,
+            checkpoint_every,
+            seen,
+            clouds,
+            openings,
+        }
+    }
+
+    /// A trusted side of its own, journal and register.
+    pub async fn set_trusted(&mut self, (blobs, register): &Trusted) {
+        let (journal, kept) = (MemoryStore::new(), MemoryRegister::default());
+        for (name, bytes) in blobs {
+            let put = journal.blob_put(name, bytes.clone(), PutCondition::IfAbsent).await;
+            assert!(matches!(put, Ok(PutOutcome::Done(_))), "{name}");
+        }
+        if let Some(value) = register {
+            kept.write(None, *value).await.unwrap();
+        }
+        self.journal = Some(Arc::new(journal));
+        self.register = Arc::new(kept);
+    }
+
+    /// A copy of it.
+    pub async fn trusted(&self) -> Trusted {
+        let (journal, mut blobs) = (self.journal.as_ref().unwrap(), Vec::new());
+        for name in journal.blob_list("").await.unwrap() {
+            let (bytes, _) = journal.blob_get(&name).await.unwrap().unwrap();
+            blobs.push((name, bytes));
+        }
+        (blobs, self.register.read().await.unwrap())
+    }
+
+    /// From now on nobody looks whether the trusted side is older than what the clouds have seen.
+    #[cfg(feature = "canaries")]
+    pub fn serves_older(&mut self) {
+        self.serves_older = true;
     }
 
     /// Opens what is there, or creates it.
@@ -136,12 +195,35 @@ impl World {
     ) -> Result<Volume, Error> {
         let usual = MulticloudSettings::new(self.shape, 1)?;
         let layout = self.small_layout()?;
-        let (refresh_every, checkpoint_every) = (3, 12);
+        let (refresh_every, checkpoint_every) = (3, self.checkpoint_every);
         let settings = MulticloudSettings { layout, refresh_every, checkpoint_every, ..usual };
-        let (vault, recovered) = self.vault(&store, random, settings.vault()?).await?;
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
+        let (ways, shape) = (self.clouds.ways(), settings.public()?);
+        let register: Arc<dyn Register> = match self.serves_older {
+            true => self.register.clone(),
+            false => Arc::new(WitnessedRegister::new(
+                self.register.clone(),
+                ways.clone(),
+                shape,
+                grid.clone(),
+            )),
+        };
+        let of_vault: Arc<dyn Store> = match &self.journal {
+            None => store.clone(),
+            Some(journal) => {
+                Arc::new(BlobsApart::new(store.clone(), journal.clone(), JOURNAL_PREFIX))
+            }
+        };
+        let vault = self.vault_by(&of_vault, register, random, settings.vault()?);
+        let (vault, recovered) = vault.await?;
         let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
-        Ok(Arc::new(MulticloudEngine::open(settings, parts, self.clouds.ways()).await?))
+        #[cfg(feature = "canaries")]
+        if self.serves_older {
+            let canary = Canary::new(Leak::ServesOlder);
+            let engine = MulticloudEngine::open_leaking(canary, settings, parts, ways).await?;
+            return Ok(Arc::new(engine));
+        }
+        Ok(Arc::new(MulticloudEngine::open(settings, parts, ways).await?))
     }
 
     /// Small partitions, so that jobs and their commits come often.
@@ -206,10 +288,20 @@ impl World {
         random: &Randomness,
         settings: VaultSettings,
     ) -> Result<(Vault, Recovered), Error> {
+        self.vault_by(store, self.register.clone(), random, settings).await
+    }
+
+    async fn vault_by(
+        &self,
+        store: &Arc<dyn Store>,
+        register: Arc<dyn Register>,
+        random: &Randomness,
+        settings: VaultSettings,
+    ) -> Result<(Vault, Recovered), Error> {
         let exists = Vault::claimed_config(&**store).await?.is_some();
         let opening = Opening {
             store: store.clone(),
-            register: self.register.clone(),
+            register,
             master: &MasterKey::from_bytes(&mut [7; 32]),
             random,
             settings,

@@ -7,6 +7,7 @@ mod clouds;
 mod engines;
 mod history;
 mod late;
+mod older;
 mod sizes;
 
 use std::sync::Arc;

@@ -411,7 +411,7 @@ impl World {
         self.opening += 1;
         let random = Randomness::repeatable(self.seed).split(self.steps);
         let canary = std::mem::take(&mut self.plane.canary);
-        self.plane = MulticloudPlane::recover_with(
+        self.plane = MulticloudPlane::recover(
             canary,
             self.settings.clone(),
             (keys(self.seed), &random),
