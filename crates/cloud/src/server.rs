@@ -408,7 +408,8 @@ impl Serving {
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         if [SESSION_PATH, ACROSS_PATH].contains(&&path[..]) {
             let (is_across, mixes_with) = (path == ACROSS_PATH, self.mixes_with.clone());
-            let desk = MixDesk { clock, figures, tenant, is_across, mixes_with, call };
+            let stopping = visit.stopping.clone();
+            let desk = MixDesk { clock, figures, tenant, is_across, mixes_with, stopping, call };
             return grpc.streaming(desk, request.map(Body::new)).await;
         }
         let (stalled, stopping) = (visit.stalled.clone(), visit.stopping.clone());

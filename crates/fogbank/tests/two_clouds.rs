@@ -10,9 +10,14 @@ use bytesize::ByteSize;
 use fogbank::args::VolumeShapeArgs;
 use fogbank::volume::{Flags, Flow, Volume, VolumeConfig, VolumeEngine};
 use fogbank::{Error, Place};
-use fogbank_cloud::{Allowance, CloudServer, Keeping, ServerSettings, Tenants, identity};
-use fogbank_env::{Metrics, SystemClock};
-use fogbank_oram::{Access, Address, ImmediateEngine};
+use fogbank_cloud::{
+    Allowance, CloudServer, Keeping, MixClient, ServerSettings, Tenants, identity,
+};
+use fogbank_env::{Clock, Metrics, SystemClock};
+use fogbank_mix::Seed;
+use fogbank_mix::session::{MixCloud, Opening, SessionError};
+use fogbank_oram::multicloud::MulticloudSettings;
+use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -34,11 +39,15 @@ impl Cloud {
     }
 
     async fn start(&mut self) {
+        self.start_until(std::future::pending()).await;
+    }
+
+    async fn start_until(&mut self, stop: impl Future<Output = ()> + Send + 'static) {
         let mut settings = ServerSettings::new(self.folder.path(), Keeping::Disk);
         settings.mixes_with.clone_from(&self.beside);
         let (clock, metrics) = (Arc::new(SystemClock::new()), Metrics::default());
         let server = CloudServer::bind(settings, self.address, clock, &metrics).await.unwrap();
-        self.serving = Some(tokio::spawn(server.serve(std::future::pending())));
+        self.serving = Some(tokio::spawn(server.serve(stop)));
     }
 
     /// As if its process were killed.
@@ -162,6 +171,24 @@ async fn nothing_is_lost_when_any_of_the_three_ends() {
     std::fs::rename(&journal, folder.path().join("away")).unwrap();
     let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
     assert!(matches!(&refused, Error::CannotUse(why) if why.contains("journal")), "{refused:?}");
+}
+
+/// A session is told when its server stops, and holds nothing up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_told_that_its_server_stops() {
+    let [mut cloud, other] = two_clouds();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    cloud.start_until(async { _ = stopped.await }).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let way = MixClient::open(&cloud.url(), &other.url(), &clock).unwrap();
+    let shape = ImmediateShape { capacity: 64, value_bytes: 512 };
+    let shape = MulticloudSettings::new(shape, 1).unwrap().public().unwrap();
+    let opening = Opening { volume: 1, shape, point: Seed::new([1; 32]), session: 1 };
+    let mut session = way.open(&opening).await.unwrap();
+    stop.send(()).unwrap();
+    let told = session.receiver.recv().await.unwrap();
+    assert!(matches!(&told, Err(SessionError::Absent(why)) if why.contains("stops")), "{told:?}");
+    cloud.serving.take().unwrap().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

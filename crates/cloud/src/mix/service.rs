@@ -2,6 +2,7 @@
 //!
 //! 1. *A session*: the client's headers say what is opened, and where the other server is. When it
 //!    is open the call is answered; then messages go both ways until either end has no more.
+//!    A server that stops tells it.
 //! 2. *A message of the other server* is received whole, worked off, and answered with nothing.
 //!
 //! Invariants
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::server::StreamingService;
@@ -38,6 +39,8 @@ pub struct MixDesk {
     pub is_across: bool,
     /// With which servers it may be made to mix.
     pub mixes_with: Arc<[String]>,
+    /// Whether the server stops.
+    pub stopping: watch::Receiver<bool>,
     /// The call's place among those of its connection.
     pub call: Arc<OwnedSemaphorePermit>,
 }
@@ -99,7 +102,7 @@ impl MixDesk {
         let cell_bytes = opening.shape.cell_bytes();
         let figures = self.figures.clone();
         let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
-        let ended = answers.clone();
+        let (ended, mut stopping) = (answers.clone(), self.stopping.clone());
         let call = self.call.clone();
         tokio::spawn(async move {
             let coming = come(asked.into_inner(), (cell_bytes, max), &sender, &figures);
@@ -108,6 +111,9 @@ impl MixDesk {
                     let _gone = ended.send(Err(status)).await;
                 },
                 () = ended.closed() => {}
+                () = async { _ = stopping.wait_for(|stops| *stops).await.is_ok() } => {
+                    let _gone = ended.send(Err(Status::unavailable("the server stops"))).await;
+                }
             }
             drop((sender, call, room)); // the session is over
         });

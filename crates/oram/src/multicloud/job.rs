@@ -120,6 +120,18 @@ impl Job {
         self.is_stored
     }
 
+    /// Whether its holder, or else its shuffler, has to send something: that one makes a level when it
+    /// has the uploads, and what the holder moves.
+    pub fn awaits(&self, holder: bool) -> bool {
+        let lacks_records = self.records.is_none() && !self.sources.0.is_empty();
+        let lacks_cells = self.uploads.is_none() && self.fetched.is_none();
+        let awaits_holder = lacks_records || lacks_cells || (self.is_checked && !self.is_stored);
+        match holder {
+            true => awaits_holder,
+            false => !awaits_holder && !self.is_checked,
+        }
+    }
+
     /// Which cells of `level` are on the list, if one is out.
     pub fn listed_of(&self, shape: &Shape, level: u8) -> Option<Marks> {
         let list = self.list.as_ref()?;

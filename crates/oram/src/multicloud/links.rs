@@ -4,6 +4,9 @@
 //! A task a session carries messages, so who serves never waits for a cloud that is behind. What is
 //! sent while there is no session is dropped: all that is under way is done again when there is
 //! one ([`super::MulticloudPlane::repeat`]).
+//!
+//! A cloud that is there and says nothing, though it owes something, is as one that has ended: its
+//! session is opened again for a minute or so, then it is absent. How long is public.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +26,12 @@ use crate::{Error, Result, lied};
 pub(super) const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
 
+/// After so long without a message a cloud is asked whether it owes one, beside a time for the bytes
+/// of the longest; twice in a row, and its session is given up. After so many it is absent.
+const QUIET_NANOS: Nanos = 10_000_000_000;
+const SLOWEST_NANOS_PER_BYTE: Nanos = 1_000;
+const QUIETS_MAX: Nanos = 6;
+
 /// What happens on a link.
 #[derive(Debug)]
 pub enum OfLink {
@@ -33,6 +42,8 @@ pub enum OfLink {
     Comes(FromCloud),
     /// It has ended, and is opened again.
     Broken,
+    /// Nothing has come for a time in which anything might have.
+    Quiet,
     /// No session is to be had.
     Failed(Error),
 }
@@ -50,6 +61,9 @@ pub struct Link {
     tasks: JoinSet<()>,
     /// The number of the last try: an answer to one may be lost, and its number is used up.
     session: Arc<AtomicU64>,
+    /// When a message came last, and whether the cloud has owed one since it became quiet.
+    heard: Nanos,
+    owes: bool,
     /// When the last session was begun, and how long it had waited.
     last: Option<(Nanos, Nanos)>,
 }
@@ -64,7 +78,9 @@ impl Link {
     ) -> Self {
         let (sender, reached, tasks, last) = (None, None, JoinSet::new(), None);
         let session = Arc::new(AtomicU64::new(opening.session));
-        let mut link = Self { cloud, opening, grid, told, sender, reached, tasks, session, last };
+        let (heard, owes) = (grid.now(), false);
+        let mut link =
+            Self { cloud, opening, grid, told, sender, reached, tasks, session, heard, owes, last };
         link.open();
         link
     }
@@ -84,7 +100,7 @@ impl Link {
         self.last = Some((now, wait));
         let (cloud, session) = (self.cloud.clone(), self.session.clone());
         let opening = self.opening.clone();
-        let (grid, told) = (self.grid.clone(), self.told.clone());
+        let (grid, told, quiet) = (self.grid.clone(), self.told.clone(), self.quiet());
         self.tasks.spawn(async move {
             if wait > 0 {
                 grid.come(now + wait).await;
@@ -106,7 +122,16 @@ impl Link {
             };
             let comes = async {
                 loop {
-                    match receiver.recv().await {
+                    let quiet = grid.come(grid.now() + quiet);
+                    let come = tokio::select! {
+                        biased;
+                        come = receiver.recv() => come,
+                        () = quiet => {
+                            told(OfLink::Quiet);
+                            continue;
+                        }
+                    };
+                    match come {
                         Some(Ok(message)) => told(OfLink::Comes(message)),
                         Some(Err(error)) if !is_passing(&error) => {
                             return told(OfLink::Failed(blame(error)));
@@ -122,6 +147,41 @@ impl Link {
     /// What is sent goes there from now on.
     pub fn is_open(&mut self, sender: mpsc::UnboundedSender<ToCloud>) {
         self.sender = Some(sender);
+    }
+
+    /// A message has come.
+    pub fn is_heard(&mut self) {
+        (self.heard, self.owes) = (self.grid.now(), false);
+    }
+
+    /// Nothing has come for a while; whether the cloud owes anything. One that owed something all the
+    /// while is as good as gone: the session is given up, and another one tried.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] when that has gone on for long.
+    pub fn is_quiet(&mut self, owes: bool) -> Result<()> {
+        if !owes {
+            self.is_heard();
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.owes, true) {
+            return Ok(()); // it may have been asked just now
+        }
+        self.owes = false;
+        let silent = self.grid.now().saturating_sub(self.heard);
+        if silent >= QUIETS_MAX * self.quiet() {
+            let seconds = silent / 1_000_000_000;
+            return Err(Error::Absent(format!("a cloud has not answered for {seconds} s")));
+        }
+        self.open();
+        Ok(())
+    }
+
+    /// How long nothing may come: also the longest message of the volume comes in that time. Public.
+    fn quiet(&self) -> Nanos {
+        let shape = self.opening.shape;
+        let most = shape.size(shape.top(), shape.cycle()) as usize * shape.cell_bytes();
+        QUIET_NANOS + most as Nanos * SLOWEST_NANOS_PER_BYTE
     }
 
     /// Whether what is sent goes anywhere.
@@ -150,7 +210,13 @@ async fn patiently(
     let until = grid.now() + patience;
     loop {
         opening.session = session.fetch_add(1, Ordering::Relaxed) + 1;
-        match cloud.open(&opening).await {
+        let late = || Err(SessionError::Absent("it does not answer".into()));
+        let opened = tokio::select! {
+            biased;
+            opened = cloud.open(&opening) => opened,
+            () = grid.come(until) => late(),
+        };
+        match opened {
             Ok(session) => return Ok(session),
             Err(error) if is_passing(&error) && grid.now() < until => {
                 grid.come(grid.now() + wait).await;

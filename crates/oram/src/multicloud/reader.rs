@@ -51,6 +51,15 @@ impl UnderWay {
         let (records, answer, uncovered) = (None, None, None);
         Self { entry, cells, is_wanted, records, answer, uncovered, come }
     }
+
+    /// Whether its holder, or else its shuffler, has to send something: that one after the other.
+    pub fn awaits(&self, holder: bool) -> bool {
+        match holder {
+            _ if self.come.is_some() => false,
+            true => self.records.is_none(),
+            false => self.records.is_some() && self.answer.is_none(),
+        }
+    }
 }
 
 impl MulticloudPlane {

@@ -6,7 +6,8 @@
 //! 3. At the next point messages and answers leave. Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
 //!    all this; while it is adopted, a commit at the first cloud, nothing else leaves.
-//! 5. A session that has ended is opened again, and what is under way is done again.
+//! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
+//!    done again.
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
@@ -171,10 +172,13 @@ impl Serving {
             Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
             Event::Written(written) => self.adopt(written?).await?,
             Event::Link(cloud, of_link) => match of_link {
+                OfLink::Quiet => self.links[cloud].is_quiet(self.plane.awaits(cloud))?,
                 OfLink::Comes(FromCloud::Holder(said)) => {
+                    self.links[cloud].is_heard();
                     return compute(|| self.plane.holder_says(said));
                 }
                 OfLink::Comes(FromCloud::Shuffler(said)) => {
+                    self.links[cloud].is_heard();
                     return compute(|| self.plane.shuffler_says(said));
                 }
                 OfLink::Opened(sender, seen) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fogbank_env::Mutex;
+use fogbank_env::{Clock, Mutex, SystemClock};
 use fogbank_mix::message::{Across, Back, Reached, ToHolder, ToShuffler};
 use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
 use fogbank_mix::session::{MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
@@ -23,6 +23,8 @@ pub struct TwoClouds {
     /// What the clouds have seen under each name first, and names under which they saw two things.
     named: Mutex<HashMap<Name, Vec<u8>>>,
     repeats: Mutex<Vec<Name>>,
+    /// A cloud that neither takes nor gives messages, and whether it opens sessions.
+    silent: Mutex<Option<(usize, bool)>>,
     /// A cloud that says that it has seen nothing.
     says_nothing: Mutex<Option<usize>>,
 }
@@ -41,8 +43,8 @@ impl TwoClouds {
     pub fn over(stores: [Arc<dyn Store>; 2]) -> Self {
         let (peers, servers) = (Default::default(), Mutex::default());
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
-        let (named, repeats, says_nothing) = Default::default();
-        Self { stores, peers, servers, passed, stops_at, named, repeats, says_nothing }
+        let (named, repeats, says_nothing, silent) = Default::default();
+        Self { stores, peers, servers, passed, stops_at, named, repeats, silent, says_nothing }
     }
 
     /// Messages between the clouds so far.
@@ -58,6 +60,19 @@ impl TwoClouds {
     /// From now on this cloud says that it has seen nothing, or none does.
     pub fn says_nothing(&self, cloud: Option<usize>) {
         *self.says_nothing.lock() = cloud;
+    }
+
+    /// From now on this cloud is silent, opening sessions or not; or none is.
+    pub fn is_silent(&self, cloud: Option<(usize, bool)>) {
+        *self.silent.lock() = cloud;
+    }
+
+    /// Returns when this cloud is not silent, as far as that is about sessions or messages.
+    async fn awake(&self, cloud: usize, session: bool) {
+        let clock = SystemClock::new();
+        while self.silent.lock().is_some_and(|(at, opens)| at == cloud && !(session && opens)) {
+            clock.sleep_until(clock.now() + 100_000_000).await;
+        }
     }
 
     fn note(&self, name: Name, seen: Vec<u8>) {
@@ -142,6 +157,8 @@ impl PeerLink for Peer {
     async fn pass(&self, message: Between) -> Result<(), SessionError> {
         let Self(clouds, to) = self;
         clouds.note_between(&message);
+        clouds.awake(1 - *to, false).await;
+        clouds.awake(*to, false).await;
         let stops = {
             let mut passed = clouds.passed.lock();
             *passed += 1;
@@ -159,19 +176,31 @@ struct Way(Arc<TwoClouds>, usize);
 #[async_trait]
 impl MixCloud for Way {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
-        let session = self.0.server(self.1).open(opening).await?;
+        self.0.awake(self.1, true).await;
+        let mut session = self.0.server(self.1).open(opening).await?;
         let reached = self.0.told(self.1, session.reached);
         let (sender, mut asked) = mpsc::channel(QUEUED_MAX);
-        let clouds = self.0.clone();
+        let (clouds, cloud) = (self.0.clone(), self.1);
+        let (told, receiver) = mpsc::channel(QUEUED_MAX);
+        let says = clouds.clone();
+        tokio::spawn(async move {
+            while let Some(message) = session.receiver.recv().await {
+                says.awake(cloud, false).await;
+                if told.send(message).await.is_err() {
+                    break;
+                }
+            }
+        });
         tokio::spawn(async move {
             while let Some(message) = asked.recv().await {
                 clouds.note_asked(&message);
+                clouds.awake(cloud, false).await;
                 if session.sender.send(message).await.is_err() {
                     break;
                 }
             }
         });
-        Ok(Session { sender, receiver: session.receiver, reached })
+        Ok(Session { sender, receiver, reached })
     }
 
     async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {

@@ -8,6 +8,7 @@ mod engines;
 mod history;
 mod late;
 mod older;
+mod silent;
 mod sizes;
 
 use std::sync::Arc;
