@@ -54,6 +54,7 @@ const USUAL: SiteParameters = SiteParameters {
     epoch: 256,
     growth: 2,
     draw: 8,
+    piece: 0,
     kept_epochs: 64,
     public_ms: 1_000,
     quantum_us: 1_000,
@@ -65,24 +66,41 @@ const LOG_BYTES: u64 = 128 << 20;
 const PLACE_BYTES: u64 = 700;
 /// R, at most and at least: a client that is away for longer has to be started again.
 const KEPT_EPOCHS: [u64; 2] = [8, 64];
-/// A table is built in memory, whole.
-const BYTES_MAX: u64 = 4 << 30;
+/// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest site.
+const BLOCKS_MAX: u64 = 1 << 22;
+/// Bytes of a table that a builder has before it at once, about.
+const PIECE_BYTES: u64 = 128 << 20;
+/// Blocks above it have shorter epochs, so that the log keeps enough of them.
+const LARGE_BLOCK: u64 = 16 << 10;
 
-/// For how many epochs a site of such blocks keeps its log.
-fn kept_epochs(size: u64, block: u64) -> Result<u32> {
+/// The parameters of a site of such a size and such blocks.
+fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
+    let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
+    let epoch = if block > LARGE_BLOCK { USUAL.epoch / 2 } else { USUAL.epoch };
     let [least, most] = KEPT_EPOCHS;
-    let kept = LOG_BYTES / (u64::from(USUAL.epoch) * (2 * block + PLACE_BYTES));
+    let kept = LOG_BYTES / (u64::from(epoch) * (2 * block + PLACE_BYTES));
     if kept < least {
         return Err(Error::Usage(format!(
-            "--block {block}: every query takes an entry and a result of a block to all clients; blocks              of a site have at most 16KiB"
+            "--block {block}: every query takes an entry and a result of a block to all clients; \
+             blocks of a site have at most 32KiB"
         )));
     }
-    if size > BYTES_MAX {
+    if u64::from(blocks) > BLOCKS_MAX {
         return Err(Error::Usage(format!(
-            "--size {size}: a site has at most 4GiB, for its tables are built in memory; a volume              may be larger"
+            "--size {size}: a site has at most {BLOCKS_MAX} blocks, for every client knows where each \
+             lies; a larger --block makes room for more, and a volume may be larger"
         )));
     }
-    Ok(kept.min(most) as u32)
+    // Not so small that most of what is dealt would be padding.
+    let piece = (PIECE_BYTES / block).max(32 * (2 * u64::from(blocks)).isqrt());
+    Ok(SiteParameters {
+        blocks,
+        block_bytes: block_bytes as u32,
+        epoch,
+        piece: piece.next_multiple_of(64) as u32,
+        kept_epochs: kept.min(most) as u32,
+        ..USUAL
+    })
 }
 
 /// Where a client of a site has its own side.
@@ -123,10 +141,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::Usage`] if there is a site or something else already; by blame.
     pub async fn create(&self, store: &str, size: u64, block: u64) -> Result<()> {
-        let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
-        let block_bytes = block_bytes as u32;
-        let kept_epochs = kept_epochs(size, block)?;
-        let parameters = SiteParameters { blocks, block_bytes, kept_epochs, ..USUAL };
+        let parameters = parameters_of(size, block)?;
         schedule_of(&parameters)?;
         let (_lock, random) = self.begin(store)?;
         let mut stream = random.stream(Purpose::MasterKey);
@@ -400,11 +415,17 @@ mod tests {
 
     #[test]
     fn what_a_log_or_memory_cannot_hold_is_refused() {
-        assert_eq!(kept_epochs(MIB, 512).unwrap(), 64);
-        assert_eq!(kept_epochs(MIB, 4096).unwrap(), 58);
-        assert!(kept_epochs(MIB, 16 << 10).unwrap() >= 8);
-        for (size, block) in [(64 * MIB, 64 << 10), (8 << 30, 4096)] {
-            assert!(matches!(kept_epochs(size, block), Err(Error::Usage(_))));
+        let of = |size, block| parameters_of(size, block).unwrap();
+        assert_eq!((of(MIB, 512).kept_epochs, of(MIB, 4096).kept_epochs), (64, 58));
+        assert_eq!((of(MIB, 16 << 10).epoch, of(MIB, 32 << 10).epoch), (256, 128));
+        assert!(of(MIB, 16 << 10).kept_epochs >= 8 && of(MIB, 32 << 10).kept_epochs >= 8);
+        for (size, block) in [(16 << 30, 4096), (128 << 30, 32 << 10), (MIB, 512)] {
+            let parameters = of(size, block);
+            schedule_of(&parameters).unwrap();
+            assert!(u64::from(parameters.piece) * block < 3 << 30, "{parameters:?}");
+        }
+        for (size, block) in [(64 * MIB, 64 << 10), ((16 << 30) + MIB, 4096)] {
+            assert!(matches!(parameters_of(size, block), Err(Error::Usage(_))));
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct SiteParameters {
     pub growth: u32,
     /// M: places whose fakes are drawn together.
     pub draw: u32,
+    /// Slots of a table that whoever builds it has before it at once.
+    pub piece: u32,
     /// R: for how many epochs the log and its results are kept.
     pub kept_epochs: u32,
     /// After how long without a result another does a query's steps, in milliseconds.
@@ -28,17 +30,17 @@ pub struct SiteParameters {
 }
 
 /// Of the sealed objects that this program writes.
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 
 impl SiteParameters {
     /// The header as it is sealed.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Self { blocks, block_bytes, epoch, growth, draw, .. } = *self;
+        let Self { blocks, block_bytes, epoch, growth, draw, piece, .. } = *self;
         let Self { kept_epochs, public_ms, quantum_us, .. } = *self;
         let mut w = SectionWriter::default();
         w.u16(FORMAT);
-        for field in [blocks, block_bytes, epoch, growth, draw, kept_epochs, public_ms, quantum_us]
-        {
+        let first = [blocks, block_bytes, epoch, growth, draw, piece];
+        for field in first.into_iter().chain([kept_epochs, public_ms, quantum_us]) {
             w.u32(field);
         }
         w.0
@@ -60,6 +62,7 @@ impl SiteParameters {
             epoch: r.u32()?,
             growth: r.u32()?,
             draw: r.u32()?,
+            piece: r.u32()?,
             kept_epochs: r.u32()?,
             public_ms: r.u32()?,
             quantum_us: r.u32()?,

@@ -17,6 +17,9 @@ pub enum Object {
     Index(u8, i64),
     /// The versions of a table's chunks that count.
     Manifest(u8, i64),
+    /// Of a table that is being built: the versions of the chunks that a piece of the build, by its
+    /// number, has written.
+    Piece(u8, i64, u32),
 }
 
 impl std::fmt::Display for Object {
@@ -28,6 +31,9 @@ impl std::fmt::Display for Object {
             Self::Marks(epoch) => write!(f, "marks/{epoch:016x}"),
             Self::Index(level, index) => write!(f, "index/{level:02x}/{index:016x}"),
             Self::Manifest(level, index) => write!(f, "manifest/{level:02x}/{index:016x}"),
+            Self::Piece(level, index, number) => {
+                write!(f, "piece/{level:02x}/{index:016x}/{number:08x}")
+            }
         }
     }
 }
@@ -56,6 +62,8 @@ mod tests {
             Object::Index(1, -1),
             Object::Index(17, 1),
             Object::Manifest(1, 1),
+            Object::Piece(1, 1, 1),
+            Object::Piece(1, 1, 16),
         ];
         let bound = |mark: u8| objects.map(|object| object.bound(&[mark; 16]));
         let mut all = [bound(0), bound(1)].concat();

@@ -24,6 +24,8 @@ canary! {
         AnswersAtOnce,
         /// A superblock counts results that are found. Rule: that are there for all.
         ClosesEarly,
+        /// A bucket of a build is as long as what it holds. Rule: padded.
+        BucketNotPadded,
     }
     state {}
     asks {
@@ -37,5 +39,6 @@ canary! {
         takes_over_afresh: TakeoverFreshFakes,
         answers_at_once: AnswersAtOnce,
         closes_early: ClosesEarly,
+        pads_no_bucket: BucketNotPadded,
     }
 }

@@ -1,10 +1,11 @@
-//! Tables as they lie at the server: an array a level, of cells that are sealed one by one.
+//! Tables as they lie at the server: an array a level, of cells that are sealed one by one; and what
+//! is dealt for them, in an array beside each.
 //!
-//! 1. *Write*: chunk after chunk, then the index, then the manifest, which says by versions what
-//!    counts. Two that write one table write different versions; the first manifest counts.
-//! 2. *Install*: the manifest is read; from then on its cells can be.
+//! 1. *Write*: some chunks in one call. Their versions are kept, and put when a piece of a build is
+//!    done. Two that do one piece write different versions; those that were put first count.
+//! 2. *Install*: the manifest is read, which has the versions of all; from then on cells can be.
 //! 3. *Touch*: some cells, all in one request; every one is opened before any is used.
-//! 4. *Read whole*: every cell in the order of the array, for whoever builds another table of it.
+//! 4. *Read*: some chunks in one call, for whoever builds another table of it.
 //! 5. *Remove*: the chunks that the manifest names, by their versions, so whoever comes late
 //!    removes nothing of a later table.
 //!
@@ -14,23 +15,27 @@
 //!
 //! Sections 3, 6 and 8 of the protocol (module).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::shared::{Object, Site};
 use fogbank_env::{Mutex, compute};
 use fogbank_seal::{Digest, Mark, Sealer, SessionKey, TAG_BYTES, TICK_BITS};
-use fogbank_store::{ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, Store};
+use fogbank_store::{
+    ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, Store, StoreError,
+};
 
+use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 use super::table::{Body, Index};
 use crate::{Error, Result, blame, blame_making, lied, miscounted};
 
-/// Cells of a chunk, at most.
-const CHUNK_CELLS: u32 = 64;
-/// Bytes that are read or written in one call of a build, about.
-const PIECE_BYTES: usize = 4 << 20;
+/// Bytes that are read or written in one call of a build, about: what queries wait for at most.
+const REQUEST_BYTES: usize = 1 << 20;
+/// From the array of a level's tables to that of what is dealt for them.
+const DEALT: u16 = 64;
 /// Stands for an address where there is none.
 const NOBODY: u32 = u32::MAX;
 const ADDRESS_BYTES: usize = 4;
@@ -40,9 +45,13 @@ pub struct Cells {
     site: Arc<Site>,
     /// For touches, which leave at a point already.
     bare: Arc<dyn Store>,
-    schedule: Schedule,
+    pub schedule: Schedule,
     block_bytes: usize,
+    /// By level: cells of what is dealt for a table, at most.
+    dealt: Vec<u32>,
     installed: Mutex<BTreeMap<Table, Arc<Installed>>>,
+    /// Levels whose arrays this client has made.
+    made: Mutex<BTreeSet<u8>>,
 }
 
 /// A table that can be read.
@@ -58,7 +67,13 @@ impl Cells {
     /// Those of a site, of which none is installed yet. All calls but touches go to its own store.
     pub fn new(site: Arc<Site>, bare: Arc<dyn Store>, schedule: Schedule) -> Self {
         let block_bytes = site.parameters().block_bytes as usize;
-        Self { site, bare, schedule, block_bytes, installed: Mutex::default() }
+        let dealt = (0..=schedule.bottom()).map(|level| {
+            let cells = schedule.kinds_of(level).filter(|table| table.index >= 0);
+            cells.map(|table| Pieces::new(&schedule, table).bucket_cells()).max().unwrap_or(0)
+        });
+        let dealt = dealt.collect();
+        let (installed, made) = Default::default();
+        Self { site, bare, schedule, block_bytes, dealt, installed, made }
     }
 
     /// Opens the cells of these slots: `None` if the server does not have all of them.
@@ -69,14 +84,14 @@ impl Cells {
         let (mut reads, mut tables) = (CellReads::default(), Vec::new());
         for (table, slot) in slots {
             let Some(installed) = self.get(*table) else { return Ok(None) };
-            let cells = u32::from(self.shape(*table).cells_per_chunk);
+            let cells = self.schedule.chunk_cells(table.level);
             let chunk = self.chunk(*table, slot / cells, &installed)?;
             reads.push(chunk, [(slot % cells) as u16]);
             tables.push((installed, chunk.version));
         }
         let cells = match self.bare.read_cells(&reads).await {
             // Its array has been dropped; who asks finds out whether it may be.
-            Err(fogbank_store::StoreError::NoArray(_)) => return Ok(None),
+            Err(StoreError::NoArray(_)) => return Ok(None),
             cells => cells.map_err(blame)?,
         };
         if cells.len() != slots.len() {
@@ -86,7 +101,8 @@ impl Cells {
         for (((table, slot), (installed, version)), cell) in slots.iter().zip(tables).zip(&cells) {
             let Cell::Bytes(sealed) = cell else { return Ok(None) };
             let key = self.site.key_of((version >> TICK_BITS) as u32).await?;
-            bodies.push(self.open(&key, (*table, *slot, &installed.start), version, sealed)?);
+            let run = Run { table: *table, is_dealt: false, start: installed.start };
+            bodies.push(self.open(&key, (&run, *slot), version, sealed)?);
         }
         Ok(Some(bodies))
     }
@@ -96,70 +112,152 @@ impl Cells {
     /// # Errors
     /// [`Error::CloudLied`] if a cell is not what it has to be.
     pub async fn read_whole(&self, table: Table) -> Result<Option<Vec<Body>>> {
-        let Some(installed) = self.get(table) else { return Ok(None) };
-        let (slots, shape) = (self.schedule.slots(table), self.shape(table));
+        let (slots, request) = (self.schedule.slots(table), self.request(table.level));
         let mut bodies = Vec::with_capacity(slots as usize);
-        let names: Vec<ChunkName> = (0..self.chunks(table))
-            .map(|chunk| self.chunk(table, chunk, &installed))
-            .collect::<Result<_>>()?;
-        for names in names.chunks(self.piece(table)) {
-            let chunks = self.site.store().read_chunks(names).await.map_err(blame)?;
-            if chunks.len() != names.len() {
-                return Err(miscounted(chunks.len(), names.len()));
-            }
-            for (name, chunk) in names.iter().zip(chunks) {
-                let Some(chunk) = chunk else { return Ok(None) };
-                if chunk.len() != shape.chunk_bytes() {
-                    return Err(lied("a chunk has another length"));
-                }
-                let key = self.site.key_of((name.version >> TICK_BITS) as u32).await?;
-                let first = name.chunk * u32::from(shape.cells_per_chunk);
-                let cells = (first..slots).zip(chunk.chunks(shape.cell_bytes as usize));
-                for (slot, sealed) in cells {
-                    let of = (table, slot, &installed.start);
-                    bodies.push(self.open(&key, of, name.version, sealed)?);
-                }
+        for first in (0..slots).step_by(request as usize) {
+            match self.read_slots(table, first..(first + request).min(slots)).await? {
+                Some(some) => bodies.extend(some),
+                None => return Ok(None),
             }
         }
         Ok(Some(bodies))
     }
 
-    /// Writes a table, whose content slot by slot this is. If another was first, what was written
-    /// here is removed again.
+    /// Slots of an installed table, from the first of a chunk on. `None` if it is no longer there.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if a cell is not what it has to be.
+    pub async fn read_slots(&self, table: Table, slots: Range<u32>) -> Result<Option<Vec<Body>>> {
+        let Some(installed) = self.get(table) else { return Ok(None) };
+        let run = Run { table, is_dealt: false, start: installed.start };
+        let first = slots.start / self.schedule.chunk_cells(table.level);
+        let versions = installed.versions.get(first as usize..).unwrap_or_default();
+        self.read(&run, slots, versions).await
+    }
+
+    /// Cells of a run, from the first of a chunk on, whose chunks have these versions from there on.
+    /// `None` if one is no longer there.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if a cell is not what it has to be.
+    pub async fn read(
+        &self,
+        run: &Run,
+        cells: Range<u32>,
+        versions: &[u64],
+    ) -> Result<Option<Vec<Body>>> {
+        let shape = self.shape_of(run);
+        let a_chunk = u32::from(shape.cells_per_chunk);
+        let first = cells.start / a_chunk;
+        let names: Vec<ChunkName> = run.names(first, versions);
+        let names = names.get(..cells.len().div_ceil(a_chunk as usize));
+        let names = names.ok_or_else(|| Error::Bug("cells beyond a run".into()))?;
+        if run.is_dealt {
+            self.site.store().expect_array(run.array(), shape).map_err(blame_making)?;
+        }
+        let chunks = match self.site.store().read_chunks(names).await {
+            Err(StoreError::NoArray(_)) => return Ok(None),
+            chunks => chunks.map_err(blame)?,
+        };
+        if chunks.len() != names.len() {
+            return Err(miscounted(chunks.len(), names.len()));
+        }
+        let mut bodies = Vec::with_capacity(cells.len());
+        for (name, chunk) in names.iter().zip(chunks) {
+            let Some(chunk) = chunk else { return Ok(None) };
+            if chunk.len() != shape.chunk_bytes() {
+                return Err(lied("a chunk has another length"));
+            }
+            let key = self.site.key_of((name.version >> TICK_BITS) as u32).await?;
+            let of_chunk = name.chunk * a_chunk..cells.end;
+            let sealed = of_chunk.zip(chunk.chunks(shape.cell_bytes as usize));
+            let opened = compute(|| {
+                let open = |(cell, sealed)| self.open(&key, (run, cell), name.version, sealed);
+                sealed.map(open).collect::<Result<Vec<Body>>>()
+            });
+            bodies.extend(opened?);
+        }
+        Ok(Some(bodies))
+    }
+
+    /// Makes the arrays of a level, unless they are there.
     ///
     /// # Errors
     /// By blame.
-    pub async fn write(&self, index: &Index, bodies: &[Body]) -> Result<()> {
-        let (table, shape) = (index.table, self.shape(index.table));
-        let (array, store) = (array(table), self.site.store().clone());
-        store.create_array(array, shape).await.map_err(blame_making)?;
-        let cells = usize::from(shape.cells_per_chunk);
-        let chunks: Vec<&[Body]> = bodies.chunks(cells).collect();
-        let mut names = Vec::new();
-        for (at, some) in chunks.chunks(self.piece(table)).enumerate() {
-            let first = at * self.piece(table);
-            let writes: Result<Vec<ChunkWrite>> = compute(|| {
-                let some = some.iter().enumerate();
-                some.map(|(at, bodies)| self.seal(index, (first + at) as u32, bodies)).collect()
-            });
-            let writes = writes?;
-            names.extend(writes.iter().map(|write| write.chunk));
-            store.write_chunks(writes).await.map_err(blame)?;
+    pub async fn make_arrays(&self, level: u8) -> Result<()> {
+        let table = Table { level, index: 0 };
+        if self.made.lock().contains(&level) {
+            return Ok(());
         }
-        store.barrier().await.map_err(blame)?;
-        let Table { level, index: of_level } = table;
-        let (index_name, manifest) =
-            (Object::Index(level, of_level), Object::Manifest(level, of_level));
+        for is_dealt in [false, true] {
+            let run = Run { table, is_dealt, start: Mark::default() };
+            let shape = self.shape_of(&run);
+            if shape.chunks > 0 {
+                let made = self.site.store().create_array(run.array(), shape).await;
+                made.map_err(blame_making)?;
+            }
+        }
+        self.made.lock().insert(level);
+        Ok(())
+    }
+
+    /// Writes cells of a run from one on, the first of a chunk. The versions of the chunks.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn write(&self, run: &Run, first: u32, bodies: &[Body]) -> Result<Vec<u64>> {
+        let cells = self.schedule.chunk_cells(run.table.level);
+        let writes: Result<Vec<ChunkWrite>> = compute(|| {
+            let chunks = (first / cells..).zip(bodies.chunks(cells as usize));
+            chunks.map(|(chunk, bodies)| self.seal(run, chunk, bodies)).collect()
+        });
+        let writes = writes?;
+        let versions = writes.iter().map(|write| write.chunk.version).collect();
+        self.site.store().write_chunks(writes).await.map_err(blame)?;
+        Ok(versions)
+    }
+
+    /// Deletes cells of a run from one on, whose chunks have these versions.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn delete(&self, run: &Run, first: u32, versions: &[u64]) -> Result<()> {
+        let names = run.names(first / self.schedule.chunk_cells(run.table.level), versions);
+        self.site.store().delete_chunks(&names).await.map_err(blame)
+    }
+
+    /// Puts which versions count, when all that they name is durable; whether it did.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn put_versions(&self, of: Object, start: &Mark, versions: &[u64]) -> Result<bool> {
+        self.site.store().barrier().await.map_err(blame)?;
+        let plain: Vec<u8> = versions.iter().flat_map(|version| version.to_le_bytes()).collect();
+        Ok(self.site.put(of, start, &plain).await?)
+    }
+
+    /// Which versions count, and the digest of what says so; `None` if nobody has said it yet.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if it is of another history.
+    pub async fn versions(&self, of: Object, start: &Mark) -> Result<Option<(Vec<u64>, Digest)>> {
+        let Some((plain, stored)) = self.site.get(of, start).await? else { return Ok(None) };
+        let (versions, []) = plain.as_chunks() else {
+            return Err(Error::Bug("versions of another version of this program".into()));
+        };
+        Ok(Some((versions.iter().map(|version| u64::from_le_bytes(*version)).collect(), stored)))
+    }
+
+    /// Puts the addresses that a table holds.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn put_addresses(&self, index: &Index) -> Result<()> {
+        let Table { level, index: of_level } = index.table;
         let mut addresses = Vec::new();
         index.addresses().iter().for_each(|address| addresses.extend(address.to_le_bytes()));
-        let padded = self.schedule.reals(level) as usize * ADDRESS_BYTES;
-        addresses.resize(padded, u8::MAX);
-        self.site.put(index_name, &index.start, &addresses).await?;
-        let mut versions = Vec::new();
-        names.iter().for_each(|name| versions.extend(name.version.to_le_bytes()));
-        if !self.site.put(manifest, &index.start, &versions).await? {
-            store.delete_chunks(&names).await.map_err(blame)?;
-        }
+        addresses.resize(self.schedule.reals(level) as usize * ADDRESS_BYTES, u8::MAX);
+        self.site.put(Object::Index(level, of_level), &index.start, &addresses).await?;
         Ok(())
     }
 
@@ -173,16 +271,15 @@ impl Cells {
             return Ok(Some(installed.manifest));
         }
         let object = Object::Manifest(table.level, table.index);
-        let Some((plain, manifest)) = self.site.get(object, start).await? else { return Ok(None) };
-        let versions: Vec<u64> = plain
-            .chunks_exact(8)
-            .map(|version| version.try_into().map(u64::from_le_bytes).unwrap_or_default())
-            .collect();
-        if versions.len() as u32 != self.chunks(table) || plain.len() != 8 * versions.len() {
+        let Some((versions, manifest)) = self.versions(object, start).await? else {
+            return Ok(None);
+        };
+        if versions.len() as u32 != self.chunks(table) {
             return Err(Error::Bug("a manifest of another version of this program".into()));
         }
-        let shape = self.shape(table);
-        self.site.store().expect_array(array(table), shape).map_err(blame_making)?;
+        let run = Run { table, is_dealt: false, start: *start };
+        let shape = self.shape_of(&run);
+        self.site.store().expect_array(run.array(), shape).map_err(blame_making)?;
         let installed = Installed { start: *start, versions, manifest };
         self.installed.lock().insert(table, Arc::new(installed));
         Ok(Some(manifest))
@@ -208,10 +305,8 @@ impl Cells {
     /// By blame.
     pub async fn remove(&self, table: Table) -> Result<()> {
         let Some(installed) = self.get(table) else { return Ok(()) };
-        let names: Vec<ChunkName> = (0..self.chunks(table))
-            .map(|chunk| self.chunk(table, chunk, &installed))
-            .collect::<Result<_>>()?;
-        self.site.store().delete_chunks(&names).await.map_err(blame)
+        let run = Run { table, is_dealt: false, start: installed.start };
+        self.delete(&run, 0, &installed.versions).await
     }
 
     /// Forgets tables that no query of an epoch from `epoch` on touches.
@@ -225,33 +320,39 @@ impl Cells {
     }
 
     /// The same for all tables of a level, so a name can be used again.
-    fn shape(&self, table: Table) -> ArrayShape {
-        let slots = self.schedule.slots_of(table.level);
-        let cells = CHUNK_CELLS.min(slots);
+    fn shape_of(&self, run: &Run) -> ArrayShape {
+        let (level, schedule) = (run.table.level, &self.schedule);
+        let cells = schedule.chunk_cells(level);
+        let needed =
+            if run.is_dealt { self.dealt[usize::from(level)] } else { schedule.slots_of(level) };
         ArrayShape {
-            chunks: slots.div_ceil(cells),
+            chunks: needed.div_ceil(cells),
             cells_per_chunk: cells as u16,
             cell_bytes: (ADDRESS_BYTES + self.block_bytes + TAG_BYTES) as u32,
         }
     }
 
     fn chunks(&self, table: Table) -> u32 {
-        self.schedule.slots(table).div_ceil(self.shape(table).cells_per_chunk.into())
+        self.schedule.slots(table).div_ceil(self.schedule.chunk_cells(table.level))
     }
 
-    /// Chunks that are read or written in one call of a build.
-    fn piece(&self, table: Table) -> usize {
-        (PIECE_BYTES / self.shape(table).chunk_bytes()).max(1)
+    /// Cells that are read or written in one call of a build: whole chunks.
+    pub fn request(&self, level: u8) -> u32 {
+        let run = Run { table: Table { level, index: 0 }, is_dealt: false, start: Mark::default() };
+        let shape = self.shape_of(&run);
+        let chunks = (REQUEST_BYTES / shape.chunk_bytes()).max(1) as u32;
+        chunks * u32::from(shape.cells_per_chunk)
     }
 
     fn chunk(&self, table: Table, chunk: u32, installed: &Installed) -> Result<ChunkName> {
         let version = installed.versions.get(chunk as usize).copied();
         let version = version.ok_or_else(|| Error::Bug("a slot beyond its table".into()))?;
-        Ok(ChunkName { array: array(table), chunk, version })
+        let run = Run { table, is_dealt: false, start: installed.start };
+        Ok(ChunkName { array: run.array(), chunk, version })
     }
 
-    fn seal(&self, index: &Index, chunk: u32, bodies: &[Body]) -> Result<ChunkWrite> {
-        let shape = self.shape(index.table);
+    fn seal(&self, run: &Run, chunk: u32, bodies: &[Body]) -> Result<ChunkWrite> {
+        let shape = self.shape_of(run);
         let sealer = self.site.take(shape.cells_per_chunk.into())?;
         let first = chunk * u32::from(shape.cells_per_chunk);
         let mut data = Vec::with_capacity(shape.chunk_bytes());
@@ -268,28 +369,28 @@ impl Cells {
                 }
             }
             let sealer = Sealer { tick: sealer.tick + at as u64, ..sealer };
-            let bound = bound(index.table, first + at as u32, &index.start);
+            let bound = run.bound(first + at as u32);
             let tag = self.site.own().seal_cell(sealer, &bound, &mut data[start..]);
             data.extend_from_slice(&tag);
         }
         data.resize(shape.chunk_bytes(), 0);
-        let chunk = ChunkName { array: array(index.table), chunk, version: sealer.version() };
+        let chunk = ChunkName { array: run.array(), chunk, version: sealer.version() };
         Ok(ChunkWrite { chunk, data: data.into() })
     }
 
     fn open(
         &self,
         key: &SessionKey,
-        (table, slot, start): (Table, u32, &Mark),
+        (run, cell): (&Run, u32),
         version: u64,
         sealed: &[u8],
     ) -> Result<Body> {
-        let at = u64::from(slot % u32::from(self.shape(table).cells_per_chunk));
+        let at = u64::from(cell % self.schedule.chunk_cells(run.table.level));
         let session = (version >> TICK_BITS) as u32;
         let tick = (version & ((1 << TICK_BITS) - 1)) + at;
         let forged = || lied("a cell is forged, or of another place");
         let plain = key
-            .open_cell(Sealer { session, tick }, &bound(table, slot, start), sealed)
+            .open_cell(Sealer { session, tick }, &run.bound(cell), sealed)
             .map_err(|_| forged())?;
         match plain.split_first_chunk::<ADDRESS_BYTES>() {
             Some((address, value)) if value.len() == self.block_bytes => {
@@ -301,12 +402,30 @@ impl Cells {
     }
 }
 
-fn array(table: Table) -> ArrayId {
-    // One for all tables of a level: versions tell them apart.
-    ArrayId(table.level.into())
+/// Cells that lie one behind the other: of a table, or of what is dealt for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    pub table: Table,
+    pub is_dealt: bool,
+    /// The mark of the history when its build starts.
+    pub start: Mark,
 }
 
-fn bound(table: Table, slot: u32, start: &Mark) -> Vec<u8> {
-    let Table { level, index } = table;
-    [&b"cell\0"[..], &[level], &index.to_le_bytes(), &slot.to_le_bytes(), start].concat()
+impl Run {
+    fn array(&self) -> ArrayId {
+        // One for all of a level: versions tell them apart.
+        ArrayId(u16::from(self.table.level) + if self.is_dealt { DEALT } else { 0 })
+    }
+
+    fn names(&self, first: u32, versions: &[u64]) -> Vec<ChunkName> {
+        let array = self.array();
+        let name = |(chunk, version): (u32, &u64)| ChunkName { array, chunk, version: *version };
+        (first..).zip(versions).map(name).collect()
+    }
+
+    fn bound(&self, cell: u32) -> Vec<u8> {
+        let Table { level, index } = self.table;
+        let kind: &[u8] = if self.is_dealt { b"dealt\0" } else { b"cell\0" };
+        [kind, &[level], &index.to_le_bytes(), &cell.to_le_bytes(), &self.start].concat()
+    }
 }

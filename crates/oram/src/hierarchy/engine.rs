@@ -27,8 +27,8 @@ pub struct HierarchyEngine(Entrance<(Nanos, Event)>);
 /// # Errors
 /// [`crate::Error::Caller`] if there is no such site.
 pub fn schedule_of(parameters: &SiteParameters) -> Result<Schedule> {
-    let SiteParameters { blocks, epoch, growth, draw, .. } = *parameters;
-    Schedule::new(blocks, epoch, growth, draw, false)
+    let SiteParameters { blocks, epoch, growth, draw, piece, .. } = *parameters;
+    Schedule::new(blocks, epoch, growth, draw, false)?.in_pieces(piece)
 }
 
 impl HierarchyEngine {
@@ -58,7 +58,7 @@ impl HierarchyEngine {
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;
         let (tells, events) = Events::new(&grid);
         let newest = client.newest_superblock();
-        let upkeep = Upkeep::new(client.follower(), public_time, newest, grid.now());
+        let upkeep = Upkeep::new(client.follower(), public_time, newest);
         let shape = client.shape();
         let fault = Arc::<Fault>::default();
         let now = grid.now();
@@ -73,6 +73,7 @@ impl HierarchyEngine {
         });
         let replayed = Arc::new(watch::Sender::new(follower.replayed()));
         let every = Duration::from_nanos(public_time / POLLS).max(Duration::from_millis(1));
+        let length = watch::Sender::new(follower.length());
         let mut beside = JoinSet::new();
         beside.spawn(listen(listener, replayed.subscribe(), tells.clone()));
         beside.spawn(append);
@@ -91,6 +92,7 @@ impl HierarchyEngine {
             upkeep,
             appends,
             replayed,
+            length,
             _beside: beside,
         };
         Ok(Self(tells.entrance(shape, fault, tokio::spawn(serving.run(effects)))))

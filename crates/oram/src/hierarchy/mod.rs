@@ -16,12 +16,13 @@
 //! 4. *Answer* when the results of all places before are there: the window is replayed (`replay`).
 //! 5. If a result is missing for the public time, anybody does steps 2 and 3 for its place.
 //!
-//! # The protocol, tables (`schedule`, `table`)
+//! # The protocol, tables (`schedule`, `table`, `pieces`)
 //!
 //! 6. Epoch e becomes table (0, e); G tables of a level become one of the next. The bottom holds
 //!    all addresses. When a table is touched first and last is arithmetic on the epoch.
-//! 7. A build starts when its sources are there and reads them whole (`upkeep`, `cells`). Anybody may
-//!    do it: addresses and order follow from the log, and so does the content.
+//! 7. A build starts when its sources are there and reads them whole, in pieces (`builds`,
+//!    `building`), whose places in the log say who does them and when. Anybody may do one: addresses
+//!    and order follow from the log, and so does the content.
 //! 8. Superblock k says that what epoch k needs is there; its touches wait for it.
 //!
 //! The rules (`schedule`, `table`, `fakes`, `replay`, `follower`) and the client do no I/O; `engine`,
@@ -42,22 +43,26 @@
 //! # Departures from the protocol
 //!
 //! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining, what is
-//! kept for how long, and who builds: decision 0060.
+//! kept for how long: decision 0060. Who builds what, and at which pace: decision 0065.
 //!
 //! Paper: Williams, Sion and Tomescu, PrivateFS: A Parallel Oblivious File System, CCS 2012.
 
+mod building;
+mod builds;
 #[cfg(not(feature = "canaries"))]
 mod canary;
 #[cfg(feature = "canaries")]
 pub mod canary;
 mod cells;
 mod client;
+mod dealing;
 mod engine;
 mod entry;
 mod fakes;
 mod follower;
 mod join;
 mod listening;
+mod pieces;
 mod replay;
 mod schedule;
 mod sealed;

@@ -19,6 +19,11 @@ pub struct Table {
     pub index: i64,
 }
 
+/// Slots that no table has: its build has one piece.
+pub const WHOLE: u32 = 1 << 31;
+/// Cells of a chunk, at most.
+const CHUNK_CELLS: u32 = 64;
+
 /// Everything that follows from the public parameters of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Schedule {
@@ -32,6 +37,8 @@ pub struct Schedule {
     pub draw: u32,
     /// Whether a site starts from an image: a bottom that is there from the first query on.
     pub has_image: bool,
+    /// Slots of a table that a builder has before it at once, at most.
+    pub piece: u32,
     bottom: u8,
 }
 
@@ -51,11 +58,22 @@ impl Schedule {
         let holds = |level: u32| u64::from(epoch) * u64::from(growth).pow(level);
         let bottom = (1..=32).find(|level| holds(*level) >= u64::from(blocks));
         let bottom = bottom.ok_or_else(|| Error::Bug("a site has no bottom".into()))? as u8;
-        let schedule = Self { blocks, epoch, growth, draw, has_image, bottom };
+        let schedule = Self { blocks, epoch, growth, draw, has_image, piece: WHOLE, bottom };
         if u64::from(u32::MAX) < schedule.slots_max() {
             return Err(Error::Caller(format!("{blocks} blocks are too many for a site")));
         }
         Ok(schedule)
+    }
+
+    /// The same where a builder has `piece` slots before it at once, at least 1.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if pieces cannot be made of whole chunks.
+    pub fn in_pieces(self, piece: u32) -> Result<Self> {
+        if piece == 0 || (piece > CHUNK_CELLS && !piece.is_multiple_of(CHUNK_CELLS)) {
+            return Err(Error::Caller(format!("no site has pieces of {piece} slots")));
+        }
+        Ok(Self { piece, ..self })
     }
 
     /// L: the level that holds all addresses, at least 1.
@@ -158,9 +176,18 @@ impl Schedule {
 
     /// Slots of the largest table of a level.
     pub fn slots_of(&self, level: u8) -> u32 {
+        self.kinds_of(level).map(|table| self.slots(table)).max().unwrap_or_default()
+    }
+
+    /// Cells of a chunk, of all tables of a level.
+    pub fn chunk_cells(&self, level: u8) -> u32 {
+        CHUNK_CELLS.min(self.piece).min(self.slots_of(level))
+    }
+
+    /// Tables of a level of every kind that there is: all others are like one of them.
+    pub fn kinds_of(&self, level: u8) -> impl Iterator<Item = Table> {
         let first = if level == self.bottom && self.has_image { -1 } else { 0 };
-        let tables = (first..2 * i64::from(self.growth)).map(|index| Table { level, index });
-        tables.map(|table| self.slots(table)).max().unwrap_or_default()
+        (first..2 * i64::from(self.growth)).map(move |index| Table { level, index })
     }
 
     /// The tables whose build starts with an epoch, small ones first.

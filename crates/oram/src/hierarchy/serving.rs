@@ -26,6 +26,7 @@ use fogbank_store::{DepartureGrid, Log, LogEntry};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::building::Outcome;
 use super::cells::Cells;
 use super::client::{Client, Effect};
 use super::entry::Found;
@@ -58,8 +59,8 @@ pub enum Event {
     Superblock(u64, Option<Known>),
     /// What nobody needs any more has been removed.
     Removed,
-    /// A table has been built.
-    Built(Table),
+    /// A piece of a table's build has come to its end.
+    Built(Table, u32, Outcome),
     /// Time passes.
     Tick,
     /// Something has failed beside.
@@ -105,6 +106,8 @@ pub struct Serving {
     pub appends: mpsc::UnboundedSender<LogEntry>,
     /// Tells who listens which results are not wanted any more.
     pub replayed: Arc<watch::Sender<u64>>,
+    /// Tells builds how long the log is.
+    pub length: watch::Sender<u64>,
     /// Who listens, and what says that time passes: as long as somebody serves.
     pub _beside: JoinSet<()>,
 }
@@ -171,7 +174,8 @@ impl Serving {
     fn is_done(&self) -> bool {
         let State { is_closing, waiting, arrived, publishing, .. } = &self.state;
         let is_idle = waiting.is_empty() && arrived.is_empty() && *publishing == 0;
-        *is_closing && is_idle && self.state.removing == 0 && !self.upkeep.builds_here()
+        // Pieces of builds are done by others, or again by this client when it comes back.
+        *is_closing && is_idle && self.state.removing == 0
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
@@ -184,9 +188,12 @@ impl Serving {
                     if self.state.sent.remove(&entry.turn) != Some(stored) {
                         return Err(Error::Fenced);
                     }
+                    self.upkeep.has_logged(&self.client.follower().schedule, place);
                 }
                 self.state.missing.insert(place, self.grid.now());
-                return compute(|| self.client.entries(place, &[(entry, stored)]));
+                let effects = compute(|| self.client.entries(place, &[(entry, stored)]));
+                self.length.send_replace(self.client.follower().length());
+                return effects;
             }
             Event::Heard(Heard::Result(found)) => {
                 if found.place < self.client.follower().replayed() {
@@ -213,7 +220,9 @@ impl Serving {
             }
             Event::Superblock(number, found) => return self.superblock(number, found),
             Event::Removed => self.state.removing -= 1,
-            Event::Built(table) => self.upkeep.is_built(table),
+            Event::Built(table, number, outcome) => {
+                self.upkeep.has_ended(table, number, outcome, self.grid.now());
+            }
             Event::Tick => {}
             Event::Failed(error) => return Err(error),
         }
@@ -283,7 +292,7 @@ impl Serving {
             *since = now;
         }
         self.cells.forget(number.saturating_sub(3));
-        self.upkeep.is_superblock(self.client.follower(), number, self.grid.now());
+        self.upkeep.is_superblock(&schedule, number);
         self.client.superblock(number)
     }
 

@@ -72,30 +72,9 @@ impl Index {
         self.order[(self.reals + fake) as usize]
     }
 
-    /// All slots with what they hold, of the values of its addresses.
-    ///
-    /// # Errors
-    /// [`Error::Bug`] if one is missing.
-    pub fn bodies(&self, values: &BTreeMap<u32, Bytes>) -> Result<Vec<Body>> {
-        let mut bodies = vec![None; self.order.len()];
-        for (address, slot) in self.addresses.iter().zip(&self.order) {
-            let value = values.get(address);
-            let value = value.ok_or_else(|| Error::Bug("a table misses a value".into()))?;
-            bodies[*slot as usize] = Some((*address, value.clone()));
-        }
-        Ok(bodies)
-    }
-
-    /// The values of all addresses of a table that was read whole, in the order of slots.
-    ///
-    /// # Errors
-    /// Whoever wrote the table lied if another address stands where one has to.
-    pub fn values(&self, bodies: &[Body]) -> Result<BTreeMap<u32, Bytes>> {
-        let at = |(address, slot): (&u32, &u32)| match bodies.get(*slot as usize) {
-            Some(Some((found, value))) if found == address => Ok((*address, value.clone())),
-            _ => Err(lied("a table holds another block")),
-        };
-        self.addresses.iter().zip(&self.order).map(at).collect()
+    /// The addresses that it holds, and the slot of each.
+    pub fn held(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.addresses.iter().copied().zip(self.order.iter().copied())
     }
 }
 
@@ -105,25 +84,28 @@ pub struct Recipe {
     /// The table.
     pub index: std::sync::Arc<Index>,
     /// Of a table of level 0: the values of its epoch.
-    pub(super) logged: BTreeMap<u32, Bytes>,
+    pub logged: BTreeMap<u32, Bytes>,
     /// Of all others: what has to be read whole, newest first.
     pub sources: Vec<std::sync::Arc<Index>>,
 }
 
 impl Recipe {
-    /// The content of the table, slot by slot, of that of its sources.
+    /// To which slot of the table goes what lies in a slot of the source of this number. Nowhere, if
+    /// that is nothing, or a newer source holds the address.
     ///
     /// # Errors
-    /// Whoever wrote a source lied if it holds something else than it has to.
-    pub fn made_of(&self, sources: &[Vec<Body>]) -> Result<Vec<Body>> {
-        if self.sources.is_empty() {
-            return self.index.bodies(&self.logged);
+    /// Whoever wrote the source lied if it holds something else than it has to.
+    pub fn goes(&self, source: usize, slot: u32, body: &Body) -> Result<Option<u32>> {
+        let Some((address, _)) = body else { return Ok(None) };
+        if self.sources[source].slot_of(*address) != Some(slot) {
+            return Err(lied("a table holds another block"));
         }
-        let mut values = BTreeMap::new();
-        for (index, bodies) in self.sources.iter().zip(sources).rev() {
-            values.extend(index.values(bodies)?);
+        let is_stale = |newer: &std::sync::Arc<Index>| newer.slot_of(*address).is_some();
+        if self.sources[..source].iter().any(is_stale) {
+            return Ok(None);
         }
-        self.index.bodies(&values)
+        let goes = self.index.slot_of(*address);
+        goes.map(Some).ok_or_else(|| Error::Bug("a table misses an address".into()))
     }
 }
 

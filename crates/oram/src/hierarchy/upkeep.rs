@@ -1,75 +1,57 @@
-//! What one client does for all: tables are built, superblocks put, what is superseded removed.
+//! What one client does for all: pieces of tables are built, superblocks put, what is superseded
+//! removed.
 //!
-//! 1. *Build*: as soon as its sources are there. It is the affair of the session that logged the
-//!    first place of the epoch in which it starts.
+//! 1. *Build*: pieces of this session, and those that are late (`builds`, `building`).
 //! 2. *Close*: superblock k, when results and tables are there. It is the affair of the session
-//!    that logged the first place of epoch k - 1.
-//! 3. *Take over*: whoever has missed a superblock for the public time does for it what is missing.
-//!    A build is taken over when the log comes near the place that needs it.
-//! 4. *Remove*: whoever put superblock k removes what no query touches any longer.
+//!    that logged the first place of epoch k - 1; when it could have been put for the public time, of
+//!    everybody.
+//! 3. *Remove*: whoever put superblock k removes what no query touches any longer.
 //!
 //! Two that do the same write the same plaintext; which of them counts is decided by a put.
 //!
 //! # What the cloud sees
-//! What is read and written follows from which table it is, and who does it from the log. When it
-//! begins follows from entries, results and superblocks alone.
+//! What is read and written follows from which piece of which table it is, and who does it from the
+//! log. When it begins follows from entries, results and superblocks alone.
 //!
-//! Sections 7 and 8 of the protocol (module). A table is built at once here, and not at the pace
-//! of the log.
+//! Sections 7 and 8 of the protocol (module).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fogbank_durable::shared::{Object, Site, Superblock};
-use fogbank_env::{Nanos, compute};
+use fogbank_env::Nanos;
 use fogbank_seal::{Digest, Mark};
 use fogbank_store::DepartureGrid;
 
-use super::cells::Cells;
+use super::building::{Build, Outcome, Pace};
+use super::builds::{Builds, Due};
+use super::cells::{Cells, Run};
 use super::follower::Follower;
 use super::listening::{forget, forgotten};
+use super::pieces::{Piece, Pieces};
 use super::schedule::{Schedule, Table};
 use super::serving::{Event, Known, Serving};
-use super::table::Recipe;
 use crate::{Error, Result, lied};
 
 /// What is to be done for all.
 pub struct Upkeep {
     public_time: Nanos,
-    /// Tables whose sources are there and that are not, so far as is known: since when, and whether
-    /// they are being built here.
-    builds: BTreeMap<Table, (Nanos, bool)>,
-    /// Epochs below it have been looked at for tables of level 0.
-    logged: u64,
+    builds: Builds,
     /// Since when the next superblock could be put.
     since: Option<Nanos>,
     /// Whether it is being asked for, or put.
     is_asking: bool,
-    /// When it was last asked for in vain.
-    asked: Nanos,
+    /// When it was last asked for in vain, at which length of the log, and how often at that.
+    asked: (Nanos, u64, u32),
     /// Whether it was tried to put it.
     has_tried: bool,
 }
 
 impl Upkeep {
     /// What there is to do after superblock `number`.
-    pub fn new(follower: &Follower, public_time: Nanos, number: u64, now: Nanos) -> Self {
-        let schedule = follower.schedule;
-        let mut upkeep = Self {
-            public_time,
-            builds: BTreeMap::new(),
-            logged: number.saturating_sub(1),
-            since: None,
-            is_asking: false,
-            asked: 0,
-            has_tried: false,
-        };
-        for started in schedule.oldest_start(number)..=number {
-            let starting = schedule.starting(started).into_iter().filter(|of| of.level > 0);
-            let missing = starting.filter(|table| schedule.installed(*table) > number);
-            upkeep.builds.extend(missing.map(|table| (table, (now, false))));
-        }
-        upkeep
+    pub fn new(follower: &Follower, public_time: Nanos, number: u64) -> Self {
+        let builds = Builds::new(&follower.schedule, public_time, number);
+        let (since, is_asking, asked, has_tried) = Default::default();
+        Self { public_time, builds, since, is_asking, asked, has_tried }
     }
 
     /// After how long without what another has to do it is taken over.
@@ -77,30 +59,40 @@ impl Upkeep {
         self.public_time
     }
 
-    /// A table has been built here.
-    pub fn is_built(&mut self, table: Table) {
-        self.builds.remove(&table);
+    /// What came of a piece of a build here.
+    pub fn has_ended(&mut self, table: Table, number: u32, outcome: Outcome, now: Nanos) {
+        self.builds.has_ended(table, number, outcome, now);
+    }
+
+    /// This session has logged a place.
+    pub fn has_logged(&mut self, schedule: &Schedule, place: u64) {
+        self.builds.has_logged(schedule, place);
     }
 
     /// A superblock that was asked for is there or is not.
     pub fn is_asked(&mut self, is_there: bool) {
         self.is_asking = false;
         if is_there {
-            (self.asked, self.has_tried) = (0, false);
+            (self.asked, self.has_tried) = (Default::default(), false);
         }
     }
 
-    /// Whether a table is being built here.
-    pub fn builds_here(&self) -> bool {
-        self.builds.values().any(|(_, is_here)| *is_here)
+    /// When the next superblock is asked for again: more and more rarely while the log rests.
+    fn asks_at(&self, length: u64) -> Nanos {
+        let (at, asked_at, times) = self.asked;
+        let times = if length == asked_at { times.min(POLLS as u32) } else { 1 };
+        at + self.public_time / POLLS * Nanos::from(times)
     }
 
-    /// Superblock `number` is there: tables that start from what it installs can be built.
-    pub fn is_superblock(&mut self, follower: &Follower, number: u64, now: Nanos) {
-        let schedule = follower.schedule;
-        self.builds.retain(|table, _| schedule.installed(*table) > number);
-        let starting = schedule.starting(number).into_iter().filter(|table| table.level > 0);
-        self.builds.extend(starting.map(|table| (table, (now, false))));
+    fn asks(&mut self, length: u64, now: Nanos) {
+        let (_, asked_at, times) = self.asked;
+        self.asked = (now, length, if length == asked_at { times + 1 } else { 1 });
+        self.is_asking = true;
+    }
+
+    /// Superblock `number` is there.
+    pub fn is_superblock(&mut self, schedule: &Schedule, number: u64) {
+        self.builds.is_superblock(schedule, number);
         self.since = None;
     }
 
@@ -111,35 +103,6 @@ impl Upkeep {
     pub async fn has_superblock(&self, site: &Site, number: u64) -> Result<bool> {
         Ok(Superblock::get(site, number).await?.is_some())
     }
-
-    /// Tables that are to be built here now.
-    fn due(&mut self, follower: &Follower, session: u32, now: Nanos) -> Vec<Table> {
-        let schedule = follower.schedule;
-        while follower.replayed() >= schedule.first_of(self.logged + 1) {
-            let table = Table { level: 0, index: self.logged as i64 };
-            self.builds.insert(table, (now, false));
-            self.logged += 1;
-        }
-        let public_time = self.public_time;
-        let is_due = |table: &Table, since: Nanos| {
-            let start = follower.start_of(schedule.build_starts(*table));
-            if start.is_some_and(|start| start.session == session) {
-                return true;
-            }
-            let needed = schedule.first_of(schedule.installed(*table));
-            let is_near = follower.length() + u64::from(schedule.epoch / 4) >= needed;
-            is_near && now >= since + public_time
-        };
-        let mut due = Vec::new();
-        for (table, (since, is_here)) in &mut self.builds {
-            // Which addresses it holds is known once the log has come to where its build starts.
-            if !*is_here && follower.known(*table).is_some() && is_due(table, *since) {
-                *is_here = true;
-                due.push(*table);
-            }
-        }
-        due
-    }
 }
 
 impl Serving {
@@ -148,41 +111,53 @@ impl Serving {
     /// # Errors
     /// By blame.
     pub async fn look_after(&mut self) -> Result<()> {
-        let (now, session) = (self.grid.now(), self.site.session());
+        let now = self.grid.now();
         if self.state.is_closing {
             return Ok(()); // others go on
         }
-        for table in self.upkeep.due(self.client.follower(), session, now) {
+        for due in self.upkeep.builds.due(self.client.follower(), now) {
+            let Due { pieces, number, known, places } = due;
+            let (table, follower) = (pieces.table, self.client.follower());
             // Results that came meanwhile show that it is there.
-            let Some(recipe) = self.client.follower().recipe(table) else {
-                self.upkeep.is_built(table);
+            let Some(recipe) = follower.recipe(table) else {
+                self.upkeep.builds.is_built(table);
                 continue;
             };
             let build = Build {
                 site: self.site.clone(),
                 cells: self.cells.clone(),
                 grid: self.grid.clone(),
-                installed: self.client.follower().schedule.installed(table),
+                installed: follower.schedule.installed(table),
                 recipe,
+                pieces,
+                number,
+                known,
+                pace: Pace { length: self.length.subscribe(), places },
+                canary: follower.canary.clone(),
             };
-            self.beside(async move { build.run().await.map(|()| Event::Built(table)) });
+            self.beside(async move { Ok(Event::Built(table, number, build.run().await?)) });
         }
         let number = self.client.newest_superblock() + 1;
         let follower = self.client.follower();
         let Some(start) = follower.start_of(number - 1).filter(|_| !self.upkeep.is_asking) else {
             return Ok(());
         };
+        // What it installs is not built before.
+        let (schedule, length) = (follower.schedule, follower.length());
+        if length < schedule.first_of(number - 1) + u64::from(schedule.epoch / 2) {
+            return Ok(());
+        }
         let may_close = self.client.may_close(number);
         let since = may_close.then(|| *self.upkeep.since.get_or_insert(now));
-        let is_mine = start.session == session;
+        let is_mine = start.session == self.site.session();
         let is_late = since.is_some_and(|since| now >= since + self.upkeep.public_time);
         let closes = may_close && (is_mine || is_late);
         let is_first = closes && !self.upkeep.has_tried;
-        if !is_first && now < self.upkeep.asked + self.upkeep.public_time / POLLS {
+        if !is_first && now < self.upkeep.asks_at(length) {
             return Ok(());
         }
         self.upkeep.has_tried |= closes;
-        (self.upkeep.is_asking, self.upkeep.asked) = (true, now);
+        self.upkeep.asks(length, now);
         let step = Step::new(self, number, start.history)?;
         self.beside(async move {
             let found = if closes { step.close().await? } else { step.get().await? };
@@ -192,52 +167,8 @@ impl Serving {
     }
 }
 
-/// A superblock that is not known is asked for so often in the public time.
+/// A superblock that is not known is asked for so often in the public time, at most.
 pub const POLLS: Nanos = 10;
-
-/// A table that is to be built of its sources, which have been installed.
-struct Build {
-    site: Arc<Site>,
-    cells: Arc<Cells>,
-    grid: DepartureGrid,
-    /// The epoch that touches it first.
-    installed: u64,
-    recipe: Recipe,
-}
-
-/// How long the making of a table may take for each of its slots, and beside that, at least: how many
-/// of them hold an address is secret.
-const SLOT_NANOS: Nanos = 3_000;
-const MAKING_NANOS: Nanos = 2_000_000;
-
-impl Build {
-    async fn run(&self) -> Result<()> {
-        let Self { cells, recipe, .. } = self;
-        let mut sources = Vec::new();
-        for source in &recipe.sources {
-            match cells.read_whole(source.table).await? {
-                Some(bodies) => sources.push(bodies),
-                None => return self.is_built().await,
-            }
-        }
-        let read = sources.iter().map(|source| source.len() as Nanos).sum::<Nanos>();
-        let slots = read + Nanos::from(recipe.index.slots());
-        let made = self.grid.now() + MAKING_NANOS + SLOT_NANOS * slots;
-        let bodies = compute(|| recipe.made_of(&sources))?;
-        self.grid.come(made).await;
-        cells.write(&recipe.index, &bodies).await
-    }
-
-    /// A source is not there: right, if somebody has built the table.
-    async fn is_built(&self) -> Result<()> {
-        let index = &self.recipe.index;
-        let has_manifest = self.cells.install(index.table, &index.start).await?.is_some();
-        if has_manifest || Superblock::get(&self.site, self.installed).await?.is_some() {
-            return Ok(());
-        }
-        Err(lied("a table is withheld"))
-    }
-}
 
 /// The next superblock, with all that has to be known of it.
 struct Step {
@@ -253,6 +184,8 @@ struct Step {
     previous: Digest,
     /// The tables that it installs, with the marks of their builds.
     tables: Vec<(Table, Mark)>,
+    /// Those of the superblock before, as far as they are known.
+    built: Vec<(Table, Mark)>,
     /// Of epoch `number - 2`, if there is one.
     marks: Vec<Mark>,
 }
@@ -267,6 +200,8 @@ impl Step {
             Ok((table, index.start))
         };
         let tables = schedule.installing(number).into_iter().map(start);
+        let before = schedule.installing(number - 1).into_iter();
+        let built = before.filter_map(|table| start(table).ok()).collect();
         let start = number.checked_sub(2).and_then(|epoch| follower.start_of(epoch));
         Ok(Self {
             site: serving.site.clone(),
@@ -278,6 +213,7 @@ impl Step {
             history,
             previous: serving.state.superblock,
             tables: tables.collect::<Result<_>>()?,
+            built,
             marks: start.map(|start| start.marks.clone()).unwrap_or_default(),
         })
     }
@@ -312,8 +248,9 @@ impl Step {
             self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
         }
         let (stored, is_first) = self.of(manifests).put(&self.site).await?;
-        let Self { site, cells, log, grid, schedule, number, .. } = self;
-        let remains = Remains { site, cells, log, grid, schedule, number };
+        let Self { site, cells, log, grid, schedule, number, mut built, tables, .. } = self;
+        built.extend(tables);
+        let remains = Remains { site, cells, log, grid, schedule, number, built };
         let remains = is_first.then_some(remains);
         Ok(Some(Known { stored, remains }))
     }
@@ -343,9 +280,30 @@ pub struct Remains {
     grid: DepartureGrid,
     schedule: Schedule,
     number: u64,
+    /// The tables that this superblock and the one before install, with the marks of their builds.
+    built: Vec<(Table, Mark)>,
 }
 
 impl Remains {
+    /// Removes what pieces of a build have left, of a table that is there.
+    async fn remove_pieces(&self, table: Table, start: Mark) -> Result<()> {
+        let pieces = Pieces::new(&self.schedule, table);
+        if pieces.count() == 1 {
+            return Ok(());
+        }
+        let Table { level, index } = table;
+        let run = Run { table, is_dealt: true, start };
+        for (number, piece) in (0..).zip(pieces.all()) {
+            let Piece::Deal(_, _, first) = piece else { break };
+            let object = Object::Piece(level, index, number);
+            if let Some((versions, _)) = self.cells.versions(object, &start).await? {
+                self.cells.delete(&run, first, &versions).await?;
+            }
+        }
+        let objects = (0..pieces.count()).map(|number| Object::Piece(level, index, number));
+        Ok(self.site.delete(&objects.collect::<Vec<_>>()).await?)
+    }
+
     /// Removes it; and, in case that whoever had to was stopped, what went a superblock before.
     ///
     /// # Errors
@@ -356,6 +314,9 @@ impl Remains {
             for table in schedule.superseding(superseded) {
                 self.cells.remove(table).await?;
             }
+        }
+        for (table, start) in &self.built {
+            self.remove_pieces(*table, *start).await?;
         }
         let kept = u64::from(self.site.parameters().kept_epochs);
         if let Some(epoch) = number.checked_sub(kept) {

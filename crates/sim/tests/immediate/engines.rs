@@ -144,6 +144,7 @@ impl World {
             epoch: 8,
             growth: 2,
             draw: 4,
+            piece: 8,
             kept_epochs: 4,
             public_ms: 200,
             quantum_us: 0,

@@ -72,6 +72,23 @@ async fn every_death_keeps_what_was_answered() {
     }
 }
 
+/// A client of a site dies at any call, and the next one, which goes on with its pieces of builds,
+/// as far into its own life.
+#[tokio::test(start_paused = true)]
+async fn a_site_outlives_two_deaths_in_a_row() {
+    // The site is made before.
+    for dies in 20.. {
+        let (world, mut history) = (World::new(Kind::Hierarchy), History::new());
+        let lived = life(&world, &mut history, dies, fault(dies)).await;
+        life(&world, &mut history, dies, fault(dies + 1)).await;
+        look(&world, &mut history).await;
+        if lived {
+            assert!(dies > 500, "{dies} calls are no life with builds");
+            break;
+        }
+    }
+}
+
 /// Either cloud of two stops at any message that they send each other, and starts again over what
 /// it has stored, in memory or in files. The client goes on as if nothing had been.
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod lies;
+mod pace;
 mod slow;
 mod world;
 
@@ -132,9 +133,12 @@ async fn clients_at_once_see_one_disk() {
         assert!(answered as u64 >= clients * 120);
         world.has_built();
         // Nobody waited for an entry that had no room to be appended: that takes ten seconds. An epoch
-        // takes less than one.
+        // takes less than one; less than two where builds have so many pieces, each of some round
+        // trips, that they take longer than an epoch's queries.
         let (took, epochs) = (histories_now() - began, clients * 160 / 8);
-        assert!(took < epochs * 1_000_000_000, "{clients} clients, seed {seed}: {took} ns");
+        let limit = epochs * 1_000_000_000 * if world.builds_in_pieces() { 2 } else { 1 };
+        println!("{clients} clients, seed {seed}: {epochs} epochs in {took} ns");
+        assert!(took < limit, "{clients} clients, seed {seed}: {took} ns");
     }
 }
 

@@ -39,6 +39,11 @@ impl World {
         Self { seed, store, log, joined }
     }
 
+    /// Whether all but the smallest tables are built in many pieces.
+    pub fn builds_in_pieces(&self) -> bool {
+        self.seed.is_multiple_of(2)
+    }
+
     /// A place for what one client has seen.
     pub fn register(&self) -> Arc<dyn SeenRegister> {
         Arc::new(MemorySeen::default())
@@ -86,6 +91,7 @@ impl World {
             epoch: 8,
             growth: 2,
             draw: 4,
+            piece: if self.builds_in_pieces() { 16 } else { 64 },
             kept_epochs: 16,
             public_ms: 300,
             quantum_us: 0,

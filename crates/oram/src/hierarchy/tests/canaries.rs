@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::orders::{case, explore};
+use super::orders::{WHOLE, case, explore};
 use super::random::{HASTY, USUAL, run};
 use super::*;
 use crate::hierarchy::canary::Leak;
@@ -36,12 +36,13 @@ fn a_long_run_finds_each_leak() {
 
 #[test]
 fn two_worlds_that_show_different_things_are_told_apart() {
-    for leak in [Leak::DuplicateSkips, Leak::StopsAtHit] {
-        let worlds: fn() -> Canary = match leak {
-            Leak::StopsAtHit => || Canary::new(Leak::StopsAtHit),
-            _ => || Canary::new(Leak::DuplicateSkips),
-        };
-        let text = stopped(|| _ = explore(case((2, 2), [1, 1], 0, 0, worlds)));
+    let worlds: [(Leak, u32, u32, fn() -> Canary); 3] = [
+        (Leak::DuplicateSkips, 2, WHOLE, || Canary::new(Leak::DuplicateSkips)),
+        (Leak::StopsAtHit, 2, WHOLE, || Canary::new(Leak::StopsAtHit)),
+        (Leak::BucketNotPadded, 1, 1, || Canary::new(Leak::BucketNotPadded)),
+    ];
+    for (leak, epoch, piece, leaking) in worlds {
+        let text = stopped(|| _ = explore(case((epoch, 2, piece), [1, 1], 0, 0, leaking)));
         assert!(text.contains("what the server sees depends"), "{leak:?}: {text:?}");
     }
 }
@@ -49,7 +50,7 @@ fn two_worlds_that_show_different_things_are_told_apart() {
 #[test]
 fn a_superblock_too_early_takes_a_table_that_is_needed() {
     let early = || Canary::new(Leak::ClosesEarly);
-    let text = stopped(|| _ = explore(case((1, 2), [1, 2], 0, 0, early)));
+    let text = stopped(|| _ = explore(case((1, 2, WHOLE), [1, 2], 0, 0, early)));
     assert!(text.contains("a table is gone"), "{text:?}");
 }
 

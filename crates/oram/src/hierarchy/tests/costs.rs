@@ -2,32 +2,18 @@
 
 use super::*;
 
-/// Cells that a builder keeps in memory.
-const POOL: u32 = 65_536;
-
-/// Cells that a deal writes and reads again, for tables of more than a pool: their reals in buckets
-/// for ranges of slots, padded for 2^-80. Counted as the model of the protocol does, and not built
-/// yet.
-fn dealt(schedule: &Schedule, table: Table) -> u64 {
-    let reals = schedule.reals(table.level);
-    let mean = f64::from(POOL) / 2.0 / f64::from(schedule.slots(table).div_ceil(POOL));
-    let padding = 1.0 + 11.2 / mean.sqrt() + 20.0 / mean;
-    if reals > POOL { (f64::from(reals) * padding) as u64 } else { 0 }
-}
-
 /// Tables touched a query, and cells in all: those, the entry, the result, and what builds read and
 /// write, over the second period of the bottom, when every level is filled.
-fn cells_a_query(blocks: u32) -> (f64, f64) {
-    let schedule = Schedule::new(blocks, 256, 2, 8, true).unwrap();
+fn cells_a_query(blocks: u32, piece: u32) -> (f64, f64) {
+    let schedule = Schedule::new(blocks, 256, 2, 8, true).unwrap().in_pieces(piece).unwrap();
     let period = 1u64 << schedule.bottom();
     let (mut touched, mut built) = (0u64, 0u64);
     // The builds of one whole period of the bottom, wherever it begins.
     for epoch in 2 * period..3 * period {
         touched += 256 * schedule.tables(epoch).len() as u64;
         for table in schedule.starting(epoch) {
-            let sources = schedule.sources(table);
-            built += sources.iter().map(|source| u64::from(schedule.slots(*source))).sum::<u64>();
-            built += u64::from(schedule.slots(table)) + 2 * dealt(&schedule, table);
+            let pieces = Pieces::new(&schedule, table);
+            built += pieces.all().flat_map(|piece| pieces.moves(&piece)).sum::<u64>();
         }
     }
     let queries = (256 * period) as f64;
@@ -36,8 +22,11 @@ fn cells_a_query(blocks: u32) -> (f64, f64) {
 
 #[test]
 fn cells_a_query_are_those_of_the_protocol() {
-    for (blocks, tables, cells) in [(100_000, 14.5, 67.0), (1_000_000, 19.0, 95.0)] {
-        let (found_tables, found) = cells_a_query(blocks);
+    // Pieces as sites of blocks of 4 KiB have them.
+    for (blocks, piece, tables, cells) in
+        [(100_000, 32_768, 14.5, 67.0), (1_000_000, 45_248, 19.0, 95.0)]
+    {
+        let (found_tables, found) = cells_a_query(blocks, piece);
         println!("{blocks}: {found_tables:.1} tables, {found:.1} cells");
         assert!((found_tables / tables - 1.0).abs() < 0.1, "{blocks}: {found_tables} tables");
         assert!((found / cells - 1.0).abs() < 0.1, "{blocks}: {found} cells");

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_seal::{Digest, MasterKey, SiteKeys, StoreId, digest};
 
+use super::dealing::{Dealer, Filler};
+use super::pieces::{Piece, Pieces};
+use super::table::Recipe;
 use super::*;
 use crate::Access;
 
@@ -36,8 +39,8 @@ pub enum Step {
     TakeOver(usize, u64),
     /// It stops for ever.
     Crash(usize),
-    /// Somebody builds a table.
-    Build(Table),
+    /// Somebody does a piece of a build, by its number.
+    Build(Table, u32),
     /// Somebody puts the next superblock.
     Close,
 }
@@ -51,6 +54,8 @@ pub struct Server {
     pub log: Vec<(Entry, Digest)>,
     pub results: BTreeMap<u64, Found>,
     pub tables: BTreeMap<Table, Arc<Vec<Body>>>,
+    /// What pieces of builds that go on have written, by range.
+    pub pieces: BTreeMap<(Table, u32), Arc<Vec<Vec<Body>>>>,
     pub superblock: u64,
     /// By slot: whose place touched it.
     pub touched: BTreeMap<(Table, u32), u64>,
@@ -107,7 +112,9 @@ impl World {
         let mut tables = BTreeMap::new();
         if let Some(image) = clients[0].follower().known(schedule.image()) {
             let values = (0..schedule.blocks).map(|a| (a, image_value(a))).collect();
-            tables.insert(schedule.image(), Arc::new(image.bodies(&values).unwrap()));
+            let recipe = Recipe { index: image.clone(), logged: values, sources: Vec::new() };
+            let filler = Filler::new(&recipe, 0..image.slots()).unwrap();
+            tables.insert(schedule.image(), Arc::new(filler.bodies().unwrap()));
         }
         let count = programs.len();
         Self {
@@ -116,6 +123,7 @@ impl World {
                 log: Vec::new(),
                 results: BTreeMap::new(),
                 tables,
+                pieces: BTreeMap::new(),
                 superblock: 1,
                 touched: BTreeMap::new(),
             },
@@ -171,7 +179,7 @@ impl World {
                 }
             }
         }
-        steps.extend(self.buildable().into_iter().map(Step::Build));
+        steps.extend(self.buildable().into_iter().map(|(table, piece)| Step::Build(table, piece)));
         if self.may_close() {
             steps.push(Step::Close);
         }
@@ -186,8 +194,8 @@ impl World {
         self.clients.iter().zip(&self.is_dead).filter(|(_, dead)| !**dead).map(|(c, _)| c)
     }
 
-    /// Tables of the next superblocks that some client can build.
-    fn buildable(&self) -> Vec<Table> {
+    /// Pieces of tables of the next superblocks that some client can do.
+    fn buildable(&self) -> Vec<(Table, u32)> {
         let next = self.server.superblock + 1;
         let mut tables = Vec::new();
         for epoch in next.saturating_sub(2)..next + 1 {
@@ -207,12 +215,19 @@ impl World {
                     && sources.iter().all(|source| self.server.tables.contains_key(source))
                     && self.alive().any(can)
                 {
-                    tables.push(table);
+                    tables.extend(self.piece_of(table).map(|piece| (table, piece)));
                 }
             }
         }
         // Large tables start early and are due late.
         tables
+    }
+
+    /// The next piece of a table. What comes of one does not depend on what others have done, but
+    /// that those are there which it reads; so they are done in their order.
+    fn piece_of(&self, table: Table) -> Option<u32> {
+        let is_missing = |piece: &u32| !self.server.pieces.contains_key(&(table, *piece));
+        (0..Pieces::new(&self.schedule, table).count()).find(is_missing)
     }
 
     fn may_close(&self) -> bool {
@@ -266,7 +281,7 @@ impl World {
                 self.is_dead[c] = true;
                 self.pending[c].clear();
             }
-            Step::Build(table) => event.1 = self.build(table),
+            Step::Build(table, piece) => event.1 = self.build(table, piece),
             Step::Close => {
                 self.server.superblock += 1;
                 let (schedule, newest) = (self.schedule, self.server.superblock);
@@ -382,13 +397,70 @@ impl World {
         })
     }
 
-    fn build(&mut self, table: Table) -> u64 {
-        let of = |source| self.server.tables[source].to_vec();
-        let sources: Vec<Vec<Body>> = self.schedule.sources(table).iter().map(of).collect();
-        let built = |client: &Client| {
-            client.follower().recipe(table).map(|recipe| recipe.made_of(&sources).unwrap())
+    /// A piece of a build, done by every client that can: all write the same. Cells written.
+    fn build(&mut self, table: Table, number: u32) -> u64 {
+        let pieces = Pieces::new(&self.schedule, table);
+        let piece = pieces.all().nth(number as usize).unwrap();
+        let made = |client: &Client| {
+            let recipe = client.follower().recipe(table)?;
+            Some(self.made(&recipe, &pieces, &piece, &client.follower().canary))
         };
-        let bodies = self.alive().find_map(built).expect("somebody can build it");
+        let mut all = self.alive().filter_map(made);
+        let bodies = all.next().expect("somebody can build it");
+        assert!(all.all(|same| same == bodies), "two contents of one piece");
+        drop(all);
+        self.moved[1] += pieces.moves(&piece)[0];
+        let written = bodies.iter().map(|of_range| of_range.len() as u64).sum();
+        self.moved[2] += written;
+        let is_last = number + 1 == pieces.count();
+        self.server.pieces.insert((table, number), Arc::new(bodies));
+        if is_last {
+            let of_table = |at: u32| self.server.pieces[&(table, at)].concat();
+            let fills = pieces.dealt()..pieces.dealt() + pieces.ranges();
+            let bodies: Vec<Body> = fills.flat_map(of_table).collect();
+            self.server.pieces.retain(|(of, _), _| *of != table);
+            self.hold(table, &bodies);
+            self.server.tables.insert(table, Arc::new(bodies));
+        }
+        written
+    }
+
+    fn made(
+        &self,
+        recipe: &Recipe,
+        pieces: &Pieces,
+        piece: &Piece,
+        canary: &Canary,
+    ) -> Vec<Vec<Body>> {
+        let sources = self.schedule.sources(pieces.table);
+        match piece {
+            Piece::Deal(source, slots, _) => {
+                let bodies = &self.server.tables[&sources[*source]];
+                let bodies = bodies[slots.start as usize..slots.end as usize].to_vec();
+                let mut dealer = Dealer::new(recipe, pieces, *source);
+                dealer.take(slots.start, bodies).unwrap();
+                let ranges = 0..pieces.ranges() as usize;
+                ranges.map(|range| dealer.bucket(range, canary).unwrap()).collect()
+            }
+            Piece::Fill(slots) => {
+                let mut filler = Filler::new(recipe, slots.clone()).unwrap();
+                for number in 0..pieces.dealt() {
+                    let dealt = &self.server.pieces[&(pieces.table, number)];
+                    filler.take_dealt(dealt[pieces.range_of(slots.start)].clone()).unwrap();
+                }
+                let whole = sources.iter().enumerate().filter(|_| pieces.dealt() == 0);
+                for (source, table) in whole {
+                    let bodies = self.server.tables[table].to_vec();
+                    filler.take_source(source, 0, bodies).unwrap();
+                }
+                vec![filler.bodies().unwrap()]
+            }
+            Piece::Finish => Vec::new(),
+        }
+    }
+
+    /// Holds a table against a plain map.
+    fn hold(&self, table: Table, bodies: &[Body]) {
         let width = u64::from(self.schedule.growth).pow(table.level.into());
         let end = self.schedule.first_of((table.index as u64 + 1) * width);
         if self.schedule.blocks < 100 {
@@ -396,10 +468,7 @@ impl World {
                 assert_eq!(*value, self.value(*address, end), "{table:?} of {address}");
             }
         }
-        self.moved[1] += sources.iter().map(|source| source.len() as u64).sum::<u64>();
-        self.moved[2] += bodies.len() as u64;
-        self.server.tables.insert(table, Arc::new(bodies));
-        self.server.tables[&table].len() as u64
+        assert_eq!(bodies.len() as u32, self.schedule.slots(table));
     }
 
     /// Lets what can happen happen in a fixed order, until all queries are answered.
@@ -416,8 +485,8 @@ impl World {
 /// One client, six epochs, builds at once.
 #[test]
 fn one_client_reads_what_it_wrote_through_every_level() {
-    for image in [true, false] {
-        let schedule = Schedule::new(8, 4, 2, 4, image).unwrap();
+    for (image, piece) in [(true, 64), (false, 64), (true, 3), (false, 5)] {
+        let schedule = Schedule::new(8, 4, 2, 4, image).unwrap().in_pieces(piece).unwrap();
         let program = (0..200u32)
             .map(|n| match n % 5 {
                 0 | 1 => write(n * 7 % 8, n as u8),

@@ -1,0 +1,311 @@
+//! A piece of a build, done by one client at the pace of the log.
+//!
+//! 1. *Deal*: slots of a source are read; what is newest goes to buckets, which are written.
+//! 2. *Fill*: the buckets of a range are read (or the sources whole, if nothing is dealt), and its
+//!    slots are written.
+//! 3. What was written counts once its versions are put. If another was first, it is deleted.
+//! 4. *Finish*: addresses are put, and the versions of all slots, as the manifest.
+//!
+//! # Invariants
+//! - A request leaves when the log has come to its place in the piece, not before: nobody is more than
+//!   a few requests ahead. Whoever is late does not wait.
+//! - In memory are the blocks of one piece, and some requests.
+//!
+//! # What the cloud sees
+//! Fixed reads and writes, which follow from the piece; who does it, and when, from the log. The
+//! making of what is written has a public time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fogbank_durable::shared::{Object, Site, Superblock};
+use fogbank_env::{Nanos, compute};
+use fogbank_store::DepartureGrid;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::watch;
+
+use super::canary::Canary;
+use super::cells::{Cells, Run};
+use super::dealing::{Dealer, Filler};
+use super::pieces::{Piece, Pieces, share};
+use super::schedule::Table;
+use super::table::{Body, Recipe};
+use crate::{Error, Result, lied};
+
+/// When requests of a piece may leave.
+pub struct Pace {
+    /// Of the log.
+    pub length: watch::Receiver<u64>,
+    /// Those of the piece.
+    pub places: Range<u64>,
+}
+
+impl Pace {
+    /// Waits for the place at which `moved` cells of `all` have been read or written.
+    async fn come(&self, moved: u64, all: u64) -> Result<()> {
+        let Range { start, end } = self.places;
+        let due = start + share(end - start, moved, all);
+        let mut length = self.length.clone();
+        let come = length.wait_for(|length| *length > due).await;
+        // Nothing leaves when nobody serves any longer.
+        come.map(|_| ()).map_err(|_| Error::Caller("the engine is closed".into()))
+    }
+}
+
+/// A piece of a table's build.
+pub struct Build {
+    pub site: Arc<Site>,
+    pub cells: Arc<Cells>,
+    pub grid: DepartureGrid,
+    /// The epoch that touches the table first.
+    pub installed: u64,
+    pub recipe: Recipe,
+    pub pieces: Arc<Pieces>,
+    /// Which piece.
+    pub number: u32,
+    /// Pieces below it have been seen to be there.
+    pub known: u32,
+    pub pace: Pace,
+    pub canary: Arc<Canary>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is there.
+    Done,
+    /// The piece of this number, which it needs, is not.
+    Needs(u32),
+}
+
+/// How long the making of what is written may take for each cell that was read or is written, and
+/// beside that, at least: how many hold an address is secret.
+const CELL_NANOS: Nanos = 3_000;
+const MAKING_NANOS: Nanos = 2_000_000;
+/// Slots of the table that are looked through in the time of a cell.
+const SLOTS_A_CELL: u64 = 100;
+
+/// Requests under way at once.
+const AT_ONCE: usize = 4;
+
+impl Build {
+    /// Does the piece, unless it is there.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn run(&self) -> Result<Outcome> {
+        let (cells, start) = (&self.cells, &self.recipe.index.start);
+        let (piece, table) = tokio::try_join!(
+            cells.versions(self.object(self.number), start),
+            cells.versions(self.manifest(), start),
+        )?;
+        if piece.is_some() || table.is_some() {
+            return Ok(Outcome::Done);
+        }
+        match self.pieces.all().nth(self.number as usize) {
+            Some(Piece::Deal(source, slots, first)) => self.deal(source, slots, first).await,
+            Some(Piece::Fill(slots)) => self.fill(slots).await,
+            Some(Piece::Finish) => self.finish().await,
+            None => Err(Error::Bug("a build has no such piece".into())),
+        }
+    }
+
+    fn manifest(&self) -> Object {
+        let Table { level, index } = self.pieces.table;
+        Object::Manifest(level, index)
+    }
+
+    /// What says that a piece is done.
+    fn object(&self, number: u32) -> Object {
+        let Table { level, index } = self.pieces.table;
+        let is_last = number + 1 == self.pieces.count();
+        if is_last { self.manifest() } else { Object::Piece(level, index, number) }
+    }
+
+    fn run_of(&self, is_dealt: bool) -> Run {
+        Run { table: self.pieces.table, is_dealt, start: self.recipe.index.start }
+    }
+
+    fn moves(&self) -> [u64; 2] {
+        let piece = self.pieces.all().nth(self.number as usize);
+        piece.map_or([0, 0], |piece| self.pieces.moves(&piece))
+    }
+
+    async fn deal(&self, source: usize, slots: Range<u32>, first: u32) -> Result<Outcome> {
+        let mut dealer = Dealer::new(&self.recipe, &self.pieces, source);
+        let mut reads = std::pin::pin!(self.reads(source, slots));
+        while let Some(read) = reads.next().await {
+            let (slot, bodies) = read?;
+            let Some(bodies) = bodies else { return self.is_built().await };
+            self.made(bodies.len(), || dealer.take(slot, bodies)).await?;
+        }
+        let [_, writes] = self.moves();
+        let buckets = self.made(writes as usize, || {
+            let ranges = 0..self.pieces.ranges() as usize;
+            let buckets = ranges.map(|range| dealer.bucket(range, &self.canary));
+            Ok(buckets.collect::<Result<Vec<_>>>()?.concat())
+        });
+        let buckets = buckets.await?;
+        self.write(&self.run_of(true), first, &buckets).await
+    }
+
+    async fn fill(&self, slots: Range<u32>) -> Result<Outcome> {
+        let (recipe, first) = (&self.recipe, slots.start);
+        let is_last = self.number + 1 == self.pieces.count();
+        if is_last {
+            self.cells.put_addresses(&recipe.index).await?;
+        }
+        let mut filler = self.made(slots.len(), || Filler::new(recipe, slots.clone())).await?;
+        if self.pieces.dealt() > 0 {
+            let dealt = match self.versions(0..self.pieces.dealt()).await? {
+                Ok(dealt) => dealt,
+                Err(missing) => return self.misses(missing).await,
+            };
+            let mut reads = std::pin::pin!(self.dealt(self.pieces.range_of(first), dealt));
+            while let Some(read) = reads.next().await {
+                let Some(bodies) = read? else { return self.is_built().await };
+                self.made(bodies.len(), || filler.take_dealt(bodies)).await?;
+            }
+        } else {
+            for (source, index) in recipe.sources.iter().enumerate() {
+                let mut reads = std::pin::pin!(self.reads(source, 0..index.slots()));
+                while let Some(read) = reads.next().await {
+                    let (slot, bodies) = read?;
+                    let Some(bodies) = bodies else { return self.is_built().await };
+                    self.made(bodies.len(), || filler.take_source(source, slot, bodies)).await?;
+                }
+            }
+        }
+        let looked_through = (u64::from(recipe.index.slots()) / SLOTS_A_CELL) as usize;
+        let bodies = self.made(slots.len() + looked_through, || filler.bodies()).await?;
+        self.write(&self.run_of(false), first, &bodies).await
+    }
+
+    async fn finish(&self) -> Result<Outcome> {
+        let (cells, index) = (&self.cells, &self.recipe.index);
+        let fills = self.pieces.dealt()..self.number;
+        let (versions, ()) = tokio::try_join!(self.versions(fills), cells.put_addresses(index))?;
+        match versions {
+            Ok(versions) => {
+                cells.put_versions(self.manifest(), &index.start, &versions.concat()).await?;
+                Ok(Outcome::Done)
+            }
+            Err(missing) => self.misses(missing).await,
+        }
+    }
+
+    /// What pieces of these numbers have written; the first that is not there, if one is not.
+    async fn versions(&self, numbers: Range<u32>) -> Result<Versions> {
+        let get = |number| async move {
+            let found = self.cells.versions(self.object(number), &self.recipe.index.start).await?;
+            Ok::<_, Error>(found.map(|(versions, _)| versions).ok_or(number))
+        };
+        let found = stream::iter(numbers).map(get).buffered(FETCHED_AT_ONCE);
+        Ok(found.try_collect::<Vec<_>>().await?.into_iter().collect())
+    }
+
+    /// Reads slots of a source, each request at its place: from which slot on, and what is there.
+    fn reads(
+        &self,
+        source: usize,
+        slots: Range<u32>,
+    ) -> impl stream::Stream<Item = Result<(u32, Option<Vec<Body>>)>> {
+        let table = self.recipe.sources[source].table;
+        let request = self.cells.request(table.level);
+        let before: u64 = match self.pieces.dealt() {
+            0 => self.pieces.sources[..source].iter().map(|(slots, _)| u64::from(*slots)).sum(),
+            _ => 0,
+        };
+        let all = self.moves().iter().sum();
+        let firsts = slots.clone().step_by(request as usize);
+        let read = move |first: u32| {
+            let some = first..first.saturating_add(request).min(slots.end);
+            let moved = before + u64::from(first - slots.start);
+            async move {
+                self.pace.come(moved, all).await?;
+                Ok((first, self.cells.read_slots(table, some).await?))
+            }
+        };
+        stream::iter(firsts).map(read).buffered(AT_ONCE)
+    }
+
+    /// Reads what was dealt to a range, each request at its place.
+    fn dealt(
+        &self,
+        range: usize,
+        versions: Vec<Vec<u64>>,
+    ) -> impl stream::Stream<Item = Result<Option<Vec<Body>>>> {
+        let level = self.pieces.table.level;
+        let (request, chunk) = (self.cells.request(level), self.cells.schedule.chunk_cells(level));
+        let all = self.moves().iter().sum();
+        let (mut requests, mut moved) = (Vec::new(), 0);
+        for (piece, versions) in self.pieces.all().zip(versions) {
+            let Piece::Deal(source, _, first) = piece else { continue };
+            let room = self.pieces.sources[source].1;
+            for cell in (0..room).step_by(request as usize) {
+                let cells = cell..(cell + request).min(room);
+                let skipped = range as u32 * room;
+                let of = (skipped + cells.start) / chunk..(skipped + cells.end) / chunk;
+                let of = versions.get(of.start as usize..of.end as usize);
+                let versions = of.unwrap_or_default().to_vec();
+                let cells = first + skipped + cells.start..first + skipped + cells.end;
+                requests.push((moved, cells.clone(), versions));
+                moved += cells.len() as u64;
+            }
+        }
+        let read = move |(moved, cells, versions): (u64, Range<u32>, Vec<u64>)| async move {
+            self.pace.come(moved, all).await?;
+            self.cells.read(&self.run_of(true), cells, &versions).await
+        };
+        stream::iter(requests).map(read).buffered(AT_ONCE)
+    }
+
+    /// Writes cells, each request at its place, and puts their versions.
+    async fn write(&self, run: &Run, first: u32, bodies: &[Body]) -> Result<Outcome> {
+        let (cells, start) = (&self.cells, &self.recipe.index.start);
+        cells.make_arrays(run.table.level).await?;
+        let request = cells.request(run.table.level);
+        let [read, written] = self.moves();
+        let write = |at: u32| async move {
+            self.pace.come(read + u64::from(at), read + written).await?;
+            let some = bodies[at as usize..].chunks(request as usize).next().unwrap_or_default();
+            cells.write(run, first + at, some).await
+        };
+        let all = bodies.len() as u32;
+        let writes = stream::iter((0..all).step_by(request as usize)).map(write);
+        let versions: Vec<Vec<u64>> = writes.buffered(AT_ONCE).try_collect().await?;
+        let versions = versions.concat();
+        if !cells.put_versions(self.object(self.number), start, &versions).await? {
+            cells.delete(run, first, &versions).await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Makes something of so many cells, and takes as long whatever they hold.
+    async fn made<T>(&self, cells: usize, makes: impl FnOnce() -> Result<T>) -> Result<T> {
+        let until = self.grid.now() + MAKING_NANOS + CELL_NANOS * cells as Nanos;
+        let made = compute(makes)?;
+        self.grid.come(until).await;
+        Ok(made)
+    }
+
+    /// A piece that it needs is not there.
+    async fn misses(&self, missing: u32) -> Result<Outcome> {
+        if missing < self.known { self.is_built().await } else { Ok(Outcome::Needs(missing)) }
+    }
+
+    /// What it reads is not there: right, if somebody has built the table.
+    async fn is_built(&self) -> Result<Outcome> {
+        let found = self.cells.versions(self.manifest(), &self.recipe.index.start).await?;
+        if found.is_some() || Superblock::get(&self.site, self.installed).await?.is_some() {
+            return Ok(Outcome::Done);
+        }
+        Err(lied("a table is withheld"))
+    }
+}
+
+/// Versions by piece, or the first piece that is not there.
+type Versions = std::result::Result<Vec<Vec<u64>>, u32>;
+
+/// Objects that are fetched at once.
+const FETCHED_AT_ONCE: usize = 64;
