@@ -165,6 +165,8 @@ pub enum VolumeEngineName {
     Partition,
     /// Epochs, as large as the clients fill, one after the other.
     Ring,
+    /// Two clouds that shuffle for each other: two fogbank-cloud processes on this machine.
+    Multicloud,
 }
 
 /// Disks under the store of a benchmark.
@@ -221,6 +223,10 @@ pub struct BenchVolumeArgs {
     /// The link to the store.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Of multicloud: what its clouds can send each other, each way, in MB (10^6 bytes) a second
+    /// [unlimited].
+    #[arg(long, value_name = "MB/S")]
+    pub between_mb_s: Option<f64>,
     /// Disks under the store, at the far end of the link [none: memory].
     #[arg(long, value_enum, value_name = "DISKS")]
     pub disks: Option<DiskName>,

@@ -154,6 +154,9 @@ pub fn check(args: &BenchVolumeArgs) -> Result<()> {
     if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
         return Err(usage(format!("--seconds is outside 0 to {SECONDS_MAX}")));
     }
+    if args.between_mb_s.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+        return Err(usage("--between-mb-s is above 0"));
+    }
     if !args.clients.iter().all(|clients| (1..=CLIENTS_MAX).contains(clients)) {
         return Err(usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
     }

@@ -14,6 +14,7 @@ mod clients;
 mod disks;
 mod lane;
 mod measured_engine;
+mod multicloud;
 mod path_times;
 mod ring;
 mod row;
@@ -55,6 +56,7 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
                     measure("partition", asked.partition(*cache)?, (&asked, *cache)).await?;
                 }
                 VolumeEngineName::Ring => ring::measure(&asked, *cache).await?,
+                VolumeEngineName::Multicloud => multicloud::measure(&asked).await?,
             }
         }
     }

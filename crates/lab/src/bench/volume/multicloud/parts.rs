@@ -1,0 +1,155 @@
+//! What a client and its two clouds say to each other, counted by what it is for: bytes of messages,
+//! as they are encoded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use fogbank_mix::Shape;
+use fogbank_mix::message::{FromHolder, FromShuffler, HEADER_BYTES, Reached, ToHolder, ToShuffler};
+use fogbank_mix::session::{
+    FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
+};
+use tokio::sync::mpsc;
+
+/// What messages are for.
+pub const PARTS: [&str; 5] = ["read", "eviction", "refresh", "records", "small"];
+const READ: usize = 0;
+const EVICTION: usize = 1;
+const REFRESH: usize = 2;
+const RECORDS: usize = 3;
+const SMALL: usize = 4;
+
+/// Bytes so far, by part.
+#[derive(Default)]
+pub struct Parts([AtomicU64; PARTS.len()]);
+
+impl Parts {
+    /// So far.
+    pub fn bytes(&self) -> [u64; PARTS.len()] {
+        std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed))
+    }
+
+    fn add(&self, (part, bytes): (usize, usize)) {
+        self.0[part].fetch_add((1 + HEADER_BYTES + bytes) as u64, Ordering::Relaxed);
+    }
+}
+
+/// A cloud whose messages are counted.
+pub struct CountedCloud<C> {
+    /// The cloud.
+    pub inner: C,
+    /// The counts.
+    pub parts: Arc<Parts>,
+}
+
+#[async_trait]
+impl<C: MixCloud> MixCloud for CountedCloud<C> {
+    async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
+        let mut session = self.inner.open(opening).await?;
+        let (sender, mut sent) = mpsc::channel(QUEUED_MAX);
+        let (come, receiver) = mpsc::channel(QUEUED_MAX);
+        let (shape, up, down) = (opening.shape, self.parts.clone(), self.parts.clone());
+        tokio::spawn(async move {
+            while let Some(message) = sent.recv().await {
+                up.add(of_client(&shape, &message));
+                if session.sender.send(message).await.is_err() {
+                    break;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            while let Some(message) = session.receiver.recv().await {
+                message.iter().for_each(|message| down.add(of_cloud(message)));
+                if come.send(message).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Session { sender, receiver, reached: session.reached })
+    }
+
+    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+        self.inner.reached(opening).await
+    }
+}
+
+/// Bytes of partition and job, of a source, of a seed, and of a place.
+const JOB: usize = 2 + 8;
+const SOURCE: usize = 1 + 8;
+const SEED: usize = 32;
+const PLACE: usize = 1 + 8 + 4;
+
+fn of_client(shape: &Shape, message: &ToCloud) -> (usize, usize) {
+    let sources = |count: usize| JOB + 1 + count * SOURCE;
+    match message {
+        ToCloud::Holder(ToHolder::Look(look)) => (SMALL, 8 + 2 + SEED + look.places.len() * PLACE),
+        ToCloud::Holder(ToHolder::Recall(job)) => (SMALL, sources(job.sources.0.len())),
+        ToCloud::Holder(ToHolder::Hand(job)) => (SMALL, sources(job.sources.0.len())),
+        ToCloud::Holder(ToHolder::Carry(job)) => {
+            (SMALL, sources(job.sources.0.len()) + SEED + 8 * job.list.words().len())
+        }
+        ToCloud::Holder(ToHolder::Fetch(job)) => {
+            (REFRESH, sources(job.sources.0.len()) + 8 * job.list.words().len())
+        }
+        ToCloud::Holder(ToHolder::NewRecords(job)) => (RECORDS, JOB + 16 * job.records.len()),
+        ToCloud::Holder(ToHolder::Commit(_)) | ToCloud::Shuffler(ToShuffler::Commit(_)) => {
+            (SMALL, JOB)
+        }
+        ToCloud::Shuffler(ToShuffler::Want(_)) => (SMALL, 8 + 2 + 1 + 1),
+        ToCloud::Shuffler(ToShuffler::Mix(job)) => {
+            (SMALL, 1 + sources(job.sources.0.len()) + 2 * SEED)
+        }
+        ToCloud::Shuffler(ToShuffler::Upload(job)) => {
+            let is_refresh = shape.refreshes(job.generation.count());
+            (if is_refresh { REFRESH } else { EVICTION }, JOB + job.cells.bytes().len())
+        }
+        ToCloud::Shuffler(ToShuffler::Strip(job)) => (SMALL, JOB + SEED * job.pads.len()),
+        ToCloud::Session(_) => (SMALL, 8 + 4),
+    }
+}
+
+fn of_cloud(message: &FromCloud) -> (usize, usize) {
+    match message {
+        FromCloud::Holder(FromHolder::Records(read)) => (RECORDS, 8 + 16 * read.records.len()),
+        FromCloud::Holder(FromHolder::JobRecords(job)) => (RECORDS, JOB + 16 * job.records.len()),
+        FromCloud::Holder(FromHolder::Fetched(job)) => (REFRESH, JOB + job.cells.bytes().len()),
+        FromCloud::Holder(FromHolder::LevelDigest(_)) => (SMALL, JOB + 32),
+        FromCloud::Holder(FromHolder::Stored(_)) => (SMALL, JOB),
+        FromCloud::Shuffler(FromShuffler::Answer(read)) => {
+            (READ, 8 + 32 + read.cells.bytes().len())
+        }
+        FromCloud::Shuffler(FromShuffler::MovedDigest(_)) => (SMALL, JOB + 32),
+        FromCloud::Shuffler(FromShuffler::Lost(_)) => (SMALL, JOB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_mix::message::{Answer, Look, Place, Upload, Want};
+    use fogbank_mix::{Cells, Generation, Seed};
+    use fogbank_oram::ImmediateShape;
+    use fogbank_oram::multicloud::MulticloudSettings;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_messages() {
+        let shape = ImmediateShape { capacity: 64, value_bytes: 32 };
+        let shape = MulticloudSettings::new(shape, 1).unwrap().public().unwrap();
+        let (partition, generation, cells) = (0, Generation::new(2, 0), Cells::zeros(48, 3));
+        let place = Place { level: 1, generation, place: 1 };
+        let (pads, places) = (Seed::new([1; 32]), vec![place.clone(), place]);
+        for message in [
+            ToCloud::Holder(Look { read: 1, partition, pads, places }.into()),
+            ToCloud::Shuffler(Want { read: 1, partition, cells: 2, index: 1 }.into()),
+            ToCloud::Shuffler(Upload { partition, generation, cells: cells.clone() }.into()),
+            ToCloud::Session(Reached::default().into()),
+        ] {
+            let told = 1 + HEADER_BYTES + of_client(&shape, &message).1;
+            assert_eq!(told, message.encode().len(), "{message:?}");
+        }
+        let answer = FromCloud::Shuffler(Answer { read: 1, digest: [0; 32], cells }.into());
+        assert_eq!(1 + HEADER_BYTES + of_cloud(&answer).1, answer.encode().len());
+    }
+}
