@@ -52,23 +52,32 @@ impl Marks {
     }
 
     /// The marked cell that so many come before.
-    pub fn nth(&self, mut before: u32) -> Option<u32> {
-        for (at, word) in (0..).zip(&self.0) {
-            let here = word.count_ones();
-            if before < here {
-                let mut left = *word;
-                (0..before).for_each(|_| left &= left - 1);
-                return Some(at * 64 + left.trailing_zeros());
-            }
-            before -= here;
-        }
-        None
+    pub fn nth(&self, before: u32) -> Option<u32> {
+        nth(self.0.iter().copied(), before)
+    }
+
+    /// The cell marked here and not in `other` that so many such come before.
+    pub fn nth_without(&self, other: &Self, before: u32) -> Option<u32> {
+        nth(self.0.iter().zip(&other.0).map(|(word, without)| word & !without), before)
     }
 
     /// Those marked here and in `other`.
     pub fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a & b).collect())
     }
+}
+
+fn nth(words: impl Iterator<Item = u64>, mut before: u32) -> Option<u32> {
+    for (at, word) in (0..).zip(words) {
+        let here = word.count_ones();
+        if before < here {
+            let mut left = word;
+            (0..before).for_each(|_| left &= left - 1);
+            return Some(at * 64 + left.trailing_zeros());
+        }
+        before -= here;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -91,5 +100,6 @@ mod tests {
         let mut some = Marks::none(130);
         [63, 65, 129].into_iter().for_each(|cell| some.set(cell));
         assert!(some.and(&marks).iter().eq([63, 129]));
+        assert_eq!([0, 5, 6].map(|at| marks.nth_without(&some, at)), [Some(0), Some(128), None]);
     }
 }

@@ -25,7 +25,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 use zeroize::Zeroizing;
 
-use crate::permute::below;
+use crate::permute::{Draws, below};
 use crate::{Digest, Forged, MasterKey, StoreId, TAG_BYTES, TICK_BITS};
 
 /// The first half of a log digest: names a history, and is what is kept of old ones.
@@ -201,16 +201,6 @@ impl OrderKey {
     }
 }
 
-/// Uniform numbers of an [`OrderKey`].
-pub struct Draws(ChaCha12Rng);
-
-impl Draws {
-    /// The next one, below `bound`, which is above 0.
-    pub fn below(&mut self, bound: u32) -> u32 {
-        below(&mut self.0, bound)
-    }
-}
-
 fn expand(key: &hkdf::Prk, label: &[u8], fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let info = [&[b"fogbank 1 site ", label, &[0][..]][..], fields].concat();
     let mut bytes = Zeroizing::new([0; 32]);
@@ -230,7 +220,7 @@ macro_rules! says_nothing {
     )*};
 }
 
-says_nothing!(SiteKeys SessionKey OrderKey Draws);
+says_nothing!(SiteKeys SessionKey OrderKey);
 
 #[cfg(test)]
 mod tests {

@@ -297,11 +297,11 @@ mod tests {
     /// What is read of a commit record is only claimed.
     #[test]
     fn a_layout_that_cannot_be_is_refused() {
-        let sound = r#"{"volume":"partition","blocks":256,"block_bytes":4096,"format":2,"records_at_once":64,"partitions":16,"levels":6,"top_blocks":63,"kept_levels":2,"checkpoint_every":8192,"quantum_us":1000}"#;
+        let sound = r#"{"volume":"partition","blocks":256,"block_bytes":4096,"format":3,"records_at_once":64,"partitions":16,"levels":6,"top_blocks":63,"kept_levels":2,"checkpoint_every":8192,"quantum_us":1000}"#;
         VolumeConfig::decode(sound.as_bytes()).unwrap();
         for (is, wrong) in [
-            ("\"format\":2", "\"format\":1"),
-            ("\"format\":2,", ""),
+            ("\"format\":3", "\"format\":1"),
+            ("\"format\":3,", ""),
             ("\"records_at_once\":64", "\"records_at_once\":0"),
             ("\"records_at_once\":64", "\"records_at_once\":65536"),
             ("\"partitions\":16", "\"partitions\":0"),

@@ -340,7 +340,7 @@ impl<P: Plane> Departures<P> {
                 shared.until(|core| core.plane.is_acknowledged(mark)).await?;
                 make_durable(&shared).await?;
                 shared.fault.sound()?;
-                let sections = shared.look(|core| core.plane.sections(sections));
+                let sections = P::sections(&shared, sections);
                 Ok(writer.write(sections).await?)
             };
             // Also before this task ends with departures: a piece that waits for its point is not
@@ -409,7 +409,7 @@ impl<P: Plane> Departures<P> {
 
     /// The last checkpoint holds everything, and nothing else is under way.
     async fn close(self, mark: u64, sections: Vec<Section>) -> Result<()> {
-        let sections = self.shared.look(|core| core.plane.sections(sections));
+        let sections = P::sections(&self.shared, sections);
         self.vault.close(sections).await?;
         self.shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
     }

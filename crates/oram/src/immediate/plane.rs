@@ -120,8 +120,9 @@ pub trait Plane: Sized + Send + 'static {
     /// Whether everything written up to `mark` has been acknowledged.
     fn is_acknowledged(&self, mark: u64) -> bool;
 
-    /// All sections of the checkpoint of the last `cut`, once it is acknowledged.
-    fn sections(&mut self, cut: Vec<Section>) -> Sections<'static> {
+    /// All sections of the checkpoint of the last `cut`, once it is acknowledged. They are made one
+    /// by one, while the plane goes on.
+    fn sections(_: &Arc<Shared<Self>>, cut: Vec<Section>) -> Sections<'static> {
         Section::each(cut)
     }
 

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use super::journal::Commit;
 use super::layout::Layout;
-use super::level::{HOLE, Level, Taken};
+use super::level::{Draws, HOLE, Taken};
 use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
 use super::state;
 use crate::geometry::version;
@@ -44,7 +44,7 @@ pub struct JobPart {
 }
 
 /// A level to be written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Destination {
     /// Which.
     pub level: u8,
@@ -64,12 +64,12 @@ enum Step {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Job {
     /// Orders carried out when it is done.
     pub until: u64,
     sources: Vec<u8>,
-    /// What it took from the stash: the values were in memory.
+    /// What it took from the stash and still holds: the values were in memory.
     pub from_stash: Vec<u32>,
     /// What was too many, and is in the stash: the values come with its cells.
     pub overflow: Vec<u32>,
@@ -121,18 +121,28 @@ impl Job {
         &self.sources
     }
 
-    /// The blocks that it holds, and what was too many.
-    pub fn blocks(&self) -> impl Iterator<Item = u32> {
-        let planned = self.destinations.iter().flat_map(|to| &to.plan);
-        planned.chain(&self.overflow).copied().filter(|block| *block != HOLE)
+    /// The blocks that it holds.
+    pub fn planned(&self) -> impl Iterator<Item = u32> {
+        let planned = self.destinations.iter().flat_map(|to| &to.plan).copied();
+        planned.filter(|block| *block != HOLE)
     }
 
     /// The block planned at this rank has been asked for.
     pub fn forget(&mut self, level: u8, rank: u16) {
         let planned = self.destinations.iter_mut().find(|to| to.level == level);
         if let Some(slot) = planned.and_then(|to| to.plan.get_mut(usize::from(rank))) {
+            // Of what it took from the stash a cut wants the values that are still its own.
+            self.from_stash.retain(|block| block != slot);
             *slot = HOLE;
         }
+    }
+
+    /// Where it plans `block` to be.
+    pub fn find(&self, block: u32) -> Option<Home> {
+        self.destinations.iter().find_map(|Destination { level, plan }| {
+            let rank = plan.iter().position(|planned| *planned == block)?;
+            Some(Home::Job { level: *level, rank: rank as u16 })
+        })
     }
 }
 
@@ -177,7 +187,7 @@ impl PartitionPlane {
         for level in &sources {
             let held = self.pyramids[partition as usize].level(*level).ok_or_else(not_filled)?;
             let from = blocks.len();
-            blocks.extend(held.blocks());
+            blocks.extend(held.laid().map(|(_, block)| block));
             blocks[from..].sort_unstable();
         }
         let room: usize = written.iter().map(|level| usize::from(layout.room(*level))).sum();
@@ -194,23 +204,19 @@ impl PartitionPlane {
         let mut rest = &blocks[..];
         for level in written.iter().rev() {
             let (plan, others) = rest.split_at(rest.len().min(layout.room(*level).into()));
-            for (rank, block) in (0..).zip(plan) {
-                self.positions.set_home(*block, Home::Job { level: *level, rank });
-            }
             destinations.push(Destination { level: *level, plan: plan.to_vec() });
             rest = others;
         }
         destinations.reverse();
         let overflow = rest.to_vec();
-        for block in rest {
-            self.positions.set_home(*block, Home::Stash);
-            self.pyramids[partition as usize].stash.push_back(*block);
-        }
+        self.pyramids[partition as usize].stash.extend(rest);
         // 3. Its cells are fixed now: later accesses read none of these levels.
         let mut cells = Vec::new();
         for level in &sources {
             let held = self.pyramids[partition as usize].level(*level).ok_or_else(not_filled)?;
-            let mut taken = held.take_rest(layout.room(*level))?;
+            let of = (partition, *level, held.version);
+            let draws = Draws::of((&self.keys, &self.canary), of)?;
+            let mut taken = held.take_rest(layout.room(*level), &draws)?;
             if self.canary.reads_reals() {
                 taken.retain(|taken| taken.block.is_some());
             }
@@ -250,10 +256,7 @@ impl PartitionPlane {
             return Ok(Vec::new());
         }
         let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
-        let dummies = held.dummies_before(taken).map(|rank| Taken { rank, block: None });
-        let dummies: Vec<Taken> = dummies.collect();
-        let cells = self.cells(partition, level, dummies)?;
-        let mut places: Vec<u16> = cells.into_iter().map(|cell| cell.place).collect();
+        let mut places = held.dummies_before(taken);
         places.sort_unstable();
         Ok(places)
     }
@@ -291,19 +294,14 @@ impl PartitionPlane {
         };
         let Some(job) = pyramid.job.as_mut().filter(is_whole) else { return Ok(None) };
         job.step = Step::Writing;
-        let (_, keys) = self.keys.current();
         let mut images = Vec::with_capacity(job.destinations.len());
         for Destination { level, plan } in &job.destinations {
             if plan.iter().all(|block| *block == HOLE) && self.canary.skips_empty() {
                 continue;
             }
-            let name = chunk(partition, *level, job.version);
-            let mut places = vec![0; self.layout.cells(*level).into()];
-            let tick = crate::geometry::tick_of(&name);
-            keys.permutation().order(name.array.0 as u8, partition, tick, &mut places);
-            if self.canary.lays_in_order() {
-                places.sort_unstable();
-            }
+            let of = (partition, *level, job.version);
+            let draws = Draws::of((&self.keys, &self.canary), of)?;
+            let places = draws.order(self.layout.cells(*level));
             let mut cells = vec![None; places.len()];
             for (block, place) in plan.iter().zip(&places).filter(|(block, _)| **block != HOLE) {
                 let value = match self.values.get(block) {
@@ -356,14 +354,14 @@ impl PartitionPlane {
             }
         }
         for Destination { level, plan } in job.destinations {
-            for (rank, block) in (0..).zip(&plan).filter(|(_, block)| **block != HOLE) {
-                self.positions.set_home(*block, Home::Level { level, rank });
+            for block in plan.iter().filter(|block| **block != HOLE) {
                 let value = self.values.remove(block);
                 state::hold_for_cut(&mut self.cutting, *block, value);
             }
-            let made = Level::new(version, self.layout.cells(level), plan);
-            pyramid.levels[usize::from(level)] = Some(made);
+            let made = self.made(partition, level, version, &plan)?;
+            self.pyramids[partition as usize].levels[usize::from(level)] = Some(made);
         }
+        let pyramid = &mut self.pyramids[partition as usize];
         self.open_orders -= job.until - pyramid.done;
         self.open_cells -= job.cost;
         pyramid.done = job.until;

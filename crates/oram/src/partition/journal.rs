@@ -13,7 +13,7 @@
 //! job     1 kind (2) | 4 partition | 8 orders carried out | 4 n | n times 4 block from the stash
 //! access  1 kind (3 the block's own partition, 4 a duplicate, 5 padding)
 //!         4 block | 4 partition | 4 partition to go to
-//!         4 n | n times (1 level | 2 rank)
+//!         4 n | n times (1 level | 2 place)
 //!         1 access (0 read, 1 write, 2 swap) | 4 offset | 4 n | n bytes
 //! swap    the bytes are what is expected, then what is put there, n / 2 of each
 //! ```
@@ -28,7 +28,7 @@ use crate::immediate::arrival::PADDING;
 use crate::{Access, Result};
 
 /// Of records. It stands in the configuration of a store: one of another format cannot be taken over.
-pub const RECORD_FORMAT: u16 = 2;
+pub const RECORD_FORMAT: u16 = 3;
 const COMMIT: u8 = 1;
 const JOB: u8 = 2;
 const OWN: u8 = 3;
@@ -71,7 +71,7 @@ pub struct Again {
     pub is_duplicate: bool,
     pub partition: u32,
     pub to: u32,
-    /// Level and rank of its cells.
+    /// Level and place of its cells.
     pub cells: Vec<(u8, u16)>,
 }
 
@@ -118,7 +118,7 @@ fn encode_access(w: &mut SectionWriter, part: &AccessPart) {
     };
     w.u8(kind).u32(part.block.unwrap_or(PADDING)).u32(part.partition).u32(part.to);
     w.u32(part.cells.len() as u32);
-    part.cells.iter().for_each(|cell| _ = w.u8(cell.level).u16(cell.rank));
+    part.cells.iter().for_each(|cell| _ = w.u8(cell.level).u16(cell.place));
     let (code, offset, bytes) = part.access.journalled();
     w.u8(code).u32(offset).u32((bytes[0].len() + bytes[1].len()) as u32);
     w.raw(bytes[0]).raw(bytes[1]);

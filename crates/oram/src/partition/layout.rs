@@ -24,7 +24,7 @@ const CELLS_MAX: usize = u16::MAX as usize;
 pub struct Layout {
     /// N: blocks.
     pub blocks: u32,
-    /// P: partitions, a power of two, about the square root of N.
+    /// P: partitions, a power of two, about the square root of N; 2^16 at most.
     pub partitions: u32,
     /// L: levels of a partition; the top is the last.
     pub levels: u8,
@@ -67,7 +67,7 @@ impl Layout {
     /// [`Error::Caller`] naming what cannot be.
     pub fn check(&self) -> Result<()> {
         let levels = (1..=15).contains(&self.levels) && self.kept_levels < self.levels;
-        let partitions = self.partitions.is_power_of_two() && self.partitions <= 1 << 24;
+        let partitions = self.partitions.is_power_of_two() && self.partitions <= 1 << 16;
         let top = levels
             && u64::from(self.top_blocks) >= self.cycle()
             && usize::from(self.top_blocks) + self.cycle() as usize <= CELLS_MAX;

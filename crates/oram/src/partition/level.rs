@@ -1,111 +1,210 @@
-//! A level of a partition in one of its generations: which ranks are unread, and what they hold.
+//! A level of a partition in one of its generations: which cells are unread, and what they hold.
 //!
-//! Live blocks have the ranks 0, 1, .. in the order of the plan that made the level; every other
-//! rank is a dummy, also one whose block left the plan before the level counted. A secret
-//! permutation maps ranks to places. Cells are chosen by rank, never by place, so a cell that is
-//! shown is uniform among those not shown yet.
+//! A secret permutation says in which cells the blocks of a new level lie. What is kept of it is
+//! one mark a cell: the list of the blocks is in the order of their places, so the k-th block lies
+//! in the k-th cell that is marked. Every other cell is a dummy, also one whose block left the plan
+//! before the level counted.
+//!
+//! Where one of several cells may be read, it is drawn. What is drawn is a function of the key of
+//! the opening that made the level, of its name and of how many were drawn before (`Draws`): a
+//! recovery draws the same.
+//!
+//! 8 bytes and less a block: 4 in the list, two marks a cell.
 //!
 //! # Invariants
-//! - No rank is taken twice.
+//! - No cell is taken twice. Whatever is taken is uniform among the cells not taken yet, for who
+//!   knows neither the permutation nor what was asked: of a block's cell the permutation sees to
+//!   it, of all others the draw.
 //! - Before the level is due it gives one cell an access; from then on its quota, in all.
 //! - Whatever is delayed, quota and dummies suffice: a query gives its partition an order in the
 //!   same step, so at most 2^l come before the level is due (section 4 of the protocol).
+//! - The list is shared with whoever writes a checkpoint, so it is not changed: a block that has
+//!   left stays in it until an eighth has, and then another list takes its place.
 
-use fogbank_seal::PermutationKey;
+use std::sync::Arc;
 
+use fogbank_mix::Marks;
+use fogbank_seal::{Draws as Stream, KeyRing, PermutationKey};
+
+use super::canary::Canary;
+use super::plane::chunk;
+use crate::geometry::{opening_of, tick_of};
 use crate::{Error, Result};
 
-/// In a plan: a block that has left it. In a level: a dummy that is unread.
+/// In a plan: a block that has left it.
 pub const HOLE: u32 = u32::MAX;
-/// In a level: a block that has left it. Its cell was read.
-const GONE: u32 = u32::MAX - 1;
 /// In a message: whichever block the cell holds, if it holds one.
-pub const ANY: u32 = u32::MAX - 2;
-/// Set where the cell of a live block was read.
-const READ: u32 = 1 << 31;
+pub const ANY: u32 = u32::MAX - 1;
+/// The part of a list that may be of blocks that have left.
+const GONE_PART: usize = 8;
+/// Blocks that are compared together.
+const COMPARED: usize = 64;
 
 /// A cell that is about to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Its rank.
-    pub rank: u16,
+    /// Where it is.
+    pub place: u16,
     /// The block that it holds, if it is a live one.
     pub block: Option<u32>,
 }
 
-/// What a checkpoint says of a level beside its live blocks. Bits are of ranks.
-#[derive(Debug, Clone, Default)]
-pub struct Saved {
-    /// Ranks that may be live.
-    pub live: u16,
-    pub next_dummy: u16,
-    /// That at which it fell due.
-    pub first_dummy: u16,
-    pub asked: u16,
-    /// What its quota lacks, if it is due and was asked.
-    pub left: Option<u16>,
-    /// Those whose block has left.
-    pub gone: Vec<u8>,
-    /// Those read since it is due.
-    pub due_reads: Vec<u8>,
+/// A cell of the quota that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueRead {
+    /// Where it is.
+    pub place: u16,
+    /// Whether its block has left the level since.
+    pub has_left: bool,
+}
+
+/// What decides which of several cells is taken.
+pub struct Draws<'a> {
+    key: &'a PermutationKey,
+    named: Named,
+    /// Takes the first, always. Nothing does, but a canary.
+    is_first: bool,
+}
+
+/// The array, the chunk and the tick by which a place is named in nonces and permutations.
+type Named = (u8, u32, u64);
+
+impl<'a> Draws<'a> {
+    /// Those of the `level` of a `partition` in one generation.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if no opening has made it.
+    pub fn of(
+        (keys, canary): (&'a KeyRing, &Canary),
+        (partition, level, version): (u32, u8, u64),
+    ) -> Result<Self> {
+        let name = chunk(partition, level, version);
+        let keys = keys.of(opening_of(&name));
+        let key = keys.ok_or_else(|| Error::Bug("a level of no opening".into()))?.permutation();
+        let named = (name.array.0 as u8, name.chunk, tick_of(&name));
+        Ok(Self { key, named, is_first: canary.lays_in_order() })
+    }
+
+    /// The places of so many cells by rank: the blocks of a new level take the first.
+    pub fn order(&self, cells: u16) -> Vec<u16> {
+        let mut places = vec![0; cells.into()];
+        let (array, chunk, tick) = self.named;
+        self.key.order(array, chunk, tick, &mut places);
+        if self.is_first {
+            places.sort_unstable();
+        }
+        places
+    }
+
+    /// One of so many, when so many were drawn before.
+    fn one(&self, nth: u16, of: u16) -> u32 {
+        if self.is_first { 0 } else { self.stream(nth).below(of.into()) }
+    }
+
+    /// So many of `of`, all at once; all if there are no more.
+    fn some(&self, nth: u16, mut of: Vec<u16>, most: usize) -> Vec<u16> {
+        let (mut stream, len) = (self.stream(nth), of.len());
+        for at in 0..if self.is_first { 0 } else { most.min(len) } {
+            of.swap(at, at + stream.below((len - at) as u32) as usize);
+        }
+        of.truncate(most);
+        of
+    }
+
+    fn stream(&self, nth: u16) -> Stream {
+        let (array, chunk, tick) = self.named;
+        self.key.draws(array, chunk, tick, nth)
+    }
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Level {
     /// The version of its chunk: its generation.
     pub version: u64,
-    /// By rank: the block, with [`READ`] once its cell was read; [`HOLE`] or [`GONE`]. Ranks beyond
-    /// are dummies.
-    live: Vec<u32>,
+    /// In the order of places. Among them may be some that have left.
+    list: Arc<[u32]>,
+    /// The cells of those in the list.
+    listed: Marks,
+    unread: Marks,
+    /// Cells of blocks of the level that were read nevertheless: they stood in for dummies.
+    kept: Vec<u16>,
+    /// Blocks of the level whose cells are unread, and dummies that are.
     unread_live: u16,
-    /// Where to look for the next unread live cell.
-    next_live: u16,
-    /// Where to look for the next unread dummy. Ranks below are taken or live.
-    pub next_dummy: u16,
-    cells: u16,
+    unread_dummies: u16,
+    /// Cells that were drawn.
+    pub drawn: u16,
     /// Cells read by accesses before it was due.
     pub asked: u16,
-    /// Once it is due: what its quota lacks.
+    /// Once it is due and was asked: what its quota lacks.
     pub left: Option<u16>,
-    /// What was read of its quota, and the next dummy when that began.
-    due_reads: Vec<u16>,
-    first_dummy: u16,
-    places: Option<Box<[u16]>>,
+    /// What was read of its quota.
+    pub due_reads: Vec<DueRead>,
 }
 
 impl Level {
-    /// A level just written: `live` by rank, [`HOLE`] for those that left the plan.
-    pub fn new(version: u64, cells: u16, live: Vec<u32>) -> Self {
-        let unread_live = live.iter().filter(|block| **block != HOLE).count() as u16;
+    /// A level just written: `plan` by rank, [`HOLE`] for those that left it, whose cells are
+    /// those of `places`.
+    pub fn new(version: u64, plan: &[u32], places: &[u16]) -> Self {
+        let cells = places.len();
+        let mut laid: Vec<(u16, u32)> = places.iter().copied().zip(plan.iter().copied()).collect();
+        laid.retain(|(_, block)| *block != HOLE);
+        laid.sort_unstable();
+        let mut unread = Marks::none(cells);
+        (0..cells as u32).for_each(|place| unread.set(place));
+        Self::saved(version, laid.into_iter(), unread, cells)
+    }
+
+    /// One of a checkpoint: the blocks of the level by place, and the cells that are unread. Of
+    /// what was asked of it nothing is known yet.
+    pub fn saved(
+        version: u64,
+        laid: impl ExactSizeIterator<Item = (u16, u32)>,
+        unread: Marks,
+        cells: usize,
+    ) -> Self {
+        let (mut listed, mut kept, blocks) = (Marks::none(cells), Vec::new(), laid.len() as u16);
+        let note = |(place, block): (u16, u32)| {
+            listed.set(place.into());
+            kept.extend((!unread.has(place.into())).then_some(place));
+            block
+        };
+        let list = laid.map(note).collect();
+        let unread_live = blocks - kept.len() as u16;
+        let unread_dummies = unread.count() as u16 - unread_live;
         Self {
             version,
-            live,
+            list,
+            listed,
+            unread,
+            kept,
             unread_live,
-            next_live: 0,
-            next_dummy: 0,
-            cells,
+            unread_dummies,
+            drawn: 0,
             asked: 0,
             left: None,
             due_reads: Vec::new(),
-            first_dummy: 0,
-            places: None,
         }
     }
 
     /// The cell for an access to a level that is not due: `wanted` if it is here and unread, else
-    /// the next dummy.
+    /// a dummy.
     ///
     /// # Errors
     /// [`Error::Bug`] if `dummies` accesses have been here: it should have been due.
-    pub fn take_for_access(&mut self, wanted: Option<u16>, dummies: u16) -> Result<Taken> {
+    pub fn take_for_access(
+        &mut self,
+        wanted: Option<Taken>,
+        dummies: u16,
+        draws: &Draws<'_>,
+    ) -> Result<Taken> {
         if self.asked >= dummies {
             return Err(Error::Bug("a level that is not due has no dummy left".into()));
         }
         self.asked += 1;
-        match wanted.filter(|rank| self.is_unread(*rank)) {
-            Some(rank) => Ok(self.take_live(rank)),
-            None => self.take_dummy(),
+        match wanted.filter(|wanted| self.is_unread(wanted.place)) {
+            Some(wanted) => Ok(self.take_live(wanted)),
+            None => self.take_dummy(draws),
         }
     }
 
@@ -114,216 +213,331 @@ impl Level {
     ///
     /// # Errors
     /// [`Error::Bug`] if the quota cannot be met.
-    pub fn take_early(&mut self, wanted: Option<u16>, quota: u16) -> Result<Option<Taken>> {
-        let left = self.is_due(quota);
+    pub fn take_early(
+        &mut self,
+        wanted: Option<Taken>,
+        quota: u16,
+        draws: &Draws<'_>,
+    ) -> Result<Option<Taken>> {
+        let left = *self.left.get_or_insert(quota);
         self.left = Some(left.saturating_sub(1));
-        let taken = match wanted.filter(|rank| self.is_unread(*rank)) {
+        let taken = match wanted.filter(|wanted| self.is_unread(wanted.place)) {
             _ if left == 0 => None,
-            Some(rank) => Some(self.take_live(rank)),
+            Some(wanted) => Some(self.take_live(wanted)),
             // What is left is all live: one of those fills in, for the job.
-            None if left <= self.unread_live => self.take_next_live(),
-            None => Some(self.take_dummy()?),
+            None if left <= self.unread_live => self.take_any_live(draws),
+            None => Some(self.take_dummy(draws)?),
         };
-        self.due_reads.extend(taken.map(|taken| taken.rank));
+        let read = taken.map(|taken| DueRead { place: taken.place, has_left: false });
+        self.due_reads.extend(read);
         Ok(taken)
     }
 
-    /// It is due: what its quota lacks.
-    fn is_due(&mut self, quota: u16) -> u16 {
-        if self.left.is_none() {
-            self.first_dummy = self.next_dummy;
-        }
-        *self.left.get_or_insert(quota)
-    }
-
-    /// The rest of the `quota`, for a job: every unread live cell, then dummies.
+    /// The rest of the `quota`, for a job: every unread live cell, then dummies. Its blocks are
+    /// those of the job from now on.
     ///
     /// # Errors
     /// [`Error::Bug`] if it cannot be met.
-    pub fn take_rest(&mut self, quota: u16) -> Result<Vec<Taken>> {
-        let left = self.is_due(quota);
-        self.left = Some(0);
-        let mut taken = Vec::with_capacity(left.into());
-        while let Some(live) = self.take_next_live() {
-            taken.push(live);
-        }
-        if taken.len() > left.into() {
+    pub fn take_rest(&mut self, quota: u16, draws: &Draws<'_>) -> Result<Vec<Taken>> {
+        let left = self.left.replace(0).unwrap_or(quota);
+        if self.unread_live > left {
             return Err(Error::Bug("a level has more live blocks than its quota".into()));
         }
-        while taken.len() < left.into() {
-            taken.push(self.take_dummy()?);
+        let mut taken = Vec::with_capacity(left.into());
+        let unread = self.laid().filter(|(place, _)| self.is_unread(*place));
+        taken.extend(unread.map(|(place, block)| Taken { place, block: Some(block) }));
+        taken.iter().for_each(|taken| self.unread.clear(taken.place.into()));
+        self.unread_live = 0;
+        (self.list, self.listed, self.kept) = (Arc::default(), self.none(), Vec::new());
+        // Those that are drawn last: nobody draws a cell of a source.
+        let wanted = usize::from(left) - taken.len();
+        let dummies = draws.some(self.drawn, self.unread_dummies(), wanted);
+        if dummies.len() < wanted {
+            return Err(none_left());
         }
-        self.due_reads.extend(taken.iter().map(|taken| taken.rank));
+        self.unread_dummies -= wanted as u16;
+        self.drawn += wanted as u16;
+        dummies.iter().for_each(|place| self.unread.clear((*place).into()));
+        taken.extend(dummies.into_iter().map(|place| Taken { place, block: None }));
+        let reads = taken.iter().map(|taken| DueRead { place: taken.place, has_left: false });
+        self.due_reads.extend(reads);
         Ok(taken)
     }
 
-    /// Dummies that are unread: with those just `taken`, all that might have been.
-    pub fn dummies_before<'a>(&'a self, taken: &'a [Taken]) -> impl Iterator<Item = u16> + 'a {
-        let is_dummy =
-            |rank: &u16| self.live.get(usize::from(*rank)).is_none_or(|slot| *slot == HOLE);
+    /// The places of dummies that are unread: with those just `taken`, all that might have been.
+    pub fn dummies_before(&self, taken: &[Taken]) -> Vec<u16> {
         let dummies = taken.iter().filter(|taken| taken.block.is_none());
-        dummies.map(|taken| taken.rank).chain((self.next_dummy..self.cells).filter(is_dummy))
+        dummies.map(|taken| taken.place).chain(self.unread_dummies()).collect()
     }
 
-    /// The block of `rank` has left the level; its cell has been taken before.
+    fn unread_dummies(&self) -> Vec<u16> {
+        let unread = self.unread.iter().filter(|place| !self.listed.has(*place));
+        unread.map(|place| place as u16).collect()
+    }
+
+    /// The block of this cell has left the level; the cell has been taken before.
     ///
     /// # Errors
     /// [`Error::Bug`] if it has not.
-    pub fn forget(&mut self, rank: u16) -> Result<()> {
-        match self.live.get_mut(usize::from(rank)) {
-            Some(slot) if *slot & READ != 0 && *slot < GONE => *slot = GONE,
-            _ => return Err(Error::Bug("a block left its level unread".into())),
+    pub fn forget(&mut self, place: u16) -> Result<()> {
+        let at = self.kept.iter().position(|kept| *kept == place);
+        self.kept
+            .swap_remove(at.ok_or_else(|| Error::Bug("a block left its level unread".into()))?);
+        let read = self.due_reads.iter_mut().find(|read| read.place == place);
+        read.into_iter().for_each(|read| read.has_left = true);
+        let blocks = usize::from(self.unread_live) + self.kept.len();
+        if (self.list.len() - blocks) * GONE_PART > self.list.len() {
+            let laid: Vec<(u16, u32)> = self.laid().collect();
+            self.list = laid.iter().map(|(_, block)| *block).collect();
+            self.listed = self.none();
+            laid.iter().for_each(|(place, _)| self.listed.set((*place).into()));
         }
         Ok(())
     }
 
-    /// One of a checkpoint: `live` by rank, [`HOLE`] for those that hold no block of the level now.
-    pub fn saved(version: u64, cells: u16, mut live: Vec<u32>, saved: &Saved) -> Self {
-        let &Saved { next_dummy, first_dummy, asked, left, .. } = saved;
-        let mut due_reads = Vec::new();
-        for (rank, slot) in live.iter_mut().enumerate() {
-            let is_read = has(&saved.due_reads, rank);
-            match *slot {
-                HOLE if has(&saved.gone, rank) => *slot = GONE,
-                HOLE => {}
-                _ if is_read => *slot |= READ,
-                _ => {}
-            }
-            due_reads.extend(is_read.then_some(rank as u16));
-        }
-        if left.is_some() {
-            due_reads.extend((live.len() as u16).max(first_dummy)..next_dummy);
-        }
-        let unread_live = live.iter().filter(|slot| **slot & READ == 0).count() as u16;
-        let level = Self::new(version, cells, live);
-        Self { unread_live, next_dummy, first_dummy, asked, left, due_reads, ..level }
-    }
-
-    /// What a checkpoint says of it beside its live blocks: bits of the ranks up to `room`.
-    pub fn save(&self, room: u16) -> Saved {
-        let bytes = usize::from(room).div_ceil(8);
-        let (mut gone, mut due_reads) = (vec![0u8; bytes], vec![0u8; bytes]);
-        let set = |bits: &mut [u8], rank: usize| bits[rank / 8] |= 1 << (rank % 8);
-        let ranks = 0..self.live.len();
-        ranks.filter(|rank| self.live[*rank] == GONE).for_each(|rank| set(&mut gone, rank));
-        let read = self.due_reads.iter().map(|rank| usize::from(*rank));
-        read.filter(|rank| *rank < self.live.len()).for_each(|rank| set(&mut due_reads, rank));
-        let &Self { next_dummy, first_dummy, asked, left, .. } = self;
-        let live = self.live.len() as u16;
-        Saved { live, next_dummy, first_dummy, asked, left, gone, due_reads }
+    /// The cell of `block`, if it is one of the level.
+    pub fn find(&self, block: u32) -> Option<Taken> {
+        let is_in = |some: &[u32]| some.iter().fold(false, |is_in, id| is_in | (*id == block));
+        let chunk = self.list.chunks(COMPARED).position(is_in)? * COMPARED;
+        let at = chunk + self.list.get(chunk..)?.iter().position(|id| *id == block)?;
+        let place = self.listed.nth(at as u32)? as u16;
+        self.is_here(place).then_some(Taken { place, block: Some(block) })
     }
 
     /// What was read of its quota, and what recovery wants of that: the block of a live cell; of a
     /// source of a job, whose blocks are the job's now, any; nothing of cells whose block has left.
-    pub fn due_reads(&self, is_source: bool) -> impl Iterator<Item = Taken> {
-        self.due_reads.iter().map(move |rank| {
-            let block = match self.live.get(usize::from(*rank)) {
-                None | Some(&GONE) => None,
-                Some(&HOLE) => is_source.then_some(ANY),
-                Some(slot) => Some(slot & !READ),
-            };
-            Taken { rank: *rank, block }
-        })
+    pub fn lacking(&self, is_source: bool) -> Vec<Taken> {
+        let held: Vec<(u16, u32)> =
+            self.laid().filter(|(place, _)| !self.is_unread(*place)).collect();
+        let block = |place: u16| {
+            let at = held.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+            Some(held[at].1)
+        };
+        let wanted = |read: &DueRead| match (read.has_left, is_source) {
+            (true, _) => None,
+            (false, true) => Some(ANY),
+            (false, false) => block(read.place),
+        };
+        self.due_reads.iter().map(|read| Taken { place: read.place, block: wanted(read) }).collect()
     }
 
-    /// The blocks that it holds, by rank.
-    pub fn blocks(&self) -> impl Iterator<Item = u32> {
-        self.live.iter().filter(|block| **block < GONE).map(|block| block & !READ)
+    /// Its blocks with their places, in the order of these.
+    pub fn laid(&self) -> impl Iterator<Item = (u16, u32)> {
+        let listed = self.listed.iter().map(|place| place as u16).zip(self.list.iter().copied());
+        listed.filter(|(place, _)| self.is_here(*place))
     }
 
-    /// The place of `rank`, under the key of the opening that made the level.
-    pub fn place(&mut self, rank: u16, key: &PermutationKey, (array, chunk, tick): Named) -> u16 {
-        let places = self.places.get_or_insert_with(|| {
-            let mut places = vec![0; usize::from(self.cells)].into_boxed_slice();
-            key.order(array, chunk, tick, &mut places);
-            places
-        });
-        places[usize::from(rank)]
+    /// How many blocks it has.
+    pub fn blocks(&self) -> usize {
+        usize::from(self.unread_live) + self.kept.len()
     }
 
-    fn is_unread(&self, rank: u16) -> bool {
-        self.live.get(usize::from(rank)).is_some_and(|slot| slot & READ == 0)
+    /// The cells that nobody has read.
+    pub fn unread(&self) -> &Marks {
+        &self.unread
     }
 
-    fn take_live(&mut self, rank: u16) -> Taken {
-        let slot = &mut self.live[usize::from(rank)];
-        let block = *slot;
-        *slot |= READ;
+    /// A dummy that was taken is to be taken once more. Nobody wants that, but a canary.
+    pub fn keep_dummy(&mut self, place: u16) {
+        self.unread.set(place.into());
+        self.unread_dummies += 1;
+        self.drawn -= 1;
+    }
+
+    fn none(&self) -> Marks {
+        Marks::of(vec![0; self.unread.words().len()])
+    }
+
+    fn is_unread(&self, place: u16) -> bool {
+        self.unread.has(place.into())
+    }
+
+    /// Whether the block of a cell that is listed has not left.
+    fn is_here(&self, place: u16) -> bool {
+        self.is_unread(place) || self.kept.contains(&place)
+    }
+
+    fn take_live(&mut self, taken: Taken) -> Taken {
+        self.unread.clear(taken.place.into());
         self.unread_live -= 1;
-        Taken { rank, block: Some(block) }
+        self.kept.push(taken.place);
+        taken
     }
 
-    fn take_next_live(&mut self) -> Option<Taken> {
-        let from = usize::from(self.next_live);
-        let found = self.live.iter().skip(from).position(|slot| slot & READ == 0);
-        self.next_live = found.map_or(self.live.len(), |at| from + at) as u16;
-        found.map(|_| self.take_live(self.next_live))
+    fn take_any_live(&mut self, draws: &Draws<'_>) -> Option<Taken> {
+        let drawn = draws.one(self.drawn, self.unread_live);
+        self.drawn += 1;
+        let mut unread = self.laid().filter(|(place, _)| self.is_unread(*place));
+        let (place, block) = unread.nth(drawn as usize)?;
+        drop(unread);
+        Some(self.take_live(Taken { place, block: Some(block) }))
     }
 
-    fn take_dummy(&mut self) -> Result<Taken> {
-        let from = usize::from(self.next_dummy);
-        let hole = self.live.iter().skip(from).position(|slot| *slot == HOLE);
-        let rank = hole.map_or(self.live.len().max(from), |at| from + at) as u16;
-        if rank >= self.cells {
-            return Err(Error::Bug("a level has no unread dummy left".into()));
-        }
-        self.next_dummy = rank + 1;
-        Ok(Taken { rank, block: None })
+    fn take_dummy(&mut self, draws: &Draws<'_>) -> Result<Taken> {
+        self.unread_dummies = self.unread_dummies.checked_sub(1).ok_or_else(none_left)?;
+        let drawn = draws.one(self.drawn, self.unread_dummies + 1);
+        self.drawn += 1;
+        let place = self.unread.nth_without(&self.listed, drawn).ok_or_else(none_left)?;
+        self.unread.clear(place);
+        Ok(Taken { place: place as u16, block: None })
     }
 }
 
-fn has(bits: &[u8], rank: usize) -> bool {
-    bits.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1)
+fn none_left() -> Error {
+    Error::Bug("a level has no unread dummy left".into())
 }
-
-/// The array, the chunk and the tick by which a place is named in nonces and permutations.
-pub type Named = (u8, u32, u64);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    fn ranks(taken: &[Taken]) -> Vec<u16> {
-        taken.iter().map(|taken| taken.rank).collect()
+    use fogbank_seal::{MasterKey, Salt, StoreId};
+
+    use super::*;
+    use crate::geometry::version;
+
+    fn keys() -> KeyRing {
+        let master = MasterKey::from_bytes(&mut [7; 32]);
+        KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap()
+    }
+
+    fn draws(keys: &KeyRing, until: u64) -> Draws<'_> {
+        let named = (3, 2, version(keys.current().0, until));
+        Draws::of((keys, &Canary::default()), named).unwrap()
+    }
+
+    fn level(draws: &Draws<'_>, cells: u16, plan: &[u32]) -> Level {
+        Level::new(1, plan, &draws.order(cells))
     }
 
     #[test]
-    fn an_access_takes_its_block_or_the_next_dummy() {
+    fn an_access_takes_its_block_or_a_dummy() {
+        let keys = keys();
+        let draws = draws(&keys, 1);
         // Room for four; the second has left its plan, so its cell is a dummy.
-        let mut level = Level::new(1, 8, vec![10, HOLE, 12]);
+        let mut level = level(&draws, 8, &[10, HOLE, 12]);
+        assert_eq!(level.find(HOLE), None);
         let mut taken = Vec::new();
-        for wanted in [None, Some(2), Some(2), None] {
-            taken.push(level.take_for_access(wanted, 4).unwrap());
+        for wanted in [None, level.find(12), level.find(12), None] {
+            taken.push(level.take_for_access(wanted, 4, &draws).unwrap());
         }
-        assert_eq!(ranks(&taken), [1, 2, 3, 4]);
-        assert_eq!(taken[1].block, Some(12));
-        assert!(level.take_for_access(None, 4).is_err());
-        level.forget(2).unwrap();
-        assert!(level.forget(0).is_err() && level.forget(2).is_err());
-        assert_eq!(level.blocks().collect::<Vec<_>>(), [10]);
+        let places: BTreeSet<u16> = taken.iter().map(|taken| taken.place).collect();
+        let blocks: Vec<_> = taken.iter().map(|taken| taken.block).collect();
+        assert_eq!((places.len(), blocks), (4, vec![None, Some(12), None, None]));
+        assert!(level.take_for_access(None, 4, &draws).is_err());
+        level.forget(taken[1].place).unwrap();
+        let unread = level.find(10).unwrap().place;
+        assert!(level.forget(unread).is_err() && level.forget(taken[1].place).is_err());
+        assert_eq!((level.find(12), level.blocks()), (None, 1));
+        assert!(level.laid().eq([(unread, 10)]));
     }
 
     /// Early cells and the job's come to the quota, whatever is live; every live one is among them.
     #[test]
     fn a_due_level_gives_its_quota() {
-        for (live, wanted) in [(0, 0), (1, 1), (3, 0), (3, 2), (4, 4)] {
-            let mut level = Level::new(1, 8, (0..live).collect());
+        let keys = keys();
+        for (until, (live, wanted)) in (1..).zip([(0, 0), (1, 1), (3, 0), (3, 2), (4, 4)]) {
+            let draws = draws(&keys, until);
+            let mut level = level(&draws, 8, &(0..live).collect::<Vec<_>>());
             let mut taken = Vec::new();
-            taken.push(level.take_for_access(None, 4).unwrap());
-            for rank in 0..wanted {
-                taken.extend(level.take_early(Some(rank), 4).unwrap());
+            taken.push(level.take_for_access(None, 4, &draws).unwrap());
+            for block in 0..wanted {
+                taken.extend(level.take_early(level.find(block), 4, &draws).unwrap());
             }
-            taken.extend(level.take_early(None, 4).unwrap());
+            taken.extend(level.take_early(None, 4, &draws).unwrap());
             let early = taken.len() - 1;
-            taken.extend(level.take_rest(4).unwrap());
+            taken.extend(level.take_rest(4, &draws).unwrap());
             assert_eq!((taken.len() - 1, level.left), (4, Some(0)), "{live} {wanted} {early}");
-            assert_eq!(level.take_early(None, 4).unwrap(), None);
-            let mut ranks = ranks(&taken);
-            ranks.sort_unstable();
-            ranks.dedup();
-            assert_eq!(ranks.len(), 5, "no rank twice");
+            assert_eq!(level.take_early(None, 4, &draws).unwrap(), None);
+            let places: BTreeSet<u16> = taken.iter().map(|taken| taken.place).collect();
+            assert_eq!(places.len(), 5, "no cell twice");
             let blocks = taken.iter().filter(|taken| taken.block.is_some()).count();
-            assert_eq!(blocks, live as usize);
+            assert_eq!((blocks, level.due_reads.len()), (live as usize, 4));
         }
+    }
+
+    /// The list is made anew when an eighth has left, and nothing is lost by it.
+    #[test]
+    fn what_has_left_takes_no_room() {
+        let keys = keys();
+        let draws = draws(&keys, 1);
+        let plan: Vec<u32> = (100..164).collect();
+        let mut level = level(&draws, 128, &plan);
+        let places: BTreeMap<u32, u16> =
+            level.laid().map(|(place, block)| (block, place)).collect();
+        for (left, block) in (1..).zip(plan.iter().copied()) {
+            let taken = level.take_for_access(level.find(block), 64, &draws).unwrap();
+            assert_eq!(taken, Taken { place: places[&block], block: Some(block) });
+            level.forget(taken.place).unwrap();
+            let (has, listed) = (level.blocks(), level.list.len());
+            assert_eq!(has, plan.len() - left);
+            assert!((listed - has) * GONE_PART <= listed, "{has} of {listed}");
+            let found = plan.iter().filter(|block| level.find(**block).is_some());
+            assert!(found.eq(&plan[left..]), "{left}");
+        }
+    }
+
+    /// Whatever is taken is uniform: the cell of a block, a dummy, what stands in for a dummy, and
+    /// what a job takes of dummies. Chi-square over eight cells, one in 10^9.
+    #[test]
+    fn every_cell_is_taken_as_often() {
+        const LEVELS: u64 = 4_000;
+        let keys = keys();
+        let mut counts = [[0_u64; 8]; 4];
+        for until in 0..LEVELS {
+            let draws = draws(&keys, until);
+            let mut of = level(&draws, 8, &[10, 11, 12]);
+            let wanted = of.take_for_access(of.find(10), 4, &draws).unwrap();
+            let dummy = of.take_for_access(None, 4, &draws).unwrap();
+            let mut full = level(&draws, 8, &[10, 11, 12, 13]);
+            let stands_in = full.take_early(None, 4, &draws).unwrap().unwrap();
+            let rest = of.take_rest(4, &draws).unwrap();
+            let drawn = rest.iter().find(|taken| taken.block.is_none()).unwrap();
+            for (counts, taken) in counts.iter_mut().zip([&wanted, &dummy, &stands_in, drawn]) {
+                counts[usize::from(taken.place)] += 1;
+            }
+        }
+        let excess = |counts: &[u64; 8]| {
+            let each = LEVELS as f64 / 8.0;
+            let sum: f64 = counts.iter().map(|count| (*count as f64 - each).powi(2) / each).sum();
+            (sum - 7.0) / 14.0_f64.sqrt()
+        };
+        for counts in counts {
+            assert!(excess(&counts) < 10.0, "{counts:?}");
+        }
+        // The canary: what is first is taken.
+        let mut counts = [0; 8];
+        for until in 0..LEVELS {
+            let draws = Draws { is_first: true, ..draws(&keys, until) };
+            let mut level = level(&draws, 8, &[10, 11, 12]);
+            counts[usize::from(level.take_for_access(None, 4, &draws).unwrap().place)] += 1;
+        }
+        assert!(excess(&counts) > 10.0);
+    }
+
+    /// One that is saved and made again takes the same cells.
+    #[test]
+    fn a_level_of_a_checkpoint_goes_on_as_it_was() {
+        let keys = keys();
+        let draws = draws(&keys, 1);
+        let mut level = level(&draws, 16, &(0..8).collect::<Vec<_>>());
+        for block in [Some(3), None, Some(5)] {
+            let taken =
+                level.take_for_access(block.and_then(|b| level.find(b)), 8, &draws).unwrap();
+            if block == Some(3) {
+                level.forget(taken.place).unwrap();
+            }
+        }
+        let laid: Vec<_> = level.laid().collect();
+        let mut again = Level::saved(1, laid.into_iter(), level.unread().clone(), 16);
+        (again.drawn, again.asked) = (level.drawn, level.asked);
+        for block in [None, Some(5), Some(3), Some(0), None] {
+            let taken = [&mut level, &mut again].map(|level| {
+                let wanted = block.and_then(|block| level.find(block));
+                level.take_for_access(wanted, 8, &draws).unwrap()
+            });
+            assert_eq!(taken[0], taken[1], "{block:?}");
+        }
+        assert_eq!(level.take_rest(8, &draws), again.take_rest(8, &draws));
     }
 }

@@ -55,8 +55,10 @@ mod orders;
 mod plane;
 mod public;
 mod pyramid;
+mod pyramids;
 mod reader;
 mod replay;
+mod saved;
 mod settings;
 mod state;
 mod stats;
@@ -125,7 +127,7 @@ impl PartitionEngine {
 
     async fn open_with(
         settings: PartitionSettings,
-        parts: Parts<'_>,
+        mut parts: Parts<'_>,
         (silent, canary): (Option<Arc<Silent>>, Canary),
     ) -> Result<Self> {
         settings.check()?;
@@ -133,9 +135,9 @@ impl PartitionEngine {
         let mut plane = PartitionPlane::new(&settings, keys.clone(), parts.random);
         (plane.silent, plane.canary) = (silent, canary);
         if parts.recovered.full.is_empty() {
-            plane = plane.fill();
+            plane = plane.fill()?;
         } else {
-            state::restore(&mut plane, &parts.recovered.full)?;
+            state::restore(&mut plane, &mut std::mem::take(&mut parts.recovered.full))?;
         }
         let (shell, group_max) = (settings.shell.clone(), settings.group_max());
         Self::begin(plane, (PartitionCodec::new(keys, settings), shell, group_max), parts).await

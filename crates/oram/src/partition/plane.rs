@@ -23,15 +23,17 @@ use super::Silent;
 use super::canary::Canary;
 use super::job::Image;
 use super::layout::Layout;
-use super::level::{Level, Taken};
+use super::level::{Draws, Level, Taken};
 use super::orders::Effects;
 use super::pyramid::Pyramid;
+use super::pyramids::Pyramids;
+use super::saved;
 use super::settings::PartitionSettings;
 use super::state::Cutting;
 use super::stats::Stats;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
-use crate::position::{Home, Positions};
+use crate::position::Home;
 use crate::{Access, Error, Result};
 
 /// The cell of a message: where it is, and what has to be in it.
@@ -39,8 +41,6 @@ use crate::{Access, Error, Result};
 pub struct Cell {
     /// Its level.
     pub level: u8,
-    /// Its rank in the level: secret.
-    pub rank: u16,
     /// Its place in the level.
     pub place: u16,
     /// The generation of the level.
@@ -90,8 +90,10 @@ pub struct PartitionPlane {
     pub(super) layout: Layout,
     pub(super) value_bytes: usize,
     pub(super) keys: Arc<KeyRing>,
-    pub(super) positions: Positions,
-    pub(super) pyramids: Vec<Pyramid>,
+    /// The partition of every block; of one under way, that in which it was. Where in it a block
+    /// is, it knows ([`Pyramid::find`]).
+    pub(super) positions: Box<[u16]>,
+    pub(super) pyramids: Pyramids,
     /// By block, for those whose cell is not unread in a level.
     pub(super) values: HashMap<u32, Bytes>,
     /// By block that is under way: its accesses that have not ended.
@@ -126,9 +128,11 @@ pub struct PartitionPlane {
     pub(super) since_cut: u64,
     /// The cut whose values are not all known yet, or were not handed over.
     pub(super) cutting: Option<Cutting>,
-    /// What a checkpoint has room for: blocks with values, and bytes of what does not count yet.
+    /// What a checkpoint has room for: blocks with values, bytes of what does not count yet, and of
+    /// partitions.
     pub(super) saved_blocks_max: usize,
     pub(super) uncounted_bytes: usize,
+    pub(super) saved_bytes: usize,
     /// Whether its positions were drawn now, and stand in no checkpoint.
     pub(super) is_new: bool,
     pub(super) stats: Stats,
@@ -146,8 +150,8 @@ impl PartitionPlane {
         let layout = settings.layout;
         let pyramids = (0..layout.partitions).map(|_| Pyramid::new(&layout, 0));
         Self {
-            positions: Positions::new(layout.blocks),
-            pyramids: pyramids.collect(),
+            positions: vec![0; layout.blocks as usize].into(),
+            pyramids: Pyramids::of(pyramids.collect()),
             values: HashMap::default(),
             waiting: HashMap::default(),
             accesses: VecDeque::new(),
@@ -169,6 +173,7 @@ impl PartitionPlane {
             cutting: None,
             saved_blocks_max: settings.saved_blocks_max(),
             uncounted_bytes: settings.uncounted_bytes(),
+            saved_bytes: saved::bytes_max(settings),
             is_new: false,
             stats: Stats::default(),
             silent: None,
@@ -182,44 +187,75 @@ impl PartitionPlane {
     }
 
     /// Makes it that of a new store, all of whose blocks hold zeros: nothing of it is in the cloud.
-    pub fn fill(mut self) -> Self {
-        for (partition, pyramid) in (0..).zip(&mut self.pyramids) {
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if no opening would have made it.
+    pub fn fill(mut self) -> Result<Self> {
+        for (partition, pyramid) in (0..).zip(self.pyramids.all()) {
             *pyramid = Pyramid::new(&self.layout, self.layout.first_orders(partition));
         }
-        self.place_all();
+        self.place_all()?;
         self.is_new = true;
-        self
+        Ok(self)
     }
 
     /// Every block goes to the top of a partition drawn for it; those too many, to its stash.
-    fn place_all(&mut self) {
-        let (zeros, top) = (Bytes::from(vec![0; self.value_bytes]), self.layout.top());
-        let mut tops = vec![Vec::new(); self.pyramids.len()];
-        for block in 0..self.layout.blocks {
+    fn place_all(&mut self) -> Result<()> {
+        let (zeros, layout) = (Bytes::from(vec![0; self.value_bytes]), self.layout);
+        // Counted first: lists that grow would take twice as much.
+        let mut counts = vec![0_usize; layout.partitions as usize];
+        for block in 0..layout.blocks {
             let partition = self.draw_partition();
-            let (live, pyramid) =
-                (&mut tops[partition as usize], &mut self.pyramids[partition as usize]);
-            let home = match live.len() < self.layout.top_blocks.into() {
-                true => {
-                    live.push(block);
-                    Home::Level { level: top, rank: live.len() as u16 - 1 }
-                }
-                false => {
-                    pyramid.stash.push_back(block);
-                    self.values.insert(block, zeros.clone());
-                    Home::Stash
-                }
-            };
-            self.positions.set(block, partition, home);
+            counts[partition as usize] += 1;
+            self.set_partition(block, partition);
         }
-        let first = version(self.keys.current().0, 0);
-        for (pyramid, mut live) in self.pyramids.iter_mut().zip(tops) {
-            for level in self.layout.filled(pyramid.done) {
-                let live = if level == top { std::mem::take(&mut live) } else { Vec::new() };
-                let made = Level::new(first, self.layout.cells(level), live);
-                pyramid.levels[usize::from(level)] = Some(made);
+        let room = usize::from(layout.top_blocks);
+        let mut tops: Vec<Vec<u32>> =
+            counts.into_iter().map(|count| Vec::with_capacity(count.min(room))).collect();
+        for (block, partition) in (0..).zip(&self.positions) {
+            let at = usize::from(*partition);
+            match tops[at].len() < room {
+                true => tops[at].push(block),
+                false => {
+                    self.pyramids[at].stash.push_back(block);
+                    self.values.insert(block, zeros.clone());
+                }
             }
         }
+        let first = version(self.keys.current().0, 0);
+        for (partition, mut live) in (0..).zip(tops) {
+            for level in layout.filled(self.pyramids[partition as usize].done) {
+                let plan =
+                    if level == layout.top() { std::mem::take(&mut live) } else { Vec::new() };
+                let made = self.made(partition, level, first, &plan)?;
+                self.pyramids[partition as usize].levels[usize::from(level)] = Some(made);
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of this plan in a generation.
+    pub(super) fn made(
+        &self,
+        partition: u32,
+        level: u8,
+        version: u64,
+        plan: &[u32],
+    ) -> Result<Level> {
+        let draws = Draws::of((&self.keys, &self.canary), (partition, level, version))?;
+        Ok(Level::new(version, plan, &draws.order(self.layout.cells(level))))
+    }
+
+    /// The partition of `block`, and where in it the block is unless it is under way.
+    pub(super) fn home(&self, block: u32) -> (u32, Option<Home>) {
+        let partition = self.positions[block as usize];
+        (partition.into(), self.pyramids[usize::from(partition)].find(block))
+    }
+
+    /// `block` is in this partition from now on.
+    pub(super) fn set_partition(&mut self, block: u32, partition: u32) {
+        // There are no more than 2^16.
+        self.positions[block as usize] = partition as u16;
     }
 
     /// What is open follows from the counters; partitions that wait for a job do so by their number.
@@ -227,7 +263,7 @@ impl PartitionPlane {
         self.open_orders = self.pyramids.iter().map(|pyramid| pyramid.given - pyramid.done).sum();
         let jobs = self.pyramids.iter().filter_map(|pyramid| pyramid.job.as_ref());
         self.open_cells = jobs.map(|job| job.cost).sum();
-        for (partition, pyramid) in (0..).zip(&mut self.pyramids) {
+        for (partition, pyramid) in (0..).zip(self.pyramids.all()) {
             pyramid.is_ready = pyramid.may_begin(&self.layout);
             self.ready.extend(pyramid.is_ready.then_some(partition));
         }
@@ -277,7 +313,7 @@ impl PartitionPlane {
             // Nobody asks for it any more: it waits in the stash of its new partition for a job.
             self.waiting.remove(&block);
             self.pyramids[to as usize].stash.push_back(block);
-            self.positions.set(block, to, Home::Stash);
+            self.set_partition(block, to);
         }
         self.retire();
         Ok(Some((self.first - 1, answer)))
@@ -304,23 +340,15 @@ impl PartitionPlane {
 
     /// The message's cells of what was `taken` of a level.
     pub(super) fn cells(
-        &mut self,
+        &self,
         partition: u32,
         level: u8,
         taken: impl IntoIterator<Item = Taken>,
     ) -> Result<Vec<Cell>> {
-        let is_in_order = self.canary.lays_in_order();
-        let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
-        let version = held.version;
-        let name = chunk(partition, level, version);
-        let keys = self.keys.of(crate::geometry::opening_of(&name));
-        let key = keys.ok_or_else(|| Error::Bug("a level of no opening".into()))?.permutation();
-        let named = (name.array.0 as u8, name.chunk, crate::geometry::tick_of(&name));
-        let cells = taken.into_iter().map(|Taken { rank, block }| {
-            let place = if is_in_order { rank } else { held.place(rank, key, named) };
-            Cell { level, rank, place, version, block }
-        });
-        Ok(cells.collect())
+        let held = self.pyramids[partition as usize].levels.get(usize::from(level));
+        let version = held.and_then(Option::as_ref).ok_or_else(not_filled)?.version;
+        let cell = |Taken { place, block }| Cell { level, place, version, block };
+        Ok(taken.into_iter().map(cell).collect())
     }
 
     /// A partition for a block that is asked for: uniform.

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use super::job::Job;
 use super::layout::Layout;
 use super::level::Level;
+use crate::position::Home;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pyramid {
     /// Orders carried out; public. Those of a new store are spread evenly.
     pub done: u64,
@@ -47,6 +48,21 @@ impl Pyramid {
     /// The level, which is filled.
     pub fn level(&mut self, level: u8) -> Option<&mut Level> {
         self.levels.get_mut(usize::from(level)).and_then(Option::as_mut)
+    }
+
+    /// Where `block` is, if it is here. Whatever the partition holds is looked through.
+    pub fn find(&self, block: u32) -> Option<Home> {
+        if self.stash.contains(&block) {
+            return Some(Home::Stash);
+        }
+        if let Some(home) = self.job.as_ref().and_then(|job| job.find(block)) {
+            return Some(home);
+        }
+        let mut filled =
+            (0..).zip(&self.levels).filter_map(|(at, held)| Some((at, held.as_ref()?)));
+        filled.find_map(|(level, held)| {
+            held.find(block).map(|found| Home::Level { level, rank: found.place })
+        })
     }
 
     /// Takes `block` out of the stash; whether it was there.

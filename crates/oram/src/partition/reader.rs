@@ -11,6 +11,7 @@
 //!
 //! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
 
+use super::level::{Draws, Taken};
 use super::plane::{Cell, PartitionPlane, UnderWay, not_filled};
 use crate::immediate::sequencer::Number;
 use crate::position::Home;
@@ -46,7 +47,7 @@ impl PartitionPlane {
         let is_own = block.is_some_and(|block| !self.waiting.contains_key(&block));
         let (mut decoy, to) = (self.draw_decoy(), self.draw_partition());
         if let Some(block) = block.filter(|_| self.canary.shows_twice()) {
-            (decoy, _) = self.positions.get(block);
+            decoy = self.positions[block as usize].into();
         }
         self.cut_drawn(block, access, ((!is_own).then_some(decoy), to))
     }
@@ -62,16 +63,16 @@ impl PartitionPlane {
     ) -> Result<AccessPart> {
         // 1. Its partition: the block's own, or one drawn for it.
         let held = block.filter(|block| !self.waiting.contains_key(block));
-        let held = held.map(|block| (block, self.positions.get(block)));
+        let held = held.map(|block| (block, self.home(block)));
         let own = held.map(|(_, (partition, _))| partition);
         let partition =
             decoy.or(own).ok_or_else(|| Error::Bug("an access has no partition".into()))?;
         // 2. One cell of every filled level, by the table; the block leaves whatever it is in.
-        let home = held.filter(|_| decoy.is_none()).map(|(_, (_, home))| home);
+        let home = held.filter(|_| decoy.is_none()).and_then(|(_, (_, home))| home);
         let is_here = matches!(home, Some(Home::Stash | Home::Job { .. }));
         let cells = match is_here && self.canary.sends_nothing() {
             true => Vec::new(),
-            false => self.pick(partition, home)?,
+            false => self.pick(partition, (block, home))?,
         };
         if let Some((block, (partition, home))) = held {
             self.leave(block, partition, home)?;
@@ -107,7 +108,11 @@ impl PartitionPlane {
         Ok(part)
     }
 
-    fn pick(&mut self, partition: u32, home: Option<Home>) -> Result<Vec<Cell>> {
+    fn pick(
+        &mut self,
+        partition: u32,
+        (block, home): (Option<u32>, Option<Home>),
+    ) -> Result<Vec<Cell>> {
         let layout = self.layout;
         let pyramid = &self.pyramids[partition as usize];
         let is_late = pyramid.job.is_none() && self.canary.marks_late();
@@ -115,20 +120,26 @@ impl PartitionPlane {
         let mut cells = Vec::with_capacity(layout.levels.into());
         for level in layout.filled(done) {
             let wanted = match home {
-                Some(Home::Level { level: at, rank }) if at == level => Some(rank),
+                Some(Home::Level { level: at, rank: place }) if at == level => {
+                    Some(Taken { place, block })
+                }
                 _ => None,
             };
             let held = self.pyramids[partition as usize].level(level).ok_or_else(not_filled)?;
+            let of = (partition, level, held.version);
+            let draws = Draws::of((&self.keys, &self.canary), of)?;
             let taken = match layout.is_due(level, given, done) {
-                false => Some(held.take_for_access(wanted, layout.dummies(level))?),
-                true => held.take_early(wanted, layout.room(level))?,
+                false => Some(held.take_for_access(wanted, layout.dummies(level), &draws)?),
+                true => held.take_early(wanted, layout.room(level), &draws)?,
             };
             let taken = match taken {
-                None if self.canary.reads_sources() => Some(held.take_for_access(None, u16::MAX)?),
+                None if self.canary.reads_sources() => {
+                    Some(held.take_for_access(None, u16::MAX, &draws)?)
+                }
                 taken => taken,
             };
             if let Some(dummy) = taken.filter(|t| t.block.is_none() && self.canary.keeps_dummy()) {
-                held.next_dummy = dummy.rank;
+                held.keep_dummy(dummy.place);
             }
             cells.extend(self.cells(partition, level, taken)?);
         }
@@ -136,21 +147,22 @@ impl PartitionPlane {
     }
 
     /// `block` is under way from now on.
-    fn leave(&mut self, block: u32, partition: u32, home: Home) -> Result<()> {
+    fn leave(&mut self, block: u32, partition: u32, home: Option<Home>) -> Result<()> {
         let pyramid = &mut self.pyramids[partition as usize];
         match home {
-            Home::Level { level, rank } => {
-                pyramid.level(level).ok_or_else(not_filled)?.forget(rank)?;
+            Some(Home::Level { level, rank: place }) => {
+                pyramid.level(level).ok_or_else(not_filled)?.forget(place)?;
             }
-            Home::Stash if pyramid.unstash(block) => {}
-            Home::Stash => return Err(Error::Bug("a block is in no stash".into())),
-            Home::Job { level, rank } => {
+            Some(Home::Stash) if pyramid.unstash(block) => {}
+            Some(Home::Stash) => return Err(Error::Bug("a block is in no stash".into())),
+            Some(Home::Job { level, rank }) => {
                 let job = pyramid.job.as_mut();
                 job.ok_or_else(|| Error::Bug("a block is in no job".into()))?.forget(level, rank);
             }
-            Home::UnderWay => return Err(Error::Bug("a block is under way twice".into())),
+            Some(Home::UnderWay) | None => {
+                return Err(Error::Bug("a block is in no partition".into()));
+            }
         }
-        self.positions.set_home(block, Home::UnderWay);
         Ok(())
     }
 }

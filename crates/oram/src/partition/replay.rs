@@ -117,7 +117,7 @@ impl PartitionPlane {
     /// # Errors
     /// [`Error::Bug`] if a level is older than one above it: the first value of a block would not be
     /// the newest.
-    pub(super) fn lacking(&mut self, partition: u32) -> Result<Vec<Cell>> {
+    pub(super) fn lacking(&self, partition: u32) -> Result<Vec<Cell>> {
         let (mut lacking, mut below) = (Vec::new(), u64::MAX);
         for level in self.layout.stored_levels() {
             let pyramid = &self.pyramids[partition as usize];
@@ -126,7 +126,7 @@ impl PartitionPlane {
                 return Err(Error::Bug("a level is older than one above it".into()));
             }
             let is_source = pyramid.job.as_ref().is_some_and(|job| job.sources().contains(&level));
-            let taken: Vec<_> = held.due_reads(is_source).collect();
+            let taken = held.lacking(is_source);
             let from = lacking.len();
             lacking.extend(self.cells(partition, level, taken)?);
             lacking[from..].sort_unstable_by_key(|cell: &Cell| cell.place);
@@ -137,7 +137,8 @@ impl PartitionPlane {
     /// Values that a checkpoint lacked have come. One that it has is newer than any in a cell.
     pub(super) fn take_lacking(&mut self, partition: u32, opened: Vec<(u32, Bytes)>) {
         for (block, value) in opened {
-            let is_here = block < self.layout.blocks && self.positions.get(block).0 == partition;
+            let is_here = block < self.layout.blocks
+                && u32::from(self.positions[block as usize]) == partition;
             if is_here {
                 self.values.entry(block).or_insert(value);
             }
@@ -154,7 +155,7 @@ impl PartitionPlane {
             held.is_some_and(|held| tick_of(&chunk(partition, *level, held.version)) == 0)
         };
         let has_zeros = job.sources().iter().any(is_first);
-        for block in job.blocks() {
+        for block in job.planned().chain(job.overflow.iter().copied()) {
             let value = self.values.entry(block);
             match has_zeros {
                 true => _ = value.or_insert_with(|| zeros.clone()),
@@ -189,12 +190,12 @@ fn plan_again(
                 core.arrive(None);
                 if core.plane.canary.reads_others() {
                     let levels = &mut core.plane.pyramids[partition as usize].levels;
-                    levels.iter_mut().flatten().for_each(|level| level.next_dummy += 1);
+                    levels.iter_mut().flatten().for_each(|level| level.drawn += 1);
                 }
                 let is_drawn = is_duplicate || block.is_none();
                 let drawn = (is_drawn.then_some(partition), to);
                 let part = core.plane.cut_drawn(block, access, drawn)?;
-                let same = part.cells.iter().map(|cell| (cell.level, cell.rank));
+                let same = part.cells.iter().map(|cell| (cell.level, cell.place));
                 let is_same = same.eq(cells) || core.plane.canary.reads_others();
                 if part.partition != partition || !is_same {
                     return Err(differs());

@@ -18,44 +18,32 @@
 //! | tag | section | bytes |
 //! |---|---|---|
 //! | 1 | as for every engine (`checkpoint`), with P, L, C, c0; the turn | |
-//! | 2 | of every block: partition, level (all ones: stash; first bit: to be written by a job), rank | 7 N |
-//! | 3 | of every partition: orders carried out; of those that count, those given and those of its job, how many more; of every stored level: generation (0: not filled), ranks live, next dummy, that when it fell due, cells asked for, what its quota lacks (all ones: all), ranks that a job plans; bits of the ranks that have left, and of those read of its quota | |
-//! | 4 | of every record under way: how many commits and orders, and these | padded |
+//! | 2 | of every block under way: block, partition that it goes to | 8 each, padded |
+//! | 3 | of every record under way: how many commits and orders, and these | padded |
 //! | 256.. | stashes, partition by partition, the oldest first, then what jobs took, then what was under way (`stash/saved`) | (4 + value bytes) * bound, over all |
+//! | 8192.. | partitions (`saved`) | 4 N and more, over all |
 
 use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter, take};
 use hashbrown::HashMap;
 
-use super::job::{Destination, Job};
 use super::journal::Commit;
 use super::layout::Layout;
-use super::level::{HOLE, Level, Saved};
 use super::orders::Effects;
 use super::plane::PartitionPlane;
-use super::pyramid::Pyramid;
+use super::saved::{self, Records};
 use super::settings::PartitionSettings;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::immediate::sequencer::Number;
-use crate::position::Home;
 use crate::stash::{SavedStash, load_stash};
 use crate::{Error, Result, Section};
 
-const POSITIONS: u16 = 2;
-const PARTITIONS: u16 = 3;
-const UNCOUNTED: u16 = 4;
-const FORMAT: u32 = 2;
+const UNDER_WAY: u16 = 2;
+const UNCOUNTED: u16 = 3;
+const FORMAT: u32 = 3;
 
-const POSITION_BYTES: usize = 4 + 1 + 2;
-const PARTITION_BYTES: usize = 8 + 3 * 4;
-const LEVEL_BYTES: usize = 8 + 6 * 2;
+const UNDER_WAY_BYTES: usize = 4 + 4;
 const COMMIT_BYTES: usize = 4 + 8 + 8;
-/// Stands for the level of a block in a stash.
-const IN_STASH: u8 = u8::MAX;
-/// Set in the level of a block in a job.
-const IN_JOB: u8 = 0x80;
-/// Stands for a quota of which nothing was read.
-const ALL: u16 = u16::MAX;
 
 /// A cut whose checkpoint is not written yet.
 #[derive(Debug)]
@@ -114,15 +102,14 @@ impl PartitionPlane {
 /// The padded lengths of the sections of a checkpoint, in bytes, in their order.
 pub fn checkpoint_lengths(settings: &PartitionSettings) -> Vec<usize> {
     let (layout, value_bytes) = (settings.layout, settings.shell.shape.value_bytes);
-    let levels: usize = layout.stored_levels().map(|l| level_bytes(&layout, l)).sum();
     let flat = [
         shape_head(&layout, value_bytes).0.len() + 4 + 4 + 1,
-        POSITION_BYTES * layout.blocks as usize,
-        layout.partitions as usize * (PARTITION_BYTES + levels),
+        UNDER_WAY_BYTES * settings.shell.under_way_max,
         settings.uncounted_bytes(),
     ];
     let stash = SavedStash { bound: settings.saved_blocks_max(), value_bytes };
-    flat.into_iter().chain(stash.lengths()).collect()
+    let partitions = saved::lengths(saved::bytes_max(settings));
+    flat.into_iter().chain(stash.lengths()).chain(partitions).collect()
 }
 
 impl PartitionSettings {
@@ -130,10 +117,6 @@ impl PartitionSettings {
         let (records, commits, orders) = self.uncounted_max();
         2 + records * 4 + commits * COMMIT_BYTES + orders * 4
     }
-}
-
-fn level_bytes(layout: &Layout, level: u8) -> usize {
-    LEVEL_BYTES + 2 * usize::from(layout.room(level)).div_ceil(8)
 }
 
 /// A cut: the sections of the state as it is now, but for values, which are noted.
@@ -151,11 +134,12 @@ pub(super) fn save(plane: &mut PartitionPlane) -> Result<Vec<Section>> {
             order.push(block);
         }
     }
+    let mut under_way = SectionWriter::default();
+    order.iter().for_each(|block| _ = under_way.u32(*block).u32(goes_to[block]));
     let sections = vec![
         unpadded(SHAPE, head.0),
-        unpadded(POSITIONS, save_positions(plane, &goes_to)?),
-        unpadded(PARTITIONS, save_partitions(plane)),
-        save_uncounted(plane),
+        padded(UNDER_WAY, under_way.0, UNDER_WAY_BYTES * plane.under_way_max),
+        padded(UNCOUNTED, save_uncounted(plane), plane.uncounted_bytes),
     ];
     // 2. Values of stashes, but for what comes with the cells of jobs; and of what jobs took of them.
     let mut held = Vec::new();
@@ -164,69 +148,26 @@ pub(super) fn save(plane: &mut PartitionPlane) -> Result<Vec<Section>> {
         held.push((block, value.ok_or_else(|| Error::Bug("a stash lacks a value".into()))?));
         Ok::<_, Error>(())
     };
-    for pyramid in &plane.pyramids {
+    for pyramid in plane.pyramids.iter() {
         let comes = |block: &u32| !pyramid.job.as_ref().is_some_and(|j| j.overflow.contains(block));
         pyramid.stash.iter().copied().filter(comes).try_for_each(&mut hold)?;
     }
-    for (partition, pyramid) in (0..).zip(&plane.pyramids) {
-        let taken = pyramid.job.iter().flat_map(|job| &job.from_stash).copied();
-        let is_there = |block: &u32| {
-            let (at, home) = plane.positions.get(*block);
-            at == partition && matches!(home, Home::Job { .. })
-        };
-        taken.filter(is_there).try_for_each(&mut hold)?;
-    }
+    let jobs = plane.pyramids.iter().filter_map(|pyramid| pyramid.job.as_ref());
+    jobs.flat_map(|job| &job.from_stash).copied().try_for_each(&mut hold)?;
+    // 3. Partitions are written later, as they are now.
+    plane.pyramids.cut();
     let until = plane.first + plane.accesses.len() as u64;
     let saved = SavedStash { bound: plane.saved_blocks_max, value_bytes: plane.value_bytes };
     plane.cutting = Some(Cutting { until, under_way: order, held, is_whole: false, saved });
     Ok(sections)
 }
 
-fn save_positions(plane: &PartitionPlane, goes_to: &HashMap<u32, u32>) -> Result<Vec<u8>> {
-    let mut positions = SectionWriter::default();
-    for block in 0..plane.layout.blocks {
-        let (partition, home) = plane.positions.get(block);
-        let (partition, level, rank) = match home {
-            Home::Level { level, rank } => (partition, level, rank),
-            Home::Job { level, rank } => (partition, level | IN_JOB, rank),
-            Home::Stash => (partition, IN_STASH, 0),
-            Home::UnderWay => {
-                let to = goes_to.get(&block).copied();
-                (to.ok_or_else(|| Error::Bug("nobody asks for a block".into()))?, IN_STASH, 0)
-            }
-        };
-        positions.u32(partition).u8(level).u16(rank);
-    }
-    Ok(positions.0)
+/// More than there is room for is designed not to happen; then it is longer, and nothing is lost.
+fn padded(tag: u16, data: Vec<u8>, room: usize) -> Section {
+    Section { tag, padded_len: room.max(data.len()), data }
 }
 
-fn save_partitions(plane: &PartitionPlane) -> Vec<u8> {
-    let (layout, mut out) = (plane.layout, SectionWriter::default());
-    for pyramid in &plane.pyramids {
-        let beyond = |orders: u64| (orders - pyramid.done) as u32;
-        let of_job = pyramid.job.as_ref().map_or(0, |job| beyond(job.until));
-        out.u64(pyramid.done).u32(beyond(pyramid.sure)).u32(beyond(pyramid.given)).u32(of_job);
-        for level in layout.stored_levels() {
-            let end = out.0.len() + level_bytes(&layout, level);
-            let planned = pyramid.job.iter().flat_map(|job| &job.destinations);
-            let planned = planned.filter(|to| to.level == level).map(|to| to.plan.len() as u16);
-            let planned = planned.sum();
-            match &pyramid.levels[usize::from(level)] {
-                None => _ = out.u64(0).raw(&[0; LEVEL_BYTES - 8 - 2]).u16(planned),
-                Some(held) => {
-                    let saved = held.save(layout.room(level));
-                    out.u64(held.version).u16(saved.live).u16(saved.next_dummy);
-                    out.u16(saved.first_dummy).u16(saved.asked).u16(saved.left.unwrap_or(ALL));
-                    out.u16(planned).raw(&saved.gone).raw(&saved.due_reads);
-                }
-            }
-            out.0.resize(end, 0);
-        }
-    }
-    out.0
-}
-
-fn save_uncounted(plane: &PartitionPlane) -> Section {
+fn save_uncounted(plane: &PartitionPlane) -> Vec<u8> {
     let mut out = SectionWriter::default();
     out.u16(plane.uncounted.len() as u16);
     for Effects { commits, orders } in &plane.uncounted {
@@ -236,122 +177,66 @@ fn save_uncounted(plane: &PartitionPlane) -> Section {
         }
         orders.iter().for_each(|partition| _ = out.u32(*partition));
     }
-    let padded_len = plane.uncounted_bytes.max(out.0.len());
-    Section { tag: UNCOUNTED, padded_len, data: out.0 }
+    out.0
 }
 
-/// Blocks of a partition by level and rank.
-type Ranked = Vec<Vec<(u16, u32)>>;
-
-/// Puts the state of `sections` into an empty `plane`. Values that stand in cells of quotas are
-/// lacking.
+/// Puts the state of `sections` into an empty `plane`, and takes those of partitions as they are
+/// read. Values that stand in cells of quotas are lacking.
 ///
 /// # Errors
 /// [`Error::Caller`] if they are of another store, [`Error::Bug`] if they contradict each other.
-pub(super) fn restore(plane: &mut PartitionPlane, sections: &[Section]) -> Result<()> {
+pub(super) fn restore(plane: &mut PartitionPlane, sections: &mut [Section]) -> Result<()> {
     let (layout, value_bytes) = (plane.layout, plane.value_bytes);
     let current = plane.keys.current().0;
     let (_, mut rest) = behind_shape(sections, &shape_head(&layout, value_bytes), current)?;
     plane.turn = (rest.u32()?, rest.u8()?);
-    // 1. Blocks by level and rank, and those in stashes.
-    let empty = || vec![vec![Vec::new(); layout.levels.into()]; layout.partitions as usize];
-    let (mut live, mut planned): (Vec<Ranked>, Vec<Ranked>) = (empty(), empty());
-    let mut stashed = Vec::new();
-    let mut positions = SectionReader(take(sections, POSITIONS)?);
-    for block in 0..layout.blocks {
-        let (partition, level, rank) = (positions.u32()?, positions.u8()?, positions.u16()?);
-        if level == IN_STASH {
-            plane.positions.set(block, partition, Home::Stash);
-            stashed.push(block);
-            continue;
-        }
-        let (ranked, home, level) = match level & IN_JOB {
-            0 => (&mut live, Home::Level { level, rank }, level),
-            _ => {
-                let level = level & !IN_JOB;
-                (&mut planned, Home::Job { level, rank }, level)
-            }
-        };
-        let of_partition = ranked.get_mut(partition as usize);
-        let of_level = of_partition.and_then(|levels| levels.get_mut(usize::from(level)));
-        of_level.ok_or_else(inconsistent)?.push((rank, block));
-        plane.positions.set(block, partition, home);
-    }
-    // 2. Counters, levels and jobs.
-    let mut partitions = SectionReader(take(sections, PARTITIONS)?);
-    for (pyramid, blocks) in plane.pyramids.iter_mut().zip(live.iter().zip(&planned)) {
-        *pyramid = restore_partition(&layout, &mut partitions, blocks)?;
-    }
     plane.uncounted = restore_uncounted(SectionReader(take(sections, UNCOUNTED)?))?;
-    // 3. Values: of stashes, and of what jobs took of them.
+    // 1. Values: of stashes, of what jobs took of them, and of what was under way.
     load_stash(value_bytes, sections, |block, value| {
-        let known = (block < layout.blocks).then(|| plane.positions.get(block));
-        let (partition, home) = known.ok_or_else(inconsistent)?;
-        let pyramid = plane.pyramids.get_mut(partition as usize).ok_or_else(inconsistent)?;
-        match (home, &mut pyramid.job) {
-            (Home::Stash, _) => pyramid.stash.push_back(block),
-            (Home::Job { .. }, Some(job)) => job.from_stash.push(block),
-            _ => return Err(inconsistent()),
-        }
         plane.values.insert(block, Bytes::copy_from_slice(value));
         Ok(())
     })?;
-    for block in stashed.into_iter().filter(|block| !plane.values.contains_key(block)) {
-        let pyramid = &mut plane.pyramids[plane.positions.get(block).0 as usize];
-        pyramid.job.as_mut().ok_or_else(inconsistent)?.overflow.push(block);
-        pyramid.stash.push_back(block);
+    let mut under_way = SectionReader(take(sections, UNDER_WAY)?);
+    let mut ended = Vec::new();
+    while !under_way.is_empty() {
+        ended.push((under_way.u32()?, under_way.u32()?));
+    }
+    // 2. Partitions.
+    let (mut records, mut blocks) = (Records::of(sections), 0);
+    for partition in 0..layout.partitions {
+        let mut pyramid = saved::read(&layout, &mut records.next()?)?;
+        let levels = pyramid.levels.iter().flatten().flat_map(|held| held.laid());
+        let planned = pyramid.job.iter().flat_map(|job| job.planned());
+        let here = levels.map(|(_, block)| block).chain(planned);
+        for block in here.chain(pyramid.stash.iter().copied()) {
+            *plane.positions.get_mut(block as usize).ok_or_else(inconsistent)? = partition as u16;
+            blocks += 1;
+        }
+        // 3. What a stash lacks was too many for its job; what it does not lack of the job is from it.
+        let has_value = |block: &u32| plane.values.contains_key(block);
+        let lacking = pyramid.stash.iter().copied().filter(|block| !has_value(block));
+        let lacking: Vec<u32> = lacking.collect();
+        match &mut pyramid.job {
+            None if !lacking.is_empty() => return Err(inconsistent()),
+            None => {}
+            Some(job) => {
+                job.overflow = lacking;
+                job.from_stash = job.planned().filter(has_value).collect();
+            }
+        }
+        plane.pyramids[partition as usize] = pyramid;
+    }
+    for (block, to) in ended {
+        let known = plane.positions.get_mut(block as usize).filter(|_| to < layout.partitions);
+        *known.ok_or_else(inconsistent)? = to as u16;
+        plane.pyramids[to as usize].stash.push_back(block);
+        blocks += 1;
+    }
+    if blocks != layout.blocks {
+        return Err(inconsistent());
     }
     plane.count_open();
     Ok(())
-}
-
-fn restore_partition(
-    layout: &Layout,
-    r: &mut SectionReader<'_>,
-    (live, planned): (&Ranked, &Ranked),
-) -> Result<Pyramid> {
-    let done = r.u64()?;
-    let mut pyramid = Pyramid::new(layout, done);
-    let [sure, given, of_job] = [r.u32()?, r.u32()?, r.u32()?].map(u64::from);
-    (pyramid.sure, pyramid.given) = (done + sure, done + given);
-    let written = match of_job {
-        0 => Vec::new(),
-        _ => layout.destinations(done + of_job, done),
-    };
-    let mut destinations = Vec::with_capacity(written.len());
-    for level in layout.stored_levels() {
-        let room = layout.room(level);
-        let bits = usize::from(room).div_ceil(8);
-        let version = r.u64()?;
-        let [live_ranks, next_dummy, first_dummy] = [r.u16()?, r.u16()?, r.u16()?];
-        let [asked, left, plan] = [r.u16()?, r.u16()?, r.u16()?];
-        let (gone, due_reads) = (r.raw(bits)?.to_vec(), r.raw(bits)?.to_vec());
-        if live_ranks > room || plan > room {
-            return Err(inconsistent());
-        }
-        if written.contains(&level) {
-            let plan = by_rank(plan, &planned[usize::from(level)])?;
-            destinations.push(Destination { level, plan });
-        }
-        if version != 0 {
-            let left = (left != ALL).then_some(left);
-            let saved =
-                Saved { live: live_ranks, next_dummy, first_dummy, asked, left, gone, due_reads };
-            let slots = by_rank(live_ranks, &live[usize::from(level)])?;
-            let held = Level::saved(version, layout.cells(level), slots, &saved);
-            pyramid.levels[usize::from(level)] = Some(held);
-        }
-    }
-    pyramid.job = (of_job > 0).then(|| Job::saved(done + of_job, layout, done, destinations));
-    Ok(pyramid)
-}
-
-fn by_rank(ranks: u16, blocks: &[(u16, u32)]) -> Result<Vec<u32>> {
-    let mut slots = vec![HOLE; ranks.into()];
-    for (rank, block) in blocks {
-        *slots.get_mut(usize::from(*rank)).ok_or_else(inconsistent)? = *block;
-    }
-    Ok(slots)
 }
 
 fn restore_uncounted(mut r: SectionReader<'_>) -> Result<std::collections::VecDeque<Effects>> {

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use fogbank_durable::Sections;
+use fogbank_durable::{SectionWriter, Sections};
 use fogbank_store::ChunkName;
 
 use super::codec::{Asked, Opened, PartitionCodec};
 use super::journal::Part;
 use super::orders::Effects;
 use super::plane::{Images, PartitionPlane};
-use super::{replay, state};
+use super::state::Cutting;
+use super::{replay, saved, state};
 use crate::immediate::arrival::PADDING;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
@@ -146,12 +147,20 @@ impl Plane for PartitionPlane {
         self.cutting.as_ref().is_none_or(|cutting| cutting.is_whole)
     }
 
-    fn sections(&mut self, cut: Vec<Section>) -> Sections<'static> {
-        let cutting = self.cutting.take();
-        match cutting {
-            Some(cutting) => Box::new(cut.into_iter().map(Ok).chain(cutting.sections())),
-            None => Section::each(cut),
-        }
+    fn sections(shared: &Arc<Shared<Self>>, cut: Vec<Section>) -> Sections<'static> {
+        let taken = shared.look(|core| (core.plane.cutting.take(), core.plane.saved_bytes));
+        let ((cutting, bytes), shared) = (taken, shared.clone());
+        let layout = shared.codec.settings.layout;
+        let mut partitions = saved::Sections::of(bytes);
+        let write = move |out: &mut SectionWriter| {
+            // Under the lock it is taken, and not written.
+            let pyramid = shared.look(|core| core.plane.pyramids.next_at_cut());
+            pyramid.iter().for_each(|pyramid| saved::write(&layout, pyramid, out));
+            pyramid.is_some()
+        };
+        let partitions = std::iter::from_fn(move || partitions.next(&write)).map(Ok);
+        let values = cutting.map(Cutting::sections).into_iter().flatten();
+        Box::new(cut.into_iter().map(Ok).chain(values).chain(partitions))
     }
 
     fn has_checkpoint(&mut self) {
@@ -168,7 +177,8 @@ impl Plane for PartitionPlane {
 
     fn is_current(&self, name: &ChunkName) -> bool {
         let level = name.array.0.checked_sub(1).map(usize::from);
-        let pyramid = self.pyramids.get(name.chunk as usize);
+        let partition = name.chunk as usize;
+        let pyramid = (name.chunk < self.layout.partitions).then(|| &self.pyramids[partition]);
         let held =
             pyramid.zip(level).and_then(|(pyramid, level)| pyramid.levels.get(level)?.as_ref());
         held.is_some_and(|held| held.version == name.version)

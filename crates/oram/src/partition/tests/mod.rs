@@ -67,7 +67,7 @@ impl Harness {
         let settings = PartitionSettings { layout, ..PartitionSettings::new(shape, 0).unwrap() };
         Self {
             settings: settings.clone(),
-            plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill(),
+            plane: PartitionPlane::new(&settings, Arc::new(keys), &random).fill().unwrap(),
             layout,
             cells: HashMap::new(),
             shown: HashMap::new(),

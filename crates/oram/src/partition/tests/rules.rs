@@ -63,7 +63,7 @@ fn a_job_takes_nothing_that_is_in_no_stash() {
         serve_until(&mut harness, is_stashed);
         let plane = &mut harness.plane;
         let (until, stash) = (plane.pyramids[0].done + 4, &plane.pyramids[0].stash);
-        let elsewhere = (0..64).find(|block| plane.positions.get(*block).1 != Home::Stash).unwrap();
+        let elsewhere = (0..64).find(|block| plane.home(*block).1 != Some(Home::Stash)).unwrap();
         let listed = [[stash[0], stash[1]], [stash[0], elsewhere], [stash[0]; 2]][way];
         let planned = plane.plan_job(0, until, listed.to_vec());
         match is_fine {
