@@ -39,7 +39,8 @@ pub(super) static CHECKPOINT_EVERY: Flag = Flag {
     name: "checkpoint-every",
     value_name: "N",
     about: "Accesses from one checkpoint to the next: a recovery reads again what so many have \
-            read, and a checkpoint is written beside the work [8192 to 65536, by size]",
+            read, and a checkpoint is written beside the work [8192 to 65536, so that it adds a \
+            twentieth to the traffic]",
     parse: short_number,
 };
 
@@ -76,6 +77,9 @@ impl PartitionVolume {
         let cache = flags.get(&CACHE).unwrap_or(CACHE_BYTES) / shape.value_bytes as u64;
         let usual = PartitionSettings::new(shape, 0)?;
         let layout = usual.layout.with_kept_blocks(cache);
+        let usual = PartitionSettings { layout, ..usual }
+            .with_shell(|shell| shell.under_way_max = UNDER_WAY_MAX)
+            .with_usual_checkpoints();
         let records_at_once = u16::try_from(usual.shell.records_at_once);
         Ok(Self {
             format: RECORD_FORMAT,
@@ -245,7 +249,7 @@ mod tests {
         let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
         assert!(matches!(refused, Error::Usage(_)), "{refused:?}");
         assert!(
-            refused.to_string().contains("has format 3, and this program reads 2"),
+            refused.to_string().contains("has format 4, and this program reads 3"),
             "{refused}"
         );
         assert_eq!(before, files(&folder.path().join("v/cloud")), "nothing was put");

@@ -1,5 +1,22 @@
 //! What the user decides about a `partition` store: fixed when it is created, but for what is under
 //! way, rate and pace.
+//!
+//! # How many values a checkpoint has room for
+//!
+//! A block has its value in a checkpoint if it is in no level: it is under way, in a stash, or was
+//! taken from one by a job. Public, and never more but with a negligible probability, are
+//! 1. what stashes hold when no job is held back ([`Layout::stash_blocks_max`]);
+//! 2. one for each access whose order is not carried out: its block left a level, and nothing has
+//!    gone into one for it. Of five orders four are of accesses, and no more than D are open;
+//! 3. one for each access under way whose order is carried out.
+//!
+//! No fewer will do. A cloud that holds the jobs of a few partitions until D orders are open, and
+//! then the reply of one access, while all others go on, comes to 2 and 3 at once.
+//!
+//! So D is what can be chosen. Two orders an access under way are some more than are open where
+//! nothing is held (1.3 to 1.9 at 50 to 200 ms); more would be room that every checkpoint pays for.
+//! E is such that a checkpoint adds a twentieth to what accesses move, or 65,536: a recovery has as
+//! much journal in memory, and reads as much again.
 
 use fogbank_durable::{Piecing, VaultSettings};
 use fogbank_seal::TAG_BYTES;
@@ -21,12 +38,13 @@ const RECORDS_AT_ONCE: usize = 64;
 const JOBS_MAX: usize = 64;
 /// D: orders given and not carried out, at least so many and so many an access under way.
 const ORDERS_MIN: u64 = 2_500;
-const ORDERS_AN_ACCESS: u64 = 4;
+const ORDERS_AN_ACCESS: u64 = 2;
 /// K: bytes of cells of jobs that have begun and are not committed.
 const JOB_BYTES: usize = 160 << 20;
-/// E: accesses from one checkpoint to the next, by blocks of the store.
+/// E: accesses from one checkpoint to the next, what one adds to the traffic, and E in steps of this.
 const CHECKPOINT_EVERY: std::ops::RangeInclusive<u64> = 8_192..=65_536;
-const BLOCKS_AN_ACCESS: u64 = 64;
+const CHECKPOINT_PART: f64 = 0.05;
+const CHECKPOINT_STEP: u64 = 1_024;
 
 /// Settings of a [`super::PartitionEngine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,17 +63,24 @@ impl PartitionSettings {
     /// # Errors
     /// [`Error::Caller`] if there are no blocks, or too many.
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
-        Ok(Self::of(shape, Layout::new(shape.capacity, kept_levels)?))
+        Ok(Self::of(shape, Layout::new(shape.capacity, kept_levels)?).with_usual_checkpoints())
     }
 
-    /// The usual settings of a store of this shape and layout.
+    /// The settings of a store of this shape and layout, which may be claimed only. Checkpoints come as
+    /// often as they ever do.
     pub fn of(shape: ImmediateShape, layout: Layout) -> Self {
-        let every = u64::from(shape.capacity) / BLOCKS_AN_ACCESS;
-        Self {
-            shell: ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) },
-            layout,
-            checkpoint_every: every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end()),
-        }
+        let shell = ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) };
+        Self { shell, layout, checkpoint_every: *CHECKPOINT_EVERY.start() }
+    }
+
+    /// The same with checkpoints as often as is usual for its layout and shell.
+    pub fn with_usual_checkpoints(self) -> Self {
+        let Traffic { up_bytes, down_bytes } = self.traffic_beside_checkpoints();
+        let added = CHECKPOINT_PART * (up_bytes + down_bytes);
+        let every = (self.checkpoint_bytes() as f64 / added).ceil() as u64;
+        let every = every.next_multiple_of(CHECKPOINT_STEP);
+        let checkpoint_every = every.clamp(*CHECKPOINT_EVERY.start(), *CHECKPOINT_EVERY.end());
+        Self { checkpoint_every, ..self }
     }
 
     /// The same with another shell.
@@ -105,8 +130,7 @@ impl PartitionSettings {
         (parts_max(self.part_bytes(), 4 * JOBS_MAX) / 4).max(1)
     }
 
-    /// Blocks that a checkpoint has room for: those of stashes, a cloud that holds all jobs drives
-    /// them up by one an access, and those under way.
+    /// Blocks that a checkpoint has room for with their values. See the module.
     pub(super) fn saved_blocks_max(&self) -> usize {
         self.layout.stash_blocks_max() + self.held_max() as usize + self.shell.under_way_max
     }
@@ -119,7 +143,9 @@ impl PartitionSettings {
     /// Records under way at a cut, and the commits and orders in them, at most.
     pub(super) fn uncounted_max(&self) -> (usize, usize, usize) {
         let (records, accesses) = (self.shell.records_at_once, self.shell.under_way_max);
-        (records, records * self.jobs_max(), accesses + accesses / 4 + records)
+        // A partition has no more than one job.
+        let commits = (records * self.jobs_max()).min(self.layout.partitions as usize);
+        (records, commits, accesses + accesses / 4 + records)
     }
 
     /// Bytes of a part of a record.
@@ -156,13 +182,17 @@ impl PartitionSettings {
 
     /// What an access moves on average, all in all.
     pub fn traffic(&self) -> Traffic {
-        let (read, written) = self.layout.cells_an_access();
+        let Traffic { up_bytes, down_bytes } = self.traffic_beside_checkpoints();
         let checkpoint = self.checkpoint_bytes() as f64;
+        Traffic { up_bytes: up_bytes + checkpoint / self.checkpoint_every as f64, down_bytes }
+    }
+
+    fn traffic_beside_checkpoints(&self) -> Traffic {
+        let (read, written) = self.layout.cells_an_access();
         // Jobs and commits are parts of records, too: some 0.3 an access.
         let parts = 1.3 * self.part_bytes() as f64;
         let cell = self.cell_bytes() as f64;
-        let up_bytes = written * cell + parts + checkpoint / self.checkpoint_every as f64;
-        Traffic { up_bytes, down_bytes: read * cell }
+        Traffic { up_bytes: written * cell + parts, down_bytes: read * cell }
     }
 
     /// Bytes that levels and checkpoints take in the cloud at most. What newer generations have taken
@@ -202,6 +232,26 @@ mod tests {
         assert!(
             (of(4096).group_max() + 2 * of(4096).jobs_max() + 3) * of(4096).part_bytes() > 2 << 20
         );
+    }
+
+    /// As long as a recovery does not need more memory for it.
+    #[test]
+    fn checkpoints_add_a_twentieth() {
+        for (capacity, kept_levels, under_way_max) in
+            [(100_000, 3, 64), (1 << 18, 5, 1_024), (1_000_000, 3, 1_024), (10_000_000, 2, 1_024)]
+        {
+            let shape = ImmediateShape { capacity, value_bytes: 4_096 };
+            let settings = PartitionSettings::new(shape, kept_levels).unwrap();
+            let settings = settings.with_shell(|shell| shell.under_way_max = under_way_max);
+            let settings = settings.with_usual_checkpoints();
+            let beside = settings.traffic_beside_checkpoints();
+            let added = settings.checkpoint_bytes() as f64 / settings.checkpoint_every as f64;
+            let part = added / (beside.up_bytes + beside.down_bytes);
+            assert!(part <= CHECKPOINT_PART, "{capacity}: {part}");
+            let fewer = settings.checkpoint_every - CHECKPOINT_STEP;
+            let is_least = part * settings.checkpoint_every as f64 / fewer as f64 > CHECKPOINT_PART;
+            assert!(is_least || settings.checkpoint_every == 8_192, "{capacity}: {part}");
+        }
     }
 
     #[test]

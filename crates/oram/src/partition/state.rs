@@ -60,6 +60,12 @@ pub struct Cutting {
 }
 
 impl Cutting {
+    /// How many values it holds and will hold.
+    #[cfg(test)]
+    pub fn values(&self) -> usize {
+        self.held.len() + self.under_way.len()
+    }
+
     /// The sections of the values.
     pub fn sections(self) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send {
         // More than the bound is designed not to happen; then it is a multiple, and nothing is lost.

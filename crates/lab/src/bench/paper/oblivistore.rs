@@ -234,10 +234,11 @@ fn settings(bytes: f64, under_way: usize) -> Result<PartitionSettings> {
     let capacity = (bytes / BLOCK_BYTES as f64) as u32;
     let shape = ImmediateShape { capacity, value_bytes: BLOCK_BYTES };
     let settings = PartitionSettings::new(shape, KEPT_LEVELS)?;
-    Ok(settings.with_shell(|shell| {
+    let settings = settings.with_shell(|shell| {
         shell.under_way_max = under_way;
         shell.quantum = GRID;
-    }))
+    });
+    Ok(settings.with_usual_checkpoints())
 }
 
 /// All rounds of a point.

@@ -106,7 +106,7 @@ impl Asked {
         let mut settings = PartitionSettings::new(self.shape, 0)?;
         let blocks = cache_bytes / self.shape.value_bytes as u64;
         settings.layout = settings.layout.with_kept_blocks(blocks);
-        let settings = self.on_link(settings)?;
+        let settings = self.on_link(settings)?.with_usual_checkpoints();
         Ok(settings.with_write_behind(write_behind(&self.args, &self.link)?))
     }
 

@@ -1,6 +1,6 @@
 //! What a recovery relies on, and what a plan promises.
 
-use super::Harness;
+use super::{Call, Harness};
 use crate::immediate::plane::Plane;
 use crate::partition::layout::Layout;
 use crate::position::Home;
@@ -52,6 +52,35 @@ fn what_open_jobs_read_and_write_is_within_the_plan() {
     assert_eq!(harness.cells.values().map(Vec::len).sum::<usize>(), levels + top);
     let bytes = ((levels + top) * settings.cell_bytes()) as u64 + 2 * settings.checkpoint_bytes();
     assert!(bytes <= settings.storage_bytes_max());
+}
+
+/// Blocks whose values a checkpoint holds when a cloud has read for all jobs and writes for none, until
+/// no more is cut, or so many accesses have come.
+fn held_by_a_cut(orders_max: u64, accesses: u32) -> (usize, usize) {
+    let layout = Layout::new(4_096, 2).unwrap();
+    let mut harness = Harness::new(layout, 4).with_budgets(orders_max, u64::MAX);
+    let is_held = |call: &Call| matches!(call, Call::Write(_));
+    for access in 0..accesses {
+        harness.arrive(access.wrapping_mul(7_919) % layout.blocks, Access::Read);
+        harness.cut();
+        while let Some(at) = harness.calls.iter().position(|call| !is_held(call)) {
+            harness.reply(at);
+        }
+    }
+    harness.plane.cut().unwrap();
+    let held = harness.plane.cutting.as_ref().unwrap().values();
+    (held, harness.settings.saved_blocks_max())
+}
+
+/// A checkpoint has room for all values that a cloud can make it hold, and for not much more. The
+/// canary has no budget of orders.
+#[test]
+fn a_checkpoint_has_room_for_what_held_jobs_leave_outside() {
+    let orders_max = Harness::new(Layout::new(4_096, 2).unwrap(), 4).settings.orders_max();
+    let (held, room) = held_by_a_cut(orders_max, 4 * orders_max as u32);
+    assert!(held <= room && held * 10 > room * 7, "{held} of {room}");
+    let (held, room) = held_by_a_cut(u64::MAX, 4 * orders_max as u32);
+    assert!(held > room, "{held} of {room}");
 }
 
 /// A block that a record lists, and that is elsewhere or listed twice: there would be two of it.
