@@ -7,11 +7,14 @@
 //! sealed   32 digest of the previous record | 8 epoch
 //!          full checkpoint: 8 epoch | 4 opening | 8 sequence | 4 pieces | 32 digest
 //!          last delta: 4 opening | 4 pieces | 32 digest
-//!          journal of the open epoch: 32 digest it starts from (0: of this record) | 4 place | 32 digest there
-//!          tail, of the epoch before: 4 place | 32 digest there | 4 place of its end | 32 digest there
+//!          8 place from which the last commit superseded records
+//!          journal of the open epoch: 8 place it starts from | 32 digest there (0: of this record)
+//!          8 place it reached | 32 digest there
 //!          16 tag
 //! ```
 //! Sealed by the last opening's blob key, nonce (kind 1, sequence), bound to the public part.
+
+use std::ops::Range;
 
 use fogbank_seal::{BlobPlace, Digest, IncarnationKeys, KeyRing, MasterKey, Salt, StoreId, digest};
 
@@ -23,11 +26,10 @@ use crate::{Error, Result};
 pub(crate) const COMMIT_BLOB: &str = "commit";
 pub(crate) const KIND_COMMIT: u8 = 1;
 const MAGIC: &[u8; 8] = b"fogcomm1";
-const FORMAT: u16 = 3;
+const FORMAT: u16 = 4;
 const SALT_BYTES: u64 = size_of::<Salt>() as u64;
 const NO_DIGEST: Digest = [0; 32];
-const PLAIN_BYTES: usize =
-    (32 + 8) + (8 + 4 + 8 + 4 + 32) + (4 + 4 + 32) + (32 + 4 + 32) + 2 * (4 + 32);
+const PLAIN_BYTES: usize = (32 + 8) + (8 + 4 + 8 + 4 + 32) + (4 + 4 + 32) + 8 + 2 * (8 + 32);
 const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 
 /// What the last proxy said of the store.
@@ -41,22 +43,12 @@ pub enum State {
     Closed = 3,
 }
 
-/// A place in the journal of the open epoch: how many records come before it, and the digest of the
-/// last of them (at place 0, of the commit record that began the epoch).
+/// A place in the journal of an epoch: how many records come before it, and the digest of the last of
+/// them (at place 0, of the commit record that began the epoch).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogEnd {
-    pub place: u32,
+    pub place: u64,
     pub digest: Digest,
-}
-
-/// What the newest full checkpoint does not cover of the journal of the last committed epoch: the
-/// checkpoint was written while the journal went on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tail {
-    /// How far the checkpoint goes.
-    pub from: LogEnd,
-    /// Where that epoch's journal ended.
-    pub to: LogEnd,
 }
 
 /// The part of a commit record that anybody can read; trusted only once the whole verified.
@@ -81,12 +73,14 @@ pub(crate) struct CommitRecord {
     pub full_epoch: u64,
     /// The delta of `epoch`, unless the full checkpoint is of that epoch. It names the one before.
     pub delta: Option<ContainerName>,
-    /// What the open epoch's journal starts from; `None`: from this record.
-    pub log_start: Option<Digest>,
+    /// What the open epoch's journal starts from: how far the newest full checkpoint goes, if it was
+    /// cut since the epoch began; `None`: from this record.
+    pub log_start: Option<LogEnd>,
     /// How far the journal reached when this record was put.
     pub log: Option<LogEnd>,
-    /// What comes before the open epoch's journal and is in no checkpoint.
-    pub tail: Option<Tail>,
+    /// The place from which the last commit has superseded records: of the open epoch up to
+    /// `log_start`; if that is its beginning, of the epoch before to its end.
+    pub superseded_from: u64,
 }
 
 impl PublicPart {
@@ -152,8 +146,8 @@ impl CommitRecord {
         let salts = vec![salt];
         let public = PublicPart { store, sequence: 1, state: State::Claimed, config, salts };
         let (full, delta, log_start, log) = (None, None, None, None);
-        let (previous, tail) = (NO_DIGEST, None);
-        Self { public, previous, epoch: 0, full, full_epoch: 0, delta, log_start, log, tail }
+        let (previous, epoch, full_epoch, superseded_from) = (NO_DIGEST, 0, 0, 0);
+        Self { public, previous, epoch, full, full_epoch, delta, log_start, log, superseded_from }
     }
 
     /// A record that follows this one, whose digest is `digest`, within the same epoch: nothing but
@@ -162,19 +156,44 @@ impl CommitRecord {
         let mut record = self.clone();
         record.public.sequence += 1;
         record.previous = digest;
-        record.log_start = Some(self.log_start.unwrap_or(digest));
+        record.log_start = Some(self.log_start(digest));
         record
     }
 
     /// A record that follows this one and commits the open epoch.
     pub(crate) fn next_epoch(&self, digest: Digest) -> Self {
-        let (log_start, log, tail) = (None, None, None);
-        Self { epoch: self.epoch + 1, log_start, log, tail, ..self.next(digest) }
+        let superseded_from = self.log_start(digest).place;
+        let (epoch, log_start, log) = (self.epoch + 1, None, None);
+        Self { epoch, log_start, log, superseded_from, ..self.next(digest) }
+    }
+
+    /// A record that follows this one and adopts `full`, which covers the open epoch's journal up to
+    /// `start`; the journal has reached `log`, and goes on.
+    pub(crate) fn next_start(
+        &self,
+        digest: Digest,
+        full: ContainerName,
+        (start, log): (LogEnd, LogEnd),
+    ) -> Self {
+        let superseded_from = self.log_start(digest).place;
+        let (full, full_epoch, delta) = (Some(full), self.epoch, None);
+        let (log_start, log) = (Some(start), Some(log));
+        Self { full, full_epoch, delta, log_start, log, superseded_from, ..self.next(digest) }
+    }
+
+    /// The epoch and the places of the records that the last commit superseded.
+    pub(crate) fn superseded(&self) -> (u64, Range<u64>) {
+        match self.log_start {
+            Some(LogEnd { place: start @ 1.., .. }) => {
+                (self.epoch + 1, self.superseded_from..start)
+            }
+            _ => (self.epoch, self.superseded_from..u64::MAX),
+        }
     }
 
     /// Where the open epoch's journal begins, if this record's digest is `digest`.
     pub(crate) fn log_start(&self, digest: Digest) -> LogEnd {
-        LogEnd { place: 0, digest: self.log_start.unwrap_or(digest) }
+        self.log_start.unwrap_or(LogEnd { place: 0, digest })
     }
 
     /// How far the journal reaches at least.
@@ -199,16 +218,15 @@ impl CommitRecord {
     fn encode_secret(&self) -> Vec<u8> {
         let full = self.full.unwrap_or(ContainerName::none(Kind::Full));
         let delta = self.delta.unwrap_or(ContainerName::none(Kind::Delta));
-        let log = self.log.unwrap_or(LogEnd { place: 0, digest: NO_DIGEST });
+        let none = LogEnd { place: 0, digest: NO_DIGEST };
+        let (start, log) = (self.log_start.unwrap_or(none), self.log.unwrap_or(none));
         let mut w = SectionWriter::default();
         w.raw(&self.previous).u64(self.epoch);
         w.u64(self.full_epoch).u32(full.opening).u64(full.number).u32(full.pieces);
         w.raw(&full.digest);
         w.u32(delta.opening).u32(delta.pieces).raw(&delta.digest);
-        w.raw(&self.log_start.unwrap_or(NO_DIGEST)).u32(log.place).raw(&log.digest);
-        let none = LogEnd { place: 0, digest: NO_DIGEST };
-        let tail = self.tail.unwrap_or(Tail { from: none, to: none });
-        w.u32(tail.from.place).raw(&tail.from.digest).u32(tail.to.place).raw(&tail.to.digest);
+        w.u64(self.superseded_from);
+        w.u64(start.place).raw(&start.digest).u64(log.place).raw(&log.digest);
         w.0
     }
 
@@ -220,14 +238,24 @@ impl CommitRecord {
         let (opening, pieces, number) = (r.u32()?, r.u32()?, epoch);
         let delta =
             ContainerName { kind: Kind::Delta, opening, number, pieces, digest: r.digest()? };
-        let (start, log) = (r.digest()?, LogEnd { place: r.u32()?, digest: r.digest()? });
-        let mut end = || Ok::<_, Error>(LogEnd { place: r.u32()?, digest: r.digest()? });
-        let tail = Tail { from: end()?, to: end()? };
-        let tail = (tail.to.digest != NO_DIGEST).then_some(tail);
-        let log_start = (start != NO_DIGEST).then_some(start);
-        let log = (log.digest != NO_DIGEST).then_some(log);
+        let superseded_from = r.u64()?;
+        let mut end = || {
+            let end = LogEnd { place: r.u64()?, digest: r.digest()? };
+            Ok::<_, Error>((end.digest != NO_DIGEST).then_some(end))
+        };
+        let (log_start, log) = (end()?, end()?);
         let (full, delta) = (full.there(), delta.there());
-        Ok(Self { public, previous, epoch, full, full_epoch, delta, log_start, log, tail })
+        Ok(Self {
+            public,
+            previous,
+            epoch,
+            full,
+            full_epoch,
+            delta,
+            log_start,
+            log,
+            superseded_from,
+        })
     }
 
     /// Whether `there`, which the cloud shows in place of this record, was put by a later opening of this
@@ -294,11 +322,10 @@ mod tests {
         let name =
             |kind, number| ContainerName { kind, opening: 1, number, pieces: 4, digest: [5; 32] };
         second.delta = Some(name(Kind::Delta, 1));
-        let mut third = second.next([6; 32]);
-        third.full = Some(name(Kind::Full, 9));
-        third.log = Some(LogEnd { place: 2, digest: [8; 32] });
         let end = |place| LogEnd { place, digest: [place as u8; 32] };
-        third.tail = Some(Tail { from: end(4), to: end(6) });
+        let third = second.next_start([6; 32], name(Kind::Full, 9), (end(4), end(6)));
+        assert_eq!((third.log_start(NO_DIGEST), third.log_end(NO_DIGEST)), (end(4), end(6)));
+        assert_eq!(third.next_epoch([7; 32]).superseded_from, 4);
         for record in [first, second, third] {
             let (sealed, digest) = record.seal(&keys);
             assert_eq!(sealed.len() as u64, commit_bytes(6, 1));

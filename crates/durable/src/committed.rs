@@ -75,7 +75,7 @@ impl Committed {
 /// The first record of the open epoch's journal that the register knows and `listed` does not.
 pub fn missing_record(known: &RegisterValue, listed: &[String]) -> Option<Blob> {
     let epoch = known.epoch + 1;
-    let is_missing = |place: &u32| !listed.contains(&record_name(epoch, *place));
+    let is_missing = |place: &u64| !listed.contains(&record_name(epoch, *place));
     (0..known.place).find(is_missing).map(|place| Blob::Journal { epoch, place })
 }
 

@@ -89,7 +89,7 @@ pub enum Blob {
         /// The epoch that was open.
         epoch: u64,
         /// Its place, from 0.
-        place: u32,
+        place: u64,
     },
     /// A piece of a full checkpoint.
     Checkpoint {

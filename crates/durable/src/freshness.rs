@@ -54,7 +54,7 @@ impl Known {
     ///
     /// # Errors
     /// [`Error::CloudLied`] if it is cut, another one, or too long.
-    pub(crate) fn check_log(&self, log: &Log<'_>, at_once: u32) -> Result<()> {
+    pub(crate) fn check_log(&self, log: &Log<'_>, at_once: u64) -> Result<()> {
         let last = self.places.iter().map(|end| end.place).max().unwrap_or(0);
         let end = log.end().place;
         let missed = self.places.iter().filter(|end| !log.passes(**end)).map(|end| end.place).min();

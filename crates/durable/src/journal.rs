@@ -5,7 +5,7 @@
 //! public   1 kind (1 a batch, 2 a takeover) | 4 opening | 16 its salt
 //! sealed   32 digest of the record before | 4 n, n bytes, zeros | 16 tag
 //! ```
-//! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place, epoch), bound to name
+//! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place and epoch), bound to name
 //! and public part. The salt stands in it because a takeover record comes before the commit record
 //! that makes its opening count. The first record of an epoch names the digest of the commit record
 //! that ended the epoch before.
@@ -19,8 +19,8 @@
 //!   way: what comes there late is in nobody's way and never counts.
 //! - A journal is read as many records at once as may be under way. So the cloud is asked for as many
 //!   names behind its end: public, and nothing that it shows there is looked at.
-//! - Batch records are deleted when their epoch is committed, takeover records never: a proxy that was
-//!   held for many epochs must still find its next place taken.
+//! - Batch records are deleted when a commit supersedes them, takeover records never: a proxy that was
+//!   held for long must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
 
 use bytes::Bytes;
@@ -41,8 +41,11 @@ const PUBLIC_BYTES: usize = 1 + 4 + 16;
 const HEAD_BYTES: usize = 32 + 4;
 const BATCH: u8 = 1;
 const TAKEOVER: u8 = 2;
-/// A place is part of a nonce and has 24 bits there.
-const PLACES: u32 = 1 << 24;
+/// Place and epoch are part of a nonce: the low 24 bits of the place where a container has the number of
+/// its piece, the others above the 40 of the epoch.
+const PIECE_BITS: u32 = 24;
+const EPOCH_BITS: u32 = 40;
+const PLACES: u64 = 1 << (PIECE_BITS + u64::BITS - EPOCH_BITS);
 
 /// Bytes of a journal record on the cloud, of which the engine's part takes `record_bytes`.
 pub fn journal_bytes(record_bytes: usize) -> u64 {
@@ -50,13 +53,19 @@ pub fn journal_bytes(record_bytes: usize) -> u64 {
 }
 
 /// The name of the record at `place` of `epoch`.
-pub(crate) fn record_name(epoch: u64, place: u32) -> String {
+pub(crate) fn record_name(epoch: u64, place: u64) -> String {
     format!("{PREFIX}{epoch:016x}-{place:06x}")
 }
 
 /// The prefix of the names of an epoch's records.
 pub(crate) fn epoch_prefix(epoch: u64) -> String {
     format!("{PREFIX}{epoch:016x}-")
+}
+
+/// The place of the record of `epoch` that has this name.
+pub(crate) fn place_of(epoch: u64, name: &str) -> Option<u64> {
+    let place = u64::from_str_radix(name.strip_prefix(&epoch_prefix(epoch))?, 16).ok()?;
+    (record_name(epoch, place) == name).then_some(place)
 }
 
 /// Whether a record says that it is of a batch: only its public part is looked at.
@@ -102,10 +111,10 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// The place behind an entry at `place`.
-    fn behind(self, place: u32, entry: &Entry) -> u32 {
+    fn behind(self, place: u64, entry: &Entry) -> u64 {
         match entry {
             Entry::Batch(_) => place + 1,
-            Entry::Takeover => place + self.at_once,
+            Entry::Takeover => place + u64::from(self.at_once),
         }
     }
 
@@ -154,7 +163,8 @@ impl Writer<'_> {
             Entry::Batch(record) => (BATCH, record),
             Entry::Takeover => (TAKEOVER, &[]),
         };
-        let padded = self.rules.padded(record.len()).filter(|_| end.place < PLACES);
+        let has_room = end.place < PLACES && self.epoch >> EPOCH_BITS == 0;
+        let padded = self.rules.padded(record.len()).filter(|_| has_room);
         let padded = padded
             .ok_or_else(|| Error::Bug(format!("a journal record of {} bytes", record.len())))?;
         let (opening, keys) = self.keys.current();
@@ -171,14 +181,15 @@ impl Writer<'_> {
     }
 }
 
-fn bound(epoch: u64, place: u32, public: &[u8]) -> Vec<u8> {
+fn bound(epoch: u64, place: u64, public: &[u8]) -> Vec<u8> {
     let mut bound = record_name(epoch, place).into_bytes();
     bound.extend_from_slice(public);
     bound
 }
 
-fn blob_place(epoch: u64, place: u32) -> BlobPlace {
-    BlobPlace { kind: KIND_JOURNAL, piece: place, sequence: epoch }
+fn blob_place(epoch: u64, place: u64) -> BlobPlace {
+    let (piece, beyond) = (place as u32 & ((1 << PIECE_BITS) - 1), place >> PIECE_BITS);
+    BlobPlace { kind: KIND_JOURNAL, piece, sequence: beyond << EPOCH_BITS | epoch }
 }
 
 /// The journal of one epoch, or its end, as read from the cloud, each record verified as it came.
@@ -197,7 +208,7 @@ pub(crate) struct Log<'a> {
 impl Log<'_> {
     /// Reads all records there are from here on.
     pub(crate) async fn read_all(&mut self) -> Result<()> {
-        while self.read_some(u32::MAX).await? {}
+        while self.read_some(u64::MAX).await? {}
         Ok(())
     }
 
@@ -215,9 +226,9 @@ impl Log<'_> {
     ///
     /// # Errors
     /// [`Error::CloudLied`] if one is none that belongs there.
-    pub(crate) async fn read_some(&mut self, until: u32) -> Result<bool> {
+    pub(crate) async fn read_some(&mut self, until: u64) -> Result<bool> {
         let from = self.end().place;
-        let places = from..from.saturating_add(self.rules.at_once).min(until);
+        let places = from..from.saturating_add(self.rules.at_once.into()).min(until);
         let names: Vec<String> =
             places.clone().map(|place| record_name(self.epoch, place)).collect();
         let found = join_all(names.iter().map(|name| self.store.blob_get(name))).await;
@@ -243,12 +254,12 @@ impl Log<'_> {
     }
 
     /// The record at `place`.
-    pub(crate) fn record(&self, place: u32) -> Blob {
+    pub(crate) fn record(&self, place: u64) -> Blob {
         Blob::Journal { epoch: self.epoch, place }
     }
 
     /// The record before `place`.
-    pub(crate) fn before(&self, place: u32) -> Blob {
+    pub(crate) fn before(&self, place: u64) -> Blob {
         let behind = self.ends.iter().position(|end| end.place == place);
         let before = behind.and_then(|at| self.ends.get(at.checked_sub(1)?));
         self.record(before.map_or(place.saturating_sub(1), |end| end.place))
@@ -265,7 +276,7 @@ impl Log<'_> {
     }
 
     /// The places of takeover records.
-    pub(crate) fn takeovers(&self) -> Vec<u32> {
+    pub(crate) fn takeovers(&self) -> Vec<u64> {
         let entries = self.entries.iter().zip(&self.ends);
         entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, end)| end.place).collect()
     }

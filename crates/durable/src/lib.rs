@@ -65,8 +65,8 @@ pub use register_file::FileRegister;
 pub use schedule::full_every;
 pub use section::{Section, SectionReader, SectionWriter, Sections, take};
 pub use vault::{
-    BegunRecord, Checkpoint, CheckpointWriter, Cut, Piecing, PutRecord, Superseded, Vault,
-    VaultSettings,
+    BegunAdoption, BegunRecord, Checkpoint, CheckpointWriter, Cut, Piecing, PutAdoption, PutRecord,
+    Superseded, Vault, VaultSettings,
 };
 
 /// The result of a call of this crate.

@@ -9,8 +9,8 @@
 //! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
 //!    somebody has, all begins again, unless he took the place behind our takeover record: then we are
 //!    overtaken. A cloud that says so and shows the same as before has lied.
-//! 5. The register is bumped; full checkpoint and deltas are read and verified, and the journal's tail
-//!    if the checkpoint was written while it went on; what a stop left behind is deleted.
+//! 5. The register is bumped; full checkpoint and deltas are read and verified; what a stop left
+//!    behind is deleted.
 //!
 //! A stop anywhere in this leaves a store that is opened in the same way: takeover records of
 //! openings that never claimed the store are skipped.
@@ -22,7 +22,7 @@ use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_seal::{Digest, KeyRing, MasterKey, Salt, StoreId, digest};
 use fogbank_store::{BlobTag, PutCondition, Store};
 
-use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
 use crate::container::{self, ContainerName};
 use crate::error::{Suspicion, commit_asked};
 use crate::freshness::Known;
@@ -166,7 +166,7 @@ impl Opening<'_> {
         }
         let mut log = self.log(&view);
         log.read_all().await?;
-        places.check_log(&log, log.rules.at_once)?;
+        places.check_log(&log, log.rules.at_once.into())?;
         if !self.settle(&view, registered, &log).await? {
             return Ok(None);
         }
@@ -191,7 +191,7 @@ impl Opening<'_> {
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
         let mut takeovers = log.takeovers();
-        takeovers.push(end.place - self.settings.rules().at_once);
+        takeovers.push(end.place - u64::from(self.settings.rules().at_once));
         let journal = log.batches();
         let vault = Vault {
             store: self.store.clone(),
@@ -206,12 +206,11 @@ impl Opening<'_> {
             log: end,
             ahead: end,
             takeovers,
-            tail_takeovers: Vec::new(),
             deltas: Vec::new(),
             writing: false,
             superseded: Vec::new(),
             health: Health::Well,
-            has_gap: Arc::default(),
+            was_given_up: Arc::default(),
         };
         Ok(Some((vault, journal)))
     }
@@ -291,35 +290,7 @@ impl Opening<'_> {
         })
     }
 
-    /// Reads the stretch of the journal that the checkpoint does not cover: the places of takeovers in
-    /// it, and the engine's records.
-    async fn tail(&self, vault: &Vault, tail: Tail) -> Result<(Vec<u32>, Vec<Vec<u8>>)> {
-        let mut log = Log {
-            store: &*self.store,
-            keys: &vault.keys,
-            epoch: vault.record.epoch,
-            rules: self.settings.rules(),
-            ends: vec![tail.from],
-            entries: Vec::new(),
-            salts: Vec::new(),
-        };
-        while log.end().place < tail.to.place {
-            if !log.read_some(tail.to.place).await? {
-                return Err(Error::CloudLied(Suspicion::JournalCut(log.record(log.end().place))));
-            }
-        }
-        if !log.passes(tail.to) {
-            let last = log.before(tail.to.place);
-            return Err(Error::CloudLied(Suspicion::Journal(last)));
-        }
-        Ok((log.takeovers(), log.batches()))
-    }
-
-    async fn read(
-        &self,
-        mut vault: Vault,
-        mut journal: Vec<Vec<u8>>,
-    ) -> Result<(Vault, Recovered)> {
+    async fn read(&self, mut vault: Vault, journal: Vec<Vec<u8>>) -> Result<(Vault, Recovered)> {
         let (store, keys) = (&*self.store, vault.keys.clone());
         let full = match vault.record.full {
             None => Vec::new(),
@@ -327,14 +298,9 @@ impl Opening<'_> {
         };
         let (deltas, names) = read_deltas(store, &keys, &vault.record).await?;
         vault.deltas = names;
-        if let Some(tail) = vault.record.tail {
-            let (takeovers, batches) = self.tail(&vault, tail).await?;
-            vault.tail_takeovers = takeovers;
-            journal.splice(0..0, batches);
-        }
         let kept: Vec<ContainerName> =
             vault.deltas.iter().copied().chain(vault.record.full).collect();
-        sweep(store, &vault.record, &kept, self.settings.cuts).await?;
+        sweep(store, &vault.record, &kept).await?;
         let epoch = vault.record.epoch;
         Ok((vault, Recovered { full, deltas, journal, epoch }))
     }
@@ -458,11 +424,10 @@ async fn create_at(
         log,
         ahead: log,
         takeovers: Vec::new(),
-        tail_takeovers: Vec::new(),
         deltas,
         writing: false,
         superseded,
         health,
-        has_gap: Arc::default(),
+        was_given_up: Arc::default(),
     })
 }

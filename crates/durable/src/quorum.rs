@@ -150,10 +150,15 @@ impl QuorumRegister {
                     continue;
                 }
             };
-            let Some(value) = self.open(&held) else {
+            let Some(bytes) = self.open(&held) else {
                 silent.push("an answer is forged".into());
                 continue;
             };
+            // The key vouches for it: it is no lie, but nothing that is known here.
+            let other = || Trouble::Over(self.fault("another version of fogbank has written it"));
+            let decoded =
+                (!bytes.is_empty()).then(|| RegisterValue::decode(&bytes).ok_or_else(other));
+            let value = decoded.transpose()?;
             heard += 1;
             view.highest = view.highest.max(held.promised).max(held.stamp.ballot);
             let found = (held.stamp, value);
@@ -220,13 +225,13 @@ impl QuorumRegister {
         self.key.seal(&place(stamp), bytes).into()
     }
 
-    /// The value a peer holds, if it is one of ours; `None` if it is forged.
-    fn open(&self, held: &Held) -> Option<Option<RegisterValue>> {
+    /// The bytes of the value a peer holds, if it is one of ours; `None` if it is forged. There are
+    /// none before the first.
+    fn open(&self, held: &Held) -> Option<Vec<u8>> {
         if held.value.is_empty() {
-            return (held.stamp == Stamp::default()).then_some(None);
+            return (held.stamp == Stamp::default()).then(Vec::new);
         }
-        let bytes = self.key.open(&place(held.stamp), &held.value).ok()?;
-        if bytes.is_empty() { Some(None) } else { RegisterValue::decode(&bytes).map(Some) }
+        self.key.open(&place(held.stamp), &held.value).ok()
     }
 }
 

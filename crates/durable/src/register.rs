@@ -28,20 +28,20 @@ pub struct RegisterValue {
     /// Epochs committed by it.
     pub epoch: u64,
     /// Records in the journal of the epoch after that.
-    pub place: u32,
+    pub place: u64,
     /// The digest of the last of them; of what the journal starts from if there is none.
     pub journal: Digest,
 }
 
 impl RegisterValue {
     /// Bytes of a value as it is written down.
-    pub const BYTES: usize = 16 + 4 + 8 + 32 + 8 + 4 + 32;
+    pub const BYTES: usize = 16 + 4 + 8 + 32 + 8 + 8 + 32;
 
     /// The value as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = SectionWriter::default();
         w.raw(&self.store.0).u32(self.opening).u64(self.sequence).raw(&self.commit);
-        w.u64(self.epoch).u32(self.place).raw(&self.journal);
+        w.u64(self.epoch).u64(self.place).raw(&self.journal);
         w.0
     }
 
@@ -51,7 +51,7 @@ impl RegisterValue {
         let mut store = StoreId([0; 16]);
         store.0.copy_from_slice(r.raw(16).ok()?);
         let (opening, sequence, commit) = (r.u32().ok()?, r.u64().ok()?, r.digest().ok()?);
-        let (epoch, place, journal) = (r.u64().ok()?, r.u32().ok()?, r.digest().ok()?);
+        let (epoch, place, journal) = (r.u64().ok()?, r.u64().ok()?, r.digest().ok()?);
         let value = Self { store, opening, sequence, commit, epoch, place, journal };
         r.is_empty().then_some(value)
     }

@@ -18,7 +18,7 @@ pub struct FileRegister {
     open: Mutex<Option<SlotFile>>,
 }
 
-const MAGIC: [u8; 8] = *b"fogregs2";
+const MAGIC: [u8; 8] = *b"fogregs3";
 
 impl FileRegister {
     /// The register kept in the file at `path`, which need not exist yet.

@@ -1,10 +1,9 @@
 //! What a stop left behind: objects that no commit record will ever name again.
 //!
 //! Between stops everything superseded is deleted by name. After one, the opening proxy lists once.
-//! It deletes only what stays useless whatever happens meanwhile: batch records of the last committed
-//! epoch that are not its tail, for an engine that cuts those of the epoch before, which were the tail
-//! until then (all others are gone), and containers of older openings that its own commit record does
-//! not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
+//! It deletes only what stays useless whatever happens meanwhile: batch records that the last commit
+//! superseded (all before them are gone), and containers of older openings that its own commit record
+//! does not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
 //! overtook it. A list ends somewhere whatever a cloud says; containers that it left out the next sweep finds.
 //! Batch records that it left out stay, of no use and in nobody's way: a cloud that shows more of one epoch
 //! than a proxy can have written has made them itself.
@@ -17,21 +16,17 @@ use crate::container::{ContainerName, Kind};
 use crate::journal;
 
 /// Deletes what is left over, as seen by the opening that put `record`; `kept` are the containers
-/// that count, and `cuts` says whether the engine leaves tails.
+/// that count.
 pub(crate) async fn sweep(
     store: &dyn Store,
     record: &CommitRecord,
     kept: &[ContainerName],
-    cuts: bool,
 ) -> Result<()> {
     let mut names = Vec::new();
-    let tail = record.tail.map_or(0..0, |tail| tail.from.place..tail.to.place);
-    let tail: Vec<String> = tail.map(|place| journal::record_name(record.epoch, place)).collect();
-    let mut journalled = store.blob_list(&journal::epoch_prefix(record.epoch)).await?;
-    if let Some(before) = record.epoch.checked_sub(1).filter(|_| cuts) {
-        journalled.extend(store.blob_list(&journal::epoch_prefix(before)).await?);
-    }
-    journalled.retain(|name| !tail.contains(name));
+    let (epoch, places) = record.superseded();
+    let mut journalled = store.blob_list(&journal::epoch_prefix(epoch)).await?;
+    let is_in = |name: &String| journal::place_of(epoch, name).is_some_and(|p| places.contains(&p));
+    journalled.retain(is_in);
     for name in journalled {
         let there = store.blob_get(&name).await?;
         if there.is_some_and(|(sealed, _)| journal::claims_batch(&sealed)) {

@@ -13,10 +13,14 @@
 //! and counts when all before it do ([`Vault::count`]). A put that failed or was abandoned leaves a
 //! gap, behind which nothing counts: that stops the vault as any failure does.
 //!
-//! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint.
-//! It cuts instead ([`Vault::cut`]): the checkpoint is written beside further journal records
-//! ([`CheckpointWriter`]) and then adopted ([`Vault::adopt`]) by a commit that ends an epoch too. What the
-//! journal held since the cut stays until the next one, as the *tail*.
+//! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint,
+//! or for a commit. It cuts instead ([`Vault::cut`]):
+//!
+//! 1. The checkpoint is written beside further journal records ([`CheckpointWriter`]).
+//! 2. It is adopted ([`Vault::begin_adoption`]): a commit record says how far the checkpoint goes, and
+//!    that the journal, which is one and goes on, starts there. Records are put and count meanwhile.
+//! 3. Once the register knows the commit ([`Vault::end_adoption`]) the records before the cut are
+//!    superseded. So an epoch of such an engine lasts until it closes the store.
 //!
 //! Whoever finds that another has put something in its way is fenced, but only on proof: the register says
 //! so, or what stands there is sealed by the key and names what this opening put, so that it is younger than
@@ -33,7 +37,7 @@ use bytes::Bytes;
 use fogbank_seal::{Digest, KeyRing};
 use fogbank_store::{BlobTag, PutCondition, Store};
 
-use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State, Tail};
+use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
 use crate::container::{self, ContainerName, Kind};
 use crate::error::Suspicion;
 use crate::journal::{Entry, Rules, Writer, record_name};
@@ -55,9 +59,6 @@ pub struct VaultSettings {
     pub full_every: u64,
     /// How checkpoints and deltas are cut into pieces.
     pub pieces: Piecing,
-    /// Whether checkpoints are written beside the journal ([`Vault::cut`]), as engines need that
-    /// serve accesses as they come.
-    pub cuts: bool,
 }
 
 /// How checkpoints and deltas are cut into pieces.
@@ -91,20 +92,20 @@ pub struct BegunRecord {
     sealed: Bytes,
     before: LogEnd,
     end: LogEnd,
-    place: TakenPlace,
+    pending: Pending,
 }
 
-/// A place in the journal that a record is to fill. Given up, it stops its vault: what comes behind a
-/// gap never counts.
-struct TakenPlace {
-    is_filled: bool,
-    has_gap: Arc<AtomicBool>,
+/// A put that has to come to its end. Given up, it stops its vault: what comes behind a gap in the
+/// journal never counts, and nobody knows what became of a commit.
+struct Pending {
+    is_done: bool,
+    was_given_up: Arc<AtomicBool>,
 }
 
-impl Drop for TakenPlace {
+impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.is_filled {
-            self.has_gap.store(true, Ordering::Release);
+        if !self.is_done {
+            self.was_given_up.store(true, Ordering::Release);
         }
     }
 }
@@ -123,17 +124,50 @@ impl BegunRecord {
     /// # Errors
     /// [`Error::Absent`] and the like.
     pub async fn put(self) -> Result<PutRecord> {
-        let Self { store, name, sealed, before, end, mut place } = self;
+        let Self { store, name, sealed, before, end, mut pending } = self;
         let put = put(&*store, &name, sealed, PutCondition::IfAbsent).await?;
-        place.is_filled = true;
+        pending.is_done = true;
         Ok(PutRecord { before, end, put })
+    }
+}
+
+/// A commit record that adopts a checkpoint, and is not in the cloud yet.
+#[must_use = "a vault whose adoption is given up has stopped"]
+pub struct BegunAdoption {
+    store: Arc<dyn Store>,
+    tag: BlobTag,
+    sealed: Bytes,
+    record: CommitRecord,
+    digest: Digest,
+    pending: Pending,
+}
+
+/// A commit record that was put.
+#[derive(Debug)]
+pub struct PutAdoption {
+    record: CommitRecord,
+    digest: Digest,
+    put: Put,
+}
+
+impl BegunAdoption {
+    /// Puts it; done when it is durable. It counts with [`Vault::end_adoption`].
+    ///
+    /// # Errors
+    /// [`Error::Absent`] and the like.
+    pub async fn put(self) -> Result<PutAdoption> {
+        let Self { store, tag, sealed, record, digest, mut pending } = self;
+        let put = put(&*store, COMMIT_BLOB, sealed, PutCondition::IfUnchanged(tag)).await?;
+        pending.is_done = true;
+        Ok(PutAdoption { record, digest, put })
     }
 }
 
 /// A moment in the journal.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    epoch: u64,
+    /// The number of the commit record that may adopt its checkpoint.
+    number: u64,
     end: LogEnd,
 }
 
@@ -203,10 +237,8 @@ pub struct Vault {
     pub(crate) log: LogEnd,
     /// How far it will go with what is under way.
     pub(crate) ahead: LogEnd,
-    /// Places of takeover records in it.
-    pub(crate) takeovers: Vec<u32>,
-    /// Places of takeover records in the tail.
-    pub(crate) tail_takeovers: Vec<u32>,
+    /// Places of takeover records in it, from where it starts.
+    pub(crate) takeovers: Vec<u64>,
     /// The deltas since the full checkpoint, oldest first.
     pub(crate) deltas: Vec<ContainerName>,
     /// Whether a checkpoint's writer has been given out and the checkpoint not adopted.
@@ -214,8 +246,8 @@ pub struct Vault {
     /// Names of what the last commits superseded.
     pub(crate) superseded: Vec<String>,
     pub(crate) health: Health,
-    /// Whether a record under way was given up.
-    pub(crate) has_gap: Arc<AtomicBool>,
+    /// Whether a record under way, or an adoption, was given up.
+    pub(crate) was_given_up: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -245,8 +277,8 @@ impl Vault {
         self.record.epoch
     }
 
-    /// Records in the journal of the open epoch, takeovers included: public.
-    pub fn place(&self) -> u32 {
+    /// Places in the journal of the open epoch that were taken, by takeovers too: public.
+    pub fn place(&self) -> u64 {
         self.log.place
     }
 
@@ -279,15 +311,19 @@ impl Vault {
     pub fn begin_record(&mut self, record: &[u8]) -> Result<BegunRecord> {
         self.begin()?;
         let before = self.ahead;
-        if before.place >= self.log.place + self.writer().rules.at_once {
+        if before.place >= self.log.place + u64::from(self.writer().rules.at_once) {
             return self.end(Err(Error::Bug("too many records under way".into())));
         }
         let next = self.writer().next(before, &Entry::Batch(record.to_vec()));
         let (sealed, end) = self.end(next)?;
         self.ahead = end;
         let name = record_name(self.record.epoch + 1, before.place);
-        let place = TakenPlace { is_filled: false, has_gap: self.has_gap.clone() };
-        Ok(BegunRecord { store: self.store.clone(), name, sealed, before, end, place })
+        let (store, pending) = (self.store.clone(), self.pending());
+        Ok(BegunRecord { store, name, sealed, before, end, pending })
+    }
+
+    fn pending(&self) -> Pending {
+        Pending { is_done: false, was_given_up: self.was_given_up.clone() }
     }
 
     /// Records that were put count, once this has returned, in their order, and the register knows the
@@ -338,7 +374,7 @@ impl Vault {
     /// Where the journal ends now: what a checkpoint of the engine's state at this moment covers.
     /// Records under way are before it.
     pub fn cut(&self) -> Cut {
-        Cut { epoch: self.record.epoch + 1, end: self.ahead }
+        Cut { number: self.record.public.sequence + 1, end: self.ahead }
     }
 
     /// Writes the checkpoint of a cut. Its number is that of the next commit, which has to adopt it: no
@@ -355,19 +391,61 @@ impl Vault {
         Ok(CheckpointWriter { store, keys, number, pieces })
     }
 
+    /// Whether all records before `cut` count, as they have to before its checkpoint is adopted.
+    pub fn covers(&self, cut: &Cut) -> bool {
+        self.log.place >= cut.end.place
+    }
+
     /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been
-    /// journalled since. Everything that the checkpoint refers to has to be durable.
+    /// journalled since. Everything that the checkpoint refers to has to be durable. Whoever calls this
+    /// puts it ([`BegunAdoption::put`]) and hands over what came of it ([`Vault::end_adoption`]) before
+    /// any other commit; records are put and counted meanwhile.
     ///
     /// # Errors
-    /// [`Error::Fenced`] if another proxy has opened the store since; [`Error::Bug`] if another commit
-    /// came between.
-    pub async fn adopt(&mut self, cut: Cut, checkpoint: Checkpoint) -> Result<()> {
+    /// [`Error::Bug`] if another commit came between, or a record before the cut does not count.
+    pub fn begin_adoption(&mut self, cut: Cut, checkpoint: Checkpoint) -> Result<BegunAdoption> {
         self.begin()?;
-        let adopted = self.commit_cut(cut, checkpoint.0).await;
+        let (ends, full) = ((cut.end, self.log), checkpoint.0);
+        let mut record = self.record.next_start(self.digest, full, ends);
+        let follows = [cut.number, full.number] == [record.public.sequence; 2];
+        self.end(match follows && self.covers(&cut) {
+            true => Ok(()),
+            false => Err(Error::Bug("a checkpoint that cannot be adopted now".into())),
+        })?;
+        record.public.state = State::Running;
+        let (sealed, digest) = record.seal(&self.keys);
+        let (store, tag, pending) = (self.store.clone(), self.tag.clone(), self.pending());
+        Ok(BegunAdoption { store, tag, sealed: Bytes::from(sealed), record, digest, pending })
+    }
+
+    /// The checkpoint counts once this has returned, and the register knows it.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if another proxy has opened the store since.
+    pub async fn end_adoption(&mut self, adoption: PutAdoption) -> Result<()> {
+        self.begin()?;
+        let adopted = self.adopted(adoption).await;
         self.end(adopted)
     }
 
-    /// What the commits so far have superseded, to be deleted while the vault goes on.
+    /// Both at once, where nothing is put meanwhile.
+    ///
+    /// # Errors
+    /// As [`Vault::begin_adoption`] and [`Vault::end_adoption`].
+    pub async fn adopt(&mut self, cut: Cut, checkpoint: Checkpoint) -> Result<()> {
+        let put = self.begin_adoption(cut, checkpoint)?.put().await?;
+        self.end_adoption(put).await
+    }
+
+    /// Whether a put of a record, or of a commit record, has failed or was given up: nothing more is
+    /// put.
+    pub fn was_given_up(&self) -> bool {
+        self.was_given_up.load(Ordering::Acquire)
+    }
+
+    /// What the commits so far have superseded, to be deleted while the vault goes on. It has to be
+    /// gone before the next adoption begins: an opening looks for what the last commit left, and for no
+    /// more.
     pub fn take_superseded(&mut self) -> Superseded {
         Superseded { store: self.store.clone(), names: std::mem::take(&mut self.superseded) }
     }
@@ -405,7 +483,9 @@ impl Vault {
     /// such.
     fn begin(&mut self) -> Result<()> {
         match self.health {
-            Health::Well if self.has_gap.load(Ordering::Acquire) => return Err(Error::Stopped),
+            Health::Well if self.was_given_up.load(Ordering::Acquire) => {
+                return Err(Error::Stopped);
+            }
             Health::Well => self.health = Health::Stopped,
             Health::Stopped => return Err(Error::Stopped),
             Health::Fenced => return Err(Error::Fenced),
@@ -451,16 +531,19 @@ impl Vault {
         Writer { store: &*self.store, keys: &self.keys, epoch, rules }
     }
 
-    async fn commit_cut(&mut self, cut: Cut, full: ContainerName) -> Result<()> {
-        let mut record = self.record.next_epoch(self.digest);
-        if cut.epoch != record.epoch || full.number != record.public.sequence {
-            return Err(Error::Bug("another commit came after the cut".into()));
+    async fn adopted(&mut self, adoption: PutAdoption) -> Result<()> {
+        let PutAdoption { record, digest, put } = adoption;
+        if record.previous != self.digest {
+            return Err(Error::Bug("another commit came before an adoption".into()));
         }
-        (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
-        record.tail = (cut.end != self.log).then_some(Tail { from: cut.end, to: self.log });
-        record.public.state = State::Running;
+        let (old_full, from, log) = (self.record.full, record.superseded_from, self.log);
+        self.published(record, digest, put, log).await?;
         self.writing = false;
-        self.commit_over(record).await
+        let start = self.record.log_start(digest).place;
+        self.supersede(self.record.epoch + 1, from..start);
+        self.takeovers.retain(|place| *place >= start);
+        self.supersede_containers(old_full);
+        Ok(())
     }
 
     async fn commit_full(&mut self, sections: Sections<'_>, state: State) -> Result<()> {
@@ -480,12 +563,21 @@ impl Vault {
     async fn commit_over(&mut self, record: CommitRecord) -> Result<()> {
         let old_full = self.record.full;
         self.commit(record).await?;
-        let old = self.deltas.drain(..).chain(old_full);
-        self.superseded.extend(old.flat_map(|c| c.piece_names().collect::<Vec<_>>()));
+        self.supersede_containers(old_full);
         Ok(())
     }
 
+    /// A new full checkpoint counts in place of `old` and of all deltas.
+    fn supersede_containers(&mut self, old: Option<ContainerName>) {
+        let old = self.deltas.drain(..).chain(old);
+        self.superseded.extend(old.flat_map(|c| c.piece_names().collect::<Vec<_>>()));
+    }
+
     async fn commit_delta(&mut self, delta: &[Section]) -> Result<()> {
+        // The number of its record may have been given out.
+        if self.writing {
+            return Err(Error::Bug("a delta beside a checkpoint".into()));
+        }
         if delta.iter().any(|section| section.tag == LINK_TAG) {
             return Err(Error::Bug(format!("section {LINK_TAG} is the link's")));
         }
@@ -502,37 +594,37 @@ impl Vault {
         Ok(())
     }
 
-    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers and for the
-    /// new tail, and the old tail is.
+    /// Puts the record that ends the epoch; its journal is superseded, but for takeovers.
     async fn commit(&mut self, record: CommitRecord) -> Result<()> {
         if self.ahead != self.log {
             return Err(Error::Bug("a commit while records are under way".into()));
         }
-        let (old_epoch, old_log, old_tail) = (self.record.epoch + 1, self.log, self.record.tail);
-        self.publish(record).await?;
-        self.log = self.record.log_end(self.digest);
-        self.ahead = self.log;
-        let mut takeovers = std::mem::take(&mut self.takeovers);
-        let tail = self.record.tail.map_or(old_log.place, |tail| tail.from.place);
-        self.supersede(old_epoch, 0..tail, &takeovers);
-        takeovers.retain(|place| *place >= tail);
-        let tail_takeovers = std::mem::replace(&mut self.tail_takeovers, takeovers);
-        if let Some(Tail { from, to }) = old_tail {
-            self.supersede(old_epoch - 1, from.place..to.place, &tail_takeovers);
-        }
-        Ok(())
-    }
-
-    fn supersede(&mut self, epoch: u64, places: Range<u32>, takeovers: &[u32]) {
-        let places = places.filter(|place| !takeovers.contains(place));
-        self.superseded.extend(places.map(|place| record_name(epoch, place)));
-    }
-
-    /// Puts a commit record in place of ours and bumps the register.
-    async fn publish(&mut self, record: CommitRecord) -> Result<()> {
+        let (places, epoch) = (record.superseded_from..self.log.place, record.epoch);
         let (bytes, digest) = record.seal(&self.keys);
         let condition = PutCondition::IfUnchanged(self.tag.clone());
         let put = put(&*self.store, COMMIT_BLOB, Bytes::from(bytes), condition).await?;
+        let log = record.log_end(digest);
+        self.published(record, digest, put, log).await?;
+        (self.log, self.ahead) = (log, log);
+        self.supersede(epoch, places);
+        self.takeovers.clear();
+        Ok(())
+    }
+
+    fn supersede(&mut self, epoch: u64, places: Range<u64>) {
+        let places = places.filter(|place| !self.takeovers.contains(place));
+        self.superseded.extend(places.map(|place| record_name(epoch, place)));
+    }
+
+    /// A commit record was put in place of ours: the register is bumped, and then it counts. The
+    /// journal goes as far as `log`.
+    async fn published(
+        &mut self,
+        record: CommitRecord,
+        digest: Digest,
+        put: Put,
+        log: LogEnd,
+    ) -> Result<()> {
         let tag = match put {
             Put::Ours(tag) => tag,
             Put::Theirs(there) => {
@@ -541,8 +633,7 @@ impl Vault {
                 return Err(self.displaced(proves, Suspicion::CommitReplaced).await);
             }
         };
-        let value = register_value(&record, digest, record.log_end(digest));
-        self.bump(value).await?;
+        self.bump(register_value(&record, digest, log)).await?;
         (self.record, self.digest, self.tag) = (record, digest, tag);
         Ok(())
     }

@@ -175,18 +175,18 @@ async fn a_bump_that_was_given_up_is_no_other_proxy() {
 async fn another_format_that_nothing_vouches_for_is_a_lie() {
     let (world, _, _) = living().await;
     let mut newer = get(&world, "commit").await.to_vec();
-    newer[8] ^= 4;
+    newer[8] ^= 8;
     put(&world, "commit", newer.clone().into()).await;
     let refused = world.open_anyhow().await;
-    assert!(matches!(refused, Error::CloudLied(Suspicion::Format(7))), "{refused}");
+    assert!(matches!(refused, Error::CloudLied(Suspicion::Format(12))), "{refused}");
     let by_key = Vault::config_by_key(&*world.cloud, &*world.register, &master()).await;
-    assert!(matches!(by_key, Err(Error::CloudLied(Suspicion::Format(7)))), "{by_key:?}");
+    assert!(matches!(by_key, Err(Error::CloudLied(Suspicion::Format(12)))), "{by_key:?}");
     let (held, commit) = (world.register.read().await.unwrap(), fogbank_seal::digest(&[&newer]));
     let held = held.unwrap();
     world.register.write(Some(held), RegisterValue { commit, ..held }).await.unwrap();
-    assert!(matches!(world.open_anyhow().await, Error::Format { found: 7, known: 3 }));
+    assert!(matches!(world.open_anyhow().await, Error::Format { found: 12, known: 4 }));
     let by_key = Vault::config_by_key(&*world.cloud, &*world.register, &master()).await;
-    assert!(matches!(by_key, Err(Error::Format { found: 7, known: 3 })), "{by_key:?}");
+    assert!(matches!(by_key, Err(Error::Format { found: 12, known: 4 })), "{by_key:?}");
     world.cloud.blob_delete(&["commit"]).await.unwrap();
     let by_key = Vault::config_by_key(&*world.cloud, &*world.register, &master()).await;
     assert!(matches!(by_key, Err(Error::CloudEmpty)), "{by_key:?}");

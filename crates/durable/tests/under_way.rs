@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fogbank_durable::{BegunRecord, Blob, Error, PutRecord, Section, Suspicion, Vault};
+use fogbank_durable::{
+    BegunRecord, Blob, Checkpoint, Cut, Error, PutRecord, Section, Suspicion, Vault,
+};
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_store::{
-    Call, Delay, Fault, FaultRule, Faulty, Link, MemoryStore, Operation, PutCondition, Store,
+    Call, Delay, Fault, FaultRule, Faulty, Link, MemoryStore, Operation, PutCondition, Reply,
+    Store, StoreError, store_by_calls,
 };
 use world::World;
 
@@ -127,16 +130,149 @@ async fn a_journal_is_not_longer_than_what_was_under_way() {
     assert!(matches!(world.open(world.healthy()).await, Err(Error::CloudLied(_))));
 }
 
+/// A checkpoint of nothing, and its cut.
+async fn cut(vault: &mut Vault) -> (Cut, Checkpoint) {
+    let (cut, writer) = (vault.cut(), vault.checkpoint_writer().unwrap());
+    (cut, writer.write(Section::each(Vec::new())).await.unwrap())
+}
+
 #[tokio::test]
-async fn nothing_is_committed_while_records_are_under_way() {
+async fn a_store_is_not_closed_while_records_are_under_way() {
     let world = world();
     let (mut vault, _) = opened(&world).await;
-    let cut = vault.cut();
-    let checkpoint = vault.checkpoint_writer().unwrap().write(Section::each(Vec::new())).await;
-    let begun = begin(&mut vault, 0..1).pop().flatten().unwrap();
-    let refused = vault.adopt(cut, checkpoint.unwrap()).await;
-    assert!(matches!(refused, Err(Error::Bug(_))));
-    drop(begun);
+    let _begun = begin(&mut vault, 0..1);
+    assert!(matches!(vault.close(Section::each(Vec::new())).await, Err(Error::Bug(_))));
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_adopted_when_all_records_before_its_cut_count() {
+    let world = world();
+    let (mut vault, _) = opened(&world).await;
+    let before = begin(&mut vault, 0..1).pop().flatten().unwrap();
+    let (cut, checkpoint) = cut(&mut vault).await;
+    let _put = before.put().await.unwrap();
+    assert!(!vault.covers(&cut));
+    assert!(matches!(vault.begin_adoption(cut, checkpoint), Err(Error::Bug(_))));
+}
+
+/// Three records around a commit that adopts a checkpoint: some land before it, some of those count
+/// before it. Wherever the proxy stops, the next opening finds all that landed behind the cut.
+async fn adopted_among(lands: usize, counts: usize, ends: bool) {
+    let world = world();
+    let (mut vault, _) = opened(&world).await;
+    vault.append(&[100]).await.unwrap();
+    let (cut, checkpoint) = cut(&mut vault).await;
+    let mut put = Vec::new();
+    for record in begin(&mut vault, 0..lands as u8).into_iter().flatten() {
+        put.push(record.put().await.unwrap());
+    }
+    let adoption = vault.begin_adoption(cut, checkpoint).unwrap();
+    let late = put.split_off(counts);
+    vault.count(put).await.unwrap();
+    let adoption = adoption.put().await.unwrap();
+    let mut expected: Vec<u8> = (0..lands as u8).collect();
+    if ends {
+        vault.end_adoption(adoption).await.unwrap();
+        vault.count(late).await.unwrap();
+        vault.take_superseded().delete().await.unwrap();
+        vault.append(&[50]).await.unwrap();
+        expected.push(50);
+    }
+    let (last, journal) = opened(&world).await;
+    assert_eq!(journal, expected, "{lands} {counts} {ends}");
+    assert!(vault.append(&[9]).await.is_err(), "overtaken");
+    let names = world.names().await;
+    let records = names.iter().filter(|name| name.starts_with("journal/")).count();
+    assert_eq!(records, journal.len() + 1, "with the takeover, and without what is superseded");
+    last.close(Section::each(Vec::new())).await.unwrap();
+    assert_eq!(opened(&world).await.1, [0; 0]);
+}
+
+#[tokio::test]
+async fn a_commit_lands_among_records_and_nothing_waits_for_it() {
+    for lands in 0..=3 {
+        for counts in 0..=lands {
+            adopted_among(lands, counts, false).await;
+            adopted_among(lands, counts, true).await;
+        }
+    }
+}
+
+/// However many checkpoints the new proxy has adopted, the old one finds its next place taken, and
+/// its own commit record displaced.
+#[tokio::test]
+async fn an_old_proxy_is_fenced_behind_checkpoints_of_a_new_one() {
+    let world = world();
+    let (mut old, _) = opened(&world).await;
+    let (at, checkpoint) = cut(&mut old).await;
+    let adoption = old.begin_adoption(at, checkpoint).unwrap();
+    let record = begin(&mut old, 0..1).pop().flatten().unwrap();
+    let (mut new, _) = opened(&world).await;
+    for number in 1..4 {
+        new.append(&[number]).await.unwrap();
+        let (at, checkpoint) = cut(&mut new).await;
+        new.adopt(at, checkpoint).await.unwrap();
+        new.take_superseded().delete().await.unwrap();
+    }
+    let put = record.put().await.unwrap();
+    assert!(matches!(old.count(vec![put]).await, Err(Error::Fenced)));
+    drop(adoption);
+    let (at, checkpoint) = cut(&mut new).await;
+    let adoption = new.begin_adoption(at, checkpoint).unwrap();
+    let (newest, _) = opened(&world).await;
+    let put = adoption.put().await.unwrap();
+    assert!(matches!(new.end_adoption(put).await, Err(Error::Fenced)));
+    newest.close(Section::each(Vec::new())).await.unwrap();
+}
+
+/// It reads the commit record and the journal; then the other adopts a checkpoint and deletes what
+/// that superseded. So its takeover record finds a free place, and its claim the newer commit.
+#[tokio::test]
+async fn an_opening_looks_again_where_records_were_superseded_meanwhile() {
+    let world = world();
+    let (mut old, _) = opened(&world).await;
+    old.append(&[1]).await.unwrap();
+    let old = Arc::new(tokio::sync::Mutex::new(old));
+    let store = Arc::new(Meanwhile { inner: world.cloud.clone(), old: old.clone() });
+    let (new, recovered) = world.open(store).await.unwrap();
+    assert_eq!(recovered.journal, [[9]]);
+    assert!(matches!(old.lock().await.append(&[0]).await, Err(Error::Fenced)));
+    new.close(Section::each(Vec::new())).await.unwrap();
+}
+
+/// A cloud at which, before the first takeover record is put, `old` goes on.
+struct Meanwhile<S> {
+    inner: S,
+    old: Arc<tokio::sync::Mutex<Vault>>,
+}
+
+impl<S: Store> Meanwhile<S> {
+    async fn call(&self, call: Call<'_>) -> std::result::Result<Reply, StoreError> {
+        if matches!(&call, Call::BlobPut(name, ..) if name.starts_with("journal/")) {
+            let mut old = self.old.lock().await;
+            if old.place() == 1 {
+                for number in 2..9 {
+                    old.append(&[number]).await.unwrap();
+                }
+                let (cut, checkpoint) = cut(&mut old).await;
+                old.adopt(cut, checkpoint).await.unwrap();
+                old.take_superseded().delete().await.unwrap();
+                old.append(&[9]).await.unwrap();
+            }
+        }
+        call.perform(&self.inner).await
+    }
+}
+
+store_by_calls!(Meanwhile);
+
+#[tokio::test]
+async fn an_adoption_that_is_given_up_stops_the_vault() {
+    let world = world();
+    let (mut vault, _) = opened(&world).await;
+    let (cut, checkpoint) = cut(&mut vault).await;
+    drop(vault.begin_adoption(cut, checkpoint).unwrap());
+    assert!(matches!(vault.append(&[1]).await, Err(Error::Stopped)));
 }
 
 /// A put that was given up, by whoever waited for it or since it failed: nothing behind its place
@@ -225,7 +361,7 @@ async fn a_journal_is_held_together_however_it_is_read() {
         }
         let told = world.open(world.healthy()).await.unwrap_err();
         let Error::CloudLied(told) = told else { panic!("{at} {spoils}: {told}") };
-        let place = name.rsplit_once('-').map(|(_, place)| u32::from_str_radix(place, 16).unwrap());
+        let place = name.rsplit_once('-').map(|(_, place)| u64::from_str_radix(place, 16).unwrap());
         let named = match told {
             Suspicion::Journal(Blob::Journal { place, .. }) if spoils => Some(place),
             Suspicion::JournalCut(Blob::Journal { place, .. }) if !spoils => Some(place),

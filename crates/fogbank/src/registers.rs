@@ -276,7 +276,7 @@ async fn carry(from: &dyn Register, to: &dyn Register) -> Result<()> {
 }
 
 /// What rises whenever a store's register is bumped.
-fn rank(value: RegisterValue) -> (u64, u32) {
+fn rank(value: RegisterValue) -> (u64, u64) {
     (value.sequence, value.place)
 }
 

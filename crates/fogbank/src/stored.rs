@@ -135,7 +135,7 @@ impl Asked {
 
     /// How many journal records of the open epoch the register knows and the cloud has; `None` if
     /// epochs end too fast to say.
-    async fn journal(&self) -> Result<Option<u32>> {
+    async fn journal(&self) -> Result<Option<u64>> {
         for _ in 0..ATTEMPTS_MAX {
             let Some(before) = self.register().await? else { return Ok(Some(0)) };
             let listed = self.store.blob_list(JOURNAL_PREFIX).await.map_err(blamed)?;
@@ -212,7 +212,7 @@ pub struct Presence {
     /// Deltas since the full checkpoint: they and the checkpoint were read and verify.
     pub deltas: usize,
     /// Records of the open epoch's journal that are there; `None` if epochs end too fast to say.
-    pub journal: Option<u32>,
+    pub journal: Option<u64>,
     /// Buckets that are there under the version that counts.
     pub buckets: usize,
     /// Buckets that were written again meanwhile: of these nothing is known.

@@ -370,7 +370,7 @@ pub struct Reached {
     /// Epochs committed.
     pub epoch: u64,
     /// Records of the one after that.
-    pub place: u32,
+    pub place: u64,
 }
 
 impl Field for Reached {
@@ -379,7 +379,7 @@ impl Field for Reached {
         self.place.put(out);
     }
     fn take(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { epoch: u64::take(from)?, place: u32::take(from)? })
+        Ok(Self { epoch: u64::take(from)?, place: u64::take(from)? })
     }
 }
 
@@ -391,7 +391,7 @@ impl std::fmt::Display for Reached {
 
 impl Reached {
     /// Bytes of one.
-    pub const BYTES: usize = 8 + 4;
+    pub const BYTES: usize = 8 + 8;
 
     /// As it goes over a link.
     pub fn encode(&self) -> Vec<u8> {

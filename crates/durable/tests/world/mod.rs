@@ -20,7 +20,6 @@ pub const SETTINGS: VaultSettings = VaultSettings {
     records_at_once: 1,
     full_every: 2,
     pieces: PIECES,
-    cuts: false,
 };
 pub const CONFIG: &[u8] = b"config";
 const DELTA: u16 = 1;
@@ -108,7 +107,6 @@ impl World {
             settings: VaultSettings {
                 record_parts_max: if self.cuts { 3 } else { 1 },
                 records_at_once: self.at_once,
-                cuts: self.cuts,
                 pieces: if self.whole { Piecing::usual(1) } else { PIECES },
                 ..SETTINGS
             },

@@ -11,31 +11,34 @@
 //! 3. When the plane says that it is time there is a *cut*: departures wait until the last
 //!    checkpoint counts and, if the plane cuts quietly, until no access is under way. Then the
 //!    state is copied and departures go on. Beside them the checkpoint is written when everything
-//!    it refers to is durable, and then adopted. So the journal is never longer than from the cut
-//!    before last to now.
+//!    it refers to is durable, and then adopted: its commit record leaves when every record before
+//!    the cut counts and what the last one superseded is gone. So the journal is never longer than
+//!    from the cut before last to now.
 //! 4. What only the last checkpoint referred to is deleted.
 //!
 //! The next record leaves when fewer than `records_at_once` are under way, there is room, and no
-//! quiet cut or commit is under way: that, and arrivals, is all it depends on. What goes into it,
-//! and whether a cut comes after it, is decided at the point before the one at which it leaves,
-//! from what had come when replies were last taken.
+//! quiet cut is under way: that, and arrivals, is all it depends on. What goes into it, and whether
+//! a cut comes after it, is decided at the point before the one at which it leaves, from what had
+//! come when replies were last taken.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fogbank_durable::{Checkpoint, Cut, Section, Vault};
+use fogbank_durable::{Checkpoint, Cut, PutAdoption, Section, Vault};
 use fogbank_env::Nanos;
 use fogbank_store::{DepartureGrid, Store};
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Rate;
 use super::arrival::Arrival;
+use super::beside::{Beside, Ended, leave_now};
 use super::core::Core;
 use super::engine::{FailOnDrop, Shared, guarded};
 use super::plane::{Codec, Cut as StateCut, Departing, Plane, Record};
-use super::records::{Landed, Records};
-use crate::{Error, Result, blame, of_task};
+use super::records::Landed;
+use crate::{Error, Result, blame};
 
 /// See the module.
 pub struct Departures<P: Plane> {
@@ -44,15 +47,13 @@ pub struct Departures<P: Plane> {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     /// What has arrived and waits for its record.
     waiting: VecDeque<Arrival>,
-    /// Records that do not count yet.
-    records: Records<P>,
-    /// Of what the last checkpoint superseded.
-    deletions: JoinSet<Result<()>>,
-    checkpoints: JoinSet<Result<Checkpoint>>,
+    beside: Beside<P>,
+    /// A checkpoint that is written and whose commit record has not left.
+    written: Option<Checkpoint>,
     /// What lets requests leave, what takes replies, and what sends what is written: as long as
     /// there are departures.
-    _beside: JoinSet<Result<()>>,
-    /// The cut of the checkpoint that is being written, and the last write-back it comprises.
+    _tasks: JoinSet<Result<()>>,
+    /// The cut of the checkpoint that does not count yet, and the last write-back it comprises.
     cut: Option<(Cut, u64)>,
     rate_grid: Option<RateGrid>,
 }
@@ -108,7 +109,7 @@ impl<P: Plane> Departures<P> {
         shared: Arc<Shared<P>>,
         vault: Vault,
         arrivals: mpsc::UnboundedReceiver<Arrival>,
-        beside: JoinSet<Result<()>>,
+        tasks: JoinSet<Result<()>>,
     ) -> Self {
         let grid = shared.grid.clone();
         let rate_grid = shared.shell.rate.map(|rate| RateGrid { next: grid.now(), grid, rate });
@@ -117,10 +118,9 @@ impl<P: Plane> Departures<P> {
             vault,
             arrivals,
             waiting: VecDeque::new(),
-            records: Records::new(),
-            deletions: JoinSet::new(),
-            checkpoints: JoinSet::new(),
-            _beside: beside,
+            beside: Beside::new(),
+            written: None,
+            _tasks: tasks,
             cut: None,
             rate_grid,
         }
@@ -145,9 +145,9 @@ impl<P: Plane> Departures<P> {
         };
         match served {
             Ok((mark, sections)) => self.close(mark, sections).await,
-            // A record that failed has stopped the vault, which then says only that it has stopped.
-            Err(Error::Bug(what)) => {
-                let error = self.records.failure().unwrap_or(Error::Bug(what));
+            // A put that failed has stopped the vault, which then says only that it has stopped.
+            Err(Error::Bug(what)) if self.vault.was_given_up() => {
+                let error = self.beside.failure().await.unwrap_or(Error::Bug(what));
                 Err(self.refuse_all(error))
             }
             Err(error) => Err(self.refuse_all(error)),
@@ -197,13 +197,7 @@ impl<P: Plane> Departures<P> {
             let waits = is_free && (has_parts || !is_idle);
             let may_leave = has_parts || room > 0;
             tokio::select! { biased;
-                Some(written) = self.checkpoints.join_next() => {
-                    self.adopt(of_task(written)?).await?;
-                    self.rate_grid.iter_mut().for_each(RateGrid::skip_passed);
-                }
-                landed = self.records.land(), if !self.records.is_empty() => {
-                    self.count(landed?).await?;
-                }
+                Some(ended) = self.beside.next() => self.take(ended?).await?,
                 () = decision(&self.rate_grid) => {
                     let _nothing_is_taken = shared.taking.read().await;
                     if !self.rate_grid.as_mut().is_some_and(RateGrid::was_missed) {
@@ -278,7 +272,7 @@ impl<P: Plane> Departures<P> {
         if group.is_empty() && !shared.look(|core| core.plane.has_parts()) {
             return Ok(());
         }
-        let behind = self.records.len();
+        let behind = self.beside.records.len();
         let Record { parts, requests } = shared.step(|core| {
             let numbered = group.into_iter().map(|Arrival { address, access, reply, .. }| {
                 (core.arrive(reply), address, access)
@@ -289,14 +283,9 @@ impl<P: Plane> Departures<P> {
         let record = shared.codec.encode(&parts, behind);
         shared.fault.sound()?;
         let begun = self.vault.begin_record(&record)?;
-        if shared.shell.records_at_once == 1 {
-            let put = begun.put().await?;
-            return self.count((vec![put], vec![requests])).await;
-        }
-        self.records.begin(&shared, begun, requests).await?;
-        while self.records.len() >= shared.shell.records_at_once {
-            let landed = self.records.land().await?;
-            self.count(landed).await?;
+        self.beside.records.begin(&shared, begun, requests).await;
+        while self.beside.records.len() >= shared.shell.records_at_once {
+            self.one_ends().await?;
         }
         Ok(())
     }
@@ -317,9 +306,8 @@ impl<P: Plane> Departures<P> {
 
     /// Waits until every record counts.
     async fn count_all(&mut self) -> Result<()> {
-        while !self.records.is_empty() {
-            let landed = self.records.land().await?;
-            self.count(landed).await?;
+        while !self.beside.records.is_empty() {
+            self.one_ends().await?;
         }
         Ok(())
     }
@@ -332,10 +320,13 @@ impl<P: Plane> Departures<P> {
     async fn begin_checkpoint(&mut self) -> Result<()> {
         let (mark, sections) = match P::CUTS_QUIETLY {
             true => self.cut_state().await?,
-            false => self.cut_now()?,
+            false => {
+                self.take_what_has_come().await?;
+                self.cut_now()?
+            }
         };
         let (shared, writer) = (self.shared.clone(), self.vault.checkpoint_writer()?);
-        self.checkpoints.spawn(async move {
+        self.beside.checkpoints.spawn(async move {
             let writes = async {
                 shared.until(|core| core.plane.is_acknowledged(mark)).await?;
                 make_durable(&shared).await?;
@@ -381,21 +372,25 @@ impl<P: Plane> Departures<P> {
         Ok((mark, sections))
     }
 
-    /// The checkpoint counts from now on.
-    async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        // What an earlier one superseded is gone: no cloud makes a heap of it. Records count meanwhile.
-        loop {
-            tokio::select! { biased;
-                landed = self.records.land(), if !self.records.is_empty() => {
-                    self.count(landed?).await?;
-                }
-                Some(done) = self.deletions.join_next() => of_task(done)?,
-                else => break,
-            }
+    /// The commit record of the checkpoint leaves, if it may: every record before its cut counts, and
+    /// what an earlier one superseded is gone, so that no cloud makes a heap of it.
+    async fn begin_adoption(&mut self) -> Result<()> {
+        let may_leave = |(cut, _): &(Cut, u64)| self.vault.covers(cut);
+        if !self.beside.deletions.is_empty() || !self.cut.as_ref().is_some_and(may_leave) {
+            return Ok(());
         }
+        let Some((checkpoint, (cut, _))) = self.written.take().zip(self.cut) else { return Ok(()) };
         self.shared.fault.sound()?;
-        let (cut, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
-        self.vault.adopt(cut, checkpoint).await?;
+        let begun = self.vault.begin_adoption(cut, checkpoint)?;
+        leave_now(&self.shared, &mut self.beside.adoptions, async move { Ok(begun.put().await?) })
+            .await;
+        Ok(())
+    }
+
+    /// The checkpoint counts from now on.
+    async fn adopted(&mut self, adoption: PutAdoption) -> Result<()> {
+        self.vault.end_adoption(adoption).await?;
+        let (_, mark) = self.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
         self.shared.step(|core| core.plane.has_checkpoint());
         let (shared, blobs) = (self.shared.clone(), self.vault.take_superseded());
         let deletes = async move {
@@ -403,7 +398,7 @@ impl<P: Plane> Departures<P> {
             blobs.delete().await?;
             shared.delete(|core| core.plane.superseded(mark, core.under_way.oldest())).await
         };
-        self.deletions.spawn(guarded(self.shared.clone(), deletes));
+        self.beside.deletions.spawn(guarded(self.shared.clone(), deletes));
         Ok(())
     }
 
@@ -420,10 +415,10 @@ impl<P: Plane> Departures<P> {
         self.finish().await
     }
 
-    /// Waits until the checkpoint that is being written counts, if there is one. It may wait for
-    /// accesses whose records have not landed.
+    /// Waits until the last checkpoint counts, if it does not. It may wait for accesses whose records
+    /// have not landed.
     async fn adopt_last(&mut self) -> Result<()> {
-        while !self.checkpoints.is_empty() {
+        while self.cut.is_some() {
             self.one_ends().await?;
         }
         Ok(())
@@ -431,15 +426,28 @@ impl<P: Plane> Departures<P> {
 
     /// Waits until something comes to its end that goes on beside; whether there was anything.
     async fn one_ends(&mut self) -> Result<bool> {
-        tokio::select! { biased;
-            Some(written) = self.checkpoints.join_next() => self.adopt(of_task(written)?).await?,
-            Some(done) = self.deletions.join_next() => of_task(done)?,
-            landed = self.records.land(), if !self.records.is_empty() => {
-                self.count(landed?).await?;
-            }
-            else => return Ok(false),
-        }
+        let Some(ended) = self.beside.next().await else { return Ok(false) };
+        self.take(ended?).await?;
         Ok(true)
+    }
+
+    /// Takes all that has come to its end: a cut does not depend on what was looked at first.
+    async fn take_what_has_come(&mut self) -> Result<()> {
+        while let Some(Some(ended)) = self.beside.next().now_or_never() {
+            self.take(ended?).await?;
+        }
+        Ok(())
+    }
+
+    /// Something has come to its end that went on beside.
+    async fn take(&mut self, ended: Ended<P>) -> Result<()> {
+        match ended {
+            Ended::Written(checkpoint) => self.written = Some(checkpoint),
+            Ended::Put(adoption) => self.adopted(*adoption).await?,
+            Ended::Deleted => {}
+            Ended::Landed(landed) => self.count(landed).await?,
+        }
+        self.begin_adoption().await
     }
 
     /// Waits for the checkpoint that is being written, if there is one, and for all that goes on

@@ -1,13 +1,12 @@
 //! Records on their way: several at once, which land in any order and count in theirs.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::task::Poll;
 
 use fogbank_durable::{BegunRecord, PutRecord};
 use tokio::task::JoinSet;
 
+use super::beside::leave_now;
 use super::engine::Shared;
 use super::plane::Plane;
 use crate::{Error, Result, of_task};
@@ -43,33 +42,16 @@ impl<P: Plane> Records<P> {
         self.under_way.is_empty()
     }
 
-    /// A record leaves now, before anything else is decided; `requests` may when it counts.
-    ///
-    /// # Errors
-    /// Those of a put.
+    /// A record leaves now; `requests` may when it counts.
     pub async fn begin(
         &mut self,
         shared: &Arc<Shared<P>>,
         begun: BegunRecord,
         requests: Vec<P::Request>,
-    ) -> Result<()> {
+    ) {
         let number = self.first + self.under_way.len() as u64;
         self.under_way.push_back(requests);
-        let mut put = Box::pin(begun.put());
-        let polled = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
-        if let Poll::Ready(landed) = polled {
-            self.landed.insert(number, landed?);
-            return Ok(());
-        }
-        let shared = shared.clone();
-        // Also before this task is dropped with departures: nothing leaves after a failure.
-        self.puts.spawn(async move {
-            tokio::select! { biased;
-                failed = shared.fault.come() => Err(failed),
-                put = put => Ok((number, put?)),
-            }
-        });
-        Ok(())
+        leave_now(shared, &mut self.puts, async move { Ok((number, begun.put().await?)) }).await;
     }
 
     /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost
@@ -92,9 +74,14 @@ impl<P: Plane> Records<P> {
         }
     }
 
-    /// How a put failed that has ended and was not waited for.
-    pub fn failure(&mut self) -> Option<Error> {
-        std::iter::from_fn(|| self.puts.try_join_next()).find_map(|put| of_task(put).err())
+    /// How a put failed that was not waited for; `None` if none does.
+    pub async fn failure(&mut self) -> Option<Error> {
+        while let Some(put) = self.puts.join_next().await {
+            if let Err(error) = of_task(put) {
+                return Some(error);
+            }
+        }
+        None
     }
 
     fn take(&mut self, counts: usize) -> Landed<P> {

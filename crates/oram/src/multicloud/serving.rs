@@ -100,6 +100,8 @@ pub struct State {
     /// The cut of the checkpoint that is being written.
     pub cut: Option<Cut>,
     pub beside: JoinSet<Result<()>>,
+    /// Of what the last checkpoint superseded.
+    pub deletions: JoinSet<Result<()>>,
 }
 
 impl Serving {
@@ -142,7 +144,7 @@ impl Serving {
         while let Some(ended) = self.state.beside.join_next().await {
             of_task(ended)?;
         }
-        Ok(())
+        self.deletions_end().await
     }
 
     fn is_done(&self) -> bool {
@@ -270,9 +272,17 @@ impl Serving {
 
     async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
         let cut = self.state.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
+        self.deletions_end().await?;
         self.vault.adopt(cut, checkpoint).await?;
         let superseded = self.vault.take_superseded();
-        self.state.beside.spawn(async move { Ok(superseded.delete().await?) });
+        self.state.deletions.spawn(async move { Ok(superseded.delete().await?) });
+        Ok(())
+    }
+
+    async fn deletions_end(&mut self) -> Result<()> {
+        while let Some(ended) = self.state.deletions.join_next().await {
+            of_task(ended)?;
+        }
         Ok(())
     }
 

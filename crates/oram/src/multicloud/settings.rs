@@ -72,7 +72,6 @@ impl MulticloudSettings {
             record_bytes: journal::UNIT_BYTES,
             record_parts_max: RECORD_BYTES_MAX.max(record_bytes).div_ceil(journal::UNIT_BYTES),
             records_at_once: 1,
-            cuts: true,
             full_every: 1,
             pieces: Piecing::usual(4),
         })

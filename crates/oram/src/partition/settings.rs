@@ -169,7 +169,6 @@ impl PartitionSettings {
             record_bytes: self.part_bytes(),
             record_parts_max: self.group_max() + 2 * self.jobs_max(),
             records_at_once: self.shell.records_at_once as u32,
-            cuts: true,
             full_every: 1,
             pieces: PIECES,
         }

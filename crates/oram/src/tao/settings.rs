@@ -102,7 +102,6 @@ impl TaoSettings {
             record_bytes: journal::entry_bytes(self.shell.shape.value_bytes),
             record_parts_max: self.group_max(),
             records_at_once: self.shell.records_at_once as u32,
-            cuts: true,
             full_every: 1,
             pieces: PIECES,
         }

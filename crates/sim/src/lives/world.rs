@@ -101,7 +101,6 @@ impl World {
                 record_bytes: record_bytes(self.shape.batch.read_batch),
                 record_parts_max: 1,
                 records_at_once: 1,
-                cuts: false,
                 full_every: self.full_every,
                 pieces: self.shape.pieces(),
             },

@@ -70,7 +70,6 @@ pub(super) fn vault_settings(shape: &Shape) -> VaultSettings {
         records_at_once: 1,
         full_every: FULL_EVERY,
         pieces,
-        cuts: false,
     }
 }
 

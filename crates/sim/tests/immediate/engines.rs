@@ -255,7 +255,6 @@ impl World {
             record_bytes,
             record_parts_max: 1,
             records_at_once: 1,
-            cuts: false,
             full_every: 3,
             pieces: Piecing::usual(1),
         };

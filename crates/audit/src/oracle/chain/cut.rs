@@ -15,12 +15,12 @@ impl Chain {
 
     /// The name of the next record.
     pub fn next_record(&self) -> String {
-        record_name(self.epoch() + 1, self.places.len() as u32)
+        record_name(self.epoch() + 1, self.end())
     }
 
     /// A checkpoint holds everything that is journalled so far.
     pub fn cut(&mut self) {
-        self.cut = self.places.len();
+        self.cut = self.end();
     }
 
     /// A piece of it is put.
@@ -34,7 +34,7 @@ impl Chain {
 
     /// The commit that adopts it, or that closes the store.
     pub fn cut_commit(&mut self, closes: bool, kept: Kept, condition: &Condition) -> Step {
-        self.put_commit(if closes { Put::Close } else { Put::Epoch }, kept, condition)
+        self.put_commit(if closes { Put::Close } else { Put::Adopt(self.cut) }, kept, condition)
     }
 
     /// What is being put under this name.
@@ -53,7 +53,6 @@ impl Chain {
     /// The commit is durable. Returns the names of what it superseded.
     pub fn committed(&mut self, closes: bool) -> Vec<String> {
         self.settle();
-        self.cut = 0;
         self.up = !closes;
         std::mem::take(&mut self.superseded)
     }
@@ -71,11 +70,7 @@ impl Chain {
     /// What an opening has found in the journal that its checkpoint does not hold: by epoch and place,
     /// records of accesses only.
     pub fn journalled(&self) -> Vec<String> {
-        let epoch = self.epoch();
-        let tail = self.record.iter().flat_map(|record| &record.tail);
-        let tail = tail.filter(|(_, of)| *of == Place::Batch);
-        let tail = tail.map(|(place, _)| record_name(epoch, *place));
-        let open = (0..).zip(&self.places).filter(|(_, of)| **of == Place::Batch);
-        tail.chain(open.map(|(place, _)| record_name(epoch + 1, place))).collect()
+        let open = (self.start()..).zip(&self.places).filter(|(_, of)| **of == Place::Batch);
+        open.map(|(place, _)| record_name(self.epoch() + 1, place)).collect()
     }
 }

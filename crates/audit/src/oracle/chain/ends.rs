@@ -20,8 +20,7 @@ impl Chain {
                 Next::DeltaGet(nth, piece + 1)
             }
             Next::DeltaGet(nth, _) => self.delta_from(nth + 1),
-            Next::RecordList if self.parts.is_some() && self.epoch() > 0 => Next::RecordListBefore,
-            Next::RecordList | Next::RecordListBefore => self.next_look(0),
+            Next::RecordList => self.next_look(0),
             Next::RecordGet(nth) => self.next_look(nth + 1),
             Next::FullList => Next::DeltaList,
             Next::DeltaList if self.sweep.is_clean() => self.after_sweep(),
@@ -59,7 +58,7 @@ impl Chain {
                 self.forget_superseded();
                 Next::Nothing
             }
-            Next::JournalGet(_) | Next::TailGet(_) | Next::Nothing => self.next,
+            Next::JournalGet(_) | Next::Nothing => self.next,
         };
     }
 
@@ -84,7 +83,7 @@ impl Chain {
     fn delta_from(&self, nth: usize) -> Next {
         match self.delta(nth) {
             Some(_) => Next::DeltaGet(nth, 0),
-            None => self.first_of_tail(),
+            None => Next::RecordList,
         }
     }
 
@@ -119,27 +118,31 @@ impl Chain {
     pub(super) fn settle(&mut self) {
         let Some(record) = self.putting.take() else { return };
         if record.put != Put::Claim {
-            let epoch = self.epoch() + 1;
-            let held = record.tail.first().map_or(self.places.len(), |(place, _)| *place as usize);
-            let held = self.places.get(..held).unwrap_or_default();
-            let batches = (0..).zip(held).filter(|(_, of)| **of != Place::Takeover);
+            let (epoch, start) = (self.epoch() + 1, self.start());
+            let held = self.places.drain(..self.held_by(&record));
+            let batches = (start..).zip(held).filter(|(_, of)| *of != Place::Takeover);
             self.superseded.extend(batches.map(|(place, _)| record_name(epoch, place)));
-            let tail = self.record.iter().flat_map(|record| &record.tail);
-            let tail = tail.filter(|(_, of)| *of != Place::Takeover);
-            self.superseded.extend(tail.map(|(place, _)| record_name(epoch - 1, *place)));
             if record.deltas.is_empty() {
                 self.supersede_containers();
             }
-            self.begin_epoch(epoch);
+            self.forget_records(&record);
         }
         self.record = Some(record);
     }
 
-    /// `epoch` is committed: the journal is that of the next one.
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.places.clear();
-        let listed = epoch - u64::from(self.parts.is_some());
-        self.blobs.forget_records_before(&epoch_prefix(listed), JOURNAL);
+    /// How many places of the journal at hand `record` supersedes.
+    fn held_by(&self, record: &Record) -> usize {
+        match record.put {
+            Put::Claim => 0,
+            Put::Adopt(start) => start.saturating_sub(self.start()) as usize,
+            Put::Epoch | Put::Close => self.places.len(),
+        }
+        .min(self.places.len())
+    }
+
+    /// No opening will ever list records of an epoch before that of `record`.
+    fn forget_records(&mut self, record: &Record) {
+        self.blobs.forget_records_before(&epoch_prefix(record.epoch), JOURNAL);
     }
 
     fn supersede_containers(&mut self) {
@@ -196,7 +199,6 @@ impl Chain {
         let blobs = (&self.blobs, &self.counting());
         let possible = match self.next {
             Next::RecordList => self.sweep.records_listed(names, &self.blobs, &self.scope()),
-            Next::RecordListBefore => self.sweep.further_listed(names, &self.blobs, &self.scope()),
             Next::FullList => self.sweep.pieces_listed(FULL, names, blobs),
             _ => self.sweep.pieces_listed(DELTA, names, blobs),
         };
@@ -217,10 +219,9 @@ impl Chain {
         let mut landed = false;
         match self.putting.take() {
             Some(record) if is(&record) => {
-                landed = record.put == Put::Epoch;
-                if record.put != Put::Claim {
-                    self.begin_epoch(record.epoch);
-                }
+                landed = matches!(record.put, Put::Epoch | Put::Adopt(_));
+                self.places.drain(..self.held_by(&record));
+                self.forget_records(&record);
                 self.record = Some(record);
             }
             _ => {}
@@ -228,24 +229,25 @@ impl Chain {
         if !self.record.as_ref().map_or(seen.is_none(), is) {
             return self.past.meet(seen);
         }
-        self.next = if self.record.is_some() { Next::JournalGet(0) } else { Next::Nothing };
+        let start = self.record.as_ref().map(|record| record.start);
+        self.next = start.map_or(Next::Nothing, Next::JournalGet);
         Looked::True { landed }
     }
 
     /// The reply to a get of the journal.
     pub fn journal_looked(&mut self, seen: Option<Kept>) -> Looked {
         let Next::JournalGet(place) = self.next else { return Looked::Lie };
-        let name = record_name(self.epoch() + 1, place);
+        let (name, nth) = (record_name(self.epoch() + 1, place), (place - self.start()) as usize);
         let known = self.blobs.get(&name);
         match (seen, known) {
             (Some(seen), Some(blob)) if blob.kept == seen => {
-                let of = self.places.get(place as usize).copied();
+                let of = self.places.get(nth).copied();
                 self.next = Next::JournalGet(self.behind(place, of));
             }
             (Some(_), None) => return Looked::Strange(Stranger::Record),
             (None, known) if known.is_none_or(|blob| !blob.certain) => {
                 self.blobs.forget(&name);
-                self.places.truncate(place as usize);
+                self.places.truncate(nth);
                 self.recovers = self.batches() > 0;
                 self.next = Next::Takeover;
             }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | create | put `commit` if absent |
 //! | open | get `commit` once, get journal records from place 0 until one is absent, put a takeover record there, put `commit` if unchanged, get the full checkpoint and the deltas, newest first |
-//! | sweep | list the journal records of the last committed epoch, get each, list checkpoints, list deltas, delete what is left over, takeover records never |
+//! | sweep | list the journal records of the epoch of which the last commit superseded some, get each of these, list checkpoints, list deltas, delete what is left over, takeover records never |
 //! | then | create array while no full checkpoint is there; the open epoch to its end; list chunks, delete those left over |
 //! | batch | put the record at the next place if absent |
 //! | commit | put the delta, or the full checkpoint that is due, put `commit` if unchanged; delete what the commit superseded, batch records of the epoch first, while the engine deletes its part |
@@ -14,11 +14,11 @@
 //! A put is durable when it ends. One whose outcome nobody knows is followed by a get of the same blob,
 //! and by a barrier if that shows our bytes.
 //!
-//! An engine that serves accesses as they come *cuts* ([`Parts`]): its checkpoints are written beside
-//! further journal records, which stay as the *tail* of their epoch until the next one. Then an opening
-//! also gets the tail, and lists the records of the epoch before. It gets as many records at once as may
-//! be under way, and a takeover leaves room for as many ([`reading`]). When it commits and closes its
-//! machine knows; here is what is put and what that supersedes.
+//! An engine that serves accesses as they come *cuts* ([`Parts`]): its checkpoints are written, and
+//! adopted by a commit, beside further journal records. The journal goes on, and starts at the cut from
+//! then on; its epoch lasts until the store is closed. An opening gets as many records at once as may be
+//! under way, and a takeover leaves room for as many ([`reading`]). When it commits and closes its machine
+//! knows; here is what is put and what that supersedes.
 //!
 //! A process opens a store once, and has a trace of its own: a get of the commit record anywhere but
 //! at the beginning of a trace is due only after a put whose outcome nobody knows.
@@ -89,7 +89,7 @@ pub(super) struct Chain {
     /// The one that is being put, or whose put nobody knows the end of.
     putting: Option<Record>,
     past: Past,
-    /// The journal of the open epoch.
+    /// The journal of the open epoch, from where it starts.
     places: Vec<Place>,
     reading: Reading,
     blobs: Blobs,
@@ -108,8 +108,8 @@ pub(super) struct Chain {
     pub up: bool,
     /// Whether the open epoch is that of a process before.
     pub recovers: bool,
-    /// The records up to which the checkpoint goes that is being written.
-    cut: usize,
+    /// The place up to which the checkpoint goes that is being written.
+    cut: u32,
 }
 
 impl Chain {
@@ -203,14 +203,24 @@ impl Chain {
         Counting { opening: self.opening(), containers: full.into_iter().chain(deltas).collect() }
     }
 
-    /// The records that a sweep looks at.
+    /// The place at which the journal of the open epoch starts.
+    fn start(&self) -> u32 {
+        self.record.as_ref().map_or(0, |record| record.start)
+    }
+
+    /// The place behind all that were taken.
+    fn end(&self) -> u32 {
+        self.start() + self.places.len() as u32
+    }
+
+    /// The records that a sweep lists and looks at.
     fn scope(&self) -> Scope {
-        let epoch = self.epoch();
-        let before = epoch.checked_sub(1).filter(|_| self.parts.is_some());
-        let epochs = std::iter::once(epoch).chain(before);
-        let tail = self.record.iter().flat_map(|record| &record.tail);
-        let tail = tail.map(|(place, _)| record_name(epoch, *place)).collect();
-        Scope { prefixes: epochs.map(epoch_prefix).collect(), tail }
+        let (epoch, start) = (self.epoch(), self.start());
+        let from = self.record.as_ref().map_or(0, |record| record.superseded_from);
+        match start {
+            0 => Scope { prefix: epoch_prefix(epoch), places: from..u32::MAX },
+            start => Scope { prefix: epoch_prefix(epoch + 1), places: from..start },
+        }
     }
 
     /// Stops the replay: something else was due.
@@ -280,7 +290,7 @@ impl Chain {
     }
 
     fn put_record(&mut self, name: &str, kept: Kept, condition: &Condition) -> Step {
-        let expected = record_name(self.epoch() + 1, self.places.len() as u32);
+        let expected = record_name(self.epoch() + 1, self.end());
         check_put((&expected, &Condition::IfAbsent), (name, condition), "blob-order")?;
         let batch = self.next == Next::Batches;
         match self.parts {
@@ -349,12 +359,8 @@ impl Chain {
 
     fn put_commit(&mut self, put: Put, kept: Kept, condition: &Condition) -> Step {
         check_replaces(self.record.is_some(), condition)?;
-        let full = put == Put::Close || self.full_is_due();
-        let mut record = Record::following(self.record.as_ref(), put, full, kept);
-        if put == Put::Epoch && self.parts.is_some() {
-            let beyond = (0..).zip(&self.places).skip(self.cut);
-            record.tail = beyond.map(|(place, of)| (place, *of)).collect();
-        }
+        let full = matches!(put, Put::Close | Put::Adopt(_)) || self.full_is_due();
+        let record = Record::following(self.record.as_ref(), put, full, kept);
         check_size("blob-size", commit_bytes(&self.config, record.opening), kept.bytes)?;
         self.putting = Some(record);
         self.past.put(kept);
@@ -368,10 +374,12 @@ impl Chain {
     }
 
     /// A list of blobs.
-    pub fn list(&self, prefix: &str) -> Step {
+    pub fn list(&mut self, prefix: &str) -> Step {
+        if matches!(self.next, Next::RecordGet(_)) && self.sweep.may_have_looked() {
+            self.next = Next::FullList;
+        }
         let expected = match self.next {
-            Next::RecordList => epoch_prefix(self.epoch()),
-            Next::RecordListBefore => epoch_prefix(self.epoch().saturating_sub(1)),
+            Next::RecordList => self.scope().prefix,
             Next::FullList => FULL.into(),
             Next::DeltaList => DELTA.into(),
             _ => return self.out_of_order(format!("list {prefix}")),

@@ -13,13 +13,9 @@ pub(in crate::oracle) enum Next {
     FullGet(u32),
     /// Of the so-manieth delta from the newest.
     DeltaGet(usize, u32),
-    /// Of the tail, from this place on.
-    TailGet(u32),
-    /// A list of the journal records of the last committed epoch.
+    /// A list of the journal records of the epoch of which the last commit superseded some.
     RecordList,
-    /// The same of the epoch before it.
-    RecordListBefore,
-    /// The look at the so-manieth of them.
+    /// The look at the so-manieth of those.
     RecordGet(u64),
     FullList,
     DeltaList,
@@ -56,9 +52,7 @@ impl Next {
             Self::Takeover => "put of a takeover record".into(),
             Self::FullGet(piece) => format!("get of piece {piece} of the full checkpoint"),
             Self::DeltaGet(nth, piece) => format!("get of piece {piece} of delta {nth}"),
-            Self::TailGet(place) => format!("get of the tail's record at place {place}"),
-            Self::RecordListBefore => "list of the journal records of the epoch before".into(),
-            Self::RecordList => "list of the journal records of the last epoch".into(),
+            Self::RecordList => "list of the journal records of the last commit's epoch".into(),
             Self::RecordGet(nth) => format!("get of listed journal record {nth}"),
             Self::FullList => "list checkpoint/".into(),
             Self::DeltaList => "list delta/".into(),

@@ -28,29 +28,16 @@ pub(in crate::oracle) enum Read {
 }
 
 impl Chain {
-    /// The epoch and the places at hand, if a journal is due.
-    fn at_hand(&self) -> Option<(u64, Range<u32>)> {
-        let at_once = self.records_at_once();
+    /// The places at hand, if a journal is due.
+    fn at_hand(&self) -> Option<Range<u32>> {
         match self.next {
-            Next::JournalGet(from) => Some((self.epoch() + 1, from..from + at_once)),
-            Next::TailGet(from) => Some((self.epoch(), from..self.tail_end().min(from + at_once))),
+            Next::JournalGet(from) => Some(from..from + self.records_at_once()),
             _ => None,
         }
     }
 
     fn records_at_once(&self) -> u32 {
         self.parts.map_or(1, |parts| parts.records_at_once.max(1))
-    }
-
-    fn tail_end(&self) -> u32 {
-        let tail = self.record.iter().flat_map(|record| &record.tail);
-        tail.last().map_or(0, |(place, _)| place + 1)
-    }
-
-    /// The tail is due from its first place on; or what comes behind it.
-    pub(super) fn first_of_tail(&self) -> Next {
-        let mut tail = self.record.iter().flat_map(|record| &record.tail);
-        tail.next().map_or(Next::RecordList, |(place, _)| Next::TailGet(*place))
     }
 
     /// The place that stands behind an entry at `place`.
@@ -60,16 +47,16 @@ impl Chain {
 
     /// Whether another place of the journal is asked for, beside those that were.
     pub fn asks(&self) -> bool {
-        self.at_hand().is_some_and(|(_, places)| (self.reading.asked as usize) < places.len())
+        self.at_hand().is_some_and(|places| (self.reading.asked as usize) < places.len())
     }
 
     /// A get of the journal: of which place.
     pub fn ask(&mut self, name: &str) -> Step<u32> {
-        let Some((epoch, places)) = self.at_hand() else {
+        let Some(places) = self.at_hand() else {
             return self.out_of_order(format!("get {name}"));
         };
         let place = places.start + self.reading.asked;
-        let due = record_name(epoch, place);
+        let due = record_name(self.epoch() + 1, place);
         if name != due {
             return fault(self.next.rule(), format!("get {due}"), format!("get {name}"));
         }
@@ -81,7 +68,7 @@ impl Chain {
     pub fn came(&mut self, place: u32, seen: Option<Option<Kept>>) -> Read {
         self.reading.came.insert(place, seen);
         match self.at_hand() {
-            Some((_, places)) if self.reading.came.len() < places.len() => Read::Waits,
+            Some(places) if self.reading.came.len() < places.len() => Read::Waits,
             _ => self.look_at_all(),
         }
     }
@@ -89,9 +76,8 @@ impl Chain {
     fn look_at_all(&mut self) -> Read {
         for (place, seen) in std::mem::take(&mut self.reading).came {
             let looked = match self.next {
-                Next::JournalGet(next) | Next::TailGet(next) if next > place => continue,
+                Next::JournalGet(next) if next > place => continue,
                 Next::JournalGet(_) => seen.map(|seen| self.journal_looked(seen)),
-                Next::TailGet(_) => seen.map(|seen| self.tail_looked(place, seen)),
                 _ => break,
             };
             match looked {
@@ -100,20 +86,6 @@ impl Chain {
                 Some(other) => return Read::Looked(other),
             }
         }
-        if matches!(self.next, Next::TailGet(next) if next >= self.tail_end()) {
-            self.next = Next::RecordList;
-        }
         Read::Looked(Looked::True { landed: false })
-    }
-
-    fn tail_looked(&mut self, place: u32, seen: Option<Kept>) -> Looked {
-        let known = self.blobs.get(&record_name(self.epoch(), place)).map(|blob| blob.kept);
-        if known.is_none() || known != seen {
-            return Looked::Lie;
-        }
-        let mut tail = self.record.iter().flat_map(|record| &record.tail);
-        let of = tail.find(|(at, _)| *at == place).map(|(_, of)| *of);
-        self.next = Next::TailGet(self.behind(place, of));
-        Looked::True { landed: false }
     }
 }

@@ -1,12 +1,13 @@
 //! Commit records: what each says, as far as it is public.
 
-use super::Place;
 use crate::oracle::blob::Kept;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Claim,
     Epoch,
+    /// Of an engine that cuts: a checkpoint up to this place of the journal, which goes on.
+    Adopt(u32),
     Close,
 }
 
@@ -21,8 +22,11 @@ pub(super) struct Record {
     pub full_epoch: u64,
     /// Opening and epoch of the deltas since, oldest first.
     pub deltas: Vec<(u32, u64)>,
-    /// Of an engine that cuts: records of the journal of `epoch` that the checkpoint does not hold.
-    pub tail: Vec<(u32, Place)>,
+    /// The place at which the journal of the open epoch starts.
+    pub start: u32,
+    /// The place from which the last commit superseded records: up to `start`; if that is 0, of the
+    /// journal of `epoch` to its end.
+    pub superseded_from: u32,
     pub put: Put,
     pub kept: Kept,
 }
@@ -37,7 +41,8 @@ impl Record {
             full: None,
             full_epoch: 0,
             deltas: Vec::new(),
-            tail: Vec::new(),
+            start: 0,
+            superseded_from: 0,
             put,
             kept,
         };
@@ -45,18 +50,24 @@ impl Record {
         record.sequence += 1;
         (record.put, record.kept) = (put, kept);
         match put {
-            Put::Claim => record.opening += 1,
-            Put::Epoch | Put::Close => {
-                record.epoch += 1;
-                record.tail.clear();
-                if full {
-                    record.full = Some((record.opening, record.sequence));
-                    record.full_epoch = record.epoch;
-                    record.deltas.clear();
-                } else {
-                    record.deltas.push((record.opening, record.epoch));
-                }
+            Put::Claim => {
+                record.opening += 1;
+                return record;
             }
+            Put::Adopt(start) => {
+                (record.superseded_from, record.start) = (record.start, start);
+            }
+            Put::Epoch | Put::Close => {
+                (record.superseded_from, record.start) = (record.start, 0);
+                record.epoch += 1;
+            }
+        }
+        if full {
+            record.full = Some((record.opening, record.sequence));
+            record.full_epoch = record.epoch;
+            record.deltas.clear();
+        } else {
+            record.deltas.push((record.opening, record.epoch));
         }
         record
     }

@@ -1,9 +1,10 @@
 //! What the sweep of an opening lists, looks at and deletes.
 //!
-//! 1. The journal records of the last committed epoch are listed, then got one after the other, in
-//!    the order of their names. Those of batches are left over; takeover records stay for good. Which
-//!    is which the cloud need not read in them: a takeover is the one that an opening puts.
-//!    Of an engine that cuts those of the epoch before are listed as well, and the tail is passed over.
+//! 1. The journal records are listed of the epoch of which the last commit superseded some; those of
+//!    these that are there are got one after the other, in the order of their names. Those of batches
+//!    are left over; takeover records stay for good. Which is which the cloud need not read in them: a
+//!    takeover is the one that an opening puts. How many of the list the commit superseded is known but
+//!    for records of which nobody knows whether they are there.
 //! 2. Full checkpoints and deltas are listed. Pieces by older openings that the commit record does not
 //!    name are left over.
 //! 3. One call deletes all that is left over; there is none if nothing is.
@@ -14,6 +15,8 @@
 //! whoever opens the store. So it goes on, the lie is counted, and what it led to is left open: the
 //! cloud has chosen it itself.
 
+use std::ops::{Range, RangeInclusive};
+
 use super::blobs::Blobs;
 use crate::oracle::blob::{DELTA, FULL, JOURNAL, Kept, opening_of};
 use crate::oracle::fault::{Step, fault};
@@ -21,8 +24,8 @@ use crate::oracle::fault::{Step, fault};
 /// What a sweep has seen so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sweep {
-    /// Records that were listed.
-    records: u64,
+    /// Records that were listed and are to be looked at: at least and at most.
+    records: (u64, u64),
     /// Whether those were as many as can be. If not, the cloud has chosen what is looked at, and it
     /// is counted only.
     possible: bool,
@@ -56,22 +59,33 @@ impl Counting {
 
 /// Which records a sweep looks at.
 pub(super) struct Scope {
-    /// What the names begin with that are listed, in the order of the lists.
-    pub prefixes: Vec<String>,
-    /// Names that are passed over.
-    pub tail: Vec<String>,
+    /// What the names begin with that are listed.
+    pub prefix: String,
+    /// The places of those that are looked at.
+    pub places: Range<u32>,
 }
 
 impl Scope {
-    fn is_possible(&self, list: usize, names: u64, blobs: &Blobs) -> bool {
-        let known = self.prefixes.get(list).map(|prefix| blobs.under(prefix, None));
-        is_possible(names, known.into_iter().flatten().map(|(_, blob)| blob.certain))
+    /// Whether it is looked at if it is listed.
+    fn holds(&self, name: &str) -> bool {
+        let place = name.strip_prefix(&self.prefix).map(|place| u32::from_str_radix(place, 16));
+        place.and_then(Result::ok).is_some_and(|place| self.places.contains(&place))
+    }
+
+    fn is_possible(&self, names: u64, blobs: &Blobs) -> bool {
+        is_possible(names..=names, blobs.under(&self.prefix, None).map(|(_, blob)| blob.certain))
+    }
+
+    /// What is listed and passed over: so much for certain, and at most so much.
+    fn passed(&self, blobs: &Blobs) -> (u64, u64) {
+        let passed = blobs.under(&self.prefix, None).filter(|(name, _)| !self.holds(name));
+        passed.fold((0, 0), |(least, most), (_, blob)| (least + u64::from(blob.certain), most + 1))
     }
 
     /// What may be looked at, in order, and whether it is there for certain.
     fn records<'a>(&'a self, blobs: &'a Blobs) -> Vec<(&'a str, bool)> {
-        let known = self.prefixes.iter().flat_map(|prefix| blobs.under(prefix, None));
-        let looked = known.filter(|(name, _)| !self.tail.iter().any(|tail| tail == name));
+        let known = blobs.under(&self.prefix, None);
+        let looked = known.filter(|(name, _)| self.holds(name));
         looked.map(|(name, blob)| (name, blob.certain)).collect()
     }
 }
@@ -80,23 +94,21 @@ impl Scope {
 impl Sweep {
     /// So many records were listed. Whether that can be.
     pub fn records_listed(&mut self, names: u64, blobs: &Blobs, scope: &Scope) -> bool {
-        let possible = scope.is_possible(0, names, blobs);
-        let records = names.saturating_sub(scope.tail.len() as u64);
+        let possible = scope.is_possible(names, blobs);
+        let (least, most) = scope.passed(blobs);
+        let records = (names.saturating_sub(most), names.saturating_sub(least));
         *self = Self { records, possible, ..Self::default() };
         possible
     }
 
-    /// So many records of the epoch before were listed. Whether that can be.
-    pub fn further_listed(&mut self, names: u64, blobs: &Blobs, scope: &Scope) -> bool {
-        let possible = scope.is_possible(1, names, blobs);
-        self.records += names;
-        self.possible &= possible;
-        possible
+    /// Whether all that may be looked at has been.
+    pub fn has_looked(&self) -> bool {
+        self.looks >= self.records.1
     }
 
-    /// Whether all that was listed has been looked at.
-    pub fn has_looked(&self) -> bool {
-        self.looks >= self.records
+    /// Whether all may have been looked at.
+    pub fn may_have_looked(&self) -> bool {
+        self.looks >= self.records.0
     }
 
     /// A record is looked at.
@@ -117,11 +129,12 @@ impl Sweep {
         let after = self.looked.last().and_then(|(last, _)| {
             all.iter().position(|(known, _)| known == last).map(|last| last + 1)
         });
-        let rest = self.records.saturating_sub(self.looks);
+        let left = |records: u64| records.saturating_sub(self.looks);
+        let rest = left(self.records.0)..=left(self.records.1);
         let mut due =
             all.iter().enumerate().skip(after.unwrap_or(0)).filter(|(at, (known, certain))| {
                 let fits = all[at + 1..].iter().map(|(_, certain)| *certain);
-                (*certain || *known == name) && is_possible(rest, fits)
+                (*certain || *known == name) && is_possible(rest.clone(), fits)
             });
         let expected = due.next().map_or("the next listed record", |(_, (known, _))| known);
         if expected == name {
@@ -155,7 +168,7 @@ impl Sweep {
             known.partition(|(name, _)| counting.is_left_over(prefix, name));
         let left = left.into_iter().map(|(_, blob)| blob.certain);
         let count = names.checked_sub(kept.len() as u64);
-        let count = count.filter(|count| is_possible(*count, left));
+        let count = count.filter(|count| is_possible(*count..=*count, left));
         self.left[usize::from(prefix == DELTA)] = count;
         count.is_some()
     }
@@ -211,9 +224,8 @@ impl Sweep {
 
     /// The names that are not there any more when a sweep that was told the truth has ended.
     pub fn gone(&self, scope: &Scope, (blobs, counting): (&Blobs, &Counting)) -> Vec<String> {
-        let records = scope.prefixes.iter().flat_map(|prefix| blobs.under(prefix, None));
-        let records = records
-            .filter(|(name, blob)| !blob.stays && !scope.tail.iter().any(|tail| tail == name));
+        let records = blobs.under(&scope.prefix, None);
+        let records = records.filter(|(name, blob)| !blob.stays && scope.holds(name));
         let pieces = [FULL, DELTA].into_iter().flat_map(|prefix| {
             let known = blobs.under(prefix, None);
             known.filter(move |(name, _)| counting.is_left_over(prefix, name))
@@ -265,12 +277,12 @@ fn differs(due: &str, found: Option<&String>) -> Step {
     fault("blob-order", format!("delete {due}"), seen)
 }
 
-/// Whether a list can have so many names, if these may be there, some of them for certain.
-fn is_possible(names: u64, certain: impl Iterator<Item = bool>) -> bool {
+/// Whether a list can have as many names as one of these, if these may be there, some for certain.
+fn is_possible(names: RangeInclusive<u64>, certain: impl Iterator<Item = bool>) -> bool {
     let (mut least, mut most) = (0, 0);
     for certain in certain {
         least += u64::from(certain);
         most += 1;
     }
-    (least..=most).contains(&names)
+    *names.start() <= most && *names.end() >= least
 }

@@ -3,8 +3,8 @@
 //! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts and, if
 //!    the engine cuts quietly, no access is under way. Then there is the cut, and departures go on.
 //! 2. When what was written so far is acknowledged there is a barrier, unless all of it is durable already;
-//!    then the pieces, so many at once, on a grid one a point; then, as soon as no record is on its way and
-//!    what the last one superseded is gone, the commit.
+//!    then the pieces, so many at once, on a grid one a point; then, as soon as all records before the cut
+//!    count and what the last one superseded is gone, the commit. Records leave meanwhile.
 //! 3. What it superseded is deleted: blobs, then chunk versions that no access under way can name.
 //!
 //! A close is the same when nothing is under way, whenever the owner wants it.
@@ -23,10 +23,11 @@ pub(in crate::oracle) struct Checkpoint {
     mark: u64,
     closes: bool,
     due: Due,
-    /// Its messages under way, when the last left, and when the last ended.
+    /// Records before it that do not count yet.
+    uncounted: usize,
+    /// Its messages under way, and when the last left.
     under_way: u32,
     left: Option<Nanos>,
-    ended: Nanos,
     /// Whether the store may have been closed where it was cut: nothing was asked, so no trace tells.
     or_closes: bool,
 }
@@ -39,6 +40,8 @@ enum Due {
     /// None before all pieces have ended.
     Ends,
     Commit,
+    /// None: its commit is under way.
+    Counts,
 }
 
 /// What a commit superseded.
@@ -55,7 +58,8 @@ pub(in crate::oracle) struct Deletion {
 
 /// Requests.
 impl<P: Plane> Immediate<P> {
-    /// Cuts if that is due and nothing is under way any more.
+    /// Cuts if that is due and nothing is in its way any more: when all has been taken that came within
+    /// the instant.
     pub(in crate::oracle) fn cut_if_due(&mut self) {
         let is_quiet = self.plane.is_quiet() && self.plane.may_cut() && self.recording.is_empty();
         let may_cut = is_quiet || (!self.shell.cuts_quietly && self.has_place());
@@ -79,9 +83,9 @@ impl<P: Plane> Immediate<P> {
         let mark = self.plane.cut();
         self.chain.cut();
         let due = if P::IS_DURABLE { Due::Piece(0) } else { Due::Barrier };
-        let (under_way, left, ended) = (0, None, self.at);
+        let (uncounted, under_way, left) = (self.recording.len(), 0, None);
         let or_closes = !closes && self.plane.is_quiet() && self.plane.have_left();
-        let one = Checkpoint { mark, closes, due, under_way, left, ended, or_closes };
+        let one = Checkpoint { mark, closes, due, uncounted, under_way, left, or_closes };
         self.checkpoint = Some(one);
     }
 
@@ -125,24 +129,16 @@ impl<P: Plane> Immediate<P> {
                 let is_free = one.under_way < self.shell.vault.pieces_at_once.max(1);
                 is_free && has_point && self.plane.is_acknowledged(one.mark) && !is_doubtful()
             }
-            Due::Ends => false,
-            Due::Commit => {
-                one.under_way == 0 && self.recording.is_empty() && self.deletions.is_empty()
-            }
+            Due::Ends | Due::Counts => false,
+            Due::Commit => (one.under_way, one.uncounted) == (0, 0) && self.deletions.is_empty(),
         };
         may.then_some(one.due)
     }
 
-    /// Whether a commit is due.
-    pub(in crate::oracle) fn commits(&self) -> bool {
-        self.checkpoint.is_some_and(|one| one.due == Due::Commit)
-    }
-
-    /// Whether a commit is due before which no record may leave; without a grid one may have left at
-    /// the instant of the last piece's end.
-    pub(in crate::oracle) fn commits_first(&self) -> bool {
-        let is_seen = |one: Checkpoint| self.shell.quantum_ns > 0 || one.ended < self.at;
-        self.commits() && self.checkpoint.is_some_and(is_seen)
+    /// The oldest record counts.
+    pub(in crate::oracle) fn record_counts(&mut self) {
+        let uncounted = self.checkpoint.as_mut().map(|one| &mut one.uncounted);
+        uncounted.into_iter().for_each(|records| *records = records.saturating_sub(1));
     }
 
     /// What is due leaves; the next message is `then`.
@@ -186,7 +182,7 @@ impl<P: Plane> Immediate<P> {
                 Ok(Part::Piece(name.into()))
             }
             Some(Due::Commit) if name == COMMIT => {
-                self.leaves(Due::Commit, Due::Commit, name)?;
+                self.leaves(Due::Commit, Due::Counts, name)?;
                 self.chain.cut_commit(closes, kept, condition)?;
                 self.plane.committing();
                 Ok(Part::Commit)
@@ -238,7 +234,7 @@ impl<P: Plane> Immediate<P> {
     /// A barrier, or a piece, of the checkpoint has ended.
     pub(in crate::oracle) fn part_ended(&mut self) {
         let Some(one) = &mut self.checkpoint else { return };
-        (one.under_way, one.ended) = (one.under_way - 1, self.at);
+        one.under_way -= 1;
         if (one.due, one.under_way) == (Due::Ends, 0) {
             one.due = Due::Commit;
         }
@@ -253,8 +249,6 @@ impl<P: Plane> Immediate<P> {
         blobs.iter().for_each(|name| self.plane.forget_record(name));
         let (number, chunks, under_way) = (self.summary.epochs, None, false);
         self.deletions.push(Deletion { number, blobs, chunks, closes, mark, under_way });
-        self.grid.held_up(self.at);
-        self.cut_if_due();
     }
 
     pub(in crate::oracle) fn blobs_deleted(&mut self, number: u64) {

@@ -90,11 +90,11 @@ impl<P: Plane> Immediate<P> {
         while self.recording.front().is_some_and(|(_, is_durable)| *is_durable)
             && let Some((name, _)) = self.recording.pop_front()
         {
+            self.record_counts();
             P::recorded(self, &name);
         }
         if was_full && self.has_place() {
             self.next_point();
-            self.cut_if_due();
         }
     }
 
@@ -137,7 +137,6 @@ impl<P: Plane> Immediate<P> {
             | Part::Settled
             | Part::Unchecked => {}
         }
-        self.cut_if_due();
     }
 }
 

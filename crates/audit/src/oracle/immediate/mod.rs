@@ -348,6 +348,7 @@ impl<P: Plane> Immediate<P> {
             return Ok(());
         }
         P::before(self, None)?;
+        self.cut_if_due();
         self.decide_deletions();
         self.recovered();
         if self.is_ending {
@@ -368,7 +369,7 @@ impl<P: Plane> Immediate<P> {
         if self.may_end_begun() {
             return fault("record-due", "a record of what is written, at once", "nothing");
         }
-        if !serves || !self.has_place() || self.cut_due || self.commits() {
+        if !serves || !self.has_place() || self.cut_due {
             return Ok(());
         }
         match self.grid.next() {

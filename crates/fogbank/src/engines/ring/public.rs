@@ -45,7 +45,6 @@ impl StoreConfig {
             record_bytes: record_bytes(self.batch),
             record_parts_max: 1,
             records_at_once: 1,
-            cuts: false,
             full_every: full_every(full_bytes, epoch_bytes as u64, accesses as u64),
             pieces: self.piecing(),
         })
