@@ -60,8 +60,12 @@ impl Site {
         let put = store.blob_put(&name, sealed.into(), PutCondition::IfAbsent).await?;
         if put == PutOutcome::ConditionFailed && store.blob_get(&name).await?.is_some() {
             // What a stop has left of a site that was never finished is gone on with.
-            let site = Self::read(store, master, id).await;
-            let is_same = site.is_ok_and(|(_, found, _)| found == parameters);
+            let is_same = match Self::read(store, master, id).await {
+                Ok((_, found, _)) => found == parameters,
+                // Nobody knows what is there.
+                Err(error @ (Error::Absent(_) | Error::Refused(_))) => return Err(error),
+                Err(_) => false,
+            };
             if !(is_same && Self::is_absent(store).await?) {
                 return Err(Error::Exists);
             }
