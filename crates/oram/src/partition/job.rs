@@ -137,12 +137,16 @@ impl Job {
         }
     }
 
-    /// Where it plans `block` to be.
+    /// Where it plans `block` to be; all plans are looked through.
     pub fn find(&self, block: u32) -> Option<Home> {
-        self.destinations.iter().find_map(|Destination { level, plan }| {
-            let rank = plan.iter().position(|planned| *planned == block)?;
-            Some(Home::Job { level: *level, rank: rank as u16 })
-        })
+        let planned = self.destinations.iter().map(|Destination { level, plan }| {
+            let ranks = (0..).zip(plan);
+            let is = |found, (rank, planned): (u16, &u32)| {
+                if *planned == block { Some(rank) } else { found }
+            };
+            ranks.fold(None, is).map(|rank| Home::Job { level: *level, rank })
+        });
+        planned.fold(None, Option::or)
     }
 }
 

@@ -295,10 +295,13 @@ impl Level {
         Ok(())
     }
 
-    /// The cell of `block`, if it is one of the level.
+    /// The cell of `block`, if it is one of the level. All of the list is looked through, wherever the
+    /// block is: how long that takes is not to tell.
     pub fn find(&self, block: u32) -> Option<Taken> {
         let is_in = |some: &[u32]| some.iter().fold(false, |is_in, id| is_in | (*id == block));
-        let chunk = self.list.chunks(COMPARED).position(is_in)? * COMPARED;
+        let chunks = (0..).step_by(COMPARED).zip(self.list.chunks(COMPARED));
+        let chunk =
+            chunks.fold(None, |found, (at, some)| if is_in(some) { Some(at) } else { found })?;
         let at = chunk + self.list.get(chunk..)?.iter().position(|id| *id == block)?;
         let place = self.listed.nth(at as u32)? as u16;
         self.is_here(place).then_some(Taken { place, block: Some(block) })

@@ -296,6 +296,9 @@ impl PartitionPlane {
         let Some(access) = self.accesses.front().filter(|access| self.may_end(access)) else {
             return Ok(None);
         };
+        // That may copy the partition for a checkpoint: so it is touched whether a block goes there, a
+        // later access keeps the block, or there is none.
+        _ = &mut self.pyramids[access.to as usize];
         let Some(block) = access.block else {
             self.retire();
             return Ok(Some((self.first - 1, Bytes::new())));

@@ -50,19 +50,17 @@ impl Pyramid {
         self.levels.get_mut(usize::from(level)).and_then(Option::as_mut)
     }
 
-    /// Where `block` is, if it is here. Whatever the partition holds is looked through.
+    /// Where `block` is, if it is here. Whatever the partition holds is looked through, wherever that
+    /// is: how long it takes is not to tell.
     pub fn find(&self, block: u32) -> Option<Home> {
-        if self.stash.contains(&block) {
-            return Some(Home::Stash);
-        }
-        if let Some(home) = self.job.as_ref().and_then(|job| job.find(block)) {
-            return Some(home);
-        }
-        let mut filled =
-            (0..).zip(&self.levels).filter_map(|(at, held)| Some((at, held.as_ref()?)));
-        filled.find_map(|(level, held)| {
+        let is_stashed = self.stash.iter().fold(false, |is, held| is | (*held == block));
+        let planned = self.job.as_ref().and_then(|job| job.find(block));
+        let filled = (0..).zip(&self.levels).filter_map(|(at, held)| Some((at, held.as_ref()?)));
+        let stored = filled.map(|(level, held)| {
             held.find(block).map(|found| Home::Level { level, rank: found.place })
-        })
+        });
+        let stored = stored.fold(None, Option::or);
+        is_stashed.then_some(Home::Stash).or(planned).or(stored)
     }
 
     /// Takes `block` out of the stash; whether it was there.

@@ -11,7 +11,7 @@
 //!
 //! Protocol, section 4; ObliviStore, section 4.2 (ReadPartition).
 
-use super::level::{Draws, Taken};
+use super::level::{Draws, HOLE, Taken};
 use super::plane::{Cell, PartitionPlane, UnderWay, not_filled};
 use crate::immediate::sequencer::Number;
 use crate::position::Home;
@@ -69,6 +69,10 @@ impl PartitionPlane {
             decoy.or(own).ok_or_else(|| Error::Bug("an access has no partition".into()))?;
         // 2. One cell of every filled level, by the table; the block leaves whatever it is in.
         let home = held.filter(|_| decoy.is_none()).and_then(|(_, (_, home))| home);
+        if held.is_none() {
+            // As much is looked through for a duplicate, or for nobody.
+            std::hint::black_box(self.pyramids[partition as usize].find(block.unwrap_or(HOLE)));
+        }
         let is_here = matches!(home, Some(Home::Stash | Home::Job { .. }));
         let cells = match is_here && self.canary.sends_nothing() {
             true => Vec::new(),

@@ -137,7 +137,12 @@ impl Sections {
     /// The next section, if there is one: `write` appends another record, or tells that there is
     /// none.
     pub fn next(&mut self, mut write: impl FnMut(&mut SectionWriter) -> bool) -> Option<Section> {
-        let padded_len = self.lengths.next()?;
+        let padded_len = match self.lengths.next() {
+            Some(length) => length,
+            // More than the bound is designed not to happen; then there are more, and nothing is lost.
+            None if self.records.0.is_empty() && !write(&mut self.records) => return None,
+            None => SECTION_BYTES,
+        };
         while self.records.0.len() < padded_len && write(&mut self.records) {}
         let rest = self.records.0.split_off(self.records.0.len().min(padded_len));
         let data = std::mem::replace(&mut self.records.0, rest);

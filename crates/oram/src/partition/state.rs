@@ -79,9 +79,9 @@ impl Cutting {
 /// the cut has ended, so it is the value at the cut.
 pub(super) fn hold_for_cut(cutting: &mut Option<Cutting>, block: u32, value: Option<Bytes>) {
     let Some(cutting) = cutting.as_mut().filter(|cutting| !cutting.is_whole) else { return };
-    let waits = cutting.under_way.iter().position(|waits| *waits == block);
+    let waits = cutting.under_way.binary_search(&block).ok();
     if let Some((at, value)) = waits.zip(value) {
-        cutting.under_way.swap_remove(at);
+        cutting.under_way.remove(at);
         cutting.held.push((block, value));
     }
 }
@@ -164,6 +164,7 @@ pub(super) fn save(plane: &mut PartitionPlane) -> Result<Vec<Section>> {
     plane.pyramids.cut();
     let until = plane.first + plane.accesses.len() as u64;
     let saved = SavedStash { bound: plane.saved_blocks_max, value_bytes: plane.value_bytes };
+    order.sort_unstable();
     plane.cutting = Some(Cutting { until, under_way: order, held, is_whole: false, saved });
     Ok(sections)
 }
