@@ -70,6 +70,8 @@ const KEPT_EPOCHS: [u64; 2] = [8, 64];
 const BLOCKS_MAX: u64 = 1 << 22;
 /// Bytes of a table that a builder has before it at once, about.
 const PIECE_BYTES: u64 = 128 << 20;
+/// And at most: a builder holds one of each level.
+const PIECE_BYTES_MAX: u64 = 512 << 20;
 /// Blocks above it have shorter epochs, so that the log keeps enough of them.
 const LARGE_BLOCK: u64 = 16 << 10;
 
@@ -93,6 +95,13 @@ fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
     }
     // Not so small that most of what is dealt would be padding.
     let piece = (PIECE_BYTES / block).max(32 * (2 * u64::from(blocks)).isqrt());
+    if piece * block > PIECE_BYTES_MAX {
+        return Err(Error::Usage(format!(
+            "--size {size}: whoever builds its tables would hold pieces of {} MiB in memory; take a \
+             smaller --size, or a smaller --block",
+            (piece * block) >> 20
+        )));
+    }
     Ok(SiteParameters {
         blocks,
         block_bytes: block_bytes as u32,

@@ -24,9 +24,17 @@ pub struct Seen {
     volume: u64,
     /// The last that was heard.
     heard: Mutex<Reached>,
-    /// What is durable; by itself as well, for those who need not wait.
-    kept: tokio::sync::Mutex<Option<BlobTag>>,
+    /// The blob as it was last seen or put.
+    kept: tokio::sync::Mutex<Kept>,
+    /// What is durable, for those who need not wait.
     durable: Mutex<Reached>,
+}
+
+#[derive(Default)]
+struct Kept {
+    tag: Option<BlobTag>,
+    /// What a put that did not come to its end was to say: it may have been done.
+    tried: Option<Reached>,
 }
 
 /// The blob that says it: the volume, and the place.
@@ -40,7 +48,8 @@ impl Seen {
     pub async fn open(store: Arc<dyn Store>, volume: u64) -> Result<Self, SessionError> {
         let (reached, tag) = read(&*store, volume).await?;
         let (heard, durable) = (Mutex::new(reached), Mutex::new(reached));
-        Ok(Self { store, volume, heard, kept: tokio::sync::Mutex::new(tag), durable })
+        let kept = tokio::sync::Mutex::new(Kept { tag, tried: None });
+        Ok(Self { store, volume, heard, kept, durable })
     }
 
     /// Reads it once more: another server may have written it since.
@@ -50,7 +59,7 @@ impl Seen {
     pub async fn look_again(&self) -> Result<(), SessionError> {
         let mut kept = self.kept.lock().await;
         let (reached, tag) = read(&*self.store, self.volume).await?;
-        *kept = tag;
+        *kept = Kept { tag, tried: None };
         *self.durable.lock() = reached;
         self.hears(reached);
         Ok(())
@@ -80,16 +89,25 @@ impl Seen {
         if self.reached() >= awaited {
             return Ok(()); // whoever was before us has written it
         }
+        if let Some(tried) = kept.tried {
+            let (reached, tag) = read(&*self.store, self.volume).await?;
+            if reached != tried && reached != self.reached() {
+                return Err(SessionError::Fenced);
+            }
+            *kept = Kept { tag, tried: None };
+            *self.durable.lock() = reached;
+            if reached >= awaited {
+                return Ok(());
+            }
+        }
         let heard = *self.heard.lock();
-        let condition = match kept.take() {
-            Some(tag) => PutCondition::IfUnchanged(tag),
-            None => PutCondition::IfAbsent,
-        };
+        let condition = kept.tag.clone().map_or(PutCondition::IfAbsent, PutCondition::IfUnchanged);
+        kept.tried = Some(heard); // until it has come to its end
         let mut bytes = Vec::new();
         self.volume.put(&mut bytes);
         heard.put(&mut bytes);
         match self.store.blob_put(SEEN, bytes.into(), condition).await.map_err(absent)? {
-            PutOutcome::Done(tag) => *kept = Some(tag),
+            PutOutcome::Done(tag) => *kept = Kept { tag: Some(tag), tried: None },
             PutOutcome::ConditionFailed => return Err(SessionError::Fenced),
         }
         *self.durable.lock() = heard;
@@ -120,4 +138,39 @@ pub async fn read(
 
 fn absent(error: fogbank_store::StoreError) -> SessionError {
     SessionError::Absent(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_store::{Call, Fault, Faulty, MemoryStore};
+
+    use super::*;
+
+    /// A put fails, whether it was done or not: the next is no other server's. One by another is.
+    #[tokio::test]
+    async fn a_put_of_unknown_end_is_looked_at() {
+        for fault in [Fault::Before, Fault::After] {
+            let cloud = Arc::new(MemoryStore::new());
+            let store = Arc::new(Faulty::new(cloud.clone()));
+            let seen = Seen::open(store.clone(), 1).await.unwrap();
+            for place in 1..4 {
+                store.on_call(move |call, _| matches!(call, Call::BlobPut(..)).then_some(fault));
+                seen.hears(Reached { epoch: 0, place: 2 * place });
+                assert!(matches!(seen.settle().await, Err(SessionError::Absent(_))), "{fault:?}");
+                store.on_call(|_, _| None);
+                seen.hears(Reached { epoch: 0, place: 2 * place + 1 });
+                seen.settle().await.unwrap();
+                let last = Reached { epoch: 0, place: 2 * place + 1 };
+                assert_eq!(read(&*cloud, 1).await.unwrap().0, last);
+            }
+            store.on_call(move |call, _| matches!(call, Call::BlobPut(..)).then_some(fault));
+            seen.hears(Reached { epoch: 0, place: 20 });
+            assert!(seen.settle().await.is_err());
+            store.on_call(|_, _| None);
+            let other = Seen::open(cloud, 1).await.unwrap();
+            other.hears(Reached { epoch: 0, place: 30 });
+            other.settle().await.unwrap();
+            assert_eq!(seen.settle().await, Err(SessionError::Fenced), "{fault:?}");
+        }
+    }
 }

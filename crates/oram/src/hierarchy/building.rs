@@ -275,10 +275,20 @@ impl Build {
         let writes = stream::iter((0..all).step_by(request as usize)).map(write);
         let versions: Vec<Vec<u64>> = writes.buffered(AT_ONCE).try_collect().await?;
         let versions = versions.concat();
-        if !cells.put_versions(self.object(self.number), start, &versions).await? {
+        if !cells.put_versions(self.object(self.number), start, &versions).await?
+            && self.are_another_s(run, &versions).await?
+        {
             cells.delete(run, first, &versions).await?;
         }
         Ok(Outcome::Done)
+    }
+
+    /// Whether a piece that is there already names none of `versions`. It may be ours, and only the
+    /// answer was lost; of a table that is there by now, and so without its pieces, nobody knows.
+    async fn are_another_s(&self, run: &Run, versions: &[u64]) -> Result<bool> {
+        let start = &self.recipe.index.start;
+        let there = self.cells.versions(self.object(self.number), start).await?;
+        Ok(there.map_or(run.is_dealt, |(there, _)| there != versions))
     }
 
     /// Makes something of so many cells, and takes as long whatever they hold.

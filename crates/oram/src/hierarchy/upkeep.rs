@@ -112,7 +112,8 @@ impl Serving {
     /// By blame.
     pub async fn look_after(&mut self) -> Result<()> {
         let now = self.grid.now();
-        if self.state.is_closing {
+        let state = &self.state;
+        if state.is_closing && state.waiting.is_empty() && state.arrived.is_empty() {
             return Ok(()); // others go on
         }
         for due in self.upkeep.builds.due(self.client.follower(), now) {
