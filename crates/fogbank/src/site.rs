@@ -428,12 +428,17 @@ mod tests {
         assert_eq!((of(MIB, 512).kept_epochs, of(MIB, 4096).kept_epochs), (64, 58));
         assert_eq!((of(MIB, 16 << 10).epoch, of(MIB, 32 << 10).epoch), (256, 128));
         assert!(of(MIB, 16 << 10).kept_epochs >= 8 && of(MIB, 32 << 10).kept_epochs >= 8);
-        for (size, block) in [(16 << 30, 4096), (128 << 30, 32 << 10), (MIB, 512)] {
+        let largest = [(16 << 30, 4), (16 << 30, 8), (8 << 30, 16), (4 << 30, 32)];
+        for (size, block) in
+            largest.map(|(size, kib)| (size, kib << 10)).into_iter().chain([(MIB, 512)])
+        {
             let parameters = of(size, block);
             schedule_of(&parameters).unwrap();
-            assert!(u64::from(parameters.piece) * block < 3 << 30, "{parameters:?}");
+            assert!(u64::from(parameters.piece) * block <= PIECE_BYTES_MAX, "{parameters:?}");
+            let more = parameters_of(size + 256 * MIB, block);
+            assert!(size == MIB || matches!(more, Err(Error::Usage(_))), "{size} {block}");
         }
-        for (size, block) in [(64 * MIB, 64 << 10), ((16 << 30) + MIB, 4096)] {
+        for (size, block) in [(64 * MIB, 64 << 10), (128 << 30, 32 << 10)] {
             assert!(matches!(parameters_of(size, block), Err(Error::Usage(_))));
         }
     }
