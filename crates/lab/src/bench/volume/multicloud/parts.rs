@@ -105,7 +105,7 @@ fn of_client(shape: &Shape, message: &ToCloud) -> (usize, usize) {
             (if is_refresh { REFRESH } else { EVICTION }, JOB + job.cells.bytes().len())
         }
         ToCloud::Shuffler(ToShuffler::Strip(job)) => (SMALL, JOB + SEED * job.pads.len()),
-        ToCloud::Session(_) => (SMALL, 8 + 4),
+        ToCloud::Session(_) => (SMALL, Reached::BYTES),
     }
 }
 
