@@ -76,7 +76,10 @@ const PIECE_BYTES_MAX: u64 = 512 << 20;
 const LARGE_BLOCK: u64 = 16 << 10;
 
 /// The parameters of a site of such a size and such blocks.
-fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
+///
+/// # Errors
+/// [`Error::Usage`] if there is no such site.
+pub fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
     let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
     let epoch = if block > LARGE_BLOCK { USUAL.epoch / 2 } else { USUAL.epoch };
     let [least, most] = KEPT_EPOCHS;

@@ -9,7 +9,7 @@ use fogbank::link::{LinkArgs, PaceArgs};
 mod bench;
 mod tune;
 
-pub use bench::{Application, BenchAppArgs, BenchPaperArgs, PaperFigure, System};
+pub use bench::{Application, BenchAppArgs, BenchPaperArgs, BenchSiteArgs, PaperFigure, System};
 pub use fogbank::args::ShapeArgs;
 pub use tune::TuneArgs;
 
@@ -63,6 +63,9 @@ pub enum BenchCommand {
     /// same link. Journal and checkpoints are included, every value read is checked. With --profile the
     /// settings of TaoStore's paper, swept and drawn beside what the paper tells.
     Volume(Box<BenchVolumeArgs>),
+    /// Clients of a site, each at the end of a link of its own, from when all blocks are written and tables of
+    /// all levels are being built. Every value read is checked.
+    Site(Box<BenchSiteArgs>),
     /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
     /// afterwards: where they do not hold nothing is printed.
     App(Box<BenchAppArgs>),

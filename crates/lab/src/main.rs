@@ -34,6 +34,7 @@ async fn command(lab: Lab) -> Result<()> {
         }
         Command::Bench(BenchCommand::Paper(args)) => until_stopped(bench::run_paper(*args)).await,
         Command::Bench(BenchCommand::Volume(args)) => until_stopped(bench::run_volume(*args)).await,
+        Command::Bench(BenchCommand::Site(args)) => until_stopped(bench::run_site(*args)).await,
         Command::Bench(BenchCommand::App(args)) => until_stopped(bench::run_app(*args)).await,
         Command::Bench(BenchCommand::Engine(args)) => until_stopped(bench::run_engine(*args)).await,
     }

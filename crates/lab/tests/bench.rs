@@ -171,3 +171,40 @@ fn disks_are_counted_and_a_sparse_store_is_full_and_says_so() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+/// Every byte of a site's clients is told by its part, while a table of every level is built.
+#[test]
+fn clients_of_a_site_are_measured_while_its_largest_table_is_built() {
+    let site = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-lab"));
+        command.args(["bench", "site", "--size", "2MiB", "--json"]).args(flags);
+        command.output().expect("the binary runs")
+    };
+    let output = site(&["--clients", "1,3", "--rtt-ms", "2", "--up-mb-s", "125"]);
+    let said = String::from_utf8(output.stderr).expect("words");
+    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8(output.stdout).expect("words");
+    assert!(printed.contains("round trips of 2 ms, 125 MB/s up"), "{printed}");
+    let objects = printed.lines().filter(|line| line.starts_with('{'));
+    let rows: Vec<Value> = objects.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values(&rows, "clients"), [1.0, 3.0]);
+    for row in &rows {
+        let of = |name: &str| row[name].as_f64().expect(name);
+        assert!(of("largest_table_built") > 0.95, "{row}");
+        // Three levels: no query touches more than two tables of each, and one at least of the bottom.
+        assert!((1.0..=6.0).contains(&of("cells_touched_per_op")), "{row}");
+        // A query moves one entry and one result up, and down to every client.
+        let (up, down) = (of("log_up_bytes_per_op"), of("log_down_bytes_per_op"));
+        assert!((2.0 * 4096.0..2.5 * 4096.0).contains(&up), "{row}");
+        assert!((down / (up * of("clients")) - 1.0).abs() < 0.1, "{row}");
+        // All that tables hold is written and read again, and blobs are little beside it.
+        let built = of("cells_built_per_op") * (4096.0 + 20.0);
+        assert!(of("cells_built_per_op") > 6.0, "{row}");
+        assert!((1.0..1.1).contains(&(of("builds_bytes_per_op") / built)), "{row}");
+        assert!((0.5..20.0).contains(&of("superblocks_bytes_per_op")), "{row}");
+        assert!(of("latency_ms_mean") >= 4.0 && of("latency_ms_p99") <= of("latency_ms_max"));
+    }
+    for flags in [&["--clients", "0"][..], &["--clients", "513"], &["--seconds", "0"]] {
+        assert_eq!(site(flags).status.code(), Some(64), "{flags:?}");
+    }
+}

@@ -5,7 +5,11 @@
 //! that every call of this wrapper shares, so a large batch delays those behind it. All deadlines
 //! are absolute, so that the model does not drift by what its own work takes.
 //!
+//! A query log may lie at the far end, too (`FarLog`): its calls and events share the queues.
+//!
 //! Which call is slow depends on its size, on the clock and on the randomness passed in: all public.
+
+mod log;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +17,9 @@ use std::time::Duration;
 use fogbank_env::{Clock, Mutex, Nanos, Stream};
 use rand_core::Rng;
 
+pub use self::log::FarLog;
 use crate::store_by_calls;
-use crate::{Call, Reply, Result, Store};
+use crate::{Call, Log, Reply, Result, Store};
 
 /// The link to a store and the store's own pace.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,8 +64,14 @@ impl Link {
 /// Delays all that passes to the store inside.
 pub struct Delay<S> {
     inner: S,
+    way: Way,
+}
+
+/// The link, as all share it who use it.
+#[derive(Clone)]
+struct Way {
     clock: Arc<dyn Clock>,
-    lanes: Mutex<Lanes>,
+    lanes: Arc<Mutex<Lanes>>,
 }
 
 /// What calls share.
@@ -75,30 +86,43 @@ impl<S: Store> Delay<S> {
     /// Puts `inner` at the far end of `link`.
     pub fn new(inner: S, clock: Arc<dyn Clock>, link: Link, randomness: Stream) -> Self {
         let lanes = Mutex::new(Lanes { link, randomness, up_free_at: 0, down_free_at: 0 });
-        Self { inner, clock, lanes }
+        Self { inner, way: Way { clock, lanes: Arc::new(lanes) } }
     }
 
     /// Moves the store to the far end of another link, for calls from now on.
     pub fn set_link(&self, link: Link) {
-        self.lanes.lock().link = link;
+        self.way.lanes.lock().link = link;
+    }
+
+    /// A log at the far end of the same link.
+    pub fn far_log(&self, log: Arc<dyn Log>) -> FarLog {
+        FarLog::new(log, self.way.clone())
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        let (there, way_back) = self.depart(&call);
-        self.clock.come_near(there).await;
+        let (bytes, writes) = (call.bytes_up(), call.operation().writes());
+        let way_back = self.way.go(bytes, writes).await;
         let reply = call.perform(&self.inner).await;
         let bytes = reply.as_ref().map_or(0, Reply::bytes_down);
-        self.clock.come_near(self.arrive(bytes) + way_back).await;
+        self.way.clock.come_near(self.way.arrive(bytes) + way_back).await;
         reply
+    }
+}
+
+impl Way {
+    /// Brings a request there and has it served; how long the way back will be.
+    async fn go(&self, bytes: u64, writes: bool) -> Nanos {
+        let (there, way_back) = self.depart(bytes, writes);
+        self.clock.come_near(there).await;
+        way_back
     }
 
     /// When a request sent now has been served, and how long the way back will be.
-    fn depart(&self, call: &Call<'_>) -> (Nanos, Nanos) {
+    fn depart(&self, bytes: u64, writes: bool) -> (Nanos, Nanos) {
         let lanes = &mut *self.lanes.lock();
-        let link = lanes.link;
-        let (now, bytes) = (self.clock.now(), call.bytes_up());
+        let (link, now) = (lanes.link, self.clock.now());
         let sent = occupy(&mut lanes.up_free_at, now, bytes, link.up_bytes_per_s);
-        let service = nanos(if call.operation().writes() { link.write } else { link.read });
+        let service = nanos(if writes { link.write } else { link.read });
         let jitter = match nanos(link.jitter) {
             0 => 0,
             most => lanes.randomness.next_u64() % (most + 1),
@@ -115,6 +139,12 @@ impl<S: Store> Delay<S> {
         let lanes = &mut *self.lanes.lock();
         let rate = lanes.link.down_bytes_per_s;
         occupy(&mut lanes.down_free_at, self.clock.now(), bytes, rate)
+    }
+
+    /// When what is sent from there now, unasked, is here.
+    fn pushed(&self, bytes: u64) -> Nanos {
+        let round_trip = nanos(self.lanes.lock().link.round_trip);
+        self.arrive(bytes) + round_trip / 2
     }
 }
 

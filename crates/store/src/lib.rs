@@ -51,7 +51,7 @@ pub use absence::Absences;
 pub use blob_log::{BlobLog, LOG_KEPT_BYTES, LogListener};
 pub use blobs_apart::BlobsApart;
 pub use call::{Call, Operation, Reply};
-pub use delay::{Delay, Link};
+pub use delay::{Delay, FarLog, Link};
 pub use departure_grid::{DepartureGrid, GridStore};
 pub use fault::{Fault, FaultRule, Faulty};
 pub use file::{FileOptions, FileStore};

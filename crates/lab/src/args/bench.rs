@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
 use super::ShapeArgs;
@@ -124,6 +125,35 @@ impl System {
             Self::Postgresql => "postgresql",
         }
     }
+}
+
+/// What the benchmark of sites runs.
+#[derive(Debug, Clone, Args)]
+pub struct BenchSiteArgs {
+    /// Clients: each has one query under way. Several numbers are measured in turn.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "30")]
+    pub clients: Vec<usize>,
+    /// Bytes of all blocks; the server in memory takes some 15 times that.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub size: ByteSize,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// Seconds to measure at every point [until one table of the largest level has been built].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Messages leave at multiples of so many microseconds, as those of a site do.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    pub quantum_us: u64,
+    /// The link of every client to the server.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Seed of queries and of the clients' randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object a point, on a line of standard output of its own.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which figures of the papers are measured, and how.

@@ -9,6 +9,8 @@ use fogbank_store::{Call, Cell, Operation, Reply, Store, StoreError, store_by_ca
 /// What the names of the vault's blobs begin with (`docs/format.md`).
 const JOURNAL: &str = "journal/";
 const CHECKPOINT: &str = "checkpoint/";
+/// And those of a site's superblocks.
+const SUPERBLOCK: &str = "superblock/";
 
 /// A store that counts.
 pub struct Counted<S> {
@@ -16,8 +18,11 @@ pub struct Counted<S> {
     calls: AtomicU64,
     read: AtomicU64,
     written: AtomicU64,
+    cells: AtomicU64,
+    chunks: AtomicU64,
     journal: AtomicU64,
     checkpoints: AtomicU64,
+    superblocks: AtomicU64,
 }
 
 /// What has passed so far.
@@ -29,10 +34,16 @@ pub struct Traffic {
     pub read: u64,
     /// Bytes of chunks and blobs that were sent.
     pub written: u64,
-    /// Those of them in the journal's records.
+    /// Those of the first in cells that were read one by one.
+    pub cells: u64,
+    /// Those of both in whole chunks.
+    pub chunks: u64,
+    /// Those that were sent in the journal's records.
     pub journal: u64,
-    /// Those in pieces of checkpoints.
+    /// Those that were sent in pieces of checkpoints.
     pub checkpoints: u64,
+    /// Those of both in superblocks of a site.
+    pub superblocks: u64,
 }
 
 impl Traffic {
@@ -42,8 +53,11 @@ impl Traffic {
             calls: self.calls - before.calls,
             read: self.read - before.read,
             written: self.written - before.written,
+            cells: self.cells - before.cells,
+            chunks: self.chunks - before.chunks,
             journal: self.journal - before.journal,
             checkpoints: self.checkpoints - before.checkpoints,
+            superblocks: self.superblocks - before.superblocks,
         }
     }
 }
@@ -53,8 +67,11 @@ impl AddAssign for Traffic {
         self.calls += other.calls;
         self.read += other.read;
         self.written += other.written;
+        self.cells += other.cells;
+        self.chunks += other.chunks;
         self.journal += other.journal;
         self.checkpoints += other.checkpoints;
+        self.superblocks += other.superblocks;
     }
 }
 
@@ -62,8 +79,9 @@ impl<S: Store> Counted<S> {
     /// Counts what passes to `inner`.
     pub fn new(inner: S) -> Self {
         let none = AtomicU64::default;
-        let (calls, read, written) = (none(), none(), none());
-        Self { inner, calls, read, written, journal: none(), checkpoints: none() }
+        let (calls, read, written, cells, chunks) = (none(), none(), none(), none(), none());
+        let (journal, checkpoints, superblocks) = (none(), none(), none());
+        Self { inner, calls, read, written, cells, chunks, journal, checkpoints, superblocks }
     }
 
     /// What has passed so far.
@@ -73,8 +91,11 @@ impl<S: Store> Counted<S> {
             calls: now(&self.calls),
             read: now(&self.read),
             written: now(&self.written),
+            cells: now(&self.cells),
+            chunks: now(&self.chunks),
             journal: now(&self.journal),
             checkpoints: now(&self.checkpoints),
+            superblocks: now(&self.superblocks),
         }
     }
 
@@ -84,15 +105,24 @@ impl<S: Store> Counted<S> {
             Call::BlobPut(_, data, _) => data.len(),
             _ => 0,
         };
-        if let Call::BlobPut(name, ..) = &call {
-            let parts = [(JOURNAL, &self.journal), (CHECKPOINT, &self.checkpoints)].into_iter();
-            for (_, part) in parts.filter(|(prefix, _)| name.starts_with(prefix)) {
-                part.fetch_add(sent as u64, Ordering::Relaxed);
+        let add = |part: &AtomicU64, bytes: usize| part.fetch_add(bytes as u64, Ordering::Relaxed);
+        match &call {
+            Call::WriteChunks(_) => _ = add(&self.chunks, sent),
+            Call::BlobPut(name, ..) => {
+                let parts = [
+                    (JOURNAL, &self.journal),
+                    (CHECKPOINT, &self.checkpoints),
+                    (SUPERBLOCK, &self.superblocks),
+                ];
+                let of = parts.into_iter().filter(|(prefix, _)| name.starts_with(prefix));
+                of.for_each(|(_, part)| _ = add(part, sent));
             }
+            _ => {}
         }
+        let is_superblock = matches!(&call, Call::BlobGet(name) if name.starts_with(SUPERBLOCK));
         let asks = call.operation() != Operation::Barrier;
         self.calls.fetch_add(asks.into(), Ordering::Relaxed);
-        self.written.fetch_add(sent as u64, Ordering::Relaxed);
+        add(&self.written, sent);
         let reply = call.perform(&self.inner).await?;
         let came: usize = match &reply {
             Reply::Cells(cells) => cells.iter().map(cell_bytes).sum(),
@@ -100,7 +130,13 @@ impl<S: Store> Counted<S> {
             Reply::Blob(Some((data, _))) => data.len(),
             _ => 0,
         };
-        self.read.fetch_add(came as u64, Ordering::Relaxed);
+        add(&self.read, came);
+        match &reply {
+            Reply::Cells(_) => _ = add(&self.cells, came),
+            Reply::Chunks(_) => _ = add(&self.chunks, came),
+            Reply::Blob(_) if is_superblock => _ = add(&self.superblocks, came),
+            _ => {}
+        }
         Ok(reply)
     }
 }

@@ -13,6 +13,7 @@ mod paper;
 mod planned;
 mod raw;
 mod recovery;
+mod site;
 mod spread;
 mod volume;
 
@@ -24,6 +25,7 @@ pub use app::{Setting, SystemUnderTest, run as run_app};
 pub use engine::run as run_engine;
 pub use paper::run as run_paper;
 pub use recovery::run as run_recovery;
+pub use site::run as run_site;
 pub use volume::run as run_volume;
 
 /// What is typed after `fogbank bench`, understood: for what runs a benchmark in place of its user, so that the user

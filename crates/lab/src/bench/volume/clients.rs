@@ -27,6 +27,8 @@ pub struct Field<E> {
     clock: Arc<dyn Clock>,
     written: Arc<Written>,
     value_bytes: usize,
+    /// Its clients ask for blocks whose number leaves this rest, of so many.
+    share: (u32, u32),
 }
 
 /// By block that was written: how often, over all openings of the store. Held while an access is
@@ -70,8 +72,19 @@ impl Span {
 impl<E: ImmediateEngine + 'static> Field<E> {
     /// Over an engine whose blocks were written as `written` says.
     pub fn new(engine: E, clock: Arc<dyn Clock>, written: Arc<Written>) -> Arc<Self> {
+        Self::of_many(engine, clock, written, (0, 1))
+    }
+
+    /// The same over one engine of many that serve the same blocks, by its number and how many they are:
+    /// no two of them ask for one block, so each knows what it has to find there.
+    pub fn of_many(
+        engine: E,
+        clock: Arc<dyn Clock>,
+        written: Arc<Written>,
+        share: (u32, u32),
+    ) -> Arc<Self> {
         let value_bytes = engine.shape().value_bytes;
-        Arc::new(Self { engine, clock, written, value_bytes })
+        Arc::new(Self { engine, clock, written, value_bytes, share })
     }
 
     /// Writes every block once, then as many as a quarter of them, so that the tree is in its steady
@@ -83,10 +96,21 @@ impl<E: ImmediateEngine + 'static> Field<E> {
         bar: &ProgressBar,
     ) -> Result<()> {
         let capacity = self.engine.shape().capacity;
-        let of = capacity + capacity / 4;
         let random = (0..capacity / 4).map(|_| stream.next_u32() % capacity);
+        let blocks = (0..capacity).chain(random);
+        self.fill(blocks, capacity + capacity / 4, under_way, bar).await
+    }
+
+    /// Writes these blocks, of which there are so many; so many are under way.
+    pub async fn fill(
+        self: &Arc<Self>,
+        blocks: impl Iterator<Item = u32>,
+        of: u32,
+        under_way: usize,
+        bar: &ProgressBar,
+    ) -> Result<()> {
         let mut tasks = JoinSet::new();
-        for (done, block) in (0..).zip((0..capacity).chain(random)) {
+        for (done, block) in (0..).zip(blocks) {
             while tasks.len() >= under_way {
                 ended(tasks.join_next().await)?;
             }
@@ -100,25 +124,9 @@ impl<E: ImmediateEngine + 'static> Field<E> {
         Ok(())
     }
 
-    /// Lets clients run until the end of `span`.
+    /// Lets clients run until they are told to end.
     pub fn start(self: &Arc<Self>, clients: usize, random: &Randomness) -> Running {
-        let ends = Arc::new(AtomicBool::new(false));
-        let mut tasks = JoinSet::new();
-        for client in 0..clients as u64 {
-            let (field, ends) = (self.clone(), ends.clone());
-            let mut stream = random.split(client).stream(Purpose::Workload);
-            tasks.spawn(async move {
-                let capacity = field.engine.shape().capacity;
-                let mut samples = Vec::new();
-                while !ends.load(Ordering::Relaxed) {
-                    let (block, writes) =
-                        (stream.next_u32() % capacity, stream.next_u32().is_multiple_of(2));
-                    samples.push(field.access(block, writes).await?);
-                }
-                Ok(samples)
-            });
-        }
-        Running { tasks, ends, clock: self.clock.clone() }
+        Running::of(&vec![self.clone(); clients], self.clock.clone(), random)
     }
 
     /// One access, checked.
@@ -163,19 +171,59 @@ pub struct Running {
 }
 
 impl Running {
+    /// Lets one client of each of these run; one that is named twice has two.
+    pub fn of<E: ImmediateEngine + 'static>(
+        fields: &[Arc<Field<E>>],
+        clock: Arc<dyn Clock>,
+        random: &Randomness,
+    ) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        for (client, field) in (0..).zip(fields) {
+            let (field, ends) = (field.clone(), ends.clone());
+            let mut stream = random.split(client).stream(Purpose::Workload);
+            tasks.spawn(async move {
+                let (rest, of) = field.share;
+                let of_share = (field.engine.shape().capacity - rest).div_ceil(of);
+                let mut samples = Vec::new();
+                while !ends.load(Ordering::Relaxed) {
+                    let block = rest + stream.next_u32() % of_share * of;
+                    let writes = stream.next_u32().is_multiple_of(2);
+                    samples.push(field.access(block, writes).await?);
+                }
+                Ok(samples)
+            });
+        }
+        Self { tasks, ends, clock }
+    }
+
     /// Waits until `until`, or until a client has failed.
     pub async fn go_on(&mut self, until: Nanos, bar: &ProgressBar) -> Result<()> {
         let started = self.clock.now();
         let tenths = |nanos: Nanos| (nanos / 100_000_000) as u32;
-        while self.clock.now() < until {
-            self.clock.sleep_until(until.min(self.clock.now() + LOOK)).await;
-            show(bar, tenths(self.clock.now() - started), tenths(until - started));
+        let clock = self.clock.clone();
+        let left = || until.saturating_sub(clock.now());
+        self.go_on_while(|| {
+            show(bar, tenths(clock.now() - started), tenths(until - started));
+            left()
+        })
+        .await
+    }
+
+    /// Waits as long as it is told that something is left, in nanoseconds at least, or until a client has
+    /// failed.
+    pub async fn go_on_while(&mut self, left: impl Fn() -> Nanos) -> Result<()> {
+        loop {
+            let wait = left().min(LOOK);
+            if wait == 0 {
+                return Ok(());
+            }
+            self.clock.sleep_until(self.clock.now() + wait).await;
             if let Some(gone) = self.tasks.try_join_next() {
                 self.ends.store(true, Ordering::Relaxed);
                 gone.map_err(|e| Error::Bug(e.to_string()))??;
             }
         }
-        Ok(())
     }
 
     /// Ends them; what they noted in `span`.

@@ -10,7 +10,7 @@
 //! 3. Go on to the next engine, over the same link with the same clients.
 
 mod asked;
-mod clients;
+pub mod clients;
 mod disks;
 mod lane;
 mod measured_engine;

@@ -1,0 +1,89 @@
+//! Counts what passes between a client and the query log, and how far the log has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fogbank_store::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, Result};
+use tokio::sync::mpsc;
+
+/// What has passed so far, of all clients together.
+#[derive(Debug, Default)]
+pub struct LogTraffic {
+    /// Bytes of entries and results that were sent.
+    pub up: AtomicU64,
+    /// And that came.
+    pub down: AtomicU64,
+    /// Entries of the log, so far as anybody has heard.
+    pub length: AtomicU64,
+}
+
+impl LogTraffic {
+    /// Bytes up and down.
+    pub fn bytes(&self) -> [u64; 2] {
+        [&self.up, &self.down].map(|part| part.load(Ordering::Relaxed))
+    }
+
+    /// Entries of the log.
+    pub fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    fn hear(&self, event: &LogEvent) {
+        let (LogEvent::Entry(_, bytes) | LogEvent::Result(_, bytes)) = event;
+        self.down.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if let LogEvent::Entry(place, _) = event {
+            self.length.fetch_max(place + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A log that counts.
+pub struct CountedLog<L> {
+    log: L,
+    traffic: Arc<LogTraffic>,
+}
+
+impl<L: Log> CountedLog<L> {
+    /// Counts what passes to `log` in `traffic`.
+    pub fn new(log: L, traffic: Arc<LogTraffic>) -> Self {
+        Self { log, traffic }
+    }
+
+    fn sends(&self, bytes: &Bytes) {
+        self.traffic.up.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl<L: Log> Log for CountedLog<L> {
+    async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
+        self.sends(&entry.bytes);
+        self.log.append(entry).await
+    }
+
+    async fn publish(&self, place: u64, result: Bytes) -> Result<()> {
+        self.sends(&result);
+        self.log.publish(place, result).await
+    }
+
+    async fn follow(&self, from: u64) -> Result<LogEvents> {
+        let mut events = self.log.follow(from).await?;
+        let (tells, told) = mpsc::channel(LOG_EVENTS_AHEAD);
+        let traffic = self.traffic.clone();
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                event.iter().for_each(|event| traffic.hear(event));
+                if tells.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(told)
+    }
+
+    async fn forget(&self, before: u64) -> Result<()> {
+        self.log.forget(before).await
+    }
+}

@@ -1,0 +1,195 @@
+//! A site in memory that is full and whose tables are being built, and clients that come and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank::{Error, Result, open_store};
+use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
+use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_oram::ImmediateEngine;
+use fogbank_oram::hierarchy::{HierarchyEngine, Schedule, Table, schedule_of};
+use fogbank_seal::{MasterKey, StoreId};
+use fogbank_store::{BlobLog, Delay, DepartureGrid, Link, Log, Store};
+use fogbank_terminal::bar;
+use rand_core::Rng;
+
+use super::counted_log::{CountedLog, LogTraffic};
+use crate::bench::counted::{Counted, Traffic};
+use crate::bench::volume::clients::{Answers, Field, Running, Span, Written};
+
+type Far = Arc<Delay<Arc<dyn Store>>>;
+
+/// Queries under way while loading: an engine takes so many.
+const LOAD_UNDER_WAY: usize = 64;
+/// Queries of each client before it is measured.
+const WARM_UP: u64 = 16;
+/// Nanoseconds from one look at the log to the next.
+const LOOK: Nanos = 50_000_000;
+const SITE: StoreId = StoreId([1; 16]);
+
+/// See the module.
+pub struct Warm {
+    store: Arc<dyn Store>,
+    log: Arc<dyn Log>,
+    clock: Arc<dyn Clock>,
+    schedule: Schedule,
+    written: Arc<Written>,
+    passed: Arc<LogTraffic>,
+    random: Randomness,
+    /// Parts of `random` that were taken.
+    taken: u64,
+}
+
+/// What one point came to.
+pub struct Measured {
+    /// When clients were answered.
+    pub answers: Answers,
+    /// What passed to the store, of all clients.
+    pub traffic: Traffic,
+    /// Bytes to the log and from it.
+    pub log: [u64; 2],
+    /// Places that the log has grown by.
+    pub places: u64,
+    /// How much of the building of one table of the largest level fell into it.
+    pub built: f64,
+}
+
+/// A client of the site.
+struct Client {
+    far: Far,
+    store: Arc<Counted<Far>>,
+    field: Arc<Field<HierarchyEngine>>,
+}
+
+impl Warm {
+    /// Makes a site, writes all of its blocks, and goes on until all levels are full.
+    pub async fn new(parameters: SiteParameters, seed: u64) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let random = Randomness::repeatable(seed);
+        let store = open_store("memory:", &clock).await?;
+        let mut salts = random.split(0).stream(Purpose::Incarnation);
+        Site::create(&store, (&master(), SITE), parameters, &mut salts).await?;
+        let log = BlobLog::open(store.clone(), clock.clone(), u64::MAX / 4).await;
+        let log = Arc::new(log.map_err(fogbank_durable::Error::from)?);
+        let schedule = schedule_of(&parameters)?;
+        let (written, passed) = Default::default();
+        let taken = 0;
+        let mut warm = Self { store, log, clock, schedule, written, passed, random, taken };
+        let full = warm.starts(1);
+        warm.fill_to(full - full.min(warm.schedule.epoch.into())).await?;
+        Ok(warm)
+    }
+
+    /// Measures so many clients, each across such a link, while a table of the largest level is built.
+    ///
+    /// # Errors
+    /// [`Error::CheckFailed`] if a value read is not the one written.
+    pub async fn measure(
+        &mut self,
+        clients: usize,
+        (link, quantum_us): (Link, u64),
+        seconds: Option<f64>,
+    ) -> Result<Measured> {
+        let warm_up = WARM_UP * clients as u64;
+        let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + warm_up);
+        let table = table.ok_or_else(|| Error::Bug("no table is built any more".into()))?;
+        let (first, ends) = (self.starts(table), self.installed(table));
+        self.fill_to(first - warm_up).await?;
+        let mut joined = Vec::new();
+        for number in 0..clients {
+            joined.push(self.join(quantum_us, (number as u32, clients as u32)).await?);
+        }
+        joined.iter().for_each(|client| client.far.set_link(link));
+        let fields: Vec<_> = joined.iter().map(|client| client.field.clone()).collect();
+        let mut running = Running::of(&fields, self.clock.clone(), &self.random());
+        let (clock, bar) = (self.clock.clone(), bar("measuring"));
+        let (passed, places) = (self.passed.clone(), ends - first);
+        let left_to = |place: u64| {
+            let length = passed.length();
+            bar.set_length(places);
+            bar.set_position(length.saturating_sub(first));
+            if length < place { LOOK } else { 0 }
+        };
+        running.go_on_while(|| left_to(first)).await?;
+        let (from, length) = (clock.now(), passed.length());
+        let (traffic, log) = (traffic(&joined), passed.bytes());
+        match seconds {
+            Some(seconds) => running.go_on(from + (seconds * 1e9) as Nanos, &bar).await?,
+            None => running.go_on_while(|| left_to(ends)).await?,
+        }
+        bar.finish_and_clear();
+        let (span, grown) = (Span { from, to: clock.now() }, passed.length() - length);
+        let [up, down] = passed.bytes();
+        let measured = Measured {
+            traffic: self::traffic(&joined).since(traffic),
+            log: [up - log[0], down - log[1]],
+            places: grown,
+            built: grown as f64 / places as f64,
+            answers: running.end(span).await?,
+        };
+        for client in joined {
+            client.far.set_link(Link::instant());
+            client.field.engine.close().await?;
+        }
+        Ok(measured)
+    }
+
+    /// The place at which this table of the largest level starts to be built.
+    fn starts(&self, index: i64) -> u64 {
+        let table = Table { level: self.schedule.bottom(), index };
+        self.schedule.first_of(self.schedule.build_starts(table))
+    }
+
+    /// The first place that touches it.
+    fn installed(&self, index: i64) -> u64 {
+        let table = Table { level: self.schedule.bottom(), index };
+        self.schedule.first_of(self.schedule.installed(table))
+    }
+
+    /// Has one client write blocks until the log has come to a place: each once, then any.
+    async fn fill_to(&mut self, place: u64) -> Result<()> {
+        let (blocks, length) = (self.schedule.blocks, self.passed.length());
+        let client = self.join(0, (0, 1)).await?;
+        let mut stream = self.random().stream(Purpose::Workload);
+        let queries = (length..place).map(|place| match place < u64::from(blocks) {
+            true => place as u32,
+            false => stream.next_u32() % blocks,
+        });
+        let (bar, of) = (bar("loading"), place.saturating_sub(length) as u32);
+        client.field.fill(queries, of, LOAD_UNDER_WAY, &bar).await?;
+        bar.finish_and_clear();
+        Ok(client.field.engine.close().await?)
+    }
+
+    async fn join(&mut self, quantum_us: u64, share: (u32, u32)) -> Result<Client> {
+        let (random, clock) = (self.random(), self.clock.clone());
+        let faults = random.stream(Purpose::Faults);
+        let far = Delay::new(self.store.clone(), clock.clone(), Link::instant(), faults);
+        let far = Arc::new(far);
+        let store = Arc::new(Counted::new(far.clone()));
+        let mut salts = random.stream(Purpose::Incarnation);
+        let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;
+        let log = CountedLog::new(far.far_log(self.log.clone()), self.passed.clone());
+        let grid = DepartureGrid::new(clock.clone(), Duration::from_micros(quantum_us));
+        let seen = Arc::new(MemorySeen::default());
+        let engine = HierarchyEngine::open(site, Arc::new(log), seen, grid).await?;
+        let field = Field::of_many(engine, clock, self.written.clone(), share);
+        Ok(Client { far, store, field })
+    }
+
+    /// The next part of the seed's randomness.
+    fn random(&mut self) -> Randomness {
+        self.taken += 1;
+        self.random.split(self.taken)
+    }
+}
+
+fn traffic(clients: &[Client]) -> Traffic {
+    let mut sum = Traffic::default();
+    clients.iter().for_each(|client| sum += client.store.traffic());
+    sum
+}
+
+fn master() -> MasterKey {
+    MasterKey::from_bytes(&mut [7; 32])
+}

@@ -1,0 +1,131 @@
+//! A query log at the far end of a link: entries and results are pushed down it in their order.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::Way;
+use crate::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, Result};
+
+/// See [`crate::Delay::far_log`].
+pub struct FarLog {
+    log: Arc<dyn Log>,
+    way: Way,
+}
+
+/// Events that are on the link at once, at most: what a log may have told and nobody taken.
+const ON_THE_WAY: usize = 16 * LOG_EVENTS_AHEAD;
+
+impl FarLog {
+    pub(super) fn new(log: Arc<dyn Log>, way: Way) -> Self {
+        Self { log, way }
+    }
+
+    async fn back<T>(&self, done: T, way_back: fogbank_env::Nanos) -> T {
+        self.way.clock.come_near(self.way.arrive(0) + way_back).await;
+        done
+    }
+}
+
+fn bytes_of(event: &Result<LogEvent>) -> u64 {
+    match event {
+        Ok(LogEvent::Entry(_, bytes) | LogEvent::Result(_, bytes)) => bytes.len() as u64,
+        Err(_) => 0,
+    }
+}
+
+#[async_trait]
+impl Log for FarLog {
+    async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
+        let way_back = self.way.go(entry.bytes.len() as u64, true).await;
+        let appended = self.log.append(entry).await;
+        self.back(appended, way_back).await
+    }
+
+    async fn publish(&self, place: u64, result: Bytes) -> Result<()> {
+        let way_back = self.way.go(result.len() as u64, true).await;
+        let published = self.log.publish(place, result).await;
+        self.back(published, way_back).await
+    }
+
+    async fn follow(&self, from: u64) -> Result<LogEvents> {
+        self.way.go(0, false).await;
+        let mut events = self.log.follow(from).await?;
+        let (leaves, mut comes) = mpsc::channel(ON_THE_WAY);
+        let (tells, told) = mpsc::channel(LOG_EVENTS_AHEAD);
+        let way = self.way.clone();
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                let at = way.pushed(bytes_of(&event));
+                if leaves.send((at, event)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let clock = self.way.clock.clone();
+        tokio::spawn(async move {
+            while let Some((at, event)) = comes.recv().await {
+                clock.come_near(at).await;
+                if tells.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(told)
+    }
+
+    async fn forget(&self, before: u64) -> Result<()> {
+        let way_back = self.way.go(0, true).await;
+        let forgotten = self.log.forget(before).await;
+        self.back(forgotten, way_back).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+
+    use super::*;
+    use crate::{BlobLog, Delay, Link, MemoryStore, log_conformance};
+
+    fn far(link: Link, log: BlobLog, clock: &Arc<dyn Clock>) -> FarLog {
+        let randomness = Randomness::repeatable(1).stream(Purpose::Workload);
+        let delay = Delay::new(MemoryStore::new(), clock.clone(), link, randomness);
+        delay.far_log(Arc::new(log))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn conforms() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let link = Link { round_trip: Duration::from_millis(10), ..Link::instant() };
+        let store = Arc::new(MemoryStore::new());
+        let open = async || {
+            far(link, BlobLog::open(store.clone(), clock.clone(), 1 << 26).await.unwrap(), &clock)
+        };
+        log_conformance::run(open).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_is_heard_half_a_round_trip_after_it_came_there() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (round_trip, rate) = (Duration::from_millis(100), Some(1_000_000));
+        let link = Link { round_trip, down_bytes_per_s: rate, ..Link::instant() };
+        let log = BlobLog::open(Arc::new(MemoryStore::new()), clock.clone(), 1 << 20);
+        let far = far(link, log.await.unwrap(), &clock);
+        let mut events = far.follow(0).await.unwrap();
+        let begun = clock.now();
+        let bytes = vec![0; 100_000].into();
+        let entry = LogEntry { session: 1, turn: 1, bytes };
+        let (appended, _) = tokio::join!(far.append(entry), async {
+            events.recv().await.unwrap().unwrap();
+            // Half there, half back, and a tenth of a second on the way down.
+            let took = (clock.now() - begun) / 1_000_000;
+            assert!((200..205).contains(&took), "{took}");
+        });
+        appended.unwrap();
+    }
+}
