@@ -26,6 +26,14 @@ canary! {
         TurnSkipped,
         /// Write-backs leave a point later than they could. Rule: at once, or in their turn.
         WriteBackLate,
+        /// What is written leaves though the link is not free for it. Rule: in its turn.
+        WriteHurried,
+        /// A record ends before an access to a block that it names already. Rule: all that waits
+        /// and finds room.
+        RecordSplit,
+        /// Records leave while a cut is due and the last checkpoint does not count. Rule: the cut
+        /// first.
+        CutPutOff,
     }
     state {}
     asks {
@@ -33,6 +41,9 @@ canary! {
         takes_by_content: TakenByContent,
         ignores_room: RoomIgnored,
         is_late: WriteBackLate,
+        hurries: WriteHurried,
+        splits_records: RecordSplit,
+        puts_off_cuts: CutPutOff,
     }
 
     fn skips(&self, is_decoy: bool) -> bool { false } or {

@@ -178,7 +178,8 @@ impl<P: Plane> Departures<P> {
         while let Some(Group { arrivals, is_last }) = self.next_group().await? {
             self.depart(arrivals).await?;
             self.rate_grid.iter_mut().for_each(RateGrid::skip_missed);
-            if is_last {
+            let may_wait = || self.shared.look(|core| core.canary.puts_off_cuts());
+            if is_last && !(self.cut.is_some() && may_wait()) {
                 self.adopt_last().await?;
                 self.begin_checkpoint().await?;
                 self.rate_grid.iter_mut().for_each(RateGrid::skip_passed);
@@ -241,8 +242,10 @@ impl<P: Plane> Departures<P> {
     fn gather(&mut self, point: Nanos) -> Option<Group> {
         self.take_arrivals();
         let most = self.shared.room().min(self.shared.group_max);
-        let mut arrivals = Vec::new();
+        let splits = self.shared.look(|core| core.canary.splits_records());
+        let mut arrivals: Vec<Arrival> = Vec::new();
         while arrivals.len() < most
+            && !(splits && self.is_repeated(&arrivals))
             && let Some(arrival) = self.next_before(point)
         {
             arrivals.push(arrival);
@@ -256,6 +259,12 @@ impl<P: Plane> Departures<P> {
         while let Ok(arrival) = self.arrivals.try_recv() {
             self.waiting.push_back(arrival);
         }
+    }
+
+    /// Whether the next that waits asks for a block of these.
+    fn is_repeated(&self, arrivals: &[Arrival]) -> bool {
+        let next = self.waiting.front();
+        next.is_some_and(|next| arrivals.iter().any(|one| one.address == next.address))
     }
 
     /// The next that waits, if it was here when replies were last taken before `point`.

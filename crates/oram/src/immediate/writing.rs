@@ -103,8 +103,9 @@ pub async fn send_all<P: Plane>(
             }
             point = turn(&shared, &pacer), if may_leave => {
                 shared.fault.sound()?;
+                let hurries = shared.look(|core| core.canary.hurries());
                 while under_way.len() < most
-                    && pacer.is_free(point)
+                    && (hurries || pacer.is_free(point))
                     && let Some((number, window)) = queue.pop_front()
                 {
                     pacer.take(point, window.iter().map(|write| write.data.len() as u64).sum());
@@ -147,7 +148,9 @@ async fn pass_barrier<P: Plane>(
 
 /// Waits for the point at which the next message leaves.
 async fn turn<P: Plane>(shared: &Shared<P>, pacer: &LinkPacer) -> Nanos {
-    shared.grid.wait_until_before(pacer.soonest()).await;
+    if !shared.look(|core| core.canary.hurries()) {
+        shared.grid.wait_until_before(pacer.soonest()).await;
+    }
     if shared.look(|core| core.canary.is_late()) {
         shared.grid.departure().await;
     }

@@ -4,6 +4,8 @@
 
 mod canaries;
 mod change;
+#[path = "../changes/mod.rs"]
+mod changes;
 mod exact;
 mod histories;
 mod joints;

@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod canaries;
+#[path = "../changes/mod.rs"]
+mod changes;
 mod exact;
 mod histories;
 mod lives;
+mod rules;
+mod spoiled;
 #[path = "../volumes/mod.rs"]
 mod volumes;

@@ -115,7 +115,10 @@ impl<P: Plane> Immediate<P> {
             Request::Barrier => self.barrier()?,
             Request::BlobDelete { names } => self.delete_blobs(names)?,
             Request::DeleteChunks { chunks } => match self.stage {
-                Stage::SweepDelete(count) => self.sweep(chunks, count)?,
+                Stage::SweepDelete(count) => {
+                    self.check_alone(request)?;
+                    self.sweep(chunks, count)?
+                }
                 _ => self.delete_chunks(chunks)?,
             },
             Request::ListChunks { array } => {
@@ -125,6 +128,7 @@ impl<P: Plane> Immediate<P> {
                     let due = format!("{:?}", self.stage);
                     fault("blob-order", due, "list chunks")?;
                 }
+                self.check_alone(request)?;
                 Part::SweepList
             }
             _ => {
@@ -132,6 +136,17 @@ impl<P: Plane> Immediate<P> {
                 fault("unknown-operation", "an operation of the protocol", seen)?
             }
         })
+    }
+
+    /// The calls of a sweep come one after the other.
+    fn check_alone(&self, request: &Request) -> Step {
+        let sweeps =
+            |one: &Waiting<P::Part>| matches!(one.lane, Part::SweepList | Part::SweepDelete);
+        if self.waiting.iter().any(sweeps) {
+            let seen = format!("{:?}", request.operation());
+            return fault("waits-for-all", "the end of the sweep's call before", seen);
+        }
+        Ok(())
     }
 
     /// A journal record is put.

@@ -77,11 +77,14 @@ leaks! {
 /// Leaks of the shell that show in a trace of this engine, with their checks. The others change nothing
 /// that it does: its answers come in order from the plane, no access is asked for after another, and
 /// what is read has no pace.
-pub const SHELL: [(Shell, &str); 4] = [
+pub const SHELL: [(Shell, &str); 7] = [
     (Shell::AnswerOffGrid, "on-grid"),
     (Shell::TakenByContent, "level-whole"),
     (Shell::RoomIgnored, "budget-orders"),
     (Shell::WriteBackLate, "level-whole"),
+    (Shell::WriteHurried, "in-turn"),
+    (Shell::RecordSplit, "record-parts"),
+    (Shell::CutPutOff, "cut-due"),
 ];
 
 /// The scene under which it shows. The honest engine in it is the same with its `leak` set to `None`.
@@ -121,7 +124,12 @@ pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
             PartitionScene { schedule, ..usual }
         }
         Leak::Shell(Shell::AnswerOffGrid | Shell::TakenByContent) => on_grid(ms(7), None),
-        Leak::Shell(Shell::WriteBackLate) => on_grid(ms(2), Some(200_000)),
+        Leak::Shell(Shell::WriteBackLate | Shell::WriteHurried) => on_grid(ms(2), Some(200_000)),
+        // Checkpoints take longer than from one to the next.
+        Leak::Shell(Shell::CutPutOff) => {
+            let schedule = Schedule { every: 4, most: ms(400) };
+            PartitionScene { clients: 20, schedule, ..usual }
+        }
         Leak::Shell(Shell::RoomIgnored) => {
             PartitionScene { settings: with((12, 1 << 20)), ..usual }
         }

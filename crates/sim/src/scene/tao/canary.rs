@@ -63,6 +63,9 @@ leaks! {
     Shell::RoomIgnored: "room-ignored", caught by "record-parts";
     Shell::TurnSkipped: "turn-skipped", caught by "in-turn";
     Shell::WriteBackLate: "write-back-late", caught by "write-back-due";
+    Shell::WriteHurried: "write-hurried", caught by "in-turn";
+    Shell::RecordSplit: "record-split", caught by "record-parts";
+    Shell::CutPutOff: "cut-put-off", caught by "cut-due";
     Tree::OwnPathTwice: "own-path-twice", caught by "leaves-repeat-in-batch";
     Tree::DroppedEarly: "dropped-early", caught by DATA;
     Tree::LeafKept: "leaf-kept", caught by "leaves-uniform";
@@ -93,7 +96,7 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
         // Few paths at a time, so that many buckets go.
         Leak::Tree(Tree::EmptyKept) => TaoScene { load: Load::Uniform, ..alone() },
         // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
-        Leak::Shell(Shell::TurnSkipped | Shell::WriteBackLate) => {
+        Leak::Shell(Shell::TurnSkipped | Shell::WriteBackLate | Shell::WriteHurried) => {
             let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);
             let settings = usual.settings.with_shell(|shell| {
