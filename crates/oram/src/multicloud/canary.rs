@@ -38,6 +38,10 @@ canary! {
         EntryLate,
         /// A journal is served that ends before what the clouds have seen. Rule: it is refused.
         ServesOlder,
+        /// A cloud that does not answer is waited for, for ever. Rule: it is told as absent.
+        CloudForEver,
+        /// The same of the link between the clouds. Rule: the same.
+        LinkForEver,
     }
     state {}
     asks {
@@ -58,5 +62,7 @@ canary! {
         walks_short: WalksShort,
         journals_late: EntryLate,
         serves_older: ServesOlder,
+        waits_for_clouds: CloudForEver,
+        waits_for_links: LinkForEver,
     }
 }

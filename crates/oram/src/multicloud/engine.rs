@@ -11,6 +11,7 @@ use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
 use super::serving::{Event, Limits, Serving, State};
 use super::settings::MulticloudSettings;
+use super::waiting::Looks;
 use super::witness;
 use crate::Result;
 use crate::immediate::Parts;
@@ -100,6 +101,7 @@ impl MulticloudEngine {
         if was_midway {
             state.since_cut = limits.entries_max; // so the journal does not grow on
         }
+        let looks = Looks::new(&shape, grid.now());
         let mut serving = Serving {
             plane,
             vault,
@@ -110,6 +112,7 @@ impl MulticloudEngine {
             fault: fault.clone(),
             shape,
             limits,
+            looks,
             state,
         };
         serving.begin().await?;

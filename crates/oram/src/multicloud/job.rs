@@ -27,6 +27,7 @@ use super::journal::{Entry, JobEntry};
 use super::level::Level;
 use super::lineage::Rebuild;
 use super::plane::{Effect, MulticloudPlane};
+use super::waiting::Path;
 use crate::position::Home;
 use crate::{Error, Result, lied};
 
@@ -120,15 +121,20 @@ impl Job {
         self.is_stored
     }
 
-    /// Whether its holder, or else its shuffler, has to send something: that one makes a level when it
-    /// has the uploads, and what the holder moves.
-    pub fn awaits(&self, holder: bool) -> bool {
+    /// Over which what it waits for comes; nothing if that is the client's turn. The other cloud than
+    /// this `holder` makes a level when it has the uploads, and what the holder moves.
+    pub fn path(&self, holder: usize) -> Option<Path> {
         let lacks_records = self.records.is_none() && !self.sources.0.is_empty();
         let lacks_cells = self.uploads.is_none() && self.fetched.is_none();
-        let awaits_holder = lacks_records || lacks_cells || (self.is_checked && !self.is_stored);
-        match holder {
-            true => awaits_holder,
-            false => !awaits_holder && !self.is_checked,
+        let is_sent = self.uploads.is_some();
+        match self {
+            _ if lacks_records || lacks_cells => Some(Path::Cloud(holder)),
+            _ if is_sent && self.awaits_moved && self.moved.is_none() => {
+                Some(Path::Between(holder))
+            }
+            _ if is_sent && self.level_digest.is_none() => Some(Path::Between(1 - holder)),
+            _ if self.is_checked && !self.is_stored => Some(Path::Cloud(holder)),
+            _ => None,
         }
     }
 

@@ -5,8 +5,7 @@
 //! sent while there is no session is dropped: all that is under way is done again when there is
 //! one ([`super::MulticloudPlane::repeat`]).
 //!
-//! A cloud that is there and says nothing, though it owes something, is as one that has ended: its
-//! session is opened again for a minute or so, then it is absent. How long is public.
+//! A cloud that says nothing, though it owes something, is as one that has ended (`waiting`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,12 +25,6 @@ use crate::{Error, Result, lied};
 pub(super) const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
 
-/// After so long without a message a cloud is asked whether it owes one, beside a time for the bytes
-/// of the longest; twice in a row, and its session is given up. After so many it is absent.
-const QUIET_NANOS: Nanos = 10_000_000_000;
-const SLOWEST_NANOS_PER_BYTE: Nanos = 1_000;
-const QUIETS_MAX: Nanos = 6;
-
 /// What happens on a link.
 #[derive(Debug)]
 pub enum OfLink {
@@ -42,8 +35,6 @@ pub enum OfLink {
     Comes(FromCloud),
     /// It has ended, and is opened again.
     Broken,
-    /// Nothing has come for a time in which anything might have.
-    Quiet,
     /// No session is to be had.
     Failed(Error),
 }
@@ -61,9 +52,8 @@ pub struct Link {
     tasks: JoinSet<()>,
     /// The number of the last try: an answer to one may be lost, and its number is used up.
     session: Arc<AtomicU64>,
-    /// When a message came last, and whether the cloud has owed one since it became quiet.
-    heard: Nanos,
-    owes: bool,
+    /// When a message came last, or a session was open.
+    sign: Nanos,
     /// When the last session was begun, and how long it had waited.
     last: Option<(Nanos, Nanos)>,
 }
@@ -78,9 +68,9 @@ impl Link {
     ) -> Self {
         let (sender, reached, tasks, last) = (None, None, JoinSet::new(), None);
         let session = Arc::new(AtomicU64::new(opening.session));
-        let (heard, owes) = (grid.now(), false);
+        let sign = grid.now();
         let mut link =
-            Self { cloud, opening, grid, told, sender, reached, tasks, session, heard, owes, last };
+            Self { cloud, opening, grid, told, sender, reached, tasks, session, sign, last };
         link.open();
         link
     }
@@ -100,7 +90,7 @@ impl Link {
         self.last = Some((now, wait));
         let (cloud, session) = (self.cloud.clone(), self.session.clone());
         let opening = self.opening.clone();
-        let (grid, told, quiet) = (self.grid.clone(), self.told.clone(), self.quiet());
+        let (grid, told) = (self.grid.clone(), self.told.clone());
         self.tasks.spawn(async move {
             if wait > 0 {
                 grid.come(now + wait).await;
@@ -122,16 +112,7 @@ impl Link {
             };
             let comes = async {
                 loop {
-                    let quiet = grid.come(grid.now() + quiet);
-                    let come = tokio::select! {
-                        biased;
-                        come = receiver.recv() => come,
-                        () = quiet => {
-                            told(OfLink::Quiet);
-                            continue;
-                        }
-                    };
-                    match come {
+                    match receiver.recv().await {
                         Some(Ok(message)) => told(OfLink::Comes(message)),
                         Some(Err(error)) if !is_passing(&error) => {
                             return told(OfLink::Failed(blame(error)));
@@ -147,41 +128,17 @@ impl Link {
     /// What is sent goes there from now on.
     pub fn is_open(&mut self, sender: mpsc::UnboundedSender<ToCloud>) {
         self.sender = Some(sender);
+        self.is_heard();
     }
 
-    /// A message has come.
+    /// The cloud has given a sign.
     pub fn is_heard(&mut self) {
-        (self.heard, self.owes) = (self.grid.now(), false);
+        self.sign = self.grid.now();
     }
 
-    /// Nothing has come for a while; whether the cloud owes anything. One that owed something all the
-    /// while is as good as gone: the session is given up, and another one tried.
-    ///
-    /// # Errors
-    /// [`Error::Absent`] when that has gone on for long.
-    pub fn is_quiet(&mut self, owes: bool) -> Result<()> {
-        if !owes {
-            self.is_heard();
-            return Ok(());
-        }
-        if !std::mem::replace(&mut self.owes, true) {
-            return Ok(()); // it may have been asked just now
-        }
-        self.owes = false;
-        let silent = self.grid.now().saturating_sub(self.heard);
-        if silent >= QUIETS_MAX * self.quiet() {
-            let seconds = silent / 1_000_000_000;
-            return Err(Error::Absent(format!("a cloud has not answered for {seconds} s")));
-        }
-        self.open();
-        Ok(())
-    }
-
-    /// How long nothing may come: also the longest message of the volume comes in that time. Public.
-    fn quiet(&self) -> Nanos {
-        let shape = self.opening.shape;
-        let most = shape.size(shape.top(), shape.cycle()) as usize * shape.cell_bytes();
-        QUIET_NANOS + most as Nanos * SLOWEST_NANOS_PER_BYTE
+    /// Whether the cloud has given a sign after this moment.
+    pub fn has_sign_since(&self, moment: Nanos) -> bool {
+        self.sign > moment
     }
 
     /// Whether what is sent goes anywhere.

@@ -71,6 +71,7 @@ mod replay;
 mod serving;
 mod settings;
 mod state;
+mod waiting;
 mod witness;
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use rand_core::Rng;
 use super::canary::Canary;
 use super::chain::{Cell, Found, Uncovered, Uncovering, Whose};
 use super::checks::Checks;
-use super::job::Job;
 use super::journal::Entry;
 use super::pyramid::Pyramid;
 use super::reader::{Head, UnderWay};
@@ -185,15 +184,6 @@ impl MulticloudPlane {
                 plane.refresh_is_uncovered((partition, generation), come, out)
             }
         })
-    }
-
-    /// Whether this cloud has to send something before all can go on. Public.
-    pub fn awaits(&self, cloud: usize) -> bool {
-        let is_holder = |partition: u16| usize::from(partition % 2) == cloud;
-        let of_read = |access: &UnderWay| access.awaits(is_holder(access.entry.partition));
-        let jobs = (0..).zip(&self.pyramids).filter_map(|(p, of)| Some((p, of.job.as_ref()?)));
-        let of_job = |(partition, job): (u16, &Job)| job.awaits(is_holder(partition));
-        self.accesses.iter().any(of_read) || jobs.into_iter().any(of_job)
     }
 
     /// The chains of `cells` of `partition`, to be walked.

@@ -14,6 +14,7 @@ use fogbank_seal::SeedFor;
 use super::chain::{Cell, Found, Uncovered, Whose};
 use super::journal::{AccessEntry, Entry};
 use super::plane::{Effect, MulticloudPlane};
+use super::waiting::Path;
 use crate::position::Home;
 use crate::{Access, Error, Result, lied};
 
@@ -23,7 +24,7 @@ pub struct Head {
     block: Option<u32>,
     access: Access,
     is_duplicate: bool,
-    partition: u16,
+    pub(super) partition: u16,
     to: u16,
 }
 
@@ -52,12 +53,13 @@ impl UnderWay {
         Self { entry, cells, is_wanted, records, answer, uncovered, come }
     }
 
-    /// Whether its holder, or else its shuffler, has to send something: that one after the other.
-    pub fn awaits(&self, holder: bool) -> bool {
-        match holder {
-            _ if self.come.is_some() => false,
-            true => self.records.is_none(),
-            false => self.records.is_some() && self.answer.is_none(),
+    /// Over which what it waits for comes; nothing if that is the client's turn. All that comes of
+    /// the shuffler comes by way of this `holder`.
+    pub fn path(&self, holder: usize) -> Option<Path> {
+        match (&self.come, &self.records, &self.answer) {
+            (None, None, _) => Some(Path::Cloud(holder)),
+            (None, _, None) => Some(Path::Between(holder)),
+            _ => None,
         }
     }
 }
@@ -185,8 +187,7 @@ impl MulticloudPlane {
 
     /// The messages of an access, the same however often they are sent.
     pub(super) fn ask_for_cells(&mut self, at: usize, out: &mut Vec<Effect>) {
-        let access = &mut self.accesses[at];
-        (access.records, access.answer) = (None, None);
+        let access = &self.accesses[at];
         let AccessEntry { number: read, partition, ref places, index, .. } = access.entry;
         if places.is_empty() || access.come.is_some() {
             return;

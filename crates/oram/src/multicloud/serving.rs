@@ -7,7 +7,7 @@
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
 //!    all this; while it is adopted, a commit at the first cloud, nothing else leaves.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
-//!    done again.
+//!    done again. What is waited for in vain is told (`waiting`).
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
@@ -31,6 +31,7 @@ use super::chain::Uncovered;
 use super::journal;
 use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
+use super::waiting::{Looks, Overdue, Path};
 use super::witness;
 use crate::immediate::arrival::Arrival;
 use crate::immediate::entrance::{EndsMidway, Fault};
@@ -77,6 +78,7 @@ pub struct Serving {
     pub fault: Arc<Fault>,
     pub shape: fogbank_mix::Shape,
     pub limits: Limits,
+    pub looks: Looks,
     pub state: State,
 }
 
@@ -154,10 +156,15 @@ impl Serving {
     }
 
     async fn take_events(&mut self) -> Result<Vec<Effect>> {
-        let (moment, mut effects) = (self.events.moment().await?, Vec::new());
+        let moment = tokio::select! { biased;
+            moment = self.events.moment() => moment?,
+            () = self.grid.come(self.looks.next()) => self.grid.now(),
+        };
+        let mut effects = Vec::new();
         while let Some(event) = self.events.next(moment) {
             effects.extend(self.take(event).await?);
         }
+        self.look()?;
         while self.plane.under_way() < self.limits.under_way_max
             && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
         {
@@ -174,7 +181,6 @@ impl Serving {
             Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
             Event::Written(written) => self.adopt(written?).await?,
             Event::Link(cloud, of_link) => match of_link {
-                OfLink::Quiet => self.links[cloud].is_quiet(self.plane.awaits(cloud))?,
                 OfLink::Comes(FromCloud::Holder(said)) => {
                     self.links[cloud].is_heard();
                     return compute(|| self.plane.holder_says(said));
@@ -194,10 +200,40 @@ impl Serving {
                     }
                 }
                 OfLink::Broken => self.links[cloud].open(),
+                OfLink::Failed(Error::Absent(why)) => {
+                    return Err(Error::Absent(format!(
+                        "the {} cloud: {why}",
+                        witness::NAMES[cloud]
+                    )));
+                }
                 OfLink::Failed(error) => return Err(error),
             },
         }
         Ok(Vec::new())
+    }
+
+    /// Looks whether what is waited for goes on. A cloud that owes it and has given no sign is opened
+    /// again; it is told when that has been in vain, also where both are there.
+    fn look(&mut self) -> Result<()> {
+        let overdue = self.looks.look(self.grid.now(), &self.plane);
+        let Some(Overdue { path, gone, tells, seconds }) = overdue else { return Ok(()) };
+        let stays_silent = match path {
+            Path::Cloud(_) => self.plane.canary.waits_for_clouds(),
+            Path::Between(_) => self.plane.canary.waits_for_links(),
+        };
+        let is_there = |cloud: usize, since| self.links[cloud].has_sign_since(since);
+        if tells.is_some_and(|since| path.ends().all(|cloud| is_there(cloud, since)))
+            && !stays_silent
+        {
+            return Err(Error::Absent(format!("{path} for {seconds} s")));
+        }
+        for cloud in path.ends() {
+            let link = &mut self.links[cloud];
+            if link.has_session() && !link.has_sign_since(gone) {
+                link.open();
+            }
+        }
+        Ok(())
     }
 
     async fn take_place(&mut self, effects: Vec<Effect>) -> Result<()> {

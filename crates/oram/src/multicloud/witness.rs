@@ -114,7 +114,8 @@ pub fn older(reached: Reached, cloud: usize, seen: Reached) -> String {
     )
 }
 
-const NAMES: [&str; 2] = ["first", "second"];
+/// What the clouds are called.
+pub const NAMES: [&str; 2] = ["first", "second"];
 
 fn blame(cloud: usize, error: &SessionError) -> Error {
     let why = format!("the {} cloud: {error}", NAMES[cloud]);

@@ -25,9 +25,14 @@ pub struct TwoClouds {
     repeats: Mutex<Vec<Name>>,
     /// A cloud that neither takes nor gives messages, and whether it opens sessions.
     silent: Mutex<Option<(usize, bool)>>,
+    /// Clouds from which nothing comes to the other, and whether they learn that.
+    cut: Mutex<Option<(Cut, bool)>>,
     /// A cloud that says that it has seen nothing.
     says_nothing: Mutex<Option<usize>>,
 }
+
+/// Whether nothing comes from the first and the second cloud to the other.
+pub type Cut = [bool; 2];
 
 /// What nothing else is sent under: a kind, a partition, a number.
 pub type Name = (&'static str, u16, u64);
@@ -43,8 +48,8 @@ impl TwoClouds {
     pub fn over(stores: [Arc<dyn Store>; 2]) -> Self {
         let (peers, servers) = (Default::default(), Mutex::default());
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
-        let (named, repeats, says_nothing, silent) = Default::default();
-        Self { stores, peers, servers, passed, stops_at, named, repeats, silent, says_nothing }
+        let (named, repeats, says_nothing, silent, cut) = Default::default();
+        Self { stores, peers, servers, passed, stops_at, named, repeats, silent, cut, says_nothing }
     }
 
     /// Messages between the clouds so far.
@@ -65,6 +70,24 @@ impl TwoClouds {
     /// From now on this cloud is silent, opening sessions or not; or none is.
     pub fn is_silent(&self, cloud: Option<(usize, bool)>) {
         *self.silent.lock() = cloud;
+    }
+
+    /// From now on nothing comes from these clouds to the other: they learn that, or it is swallowed.
+    pub fn is_cut(&self, cut: Option<(Cut, bool)>) {
+        *self.cut.lock() = cut;
+    }
+
+    /// Returns when something can come from this cloud to the other.
+    async fn linked(&self, from: usize) -> Result<(), SessionError> {
+        let clock = SystemClock::new();
+        let cut = || self.cut.lock().filter(|(cut, _)| cut[from]);
+        while let Some((_, is_told)) = cut() {
+            if is_told {
+                return Err(SessionError::Absent("the link is cut".into()));
+            }
+            clock.sleep_until(clock.now() + 100_000_000).await;
+        }
+        Ok(())
     }
 
     /// Returns when this cloud is not silent, as far as that is about sessions or messages.
@@ -159,6 +182,7 @@ impl PeerLink for Peer {
         clouds.note_between(&message);
         clouds.awake(1 - *to, false).await;
         clouds.awake(*to, false).await;
+        clouds.linked(1 - *to).await?;
         let stops = {
             let mut passed = clouds.passed.lock();
             *passed += 1;

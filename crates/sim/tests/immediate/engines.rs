@@ -50,8 +50,9 @@ pub struct World {
     register: Arc<MemoryRegister>,
     /// Where `multicloud` has its journal, if not at the cloud: with the register.
     journal: Option<Arc<dyn Store>>,
-    /// Whether a copy of the trusted side that is older than what the clouds have seen is served.
-    serves_older: bool,
+    /// What `multicloud` leaks.
+    #[cfg(feature = "canaries")]
+    pub leak: Option<Leak>,
     /// Of `multicloud`: accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
     /// What the client of a site has seen.
@@ -75,14 +76,15 @@ impl World {
     pub fn of(kind: Kind, shape: ImmediateShape) -> Self {
         let (cloud, clouds, openings) = (Arc::default(), Arc::default(), Cell::new(0));
         let (register, seen) = Default::default();
-        let (journal, serves_older, checkpoint_every) = (None, false, 12);
+        let (journal, checkpoint_every) = (None, 12);
         Self {
             kind,
             shape,
             cloud,
             register,
             journal,
-            serves_older,
+            #[cfg(feature = "canaries")]
+            leak: None,
             checkpoint_every,
             seen,
             clouds,
@@ -112,12 +114,6 @@ impl World {
             blobs.push((name, bytes));
         }
         (blobs, self.register.read().await.unwrap())
-    }
-
-    /// From now on nobody looks whether the trusted side is older than what the clouds have seen.
-    #[cfg(feature = "canaries")]
-    pub fn serves_older(&mut self) {
-        self.serves_older = true;
     }
 
     /// Opens what is there, or creates it.
@@ -200,7 +196,11 @@ impl World {
         let settings = MulticloudSettings { layout, refresh_every, checkpoint_every, ..usual };
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
         let (ways, shape) = (self.clouds.ways(), settings.public()?);
-        let register: Arc<dyn Register> = match self.serves_older {
+        #[cfg(feature = "canaries")]
+        let serves_older = self.leak == Some(Leak::ServesOlder);
+        #[cfg(not(feature = "canaries"))]
+        let serves_older = false;
+        let register: Arc<dyn Register> = match serves_older {
             true => self.register.clone(),
             false => Arc::new(WitnessedRegister::new(
                 self.register.clone(),
@@ -219,8 +219,8 @@ impl World {
         let (vault, recovered) = vault.await?;
         let parts = Parts { store, vault, recovered, random, grid, progress: &|_, _| {} };
         #[cfg(feature = "canaries")]
-        if self.serves_older {
-            let canary = Canary::new(Leak::ServesOlder);
+        if let Some(leak) = self.leak {
+            let canary = Canary::new(leak);
             let engine = MulticloudEngine::open_leaking(canary, settings, parts, ways).await?;
             return Ok(Arc::new(engine));
         }

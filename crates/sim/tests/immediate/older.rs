@@ -6,6 +6,8 @@
 use fogbank_env::by;
 use fogbank_env::{Clock, SystemClock};
 use fogbank_oram::Error;
+#[cfg(feature = "canaries")]
+use fogbank_oram::multicloud::canary::Leak;
 
 use super::engines::{Kind, Trusted, World};
 use super::history::{History, Workload, read_all};
@@ -78,7 +80,7 @@ async fn a_copy_that_is_served_shows() {
     let mut shown = 0;
     for age in 1..COPIES {
         let (mut world, copies) = copies(false, 1_000).await;
-        world.serves_older();
+        world.leak = Some(Leak::ServesOlder);
         world.set_trusted(&copies[copies.len() - 1 - age]).await;
         let engine = world.open(world.cloud.clone()).await.unwrap();
         let (mut work, clock) = (Workload::new(12), SystemClock::new());

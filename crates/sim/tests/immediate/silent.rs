@@ -1,57 +1,132 @@
 //! One of two clouds is there and says nothing: frozen, or behind a link that swallows everything.
+//! Or both are there, and do not reach each other.
+
+use std::sync::Arc;
 
 use fogbank_env::{Clock, SystemClock, by};
 use fogbank_oram::Error;
+#[cfg(feature = "canaries")]
+use fogbank_oram::multicloud::canary::Leak;
 
+use super::clouds::TwoClouds;
 use super::engines::{Kind, World};
 use super::history::{History, Workload, read_all};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Which cloud is silent, and whether it opens sessions all the same.
-const SILENT: [(usize, bool); 4] = [(0, true), (1, true), (0, false), (1, false)];
+/// What does not work.
+#[derive(Debug, Clone, Copy)]
+enum Fails {
+    /// A cloud, and whether it opens sessions all the same.
+    Cloud(usize, bool),
+    /// The link from the clouds that are named to the other, and whether they learn it.
+    Link([bool; 2], bool),
+}
 
-/// It comes back within the time: what was under way is answered, and nothing was sent twice with
+const CLOUDS: [Fails; 4] =
+    [Fails::Cloud(0, true), Fails::Cloud(1, true), Fails::Cloud(0, false), Fails::Cloud(1, false)];
+
+const LINKS: [Fails; 6] = [
+    Fails::Link([true, false], true),
+    Fails::Link([false, true], true),
+    Fails::Link([true, true], true),
+    Fails::Link([true, false], false),
+    Fails::Link([false, true], false),
+    Fails::Link([true, true], false),
+];
+
+impl Fails {
+    fn all() -> impl Iterator<Item = Self> {
+        CLOUDS.into_iter().chain(LINKS)
+    }
+
+    fn begins(self, clouds: &Arc<TwoClouds>) {
+        match self {
+            Self::Cloud(cloud, opens) => clouds.is_silent(Some((cloud, opens))),
+            Self::Link(from, is_told) => clouds.is_cut(Some((from, is_told))),
+        }
+    }
+
+    fn ends(clouds: &Arc<TwoClouds>) {
+        clouds.is_silent(None);
+        clouds.is_cut(None);
+    }
+}
+
+/// It works again within the time: what was under way is answered, and nothing was sent twice with
 /// other contents.
 #[tokio::test(start_paused = true)]
-async fn what_is_under_way_goes_on_when_a_cloud_comes_back() {
-    for (silent, seconds) in SILENT.into_iter().flat_map(|silent| [(silent, 2), (silent, 45)]) {
+async fn what_is_under_way_goes_on_when_it_works_again() {
+    for (fails, seconds) in Fails::all().flat_map(|fails| [(fails, 2), (fails, 45)]) {
         let (world, mut history, mut work) =
             (World::new(Kind::Multicloud), History::new(), Workload::new(seconds));
         let engine = world.open(world.cloud.clone()).await.unwrap();
         history.run(&*engine, &mut work, 40).await.unwrap();
-        world.clouds.is_silent(Some(silent));
-        let comes_back = async {
+        fails.begins(&world.clouds);
+        let works_again = async {
             let clock = SystemClock::new();
             clock.sleep_until(clock.now() + seconds * SECOND).await;
-            world.clouds.is_silent(None);
+            Fails::ends(&world.clouds);
         };
-        let (ran, ()) = tokio::join!(history.run(&*engine, &mut work, 40), comes_back);
-        ran.unwrap_or_else(|error| panic!("{silent:?} for {seconds} s: {error}"));
+        let (ran, ()) = tokio::join!(history.run(&*engine, &mut work, 40), works_again);
+        ran.unwrap_or_else(|error| panic!("{fails:?} for {seconds} s: {error}"));
         history.check(read_all(&*engine).await.unwrap()).unwrap();
         engine.close().await.unwrap();
-        assert_eq!(world.clouds.repeats(), [], "{silent:?} for {seconds} s");
+        assert_eq!(world.clouds.repeats(), [], "{fails:?} for {seconds} s");
     }
 }
 
-/// It does not: whoever waits is told that a cloud is absent. Later everything is there.
+/// What whoever waits is told within so many seconds of something that fails for ever.
+async fn told(world: &World, fails: Fails, seconds: u64) -> (Option<Error>, History) {
+    let (mut history, mut work) = (History::new(), Workload::new(7));
+    let engine = world.open(world.cloud.clone()).await.unwrap();
+    history.run(&*engine, &mut work, 40).await.unwrap();
+    fails.begins(&world.clouds);
+    let clock = SystemClock::new();
+    let run = history.run(&*engine, &mut work, 40);
+    let told = by(&clock, clock.now() + seconds * SECOND, run).await;
+    (told.map(|ran| ran.expect_err("it cannot go on")), history)
+}
+
+/// It does not work again: whoever waits is told what is absent. Later everything is there.
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_stays_silent_is_told_as_absent() {
-    for silent in SILENT {
-        let (world, mut history, mut work) =
-            (World::new(Kind::Multicloud), History::new(), Workload::new(7));
-        let engine = world.open(world.cloud.clone()).await.unwrap();
-        history.run(&*engine, &mut work, 40).await.unwrap();
-        world.clouds.is_silent(Some(silent));
-        let clock = SystemClock::new();
-        let run = history.run(&*engine, &mut work, 40);
-        let told = by(&clock, clock.now() + 200 * SECOND, run).await;
-        assert!(matches!(told, Some(Err(Error::Absent(_)))), "{silent:?}: {told:?}");
-        drop(engine);
-        world.clouds.is_silent(None);
+async fn what_stays_away_is_told_by_name() {
+    for fails in Fails::all() {
+        let world = World::new(Kind::Multicloud);
+        let (told, mut history) = told(&world, fails, 200).await;
+        let is_named = match &told {
+            Some(Error::Absent(why)) => match fails {
+                Fails::Cloud(0, false) => why.contains("first cloud"),
+                Fails::Cloud(_, false) => why.contains("second cloud"),
+                // One that takes part in nothing is told by either name.
+                Fails::Cloud(_, true) => true,
+                Fails::Link(from, _) => {
+                    let (first, second) = ("the first to the second", "the second to the first");
+                    why.contains("link between the two clouds")
+                        && (from[0] && why.contains(first) || from[1] && why.contains(second))
+                }
+            },
+            _ => false,
+        };
+        assert!(is_named, "{fails:?}: {told:?}");
+        Fails::ends(&world.clouds);
         let engine = world.open(world.cloud.clone()).await.unwrap();
         history.check(read_all(&*engine).await.unwrap()).unwrap();
         engine.close().await.unwrap();
-        assert_eq!(world.clouds.repeats(), [], "{silent:?}");
+        assert_eq!(world.clouds.repeats(), [], "{fails:?}");
+    }
+}
+
+/// Without the time-out nobody is told anything.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn without_a_time_out_nothing_is_told() {
+    let of_clouds = CLOUDS[..2].iter().map(|fails| (Leak::CloudForEver, *fails));
+    let of_links = LINKS.iter().map(|fails| (Leak::LinkForEver, *fails));
+    for (leak, fails) in of_clouds.chain(of_links) {
+        let mut world = World::new(Kind::Multicloud);
+        world.leak = Some(leak);
+        let (told, _) = told(&world, fails, 1_000).await;
+        assert!(told.is_none(), "{leak:?} {fails:?}: {told:?}");
     }
 }
