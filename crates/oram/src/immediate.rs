@@ -14,7 +14,7 @@
 //! hides that too; which addresses they name, and whether they read or write, is not.
 
 pub(crate) mod arrival;
-mod beside;
+pub(crate) mod beside;
 #[cfg(not(feature = "canaries"))]
 pub(crate) mod canary;
 #[cfg(feature = "canaries")]

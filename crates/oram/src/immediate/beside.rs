@@ -8,7 +8,7 @@ use std::task::Poll;
 use fogbank_durable::{Checkpoint, PutAdoption};
 use tokio::task::JoinSet;
 
-use super::engine::Shared;
+use super::entrance::Fault;
 use super::plane::Plane;
 use super::records::{Landed, Records};
 use crate::{Error, Result, of_task};
@@ -75,21 +75,21 @@ impl<P: Plane> Beside<P> {
 }
 
 /// Something leaves now, before anything else is decided; a task of its own waits for its end.
-pub async fn leave_now<P: Plane, T: Send + 'static>(
-    shared: &Arc<Shared<P>>,
+pub async fn leave_now<T: Send + 'static>(
+    fault: &Arc<Fault>,
     tasks: &mut JoinSet<Result<T>>,
     put: impl Future<Output = Result<T>> + Send + 'static,
 ) {
     let mut put = Box::pin(put);
     let polled = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
-    let shared = shared.clone();
+    let fault = fault.clone();
     tasks.spawn(async move {
         if let Poll::Ready(ended) = polled {
             return ended;
         }
         // Also before this task is dropped with departures: nothing leaves after a failure.
         tokio::select! { biased;
-            failed = shared.fault.come() => Err(failed),
+            failed = fault.come() => Err(failed),
             ended = put => ended,
         }
     });

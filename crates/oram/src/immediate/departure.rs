@@ -391,8 +391,12 @@ impl<P: Plane> Departures<P> {
         let Some((checkpoint, (cut, _))) = self.written.take().zip(self.cut) else { return Ok(()) };
         self.shared.fault.sound()?;
         let begun = self.vault.begin_adoption(cut, checkpoint)?;
-        leave_now(&self.shared, &mut self.beside.adoptions, async move { Ok(begun.put().await?) })
-            .await;
+        leave_now(
+            &self.shared.fault,
+            &mut self.beside.adoptions,
+            async move { Ok(begun.put().await?) },
+        )
+        .await;
         Ok(())
     }
 

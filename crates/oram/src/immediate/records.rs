@@ -51,7 +51,8 @@ impl<P: Plane> Records<P> {
     ) {
         let number = self.first + self.under_way.len() as u64;
         self.under_way.push_back(requests);
-        leave_now(shared, &mut self.puts, async move { Ok((number, begun.put().await?)) }).await;
+        leave_now(&shared.fault, &mut self.puts, async move { Ok((number, begun.put().await?)) })
+            .await;
     }
 
     /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost

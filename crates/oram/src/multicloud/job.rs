@@ -129,10 +129,8 @@ impl Job {
         let is_sent = self.uploads.is_some();
         match self {
             _ if lacks_records || lacks_cells => Some(Path::Cloud(holder)),
-            _ if is_sent && self.awaits_moved && self.moved.is_none() => {
-                Some(Path::Between(holder))
-            }
-            _ if is_sent && self.level_digest.is_none() => Some(Path::Between(1 - holder)),
+            _ if is_sent && self.awaits_moved && self.moved.is_none() => Some(Path::Between),
+            _ if is_sent && self.level_digest.is_none() => Some(Path::Between),
             _ if self.is_checked && !self.is_stored => Some(Path::Cloud(holder)),
             _ => None,
         }

@@ -58,7 +58,7 @@ impl UnderWay {
     pub fn path(&self, holder: usize) -> Option<Path> {
         match (&self.come, &self.records, &self.answer) {
             (None, None, _) => Some(Path::Cloud(holder)),
-            (None, _, None) => Some(Path::Between(holder)),
+            (None, _, None) => Some(Path::Between),
             _ => None,
         }
     }

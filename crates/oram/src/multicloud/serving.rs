@@ -5,7 +5,8 @@
 //! 2. Entries of the journal are written together, and durable before anything of it leaves.
 //! 3. At the next point messages and answers leave. Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
-//!    all this; while it is adopted, a commit at the first cloud, nothing else leaves.
+//!    all this, and so is it adopted: its commit record leaves for the first cloud at a point, when
+//!    what the last one superseded is gone.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`).
 //!
@@ -20,7 +21,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use fogbank_durable::{Checkpoint, Cut, Vault};
+use fogbank_durable::{Checkpoint, Cut, PutAdoption, Vault};
 use fogbank_env::compute;
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, ToCloud};
@@ -34,6 +35,7 @@ use super::plane::{Effect, MulticloudPlane};
 use super::waiting::{Looks, Overdue, Path};
 use super::witness;
 use crate::immediate::arrival::Arrival;
+use crate::immediate::beside::leave_now;
 use crate::immediate::entrance::{EndsMidway, Fault};
 use crate::immediate::events::{Events, Happens, Tells};
 use crate::immediate::sequencer::Reply;
@@ -99,8 +101,12 @@ pub struct State {
     pub is_closing: bool,
     /// Entries of the journal since the last cut.
     pub since_cut: u64,
-    /// The cut of the checkpoint that is being written.
+    /// The cut of the last checkpoint, until it is adopted.
     pub cut: Option<Cut>,
+    /// One that is written, and whose commit record has not left.
+    pub written: Option<Checkpoint>,
+    /// The commit record on its way.
+    pub adoptions: JoinSet<Result<PutAdoption>>,
     pub beside: JoinSet<Result<()>>,
     /// Of what the last checkpoint superseded.
     pub deletions: JoinSet<Result<()>>,
@@ -123,7 +129,10 @@ impl Serving {
     /// all who wait are told.
     pub async fn run(mut self) -> Result<()> {
         let _or_midway = EndsMidway(self.fault.clone());
-        let served = self.serve().await;
+        let served = match self.serve().await {
+            Err(Error::Bug(what)) => Err(self.stopped(what).await),
+            served => served,
+        };
         let closed = || Error::Caller("the engine is closed".into());
         let reason = served.clone().err().unwrap_or_else(closed);
         self.fault.set(&reason);
@@ -146,7 +155,20 @@ impl Serving {
         while let Some(ended) = self.state.beside.join_next().await {
             of_task(ended)?;
         }
-        self.deletions_end().await
+        while let Some(ended) = self.state.deletions.join_next().await {
+            of_task(ended)?;
+        }
+        Ok(())
+    }
+
+    /// A commit record that could not be put has stopped the vault, which then says only that it has
+    /// stopped.
+    async fn stopped(&mut self, what: String) -> Error {
+        let put = match self.vault.was_given_up() {
+            true => self.state.adoptions.join_next().await,
+            false => None,
+        };
+        put.and_then(|put| of_task(put).err()).unwrap_or(Error::Bug(what))
     }
 
     fn is_done(&self) -> bool {
@@ -158,8 +180,22 @@ impl Serving {
     async fn take_events(&mut self) -> Result<Vec<Effect>> {
         let moment = tokio::select! { biased;
             moment = self.events.moment() => moment?,
+            Some(put) = self.state.adoptions.join_next() => {
+                self.adopted(of_task(put)?).await?;
+                self.grid.now()
+            }
+            Some(ended) = self.state.deletions.join_next() => {
+                of_task(ended)?;
+                self.grid.now()
+            }
             () = self.grid.come(self.looks.next()) => self.grid.now(),
         };
+        while let Some(put) = self.state.adoptions.try_join_next() {
+            self.adopted(of_task(put)?).await?;
+        }
+        while let Some(ended) = self.state.deletions.try_join_next() {
+            of_task(ended)?;
+        }
         let mut effects = Vec::new();
         while let Some(event) = self.events.next(moment) {
             effects.extend(self.take(event).await?);
@@ -179,7 +215,7 @@ impl Serving {
             Event::Arrives(arrival) => self.state.arrived.push_back(arrival),
             Event::Closes => self.state.is_closing = true,
             Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
-            Event::Written(written) => self.adopt(written?).await?,
+            Event::Written(written) => self.state.written = Some(written?),
             Event::Link(cloud, of_link) => match of_link {
                 OfLink::Comes(FromCloud::Holder(said)) => {
                     self.links[cloud].is_heard();
@@ -219,7 +255,7 @@ impl Serving {
         let Some(Overdue { path, gone, tells, seconds }) = overdue else { return Ok(()) };
         let stays_silent = match path {
             Path::Cloud(_) => self.plane.canary.waits_for_clouds(),
-            Path::Between(_) => self.plane.canary.waits_for_links(),
+            Path::Between => self.plane.canary.waits_for_links(),
         };
         let is_there = |cloud: usize, since| self.links[cloud].has_sign_since(since);
         if tells.is_some_and(|since| path.ends().all(|cloud| is_there(cloud, since)))
@@ -237,7 +273,8 @@ impl Serving {
     }
 
     async fn take_place(&mut self, effects: Vec<Effect>) -> Result<()> {
-        if effects.is_empty() {
+        let adopts = self.state.written.is_some() && self.state.deletions.is_empty();
+        if effects.is_empty() && !adopts {
             return Ok(());
         }
         // 1. Chains are walked from now on, and what has to be durable is made so.
@@ -279,6 +316,9 @@ impl Serving {
                 Effect::Journal(_) | Effect::Uncover(_) => {}
             }
         }
+        if adopts {
+            self.begin_adoption().await?;
+        }
         while let Some(ended) = self.state.beside.try_join_next() {
             of_task(ended)?;
         }
@@ -306,19 +346,24 @@ impl Serving {
         Ok(())
     }
 
-    async fn adopt(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        let cut = self.state.cut.take().ok_or_else(|| Error::Bug("no cut".into()))?;
-        self.deletions_end().await?;
-        self.vault.adopt(cut, checkpoint).await?;
-        let superseded = self.vault.take_superseded();
-        self.state.deletions.spawn(async move { Ok(superseded.delete().await?) });
+    /// The commit record of the checkpoint leaves. Every record before its cut counts: there is one
+    /// at a time.
+    async fn begin_adoption(&mut self) -> Result<()> {
+        let Some((checkpoint, cut)) = self.state.written.take().zip(self.state.cut) else {
+            return Err(Error::Bug("no cut".into()));
+        };
+        let begun = self.vault.begin_adoption(cut, checkpoint)?;
+        let put = async move { Ok(begun.put().await?) };
+        leave_now(&self.fault, &mut self.state.adoptions, put).await;
         Ok(())
     }
 
-    async fn deletions_end(&mut self) -> Result<()> {
-        while let Some(ended) = self.state.deletions.join_next().await {
-            of_task(ended)?;
-        }
+    /// The checkpoint counts from now on.
+    async fn adopted(&mut self, adoption: PutAdoption) -> Result<()> {
+        self.vault.end_adoption(adoption).await?;
+        self.state.cut = None;
+        let superseded = self.vault.take_superseded();
+        self.state.deletions.spawn(async move { Ok(superseded.delete().await?) });
         Ok(())
     }
 

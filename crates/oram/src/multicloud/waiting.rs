@@ -29,19 +29,14 @@ const LOOKS_TO_TELL: u32 = 6;
 pub enum Path {
     /// From the first (0) or the second (1) cloud itself.
     Cloud(usize),
-    /// From this cloud to the other, which then tells the client.
-    Between(usize),
+    /// From one to the other, which then tells the client.
+    Between,
 }
 
 impl Path {
     /// The clouds at its ends.
     pub fn ends(self) -> impl Iterator<Item = usize> {
-        let other = match self {
-            Self::Cloud(_) => None,
-            Self::Between(from) => Some(1 - from),
-        };
-        let (Self::Cloud(cloud) | Self::Between(cloud)) = self;
-        std::iter::once(cloud).chain(other)
+        (0..2).filter(move |cloud| self == Self::Between || self == Self::Cloud(*cloud))
     }
 }
 
@@ -49,11 +44,8 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Cloud(cloud) => write!(f, "the {} cloud: it does not answer", NAMES[cloud]),
-            Self::Between(from) => write!(
-                f,
-                "the link between the two clouds: nothing comes from the {} to the {}",
-                NAMES[from],
-                NAMES[1 - from]
+            Self::Between => f.write_str(
+                "the link between the two clouds: what one has to send to the other does not come",
             ),
         }
     }

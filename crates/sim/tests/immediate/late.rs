@@ -88,6 +88,41 @@ async fn replies_in_any_order_and_deaths() {
     lives(Kind::Partition, 0..40).await;
     // A job commits a block while a cut still waits for it.
     lives(Kind::Partition, 1_002..1_003).await;
+    lives(Kind::Multicloud, 0..10).await;
+}
+
+/// The commit record that adopts a checkpoint is on its way for ever: accesses go on.
+#[tokio::test(start_paused = true)]
+async fn a_commit_record_holds_nothing_up() {
+    for kind in [Kind::Tao, Kind::Partition, Kind::Multicloud] {
+        let (world, mut history, mut work) = (World::new(kind), History::new(), Workload::new(1));
+        world.open(world.cloud.clone()).await.unwrap().close().await.unwrap();
+        let faulty = Faulty::new(world.cloud.clone());
+        let hangs = Arc::new(Mutex::new(false));
+        let has_left = hangs.clone();
+        // The first that an opening puts is its own.
+        let commits = Mutex::new(0);
+        faulty.on_call(move |call, _| {
+            let Call::BlobPut("commit", ..) = call else { return None };
+            *commits.lock() += 1;
+            *has_left.lock() = *commits.lock() > 1;
+            has_left.lock().then_some(Fault::Hang)
+        });
+        let engine = world.open(Arc::new(faulty)).await.unwrap();
+        let mut before = 0;
+        while !*hangs.lock() {
+            before += 1;
+            assert!(before < 100, "{kind:?}: no checkpoint");
+            history.run(&*engine, &mut work, 1).await.unwrap();
+            idle().await;
+        }
+        let run = history.run(&*engine, &mut work, 8);
+        let ran = tokio::time::timeout(Duration::from_secs(60), run).await;
+        assert!(matches!(ran, Ok(Ok(()))), "{kind:?}: {ran:?}");
+        drop(engine);
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        history.check(read_all(&*engine).await.unwrap()).unwrap();
+    }
 }
 
 /// The process dies when nothing is under way any more, after any number of accesses, so that a
