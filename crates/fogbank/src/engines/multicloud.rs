@@ -113,6 +113,7 @@ impl MulticloudVolume {
             levels: self.levels,
             top_blocks: self.top_blocks,
             kept_levels: self.kept_levels,
+            segment_cells: u16::MAX,
         };
         layout.check()?;
         let usual = MulticloudSettings::new(shape, 0)?;

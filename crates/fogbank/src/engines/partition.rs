@@ -65,10 +65,18 @@ struct PartitionVolume {
     top_blocks: u16,
     /// c0.
     kept_levels: u8,
+    /// S: cells of a segment at most. Volumes made before levels lay in segments do not say it.
+    #[serde(default = "whole_levels")]
+    segment_cells: u16,
     /// E.
     checkpoint_every: u64,
     /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
     quantum_us: u64,
+}
+
+/// A level is one chunk.
+fn whole_levels() -> u16 {
+    u16::MAX
 }
 
 impl PartitionVolume {
@@ -88,6 +96,7 @@ impl PartitionVolume {
             levels: layout.levels,
             top_blocks: layout.top_blocks,
             kept_levels: layout.kept_levels,
+            segment_cells: layout.segment_cells,
             checkpoint_every: flags.get(&CHECKPOINT_EVERY).unwrap_or(usual.checkpoint_every),
             quantum_us: flags.get(&QUANTUM_US).unwrap_or(1000),
         })
@@ -102,6 +111,7 @@ impl PartitionVolume {
             levels: self.levels,
             top_blocks: self.top_blocks,
             kept_levels: self.kept_levels,
+            segment_cells: self.segment_cells,
         };
         let checkpoint_every = self.checkpoint_every;
         let usual = PartitionSettings::of(shape, layout);
@@ -168,17 +178,20 @@ fn requests(settings: &PartitionSettings, site: &VolumeSite<'_>) -> Requests {
     let cell = settings.cell_bytes() as f64;
     let (cells_read, cells_written) = layout.cells_an_access();
     let item_bytes = cell + ITEM_KEY_BYTES;
-    let levels: f64 = layout.stored_levels().map(|level| layout.writes_an_access(level)).sum();
+    let segments = |level| f64::from(layout.segments(level));
+    let written = |level| layout.writes_an_access(level) * segments(level);
+    let chunks: f64 = layout.stored_levels().map(written).sum();
     let (written, (gets, puts)) = match url {
         _ if url.starts_with("dynamodb:") => {
             let gets = cells_read * times(prices.get_bytes, item_bytes);
             (cells_written, (gets, cells_written * times(prices.put_bytes, item_bytes)))
         }
         _ => {
-            let puts = |level| times(prices.put_bytes, f64::from(layout.cells(level)) * cell);
+            let segment = |level| f64::from(layout.segment(level)) * cell;
+            let puts = |level| times(prices.put_bytes, segment(level)) * segments(level);
             let writes = |level| layout.writes_an_access(level) * puts(level);
             let gets = cells_read * times(prices.get_bytes, cell);
-            (levels, (gets, layout.stored_levels().map(writes).sum()))
+            (chunks, (gets, layout.stored_levels().map(writes).sum()))
         }
     };
     let record = (traffic.up_bytes - cells_written * cell).max(0.0);
@@ -315,6 +328,7 @@ mod tests {
             ("\"top_blocks\":63", "\"top_blocks\":31"),
             ("\"top_blocks\":63", "\"top_blocks\":65535"),
             ("\"kept_levels\":2", "\"kept_levels\":6"),
+            ("\"kept_levels\":2", "\"kept_levels\":2,\"segment_cells\":0"),
             ("\"checkpoint_every\":8192", "\"checkpoint_every\":0"),
         ] {
             let told = VolumeConfig::decode(sound.replace(is, wrong).as_bytes());

@@ -13,9 +13,11 @@ use rayon::prelude::*;
 
 use super::job::{Image, JobPart};
 use super::journal::{self, Part};
+use super::layout::Layout;
 use super::level::ANY;
-use super::plane::{Cell, Images, PartitionPlane, chunk};
+use super::plane::{Cell, Images, PartitionPlane};
 use super::reader::AccessPart;
+use super::segment::array;
 use super::settings::PartitionSettings;
 use crate::geometry::{BLOCK_ID_BYTES, opening_of, tick_of};
 use crate::immediate::plane::{Codec, Message, Reply, Request};
@@ -56,25 +58,25 @@ impl Asked {
         asked.chain(read)
     }
 
-    /// The message. Cells of one level that follow each other are one read.
-    pub fn message(&self) -> Message {
+    /// The message. Cells of one chunk that follow each other are one read.
+    pub fn message(&self, of: &Layout) -> Message {
         let mut reads = CellReads::default();
         let mut run: Option<(ChunkName, Vec<u16>)> = None;
         for (partition, cell) in self.cells() {
-            let name = cell.chunk(partition);
+            let (name, at) = of.locate(partition, cell);
             match &mut run {
-                Some((chunk, places)) if *chunk == name && places.last() < Some(&cell.place) => {
-                    places.push(cell.place);
+                Some((chunk, cells)) if *chunk == name && cells.last() < Some(&at) => {
+                    cells.push(at);
                 }
                 run => {
-                    if let Some((chunk, places)) = run.replace((name, vec![cell.place])) {
-                        reads.push(chunk, places);
+                    if let Some((chunk, cells)) = run.replace((name, vec![at])) {
+                        reads.push(chunk, cells);
                     }
                 }
             }
         }
-        if let Some((chunk, places)) = run {
-            reads.push(chunk, places);
+        if let Some((chunk, cells)) = run {
+            reads.push(chunk, cells);
         }
         Message::Cells(reads)
     }
@@ -121,8 +123,8 @@ impl PartitionCodec {
         (partition, cell): (u32, &Cell),
         stored: Stored,
     ) -> Result<Option<(u32, Bytes)>> {
-        let name = cell.chunk(partition);
-        let lied = || Error::CloudLied(Unverified::Cell { chunk: name, cell: cell.place });
+        let (name, at) = self.settings.layout.locate(partition, cell);
+        let lied = || Error::CloudLied(Unverified::Cell { chunk: name, cell: at });
         let sealed = match stored {
             // Nobody has written a store just made.
             Stored::NotWritten if tick_of(&name) == 0 => {
@@ -135,7 +137,7 @@ impl PartitionCodec {
         };
         let keys = self.keys.of(opening_of(&name)).ok_or_else(lied)?;
         let mut plaintext = vec![0; sealed.len() - TAG_BYTES];
-        let opened = keys.cells().open(place(&name, cell.place), &sealed, &mut plaintext);
+        let opened = keys.cells().open(place(&name, at), &sealed, &mut plaintext);
         opened.map_err(|_| lied())?;
         let Some(block) = cell.block else { return Ok(None) };
         let id = plaintext.first_chunk::<BLOCK_ID_BYTES>().map(|id| u64::from_le_bytes(*id));
@@ -148,13 +150,20 @@ impl PartitionCodec {
         Ok(Some((block, Bytes::from(plaintext).slice(BLOCK_ID_BYTES..))))
     }
 
-    /// A level, sealed cell by cell.
-    fn seal_level(&self, partition: u32, image: Image) -> ChunkWrite {
+    /// A level, sealed cell by cell: its segments.
+    fn seal_level(&self, partition: u32, image: Image) -> Vec<ChunkWrite> {
+        let Image { level, version, cells } = image;
+        let layout = &self.settings.layout;
+        let names = layout.chunks(partition, level, version);
+        let segments = cells.chunks(layout.segment(level).into());
+        names.zip(segments).map(|(name, cells)| self.seal_chunk(name, cells)).collect()
+    }
+
+    fn seal_chunk(&self, name: ChunkName, cells: &[Option<(u32, Bytes)>]) -> ChunkWrite {
         let (_, keys) = self.keys.current();
-        let name = chunk(partition, image.level, image.version);
         let cell_bytes = self.settings.cell_bytes();
-        let mut data = vec![0; image.cells.len() * cell_bytes];
-        let cells = data.par_chunks_exact_mut(cell_bytes).zip(&image.cells).enumerate();
+        let mut data = vec![0; cells.len() * cell_bytes];
+        let cells = data.par_chunks_exact_mut(cell_bytes).zip(cells).enumerate();
         cells.for_each(|(at, (bytes, held))| {
             let id = held.as_ref().map_or(DUMMY, |(block, _)| u64::from(*block));
             bytes[..BLOCK_ID_BYTES].copy_from_slice(&id.to_le_bytes());
@@ -172,11 +181,11 @@ impl Codec<PartitionPlane> for PartitionCodec {
         let layout = self.settings.layout;
         let array = |level| {
             let shape = ArrayShape {
-                chunks: layout.partitions,
-                cells_per_chunk: layout.cells(level),
+                chunks: layout.partitions * layout.segments(level),
+                cells_per_chunk: layout.segment(level),
                 cell_bytes: self.settings.cell_bytes() as u32,
             };
-            (chunk(0, level, 0).array, shape)
+            (array(level), shape)
         };
         layout.stored_levels().map(array).collect()
     }
@@ -202,7 +211,8 @@ impl Codec<PartitionPlane> for PartitionCodec {
     }
 
     fn seal(&self, Images { partition, images }: Images) -> (u32, Vec<ChunkWrite>) {
-        let sealed = images.into_iter().map(|image| compute(|| self.seal_level(partition, image)));
+        let seal = |image| compute(|| self.seal_level(partition, image));
+        let sealed = images.into_iter().flat_map(seal);
         (partition, sealed.collect())
     }
 
@@ -214,7 +224,7 @@ impl Codec<PartitionPlane> for PartitionCodec {
     }
 }
 
-/// The AEAD is bound to level, partition and generation: all are in the nonce or the key.
+/// The AEAD is bound to level, partition, segment and generation: all are in the nonce or the key.
 fn place(name: &ChunkName, cell: u16) -> Place {
     Place { array: name.array.0 as u8, chunk: name.chunk, cell, tick: tick_of(name) }
 }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use super::journal::Commit;
 use super::layout::Layout;
 use super::level::{Draws, HOLE, Taken};
-use super::plane::{Cell, Images, PartitionPlane, chunk, not_filled};
+use super::plane::{Cell, Images, PartitionPlane, not_filled};
 use super::state;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
@@ -354,7 +354,7 @@ impl PartitionPlane {
         let job = job.ok_or_else(|| Error::Bug("a commit of no job".into()))?;
         for level in &job.sources {
             if let Some(gone) = pyramid.levels[usize::from(*level)].take() {
-                self.dead.push_back(chunk(partition, *level, gone.version));
+                self.dead.extend(self.layout.chunks(partition, *level, gone.version));
             }
         }
         for Destination { level, plan } in job.destinations {

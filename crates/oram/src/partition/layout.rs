@@ -16,7 +16,7 @@ const OVERFLOW_BITS: f64 = 80.0;
 const NU: f64 = 1.25;
 /// 2^32 over the golden ratio: its multiples, taken modulo 2^32, lie evenly.
 const SPREAD: u32 = 0x9e37_79b9;
-/// A level is one chunk, and a chunk has so many cells at most.
+/// A level has so many cells at most: places have 16 bits.
 const CELLS_MAX: usize = u16::MAX as usize;
 
 /// Sizes of a store. Public.
@@ -32,11 +32,13 @@ pub struct Layout {
     pub top_blocks: u16,
     /// c0: levels below this are the proxy's. Not the top.
     pub kept_levels: u8,
+    /// Cells of a segment at most: a level of more lies in several chunks (`segment`).
+    pub segment_cells: u16,
 }
 
 impl Layout {
     /// The layout of a store of `blocks`, of whose partitions `kept_levels` levels stay in the
-    /// proxy (or all but the top, if there are fewer).
+    /// proxy (or all but the top, if there are fewer). A level is one chunk.
     ///
     /// # Errors
     /// [`Error::Caller`] if there are no blocks, or more than levels can hold.
@@ -51,7 +53,8 @@ impl Layout {
             return Err(Error::Caller(format!("{blocks} blocks are too many for one store")));
         }
         let kept_levels = kept_levels.min(levels - 1);
-        Ok(Self { blocks, partitions, levels, top_blocks: top_blocks as u16, kept_levels })
+        let top_blocks = top_blocks as u16;
+        Ok(Self { blocks, partitions, levels, top_blocks, kept_levels, segment_cells: u16::MAX })
     }
 
     /// The same with as many levels in the proxy as hold so many blocks.
@@ -69,8 +72,9 @@ impl Layout {
         let levels = (1..=15).contains(&self.levels) && self.kept_levels < self.levels;
         let partitions = self.partitions.is_power_of_two() && self.partitions <= 1 << 16;
         let top = levels
+            && self.segment_cells > 0
             && u64::from(self.top_blocks) >= self.cycle()
-            && usize::from(self.top_blocks) + self.cycle() as usize <= CELLS_MAX;
+            && self.all_cells(self.top()) as usize <= CELLS_MAX;
         match self.blocks > 0 && self.blocks < 1 << 31 && partitions && top {
             true => Ok(()),
             false => Err(Error::Caller("no store has such partitions and levels".into())),
@@ -104,9 +108,19 @@ impl Layout {
         1 << level
     }
 
-    /// Cells of `level`.
+    /// Cells of `level`, in all of its segments.
     pub fn cells(&self, level: u8) -> u16 {
-        self.room(level) + self.dummies(level)
+        // No more than there are places: see `check`.
+        self.all_cells(level) as u16
+    }
+
+    fn all_cells(&self, level: u8) -> u32 {
+        self.least_cells(level).next_multiple_of(self.segments(level))
+    }
+
+    /// What has to be room for in `level`.
+    pub(super) fn least_cells(&self, level: u8) -> u32 {
+        u32::from(self.room(level)) + u32::from(self.dummies(level))
     }
 
     /// The levels in the cloud, from the lowest.
@@ -226,7 +240,14 @@ mod tests {
 
     #[test]
     fn a_job_reads_what_is_below_and_writes_what_the_counter_says() {
-        let layout = Layout { blocks: 8, partitions: 1, levels: 4, top_blocks: 9, kept_levels: 1 };
+        let layout = Layout {
+            blocks: 8,
+            partitions: 1,
+            levels: 4,
+            top_blocks: 9,
+            kept_levels: 1,
+            segment_cells: 5,
+        };
         // From 0b011: one order fills level 2 and empties those below; level 0 is the proxy's.
         assert_eq!(layout.sources(4, 3), [1, 3].map(|l: u8| l)[..1]);
         assert_eq!(layout.destinations(4, 3), [2]);

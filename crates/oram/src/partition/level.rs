@@ -25,9 +25,10 @@ use std::sync::Arc;
 
 use fogbank_mix::Marks;
 use fogbank_seal::{Draws as Stream, KeyRing, PermutationKey};
+use fogbank_store::ChunkName;
 
 use super::canary::Canary;
-use super::plane::chunk;
+use super::segment::array;
 use crate::geometry::{opening_of, tick_of};
 use crate::{Error, Result};
 
@@ -66,7 +67,7 @@ pub struct Draws<'a> {
     is_first: bool,
 }
 
-/// The array, the chunk and the tick by which a place is named in nonces and permutations.
+/// The array, the partition and the tick by which a level is named in permutations.
 type Named = (u8, u32, u64);
 
 impl<'a> Draws<'a> {
@@ -78,18 +79,18 @@ impl<'a> Draws<'a> {
         (keys, canary): (&'a KeyRing, &Canary),
         (partition, level, version): (u32, u8, u64),
     ) -> Result<Self> {
-        let name = chunk(partition, level, version);
+        let name = ChunkName { array: array(level), chunk: partition, version };
         let keys = keys.of(opening_of(&name));
         let key = keys.ok_or_else(|| Error::Bug("a level of no opening".into()))?.permutation();
-        let named = (name.array.0 as u8, name.chunk, tick_of(&name));
+        let named = (name.array.0 as u8, partition, tick_of(&name));
         Ok(Self { key, named, is_first: canary.lays_in_order() })
     }
 
     /// The places of so many cells by rank: the blocks of a new level take the first.
     pub fn order(&self, cells: u16) -> Vec<u16> {
         let mut places = vec![0; cells.into()];
-        let (array, chunk, tick) = self.named;
-        self.key.order(array, chunk, tick, &mut places);
+        let (array, partition, tick) = self.named;
+        self.key.order(array, partition, tick, &mut places);
         if self.is_first {
             places.sort_unstable();
         }
@@ -112,8 +113,8 @@ impl<'a> Draws<'a> {
     }
 
     fn stream(&self, nth: u16) -> Stream {
-        let (array, chunk, tick) = self.named;
-        self.key.draws(array, chunk, tick, nth)
+        let (array, partition, tick) = self.named;
+        self.key.draws(array, partition, tick, nth)
     }
 }
 

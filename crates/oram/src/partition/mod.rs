@@ -59,6 +59,7 @@ mod pyramids;
 mod reader;
 mod replay;
 mod saved;
+mod segment;
 mod settings;
 mod state;
 mod stats;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
 use fogbank_seal::KeyRing;
-use fogbank_store::{ArrayId, ChunkName};
+use fogbank_store::ChunkName;
 use hashbrown::HashMap;
 use rand_core::Rng;
 
@@ -47,18 +47,6 @@ pub struct Cell {
     pub version: u64,
     /// The live block that it holds; of a dummy nothing is wanted.
     pub block: Option<u32>,
-}
-
-impl Cell {
-    /// The chunk that it is in, of this partition.
-    pub fn chunk(&self, partition: u32) -> ChunkName {
-        chunk(partition, self.level, self.version)
-    }
-}
-
-/// The chunk of a level: an array a level, a chunk a partition, a version a generation.
-pub fn chunk(partition: u32, level: u8, version: u64) -> ChunkName {
-    ChunkName { array: ArrayId(u16::from(level) + 1), chunk: partition, version }
 }
 
 /// What the job of a partition is to write.

@@ -33,6 +33,7 @@ impl PartitionSettings {
             "levels": layout.levels,
             "top_blocks": layout.top_blocks,
             "kept_levels": layout.kept_levels,
+            "segment_cells": layout.segment_cells,
             "cell_bytes": self.cell_bytes(),
             "orders_max": orders_max,
             "job_cells_max": job_cells_max,

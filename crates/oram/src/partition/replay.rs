@@ -23,7 +23,7 @@ use hashbrown::hash_map::Entry;
 use super::codec::Asked;
 use super::journal::{self, Again, Part, Read};
 use super::orders::Effects;
-use super::plane::{Cell, PartitionPlane, chunk};
+use super::plane::{Cell, PartitionPlane};
 use crate::geometry::tick_of;
 use crate::immediate::core::Core;
 use crate::immediate::engine::{Progress, Shared};
@@ -152,7 +152,8 @@ impl PartitionPlane {
         let Some(job) = &pyramid.job else { return Ok(()) };
         let is_first = |level: &u8| {
             let held = pyramid.levels[usize::from(*level)].as_ref();
-            held.is_some_and(|held| tick_of(&chunk(partition, *level, held.version)) == 0)
+            let chunks = |version| self.layout.chunks(partition, *level, version);
+            held.is_some_and(|held| chunks(held.version).all(|name| tick_of(&name) == 0))
         };
         let has_zeros = job.sources().iter().any(is_first);
         for block in job.planned().chain(job.overflow.iter().copied()) {

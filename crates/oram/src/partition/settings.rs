@@ -63,7 +63,9 @@ impl PartitionSettings {
     /// # Errors
     /// [`Error::Caller`] if there are no blocks, or too many.
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
-        Ok(Self::of(shape, Layout::new(shape.capacity, kept_levels)?).with_usual_checkpoints())
+        let settings = Self::of(shape, Layout::new(shape.capacity, kept_levels)?);
+        let layout = settings.layout.in_segments(settings.cell_bytes());
+        Ok(Self { layout, ..settings }.with_usual_checkpoints())
     }
 
     /// The settings of a store of this shape and layout, which may be claimed only. Checkpoints come as

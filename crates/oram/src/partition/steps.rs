@@ -89,7 +89,7 @@ impl Plane for PartitionPlane {
     }
 
     fn ask(&mut self, asked: &Asked) -> Message {
-        asked.message()
+        asked.message(&self.layout)
     }
 
     fn leaves(&self, asked: &Asked) {
@@ -176,11 +176,8 @@ impl Plane for PartitionPlane {
     }
 
     fn is_current(&self, name: &ChunkName) -> bool {
-        let level = name.array.0.checked_sub(1).map(usize::from);
-        let partition = name.chunk as usize;
-        let pyramid = (name.chunk < self.layout.partitions).then(|| &self.pyramids[partition]);
-        let held =
-            pyramid.zip(level).and_then(|(pyramid, level)| pyramid.levels.get(level)?.as_ref());
+        let Some((partition, level)) = self.layout.level_of(name) else { return false };
+        let held = self.pyramids[partition as usize].levels[usize::from(level)].as_ref();
         held.is_some_and(|held| held.version == name.version)
     }
 

@@ -236,6 +236,8 @@ impl World {
                 levels: 4,
                 top_blocks: 16,
                 kept_levels: 1,
+                // The two highest lie in two segments.
+                segment_cells: 7,
             }),
             false => Layout::new(self.shape.capacity, 1),
         }

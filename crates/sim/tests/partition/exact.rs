@@ -27,6 +27,11 @@ fn every_shape() {
     all_kept.engine.layout.kept_levels = all_kept.engine.layout.levels - 1;
     let mut none_kept = of(5_000);
     none_kept.engine.layout.kept_levels = 0;
+    let [short, long] = [3, 40].map(|cells| {
+        let mut settings = of(5_000);
+        settings.engine.layout.segment_cells = cells;
+        settings
+    });
     let mut few = of(5_000);
     few.engine.shell.under_way_max = 3;
     let [one, two, many] = [1, 2, 64].map(|records| {
@@ -35,7 +40,7 @@ fn every_shape() {
         settings
     });
     let budgets = [within((12, 1 << 20)), within((2_500, 60))];
-    let shapes = [of(20_000), all_kept, none_kept, few, one, two, many];
+    let shapes = [of(20_000), all_kept, none_kept, short, long, few, one, two, many];
     for settings in budgets.into_iter().chain(shapes) {
         for seed in 2..4 {
             let scene = PartitionScene::new(Load::Mixed, seed);

@@ -36,11 +36,15 @@ fn deaths_by_the_thousand() {
     die(90..2_000, on_some_grid);
 }
 
-/// Some keep to a grid. By another number than the fates, or each of these would have its own.
+/// Some keep to a grid, and the levels of some lie in segments. By other numbers than the fates, or
+/// each of these would have its own.
 fn on_some_grid(number: u64) -> PartitionScene {
     let mut scene = scene(number);
     if number % 7 < 2 {
         scene.settings.engine.shell.quantum = Duration::from_millis(3 + 4 * (number % 7));
+    }
+    if number % 5 < 2 {
+        scene.settings.engine.layout.segment_cells = 3;
     }
     scene
 }

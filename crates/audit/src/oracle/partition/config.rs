@@ -19,6 +19,8 @@ pub struct PartitionConfig {
     pub top_blocks: u16,
     /// c0.
     pub kept_levels: u8,
+    /// Cells of a chunk at most: a level of more lies in several.
+    pub segment_cells: u16,
     /// Bytes of a sealed cell.
     pub cell_bytes: u32,
     /// D: orders given and not carried out, at most.
@@ -84,6 +86,7 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
         && config.partitions <= 1 << 16
         && config.top_blocks >= 1 << (config.levels - 1)
         && config.top_blocks < 1 << 15
+        && config.segment_cells > 0
         && few(config.jobs_max, 1 << 16)
         && few(config.windows, 1 << 10)
         && few(config.parts_max, 1 << 16)
@@ -95,6 +98,7 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
     if !sound {
         return refuse("a number is out of its limits");
     }
-    let PartitionConfig { partitions, levels, top_blocks, kept_levels, .. } = *config;
-    Ok(Layout { partitions, levels, top_blocks, kept_levels })
+    let PartitionConfig { partitions, levels, top_blocks, kept_levels, segment_cells, .. } =
+        *config;
+    Ok(Layout { partitions, levels, top_blocks, kept_levels, segment_cells })
 }

@@ -1,6 +1,7 @@
 //! A job as the cloud sees it: what it reads, what it writes, how far it is.
 
 use fogbank_env::Nanos;
+use fogbank_store::ChunkName;
 
 /// When something came, and its message: that of a record, and which of it. On a grid what comes at one
 /// point is taken in the order in which it left.
@@ -33,7 +34,7 @@ pub(super) struct Job {
     /// The last of what it has waited for.
     pub came: Came,
     /// Messages that it has not sent, those under way, and all that it has sent.
-    pub windows: Vec<Vec<u8>>,
+    pub windows: Vec<Vec<ChunkName>>,
     pub under_way: usize,
     pub sent: usize,
     /// Which it was of those that have begun to write.

@@ -5,6 +5,7 @@
 
 use fogbank_store::{ArrayId, ChunkName};
 
+use super::CellSeen;
 use crate::oracle::immediate::stored::TICK_BITS;
 
 /// Sizes of a store.
@@ -14,6 +15,8 @@ pub(super) struct Layout {
     pub levels: u8,
     pub top_blocks: u16,
     pub kept_levels: u8,
+    /// Cells of a chunk at most.
+    pub segment_cells: u16,
 }
 
 impl Layout {
@@ -31,8 +34,57 @@ impl Layout {
         1 << level
     }
 
+    /// Quota and dummies, and as many more as make all segments of a level alike.
     pub fn cells(&self, level: u8) -> u16 {
-        self.quota(level) + self.dummies(level)
+        self.segment(level) * self.segments(level) as u16
+    }
+
+    /// Segments of a level, and cells of each.
+    pub fn segments(&self, level: u8) -> u32 {
+        self.least(level).div_ceil(self.segment_cells.into())
+    }
+
+    pub fn segment(&self, level: u8) -> u16 {
+        self.least(level).div_ceil(self.segments(level)) as u16
+    }
+
+    fn least(&self, level: u8) -> u32 {
+        u32::from(self.quota(level)) + u32::from(self.dummies(level))
+    }
+
+    /// A cell of a message, by its place in its level; of no level, if there is no such cell.
+    pub fn seen(&self, (chunk, cell): (ChunkName, u16)) -> CellSeen {
+        let level = self.level_of(&chunk).filter(|(_, level)| cell < self.segment(*level));
+        let Some((partition, level)) = level else {
+            return (ChunkName { chunk: u32::MAX, ..chunk }, cell);
+        };
+        let place = (chunk.chunk % self.segments(level)) as u16 * self.segment(level) + cell;
+        (name(partition, level, chunk.version), place)
+    }
+
+    /// The partition and the level of which a chunk is.
+    pub fn level_of(&self, chunk: &ChunkName) -> Option<(u32, u8)> {
+        let level = u8::try_from(chunk.array.0.checked_sub(1)?).ok();
+        let level = level.filter(|level| *level < self.levels)?;
+        let partition = chunk.chunk / self.segments(level);
+        (partition < self.partitions).then_some((partition, level))
+    }
+
+    /// Cells of a chunk, if it is of a level.
+    pub fn chunk_cells(&self, chunk: &ChunkName) -> u64 {
+        self.level_of(chunk).map_or(0, |(_, level)| self.segment(level).into())
+    }
+
+    /// The chunks of a level in one generation.
+    pub fn chunks(
+        &self,
+        partition: u32,
+        level: u8,
+        version: u64,
+    ) -> impl Iterator<Item = ChunkName> + use<> {
+        let (segments, array) = (self.segments(level), ArrayId(u16::from(level) + 1));
+        let chunks = partition * segments..(partition + 1) * segments;
+        chunks.map(move |chunk| ChunkName { array, chunk, version })
     }
 
     pub fn stored(&self) -> impl Iterator<Item = u8> + use<> {
@@ -71,7 +123,7 @@ impl Layout {
     }
 }
 
-/// The chunk of a level: an array a level, a chunk a partition, a version a generation.
+/// What a level of a partition is called here in one generation, in however many chunks it lies.
 pub(super) fn name(partition: u32, level: u8, version: u64) -> ChunkName {
     ChunkName { array: ArrayId(u16::from(level) + 1), chunk: partition, version }
 }

@@ -69,7 +69,7 @@ use crate::Observer;
 /// partition.
 const READS_NOTHING: &str = "reads-nothing";
 
-/// A cell of a message.
+/// A cell of a message: its level in one generation (`layout::name`), and its place there.
 type CellSeen = (ChunkName, u16);
 
 /// What a message of its own is part of.
@@ -258,8 +258,8 @@ impl Plane for Partition {
     fn array(&self, nth: usize) -> Option<(u16, ArrayShape)> {
         let level = self.state.layout.stored().nth(nth)?;
         let shape = ArrayShape {
-            chunks: self.config.partitions,
-            cells_per_chunk: self.state.layout.cells(level),
+            chunks: self.config.partitions * self.state.layout.segments(level),
+            cells_per_chunk: self.state.layout.segment(level),
             cell_bytes: self.config.cell_bytes,
         };
         Some((u16::from(level) + 1, shape))
@@ -354,7 +354,11 @@ impl Plane for Partition {
     ) -> Result<Option<Own>, Stop> {
         let at = machine.at;
         Ok(Some(match &sent.request {
-            Request::ReadCells { reads } => machine.read(&cells_of(reads), out)?,
+            Request::ReadCells { reads } => {
+                let layout = machine.plane.state.layout;
+                let cells: Vec<_> = cells_of(reads).map(|cell| layout.seen(cell)).collect();
+                machine.read(&cells, out)?
+            }
             Request::WriteChunks { writes } => machine.plane.write(at, writes, out)?,
             Request::Barrier if machine.plane.barrier_is_due() => machine.plane.barrier(),
             Request::Barrier
@@ -373,12 +377,12 @@ impl Plane for Partition {
 
     fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)> {
         let Request::ReadCells { reads } = request else { return None };
-        let print = |(name, cell): CellSeen| match self.stored.prints(&name) {
+        let print = |(name, cell): (ChunkName, u16)| match self.stored.prints(&name) {
             Some(prints) => prints.get(usize::from(cell)).copied().unwrap_or(0),
             None if is_new(&name) => NOT_WRITTEN,
             None => 0,
         };
-        Some((Expected::Cells, cells_of(reads).into_iter().map(print).collect()))
+        Some((Expected::Cells, cells_of(reads).map(print).collect()))
     }
 
     fn passed_over(_: &mut Immediate<Self>, _: &Part<Own>) -> Step {
@@ -470,7 +474,7 @@ fn new_pyramids(layout: &Layout, opening: u32) -> Vec<Pyramid> {
     (0..layout.partitions).map(pyramid).collect()
 }
 
-/// The cells of a message in their order.
-fn cells_of(reads: &[ChunkCells]) -> Vec<CellSeen> {
-    reads.iter().flat_map(|read| read.cells.iter().map(|cell| (read.chunk, *cell))).collect()
+/// The cells of a message in their order, by their chunks.
+fn cells_of(reads: &[ChunkCells]) -> impl Iterator<Item = (ChunkName, u16)> {
+    reads.iter().flat_map(|read| read.cells.iter().map(|cell| (read.chunk, *cell)))
 }

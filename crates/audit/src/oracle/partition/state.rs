@@ -177,7 +177,7 @@ impl State {
         let (sources, _) = layout.job(job.until, counters.done);
         for level in sources {
             let gone = std::mem::take(&mut counters.versions[usize::from(level)]);
-            self.dead.push_back(name(partition, level, gone));
+            self.dead.extend(layout.chunks(partition, level, gone));
         }
         for level in job.destinations {
             counters.versions[usize::from(level)] = version;
@@ -190,16 +190,17 @@ impl State {
 
     /// Whether this is the generation that a level has now.
     pub fn is_current(&self, of: &ChunkName) -> bool {
-        let level = of.array.0.checked_sub(1).map(usize::from);
-        let counters = self.partitions.get(of.chunk as usize);
-        let held = counters.zip(level).and_then(|(of, level)| of.versions.get(level));
+        let held = self.layout.level_of(of).and_then(|(partition, level)| {
+            self.partitions.get(partition as usize)?.versions.get(usize::from(level))
+        });
         of.version != 0 && held == Some(&of.version)
     }
 
-    /// How many generations count and were written.
+    /// How many chunks count and were written.
     pub fn current(&self) -> u64 {
-        let versions = self.partitions.iter().flat_map(|counters| &counters.versions);
-        let is_written = |version: &&u64| **version != 0 && !is_new(&name(0, 0, **version));
-        versions.filter(is_written).count() as u64
+        let levels = self.partitions.iter().flat_map(|counters| (0..).zip(&counters.versions));
+        let is_written = |version: u64| version != 0 && !is_new(&name(0, 0, version));
+        let written = levels.filter(|(_, version)| is_written(**version));
+        written.map(|(level, _)| u64::from(self.layout.segments(level))).sum()
     }
 }

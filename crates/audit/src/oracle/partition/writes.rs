@@ -72,7 +72,7 @@ impl Partition {
         for partition in 0..self.config.partitions {
             let Some(job) = self.state.job(partition) else { continue };
             if job.step == Phase::Come && job.early.is_empty() {
-                let windows = self.windows_of(job);
+                let windows = self.windows_of(partition, job);
                 if let Some(job) = self.state.job_mut(partition) {
                     (job.step, job.windows) = (Phase::Writing, windows);
                 }
@@ -80,11 +80,13 @@ impl Partition {
         }
     }
 
-    fn windows_of(&self, job: &Job) -> Vec<Vec<u8>> {
+    fn windows_of(&self, partition: u32, job: &Job) -> Vec<Vec<ChunkName>> {
         let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for level in &job.destinations {
-            bytes += u64::from(self.state.layout.cells(*level)) * u64::from(self.config.cell_bytes);
-            window.push(*level);
+        let layout = self.state.layout;
+        let chunks = |level: &u8| layout.chunks(partition, *level, job.version);
+        for chunk in job.destinations.iter().flat_map(chunks) {
+            bytes += layout.chunk_cells(&chunk) * u64::from(self.config.cell_bytes);
+            window.push(chunk);
             if bytes >= self.config.window_bytes {
                 windows.push(std::mem::take(&mut window));
                 bytes = 0;
@@ -118,7 +120,9 @@ impl Partition {
         out: &mut dyn Observer,
     ) -> Step<Own> {
         let seen = || format!("{:x?}", writes.first().map(|(name, _)| name));
-        let partition = writes.first().map_or(u32::MAX, |(name, _)| name.chunk);
+        let layout = self.state.layout;
+        let first = writes.first().and_then(|(name, _)| layout.level_of(name));
+        let partition = first.map_or(u32::MAX, |(partition, _)| partition);
         let Some(next) = self.next_write().filter(|next| next.contains(&partition)) else {
             let job = self.state.job(partition);
             let due = self.next_due();
@@ -138,23 +142,21 @@ impl Partition {
         if !job.has_begun() {
             (job.nth, self.begun) = (self.begun, self.begun + 1);
         }
-        let (window, version) = (job.windows.remove(0), job.version);
+        let names = job.windows.remove(0);
         job.under_way += 1;
         job.sent += 1;
-        let names: Vec<ChunkName> =
-            window.iter().map(|level| name(partition, *level, version)).collect();
         if !names.iter().eq(writes.iter().map(|(name, _)| name)) {
             return fault("level-whole", format!("{names:x?}"), format!("{} chunks", writes.len()));
         }
         let mut bytes = 0;
-        for ((name, seen), level) in writes.iter().zip(&window) {
-            let cells = self.state.layout.cells(*level);
-            let due = u64::from(cells) * cell_bytes;
+        for (name, seen) in writes {
+            let cells = layout.chunk_cells(name);
+            let due = cells * cell_bytes;
             if seen.bytes != due {
                 return fault("level-whole", format!("{due} bytes"), format!("{}", seen.bytes));
             }
             bytes += due;
-            self.stored.write(*name, cells.into(), &seen.fingerprints);
+            self.stored.write(*name, cells as usize, &seen.fingerprints);
             let (chunk, version, fingerprints) = (name.chunk, name.version, &seen.fingerprints[..]);
             out.observe(&Observation::Image { chunk, version, fingerprints });
             self.images += 1;

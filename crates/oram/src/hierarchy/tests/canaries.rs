@@ -36,7 +36,8 @@ fn a_long_run_finds_each_leak() {
 
 #[test]
 fn two_worlds_that_show_different_things_are_told_apart() {
-    let worlds: [(Leak, u32, u32, fn() -> Canary); 3] = [
+    type World = (Leak, u32, u32, fn() -> Canary);
+    let worlds: [World; 3] = [
         (Leak::DuplicateSkips, 2, WHOLE, || Canary::new(Leak::DuplicateSkips)),
         (Leak::StopsAtHit, 2, WHOLE, || Canary::new(Leak::StopsAtHit)),
         (Leak::BucketNotPadded, 1, 1, || Canary::new(Leak::BucketNotPadded)),

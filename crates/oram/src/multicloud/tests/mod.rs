@@ -140,7 +140,7 @@ pub fn layout(
     top_blocks: u16,
     kept_levels: u8,
 ) -> Layout {
-    Layout { blocks, partitions, levels, top_blocks, kept_levels }
+    Layout { blocks, partitions, levels, top_blocks, kept_levels, segment_cells: u16::MAX }
 }
 
 fn holder(shape: Shape, point: &Seed, store: &Arc<dyn Store>) -> Holder {

@@ -75,7 +75,14 @@ fn against_a_map_at_awkward_sizes() {
 
 /// Small partitions, whose tops take fewer blocks than there are: the rest waits in the stash.
 fn crowded(partitions: u32, kept_levels: u8) -> Layout {
-    Layout { blocks: 24 * partitions, partitions, levels: 5, top_blocks: 20, kept_levels }
+    Layout {
+        blocks: 24 * partitions,
+        partitions,
+        levels: 5,
+        top_blocks: 20,
+        kept_levels,
+        segment_cells: 7,
+    }
 }
 
 /// The adversary answers in any order and lets many accesses come between.

@@ -14,7 +14,7 @@ const BEFORE: u32 = 5;
 /// Steps of a schedule.
 const STEPS: u32 = 10;
 const LAYOUT: Layout =
-    Layout { blocks: 3, partitions: 1, levels: 3, top_blocks: 4, kept_levels: 0 };
+    Layout { blocks: 3, partitions: 1, levels: 3, top_blocks: 4, kept_levels: 0, segment_cells: 7 };
 
 /// What a scheduler may do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

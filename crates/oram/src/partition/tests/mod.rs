@@ -174,6 +174,8 @@ impl Harness {
             Part::Commit(commit) => {
                 self.plane.commit(commit).unwrap();
                 for gone in self.plane.dead.drain(..) {
+                    let (partition, level) = self.layout.level_of(&gone).unwrap();
+                    let gone = generation(partition, level, gone.version);
                     self.cells.remove(&gone);
                     self.shown.remove(&gone);
                 }
@@ -201,7 +203,7 @@ impl Harness {
     fn show(&mut self, kind: &'static str, number: u64, partition: u32, cells: &[Cell]) {
         let mut chunks: BTreeMap<ChunkName, usize> = BTreeMap::new();
         for cell in cells {
-            let chunk = cell.chunk(partition);
+            let chunk = generation(partition, cell.level, cell.version);
             let is_new = self.shown.entry(chunk).or_default().insert(cell.place);
             assert!(is_new, "a cell is shown twice: {cell:?}");
             *chunks.entry(chunk).or_default() += 1;
@@ -214,9 +216,10 @@ impl Harness {
     fn live(&self, partition: u32, cells: &[Cell]) -> Vec<(u32, Bytes)> {
         let zeros = || Bytes::from_static(&[0; BLOCK_BYTES]);
         let live = cells.iter().filter_map(|cell| Some((cell.block?, cell)));
-        live.map(|(block, cell)| match self.cells.get(&cell.chunk(partition)) {
+        let name = |cell: &Cell| generation(partition, cell.level, cell.version);
+        live.map(|(block, cell)| match self.cells.get(&name(cell)) {
             None => {
-                let tick = crate::geometry::tick_of(&cell.chunk(partition));
+                let tick = crate::geometry::tick_of(&name(cell));
                 assert_eq!(tick, 0, "a generation is read that was dropped");
                 (block, zeros())
             }
@@ -234,13 +237,18 @@ impl Harness {
         for Image { level, version, cells } in images {
             assert_eq!(cells.len(), usize::from(self.layout.cells(level)));
             self.cells_written += cells.len() as u64;
-            let name = super::plane::chunk(partition, level, version);
+            let name = generation(partition, level, version);
             names.push(name);
             assert!(self.cells.insert(name, cells).is_none(), "a generation is written twice");
         }
         self.trace.push(("write", partition.into(), names.iter().map(|name| (*name, 0)).collect()));
         self.calls.push(Call::Write(partition));
     }
+}
+
+/// A level in one generation, in however many segments.
+fn generation(partition: u32, level: u8, version: u64) -> ChunkName {
+    ChunkName { array: super::segment::array(level), chunk: partition, version }
 }
 
 /// A write of a whole block.

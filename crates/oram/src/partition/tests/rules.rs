@@ -8,7 +8,14 @@ use crate::{Access, Error};
 
 /// One partition all of whose levels are the cloud's.
 fn one_partition() -> Layout {
-    Layout { blocks: 64, partitions: 1, levels: 5, top_blocks: 70, kept_levels: 0 }
+    Layout {
+        blocks: 64,
+        partitions: 1,
+        levels: 5,
+        top_blocks: 70,
+        kept_levels: 0,
+        segment_cells: 7,
+    }
 }
 
 /// Serves accesses to all blocks in turn, at once, until `is_there`.

@@ -46,6 +46,7 @@ fn with_one_partition_the_calls_are_the_same_whatever_is_asked() {
             // In half of them the top overflows.
             top_blocks: [300, 40][seed as usize / 3 % 2],
             kept_levels: (seed % 2) as u8,
+            segment_cells: 100,
         };
         let all_differ = calls(layout, seed, |at| (at, Access::Read));
         let workloads: [(&str, Asked); 6] = [
