@@ -30,6 +30,7 @@ mod replay;
 mod replies;
 pub mod ring;
 mod shape;
+pub mod simulator;
 pub mod tao;
 
 pub use fault::{Halt, Refused, Summary};

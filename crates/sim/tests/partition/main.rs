@@ -9,6 +9,7 @@ mod exact;
 mod histories;
 mod lives;
 mod rules;
+mod simulated;
 mod spoiled;
 #[path = "../volumes/mod.rs"]
 mod volumes;

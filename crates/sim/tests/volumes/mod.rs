@@ -60,11 +60,15 @@ pub fn found<S: Played>(
     let lives = [(&paths[0], death), (&paths[1], None)];
     let lives = &lives[..1 + usize::from(death.is_some())];
     let played = scene.record_lives(lives).unwrap();
-    let traces = paths[..lives.len()].to_vec();
+    (found_in(paths[..lives.len()].to_vec()), played)
+}
+
+/// The same of the traces of one store.
+pub fn found_in(traces: Vec<PathBuf>) -> Vec<String> {
     let given = Given { label: "a".into(), traces, history: None };
     let report = audit(&[given], &Options::default(), |_| {}).unwrap();
     let breaches = report.breaches.iter().map(|broken| broken.breach.rule.to_owned());
-    (breaches.chain(failed(&report, false)).collect(), played)
+    breaches.chain(failed(&report, false)).collect()
 }
 
 fn failed(report: &Report, in_words: bool) -> Vec<String> {

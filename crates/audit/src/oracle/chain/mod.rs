@@ -30,6 +30,7 @@
 
 mod blobs;
 mod cut;
+pub(super) mod due;
 mod ends;
 mod next;
 mod reading;

@@ -52,16 +52,20 @@ impl Chain {
 
     /// A get of the journal: of which place.
     pub fn ask(&mut self, name: &str) -> Step<u32> {
-        let Some(places) = self.at_hand() else {
+        let Some((place, due)) = self.due_place() else {
             return self.out_of_order(format!("get {name}"));
         };
-        let place = places.start + self.reading.asked;
-        let due = record_name(self.epoch() + 1, place);
         if name != due {
             return fault(self.next.rule(), format!("get {due}"), format!("get {name}"));
         }
         self.reading.asked += 1;
         Ok(place)
+    }
+
+    /// The place that is asked for next, and its name.
+    pub(super) fn due_place(&self) -> Option<(u32, String)> {
+        let place = self.at_hand()?.start + self.reading.asked;
+        Some((place, record_name(self.epoch() + 1, place)))
     }
 
     /// What stands at a place has come.

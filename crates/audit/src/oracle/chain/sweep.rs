@@ -67,7 +67,7 @@ pub(super) struct Scope {
 
 impl Scope {
     /// Whether it is looked at if it is listed.
-    fn holds(&self, name: &str) -> bool {
+    pub fn holds(&self, name: &str) -> bool {
         let place = name.strip_prefix(&self.prefix).map(|place| u32::from_str_radix(place, 16));
         place.and_then(Result::ok).is_some_and(|place| self.places.contains(&place))
     }
@@ -220,6 +220,15 @@ impl Sweep {
             rest = further;
         }
         rest.first().map_or(Ok(()), |first| differs("nothing more", Some(first)))
+    }
+
+    /// What is left over of what was looked at and of what was listed.
+    pub fn left_over(&self, listed: &[String], counting: &Counting) -> Vec<String> {
+        let looked = self.looked.iter().filter(|(_, fate)| *fate == Fate::LeftOver);
+        let pieces = [FULL, DELTA].into_iter().flat_map(|prefix| {
+            listed.iter().filter(move |name| counting.is_left_over(prefix, name))
+        });
+        looked.map(|(name, _)| name).chain(pieces).cloned().collect()
     }
 
     /// The names that are not there any more when a sweep that was told the truth has ended.

@@ -34,7 +34,7 @@ pub(in crate::oracle) struct Checkpoint {
 
 /// The next message of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
+pub(super) enum Due {
     Barrier,
     Piece(u32),
     /// None before all pieces have ended.
@@ -48,12 +48,12 @@ enum Due {
 #[derive(Debug, Clone)]
 pub(in crate::oracle) struct Deletion {
     number: u64,
-    blobs: Vec<String>,
+    pub(super) blobs: Vec<String>,
     /// Decided when the blobs are gone and what came with that has been taken.
-    chunks: Option<Vec<ChunkName>>,
+    pub(super) chunks: Option<Vec<ChunkName>>,
     closes: bool,
     mark: u64,
-    under_way: bool,
+    pub(super) under_way: bool,
 }
 
 /// Requests.
@@ -107,7 +107,7 @@ impl<P: Plane> Immediate<P> {
     }
 
     /// The message of the checkpoint that may leave now.
-    fn due(&self) -> Option<Due> {
+    pub(super) fn due(&self) -> Option<Due> {
         self.due_at(self.at)
     }
 

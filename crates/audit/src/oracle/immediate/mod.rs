@@ -27,6 +27,7 @@
 //! | `in-turn` | no message before the link is free for it | |
 //! | `silence-after-a-failure`, `silence-after-a-lie` | nothing leaves after either | |
 
+pub(in crate::oracle) mod acts;
 mod checkpoints;
 mod done;
 pub(in crate::oracle) mod grid;
@@ -314,7 +315,11 @@ impl<P: Plane> Immediate<P> {
     }
 
     /// Takes an event that counts from `at`.
-    fn take(&mut self, (at, event): (Nanos, &Event), out: &mut dyn Observer) -> Result<(), Stop> {
+    pub fn take(
+        &mut self,
+        (at, event): (Nanos, &Event),
+        out: &mut dyn Observer,
+    ) -> Result<(), Stop> {
         while at > self.at {
             let turns = [self.plane.next_turn(self.at), self.next_piece()];
             let next = turns.into_iter().flatten().fold(at, Nanos::min);

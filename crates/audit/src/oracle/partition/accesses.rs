@@ -54,11 +54,13 @@ pub(super) struct Record {
     pub accesses: usize,
     asked: usize,
     /// The partitions in turn to which they give orders.
-    also: VecDeque<Option<u32>>,
+    pub also: VecDeque<Option<u32>>,
     /// Those of them that read nothing, by their place in it: their partitions.
-    marked: VecDeque<(usize, u32)>,
+    pub marked: VecDeque<(usize, u32)>,
+    /// Where they are drawn here: the partition and the cells of each.
+    pub drawn: Option<Vec<(u32, Vec<CellSeen>)>>,
     /// Marks and messages of it that were seen.
-    seen: usize,
+    pub seen: usize,
     /// What happened between its cut and that of the next.
     after: Vec<After>,
 }
@@ -104,6 +106,23 @@ impl Partition {
         (self.config.under_way_max as usize).saturating_sub(under_way).min(by_orders)
     }
 
+    /// Commits and accesses that go into a record now, one that `ends` what was begun or not.
+    pub(super) fn parts_at_hand(&self, ends: bool) -> (usize, usize) {
+        let room = self.room();
+        let accesses = match self.config.rate {
+            _ if ends => 0,
+            Some(rate) if room < rate.accesses as usize => 0,
+            Some(rate) => rate.accesses as usize,
+            None => self.waiting.min(self.config.accesses_max as usize).min(room),
+        };
+        ((self.config.jobs_max as usize).min(self.written.len()), accesses)
+    }
+
+    /// Jobs of a record at most, cells of open jobs, and the opening.
+    pub(super) fn budget(&self) -> (usize, u64, u32) {
+        (self.config.jobs_max as usize, self.config.job_cells_max, self.opening)
+    }
+
     /// A record of so many parts is put: whether a cut comes after it, and whether accesses have ended.
     pub(super) fn put_record(
         &mut self,
@@ -117,18 +136,11 @@ impl Partition {
                 _ => fault(due.rule(), format!("{due:?}"), "a record"),
             };
         }
-        let most = (self.config.jobs_max as usize).min(self.written.len());
+        let (most, accesses) = self.parts_at_hand(ends);
         let version = |p: u32| self.state.job(p).map_or(0, |job| job.version);
         let commits: Vec<_> = self.written.drain(..most).map(|p| (p, version(p))).collect();
-        let (room, wait) = (self.room(), self.waiting);
-        let accesses = match self.config.rate {
-            _ if ends => 0,
-            Some(rate) if room < rate.accesses as usize => 0,
-            Some(rate) => rate.accesses as usize,
-            None => wait.min(self.config.accesses_max as usize).min(room),
-        };
-        let budget = (self.config.jobs_max as usize, self.config.job_cells_max, self.opening);
-        let jobs = self.state.begin_jobs(budget);
+        let wait = self.waiting;
+        let jobs = self.state.begin_jobs(self.budget());
         let begun = commits.len() + jobs.len();
         // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
         let stops = accesses > 0 && wait == 0 && parts == begun && self.have_ended();
@@ -217,7 +229,7 @@ impl Partition {
     }
 
     /// The jobs of the first record begin: their cells follow from all that was cut before.
-    fn begin_front(&mut self) {
+    pub(super) fn begin_front(&mut self) {
         let Some(front) = self.records.front_mut().filter(|record| !record.has_begun) else {
             return;
         };

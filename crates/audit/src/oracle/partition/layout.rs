@@ -62,6 +62,14 @@ impl Layout {
         (name(partition, level, chunk.version), place)
     }
 
+    /// Where a cell of a level lies: its chunk, and its place there.
+    pub fn chunk_of(&self, (level, place): CellSeen) -> (ChunkName, u16) {
+        let Some(number) = level.array.0.checked_sub(1) else { return (level, place) };
+        let (segments, segment) = (self.segments(number as u8), self.segment(number as u8));
+        let chunk = level.chunk * segments + u32::from(place / segment);
+        (ChunkName { chunk, ..level }, place % segment)
+    }
+
     /// The partition and the level of which a chunk is.
     pub fn level_of(&self, chunk: &ChunkName) -> Option<(u32, u8)> {
         let level = u8::try_from(chunk.array.0.checked_sub(1)?).ok();

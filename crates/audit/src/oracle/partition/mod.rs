@@ -14,6 +14,7 @@
 //! |---|---|---|
 //! | `access-per-request` | as many accesses in a message as its record has | |
 //! | `cell-per-level` | one cell of every filled level that is not due, or due with quota left | the partition: uniform |
+//! | `reads-merged` | of a message, cells of one chunk that follow each other are one read | |
 //! | `cell-once` | a cell is read once in a generation | the cell: uniform among those unread |
 //! | `early-cell` | a job writes when its cells have come and those of all accesses before it | |
 //! | `job-by-durable-orders`, `job-due` | the parts of a record: every partition gets a job whose durable orders touch a stored level, first ready first, as far as the budget goes | |
@@ -34,6 +35,7 @@
 
 mod accesses;
 mod config;
+mod draws;
 mod engine;
 mod job;
 mod layout;
@@ -355,8 +357,13 @@ impl Plane for Partition {
         let at = machine.at;
         Ok(Some(match &sent.request {
             Request::ReadCells { reads } => {
-                let layout = machine.plane.state.layout;
-                let cells: Vec<_> = cells_of(reads).map(|cell| layout.seen(cell)).collect();
+                let (layout, asked) = (machine.plane.state.layout, cells_of(reads));
+                let asked: Vec<_> = asked.collect();
+                if grouped(&asked) != *reads {
+                    let due = "cells of one chunk that follow each other in one read";
+                    fault("reads-merged", due, format!("{} reads", reads.len()))?;
+                }
+                let cells: Vec<_> = asked.into_iter().map(|cell| layout.seen(cell)).collect();
                 machine.read(&cells, out)?
             }
             Request::WriteChunks { writes } => machine.plane.write(at, writes, out)?,
@@ -472,6 +479,20 @@ fn random(seed: u64) -> Stream {
 fn new_pyramids(layout: &Layout, opening: u32) -> Vec<Pyramid> {
     let pyramid = |p| Pyramid::new(layout, layout.first_orders(p), version(opening, 0));
     (0..layout.partitions).map(pyramid).collect()
+}
+
+/// The reads of a message: cells of one chunk that follow each other, by place, are one.
+fn grouped(cells: &[(ChunkName, u16)]) -> Vec<ChunkCells> {
+    let mut reads: Vec<ChunkCells> = Vec::new();
+    for (chunk, cell) in cells {
+        match reads.last_mut() {
+            Some(last) if last.chunk == *chunk && last.cells.last() < Some(cell) => {
+                last.cells.push(*cell);
+            }
+            _ => reads.push(ChunkCells { chunk: *chunk, cells: vec![*cell] }),
+        }
+    }
+    reads
 }
 
 /// The cells of a message in their order, by their chunks.

@@ -1,10 +1,12 @@
 //! One partition as far as the trace has shown it: its levels, and which of their cells were read.
 
+use fogbank_env::Stream;
 use fogbank_store::ChunkName;
 
 use super::CellSeen;
 use super::layout::{Layout, name, orders};
 use crate::oracle::fault::{Step, fault};
+use crate::oracle::shape::below;
 
 /// A level in one generation.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +15,6 @@ pub(super) struct Level {
     /// A bit for each cell that was read.
     read: Vec<u64>,
     unread: u16,
-    /// Cells that accesses have read before it was due.
-    asked: u16,
     /// Once it is due: what its quota lacks, and what was read of it.
     left: Option<u16>,
     of_quota: Vec<u16>,
@@ -23,7 +23,17 @@ pub(super) struct Level {
 impl Level {
     pub fn new(version: u64, cells: u16) -> Self {
         let read = vec![0; usize::from(cells).div_ceil(64)];
-        Self { version, read, unread: cells, asked: 0, left: None, of_quota: Vec::new() }
+        Self { version, read, unread: cells, left: None, of_quota: Vec::new() }
+    }
+
+    /// Reads a uniform one of the unread cells.
+    pub fn draw(&mut self, random: &mut Stream) -> u16 {
+        let rank = below(random, self.unread.into()) as usize;
+        let cells = 0..self.read.len() as u16 * 64;
+        let is_unread = |cell: &u16| self.read[usize::from(cell / 64)] >> (cell % 64) & 1 == 0;
+        let cell = cells.filter(is_unread).nth(rank).unwrap_or(0);
+        let _taken = self.take(cell);
+        cell
     }
 
     /// A cell is read: how many were unread, and which of them it is.
@@ -96,22 +106,16 @@ impl Pyramid {
         layout.filled(self.done).filter(shows).collect()
     }
 
-    /// An access reads a cell of `level`, by the table.
+    /// An access reads a cell of `level`, by the table. Before it is due there are always dummies
+    /// left: an access gives its partition an order in the same step.
     pub fn read(&mut self, layout: &Layout, level: u8, cell: u16) -> Step<(u16, u16)> {
         let is_due = layout.is_due(level, self.given, self.done);
         let Some(held) = &mut self.levels[usize::from(level)] else {
             return fault("cell-per-level", "a filled level", format!("level {level}"));
         };
-        match is_due {
-            true => {
-                let left = held.left.unwrap_or(layout.quota(level));
-                held.left = Some(left.saturating_sub(1));
-            }
-            false if held.asked < layout.dummies(level) => held.asked += 1,
-            false => {
-                let due = format!("at most {} before it is due", layout.dummies(level));
-                return fault("cell-per-level", due, "one more");
-            }
+        if is_due {
+            let left = held.left.unwrap_or(layout.quota(level));
+            held.left = Some(left.saturating_sub(1));
         }
         held.take(cell)
     }

@@ -211,6 +211,35 @@ impl<S: Played> VolumeScene<S> {
         })?
     }
 
+    /// Lets another program than the engine have the cloud, once for every path and death, each time
+    /// as the time before has left it. It is told which time it is.
+    ///
+    /// # Errors
+    /// [`SceneError`] if it cannot be set up.
+    pub fn record_program<P: AsRef<Path>>(
+        &self,
+        lives: &[(P, Option<Death>)],
+        mut program: impl AsyncFnMut(usize, Cloud),
+    ) -> Result<(), SceneError> {
+        let test_store = TestStore::default();
+        for (life, (path, death)) in lives.iter().enumerate() {
+            let scene = Self { death: *death, ..self.clone() };
+            run(async {
+                let stage = Stage::set(&scene, &test_store, (life as u64, path.as_ref()))?;
+                let Stage { store, clock, trace, .. } = &stage;
+                let (store, clock) = (store.clone(), clock.clone());
+                let cloud = Cloud { store, clock, trace: trace.clone() };
+                tokio::select! {
+                    () = program(life, cloud) => {}
+                    () = stage.dead.notified() => {}
+                }
+                stage.trace.finish()?;
+                Ok::<_, SceneError>(())
+            })??;
+        }
+        Ok(())
+    }
+
     async fn open(&self, stage: &Stage<'_>) -> Result<S::Engine, SceneError> {
         let first = Randomness::repeatable(self.seed);
         let (store, random) = (stage.store.clone(), &stage.random);
@@ -254,6 +283,17 @@ impl<S: Played> VolumeScene<S> {
             None => Err(fogbank_oram::Error::Bug("a client is left".into()).into()),
         }
     }
+}
+
+/// What a program has to itself that is no engine: a cloud and time, and the trace of what passes, to
+/// which it adds marks and messages of clients.
+pub struct Cloud {
+    /// The cloud.
+    pub store: Arc<dyn Store>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// The trace.
+    pub trace: TraceWriter,
 }
 
 /// Where the streams of clients begin among the parts of a scene's randomness.
