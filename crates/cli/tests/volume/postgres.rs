@@ -23,7 +23,7 @@ use rand_core::Rng;
 
 use crate::can_mount::can_mount;
 use crate::mounted::{Attached, wait_for};
-use crate::{Volume, number, run, said};
+use crate::{PARTITION, Volume, number, run, said};
 
 /// Who runs it: PostgreSQL refuses to be root.
 const USER: &str = "postgres";
@@ -166,6 +166,15 @@ fn transactions(output: &Output) -> u64 {
 
 #[test]
 fn the_books_of_postgresql_balance_after_pulled_plugs() {
+    pull_plugs(&[]);
+}
+
+#[test]
+fn they_balance_on_partitions() {
+    pull_plugs(&PARTITION);
+}
+
+fn pull_plugs(shape: &[&str]) {
     if !can_mount() {
         return;
     }
@@ -174,7 +183,7 @@ fn the_books_of_postgresql_balance_after_pulled_plugs() {
     let plugs = number("FOGBANK_PLUGS").unwrap_or(0);
     let (scale, size) = if plugs > 5 { ("10", "1GiB") } else { ("1", "192MiB") };
     let plugs = (plugs / 5).max(2);
-    let volume = Volume::new(size);
+    let volume = Volume::of(size, shape);
     // PostgreSQL's user has to find its way in.
     let open = std::fs::Permissions::from_mode(0o711);
     std::fs::set_permissions(volume.folder.path(), open).unwrap();

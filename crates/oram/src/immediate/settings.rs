@@ -63,6 +63,8 @@ pub struct ShellSettings {
     pub window_bytes: usize,
     /// How many such messages are under way at once.
     pub windows: usize,
+    /// More of them may be, where jobs write, while fewer than so many bytes are under way.
+    pub bytes_at_once: usize,
     /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the
     /// proxy worked; zero lets everything leave as soon as it can. The vault has to be opened on a
     /// store that keeps to the same points ([`fogbank_store::GridStore`]).
@@ -87,6 +89,7 @@ impl ShellSettings {
             records_at_once: 1,
             window_bytes: WINDOW_BYTES_MAX,
             windows: WINDOWS,
+            bytes_at_once: WINDOWS * WINDOW_BYTES_MAX,
             quantum: Duration::ZERO,
             rate: None,
             pace: LinkRate::default(),
@@ -98,7 +101,8 @@ impl ShellSettings {
     pub(crate) fn with_write_behind(self, bytes: usize, chunk_bytes: usize) -> Self {
         let chunks = (bytes / WINDOWS).min(WINDOW_BYTES_MAX) / chunk_bytes;
         let window_bytes = chunks.max(1) * chunk_bytes;
-        Self { window_bytes, windows: bytes.div_ceil(window_bytes).max(WINDOWS_MIN), ..self }
+        let windows = bytes.div_ceil(window_bytes).max(WINDOWS_MIN);
+        Self { window_bytes, windows, bytes_at_once: windows * window_bytes, ..self }
     }
 
     /// Chunks in a message at most.

@@ -2,8 +2,9 @@
 //!
 //! It leaves one after the other, in messages of a public size in the order of its chunks, of which
 //! so many are under way at once, whosever they are: a journal record waits behind these few and no
-//! more. Where the link's rate is known each leaves when it is its turn, so nothing else waits in
-//! the link behind many.
+//! more. Those of jobs may be short, so of them there may be more, while fewer than so many bytes
+//! are under way: or it would be their number that bounds the rate. Where the link's rate is known
+//! each leaves when it is its turn, so nothing else waits in the link behind many.
 //!
 //! Some engines' writes count only once a barrier has passed: one barrier serves all that were
 //! acknowledged before it left.
@@ -73,6 +74,8 @@ pub async fn send_all<P: Plane>(
     mut sealed: mpsc::UnboundedReceiver<Sealed<P>>,
 ) -> Result<()> {
     let most = shared.shell.windows.max(1);
+    let bytes_most = if P::HAS_JOBS { shared.shell.bytes_at_once } else { 0 };
+    let mut bytes_under_way = 0;
     let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let (mut writing, mut next): (Vec<Writing<P>>, u64) = (Vec::new(), 0);
     // Acknowledged, and not behind a barrier.
@@ -83,9 +86,14 @@ pub async fn send_all<P: Plane>(
         if barrier.is_empty() && !acknowledged.lock().is_empty() {
             barrier.push(pass_barrier(&shared, &acknowledged));
         }
-        let may_leave = !queue.is_empty() && under_way.len() < most;
+        let may_leave =
+            !queue.is_empty() && (under_way.len() < most || bytes_under_way < bytes_most);
         let ended = tokio::select! { biased;
-            Some(ended) = under_way.next() => ended?,
+            Some(ended) = under_way.next() => {
+                let (number, bytes) = ended?;
+                bytes_under_way -= bytes;
+                number
+            }
             Some(served) = barrier.next() => {
                 let served: Vec<Ended<P>> = served?;
                 shared.step(|core| served.iter().for_each(|(_, one)| P::acknowledged(core, one)));
@@ -104,12 +112,14 @@ pub async fn send_all<P: Plane>(
             point = turn(&shared, &pacer), if may_leave => {
                 shared.fault.sound()?;
                 let hurries = shared.look(|core| core.canary.hurries());
-                while under_way.len() < most
+                while (under_way.len() < most || bytes_under_way < bytes_most)
                     && (hurries || pacer.is_free(point))
                     && let Some((number, window)) = queue.pop_front()
                 {
-                    pacer.take(point, window.iter().map(|write| write.data.len() as u64).sum());
-                    under_way.push(send(&shared, number, window));
+                    let bytes = window.iter().map(|write| write.data.len()).sum();
+                    bytes_under_way += bytes;
+                    pacer.take(point, bytes as u64);
+                    under_way.push(send(&shared, (number, bytes), window));
                 }
                 continue;
             }
@@ -157,9 +167,13 @@ async fn turn<P: Plane>(shared: &Shared<P>, pacer: &LinkPacer) -> Nanos {
     shared.grid.next_usable_point(|| ()).await.0
 }
 
-/// Sends a message now; returns of what it is when it has ended.
-async fn send<P: Plane>(shared: &Shared<P>, number: u64, window: Vec<ChunkWrite>) -> Result<u64> {
+/// Sends a message now; returns of what it is, and its bytes, when it has ended.
+async fn send<P: Plane>(
+    shared: &Shared<P>,
+    of: (u64, usize),
+    window: Vec<ChunkWrite>,
+) -> Result<(u64, usize)> {
     let sent = shared.bare.write_chunks(window).await.map_err(blame);
     shared.grid.wait_for_delivery(shared.grid.now()).await;
-    sent.map(|()| number)
+    sent.map(|()| of)
 }

@@ -41,6 +41,7 @@ impl PartitionSettings {
             "jobs_max": self.jobs_max(),
             "window_bytes": shell.window_bytes,
             "windows": shell.windows,
+            "bytes_at_once": shell.bytes_at_once,
             "under_way_max": shell.under_way_max,
             "accesses_max": self.group_max(),
             "parts_max": vault.record_parts_max,

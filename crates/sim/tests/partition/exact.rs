@@ -39,8 +39,11 @@ fn every_shape() {
         settings.engine.shell.records_at_once = records;
         settings
     });
+    // Short messages under way by their bytes.
+    let mut behind = of(5_000);
+    behind.engine.shell.bytes_at_once = 3_600;
     let budgets = [within((12, 1 << 20)), within((2_500, 60))];
-    let shapes = [of(20_000), all_kept, none_kept, short, long, few, one, two, many];
+    let shapes = [of(20_000), all_kept, none_kept, short, long, behind, few, one, two, many];
     for settings in budgets.into_iter().chain(shapes) {
         for seed in 2..4 {
             let scene = PartitionScene::new(Load::Mixed, seed);

@@ -28,6 +28,8 @@ pub(in crate::oracle) struct Checkpoint {
     /// Its messages under way, and when the last left.
     under_way: u32,
     left: Option<Nanos>,
+    /// When it was last decided that an earlier checkpoint leaves nothing to delete.
+    decided: Option<Nanos>,
     /// Whether the store may have been closed where it was cut: nothing was asked, so no trace tells.
     or_closes: bool,
 }
@@ -85,7 +87,8 @@ impl<P: Plane> Immediate<P> {
         let due = if P::IS_DURABLE { Due::Piece(0) } else { Due::Barrier };
         let (uncounted, under_way, left) = (self.recording.len(), 0, None);
         let or_closes = !closes && self.plane.is_quiet() && self.plane.have_left();
-        let one = Checkpoint { mark, closes, due, uncounted, under_way, left, or_closes };
+        let decided = None;
+        let one = Checkpoint { mark, closes, due, uncounted, under_way, left, decided, or_closes };
         self.checkpoint = Some(one);
     }
 
@@ -111,10 +114,12 @@ impl<P: Plane> Immediate<P> {
         self.due_at(self.at)
     }
 
-    /// The next point, if a piece may leave at it that may not now: each has one of its own.
+    /// The next point, if a piece may leave at it that may not now, since each has one of its own; or
+    /// the commit, since it was decided at this one that there is nothing to delete.
     pub(in crate::oracle) fn next_piece(&self) -> Option<Nanos> {
         let next = self.at + self.shell.quantum_ns;
-        let waits = self.due().is_none() && matches!(self.due_at(next), Some(Due::Piece(_)));
+        let is_late = |due| matches!(due, Some(Due::Piece(_) | Due::Commit));
+        let waits = self.due().is_none() && is_late(self.due_at(next));
         waits.then_some(next)
     }
 
@@ -130,7 +135,10 @@ impl<P: Plane> Immediate<P> {
                 is_free && has_point && self.plane.is_acknowledged(one.mark) && !is_doubtful()
             }
             Due::Ends | Due::Counts => false,
-            Due::Commit => (one.under_way, one.uncounted) == (0, 0) && self.deletions.is_empty(),
+            Due::Commit => {
+                let counts = (one.under_way, one.uncounted) == (0, 0);
+                counts && self.deletions.is_empty() && one.decided != Some(at)
+            }
         };
         may.then_some(one.due)
     }
@@ -265,6 +273,11 @@ impl<P: Plane> Immediate<P> {
     pub(in crate::oracle) fn decide_deletions(&mut self) {
         for one in self.deletions.iter_mut().filter(|one| one.blobs.is_empty()) {
             one.chunks.get_or_insert_with(|| self.plane.superseded(one.mark, one.closes));
+        }
+        let deletes_nothing = |one: &Deletion| one.chunks.as_ref().is_some_and(Vec::is_empty);
+        if self.shell.quantum_ns > 0 && self.deletions.iter().any(deletes_nothing) {
+            let decided = self.checkpoint.as_mut().map(|one| &mut one.decided);
+            decided.into_iter().for_each(|decided| *decided = Some(self.at));
         }
         self.drop_deleted();
     }

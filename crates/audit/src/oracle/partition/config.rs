@@ -35,6 +35,8 @@ pub struct PartitionConfig {
     pub window_bytes: u64,
     /// Such messages under way at once.
     pub windows: u32,
+    /// More of them may be, while fewer than so many bytes are under way.
+    pub bytes_at_once: u64,
     /// Accesses under way at once, at most.
     pub under_way_max: u32,
     /// Accesses of a record at most.
@@ -93,6 +95,7 @@ pub(super) fn check(clock: TraceClock, config: &PartitionConfig) -> Result<Layou
         && few(config.records_at_once, 1 << 16)
         && (1..1 << 40).contains(&config.checkpoint_every)
         && config.window_bytes < 1 << 48
+        && config.bytes_at_once < 1 << 48
         && config.pace.up_bytes_per_s.is_none_or(|rate| rate > 0 && config.quantum_ns > 0)
         && shell;
     if !sound {

@@ -149,8 +149,8 @@ pub(super) struct Partition {
     has_barrier: bool,
     /// Those behind a barrier: their commits are due.
     written: VecDeque<u32>,
-    /// Messages of what is written that are under way.
-    windows: usize,
+    /// Messages of what is written that are under way, and their bytes.
+    windows: (u64, u64),
     turns: Turns,
     journal: BTreeMap<String, Journalled>,
     replay: Replay,
@@ -190,7 +190,7 @@ impl Partition {
             served: Vec::new(),
             has_barrier: false,
             written: VecDeque::new(),
-            windows: 0,
+            windows: (0, 0),
             turns: Turns::new(config.quantum_ns, config.pace.up_bytes_per_s),
             journal: BTreeMap::new(),
             replay: Replay::default(),
@@ -246,7 +246,7 @@ impl Plane for Partition {
         self.replay = Replay::default();
         self.records.clear();
         self.marks.clear();
-        (self.waiting, self.due_answers, self.windows) = (0, 0, 0);
+        (self.waiting, self.due_answers, self.windows) = (0, 0, (0, 0));
         self.unanswered.clear();
         self.accesses.clear();
         self.timers.clear();

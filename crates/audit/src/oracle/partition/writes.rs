@@ -80,6 +80,12 @@ impl Partition {
         }
     }
 
+    /// Whether one message more may be under way.
+    fn may_write(&self) -> bool {
+        let (messages, bytes) = self.windows;
+        messages < self.config.windows.into() || bytes < self.config.bytes_at_once
+    }
+
     fn windows_of(&self, partition: u32, job: &Job) -> Vec<Vec<ChunkName>> {
         let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
         let layout = self.state.layout;
@@ -107,8 +113,7 @@ impl Partition {
             Some(((!job.has_begun(), at, in_order), partition))
         };
         let open: Vec<_> = (0..).zip(&self.state.partitions).filter_map(open).collect();
-        let (first, _) =
-            open.iter().min().filter(|_| self.windows < self.config.windows as usize)?;
+        let (first, _) = open.iter().min().filter(|_| self.may_write())?;
         Some(open.iter().filter(|(order, _)| order == first).map(|(_, p)| *p).collect())
     }
 
@@ -162,12 +167,14 @@ impl Partition {
             self.images += 1;
         }
         self.turns.take(at, bytes);
-        self.windows += 1;
+        self.windows = (self.windows.0 + 1, self.windows.1 + bytes);
         Ok(Own::Write(partition, names))
     }
 
     pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
-        self.windows -= 1;
+        let cells: u64 = names.iter().map(|name| self.state.layout.chunk_cells(name)).sum();
+        let bytes = cells * u64::from(self.config.cell_bytes);
+        self.windows = (self.windows.0 - 1, self.windows.1 - bytes);
         names.iter().for_each(|name| self.stored.written(*name));
         let Some(job) = self.state.job_mut(partition) else { return };
         job.under_way -= 1;
