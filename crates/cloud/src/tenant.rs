@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DATA/tenants/NAME/token          64 hexadecimal digits                     0600
+//! DATA/tenants/NAME/signing        by which it signs for the other of two clouds  0600, when it is opened
 //! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
 //! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
 //! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
@@ -20,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
+use fogbank_mix::Seed;
+use fogbank_mix::signed::Signer;
 use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
@@ -86,6 +89,8 @@ pub struct Common {
 pub struct Tenant {
     /// Its store, behind its quota.
     pub store: Arc<Quota<Box<dyn Store>>>,
+    /// By which it signs for the other of two clouds.
+    signer: Arc<Signer>,
     /// The volume that it holds for two clouds, once somebody has asked for it.
     mixing: std::sync::OnceLock<Arc<Mixing>>,
     /// Its query log, likewise.
@@ -240,7 +245,10 @@ impl Tenants {
             0 => bare,
             bytes => Box::new(TopCache::new(bare, arrays.clone(), bytes)),
         };
+        let secret = compute(|| Token::load_or_create(&folder.join("signing")));
+        let secret = secret.map_err(|e| StoreError::Absent(format!("what it signs by: {e}")))?;
         Ok(Tenant {
+            signer: Arc::new(Signer::new(&Seed::new(*secret.bytes()))),
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),
             mixing: std::sync::OnceLock::new(),
             log: OnceCell::new(),
@@ -259,7 +267,9 @@ impl Tenant {
     /// The volume that it holds for two clouds.
     pub fn mixing(&self, clock: &Arc<dyn Clock>) -> Arc<Mixing> {
         let store = || self.store.clone() as Arc<dyn Store>;
-        self.mixing.get_or_init(|| Arc::new(Mixing::new(store(), clock))).clone()
+        self.mixing
+            .get_or_init(|| Arc::new(Mixing::new(store(), self.signer.clone(), clock)))
+            .clone()
     }
 
     /// Its query log.

@@ -183,7 +183,8 @@ async fn a_session_is_told_that_its_server_stops() {
     let way = MixClient::open(&cloud.url(), &other.url(), &clock).unwrap();
     let shape = ImmediateShape { capacity: 64, value_bytes: 512 };
     let shape = MulticloudSettings::new(shape, 1).unwrap().public().unwrap();
-    let opening = Opening { volume: 1, shape, point: Seed::new([1; 32]), session: 1 };
+    let opening =
+        Opening { volume: 1, shape, point: Seed::new([1; 32]), other: [1; 32], session: 1 };
     let mut session = way.open(&opening).await.unwrap();
     stop.send(()).unwrap();
     let told = session.receiver.recv().await.unwrap();

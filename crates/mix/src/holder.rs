@@ -8,7 +8,8 @@
 //!    client (`fetch`), or, if the shuffler has lost them, whole levels as they are (`hand`).
 //! 3. The new level comes from the shuffler (`level`). When it is durable, and its job was named,
 //!    its digest goes to the client, which sends records for it; they are durable before `stored`.
-//! 4. *Commit*: the level takes the place of what its job read, if it had not by now.
+//! 4. *Commit*: the level takes the place of what its job read, if it had not by now. Before, its
+//!    client may ask to be shown the level as it came (`prove`).
 //! 5. *Opening* after a stop: of a partition all levels with records are there in the order of
 //!    their jobs, each but the newest committed. The newest waits for the client to say so again,
 //!    which it does before anything else; a level without records was never checked, and goes.
@@ -36,10 +37,11 @@ use tokio::sync::Mutex;
 
 use crate::message::{
     Across, Back, Blinded, Carry, Commit, Digest, Fetch, Fetched, FromHolder, Hand, Handed,
-    JobRecords, Level, LevelDigest, Look, Moved, NewRecords, Place, Recall, Record, Records,
-    Source, Sources, Stored, ToHolder,
+    JobRecords, Level, LevelDigest, Look, Moved, NewRecords, Place, Proof, Prove, Recall, Record,
+    Records, Source, Sources, Stored, ToHolder,
 };
 use crate::shelf::{Found, Shelf};
+use crate::signed::{Signature, UNSIGNED};
 use crate::{About, Cells, Error, Generation, Marks, Pads, Point, Result, Seed, Shape, digest};
 
 /// What a holder sends.
@@ -73,6 +75,8 @@ struct Held {
 struct Made {
     /// None of one that an earlier process took.
     digest: Option<Digest>,
+    /// Of the shuffler.
+    signature: Signature,
     has_records: bool,
 }
 
@@ -110,6 +114,7 @@ impl Holder {
             return match message {
                 ToHolder::Look(look) => self.look(held, &look).await,
                 ToHolder::Commit(commit) => self.commit(held, &commit).await,
+                ToHolder::Prove(prove) => self.prove(held, &prove).await,
                 _ => Err(Error::Bug("a message of a job names one")),
             };
         };
@@ -123,7 +128,7 @@ impl Holder {
             ToHolder::Carry(carry) => self.carry(held, carry).await?,
             ToHolder::Fetch(fetch) => self.fetch(held, fetch).await?,
             ToHolder::NewRecords(records) => self.records(held, records).await?,
-            ToHolder::Look(_) | ToHolder::Commit(_) => Vec::new(),
+            ToHolder::Look(_) | ToHolder::Commit(_) | ToHolder::Prove(_) => Vec::new(),
         });
         Ok(sends)
     }
@@ -134,7 +139,7 @@ impl Holder {
     /// # Errors
     /// [`Error::Other`] if it has another length than its job says; [`Error::Store`].
     pub async fn level(&self, message: Back) -> Result<Vec<HolderSends>> {
-        let Back::Level(Level { partition, level, generation, cells }) = message;
+        let Back::Level(Level { partition, level, generation, signature, cells }) = message;
         let (shape, count) = (self.shape, generation.count());
         let held = self.held(partition).map_err(|_| Error::Other("no partition has the level"))?;
         let fits = count > shape.first(partition)
@@ -155,7 +160,8 @@ impl Holder {
         let sums = cells.iter().map(|cell| self.point.sum(cell));
         let digest = digest(About::Level(partition, generation.0), sums);
         self.shelf.put_cells(partition, generation, cells).await?;
-        held.made.insert(generation, Made { digest: Some(digest), has_records: false });
+        let made = Made { digest: Some(digest), signature, has_records: false };
+        held.made.insert(generation, made);
         match generation == named {
             true => Ok(told([LevelDigest { partition, generation, digest }.into()])),
             false => Ok(Vec::new()), // the client has not named it yet
@@ -207,7 +213,7 @@ impl Holder {
         let (mut cells, records) = self.shelf.read(partition, places).await?;
         self.cover(&mut cells, pads);
         Ok(vec![
-            HolderSends::Shuffler(Blinded { read, cells }.into()),
+            HolderSends::Shuffler(Blinded { read, signature: UNSIGNED, cells }.into()),
             HolderSends::Client(Records { read, records }.into()),
         ])
     }
@@ -223,7 +229,9 @@ impl Holder {
         let Hand { partition, generation, sources } = hand;
         held.has(&sources)?;
         let cells = self.shelf.cells(partition, &sources.0).await?;
-        Ok(vec![HolderSends::Shuffler(Handed { partition, generation, cells }.into())])
+        let signature = UNSIGNED;
+        let handed = Handed { partition, generation, signature, cells };
+        Ok(vec![HolderSends::Shuffler(handed.into())])
     }
 
     async fn carry(&self, held: &Held, carry: Carry) -> Result<Vec<HolderSends>> {
@@ -231,8 +239,9 @@ impl Holder {
         held.has(&sources)?;
         let (mut cells, records) = self.listed(partition, &sources, &list).await?;
         self.cover(&mut cells, &pads);
+        let signature = UNSIGNED;
         Ok(vec![
-            HolderSends::Shuffler(Moved { partition, generation, cells }.into()),
+            HolderSends::Shuffler(Moved { partition, generation, signature, cells }.into()),
             HolderSends::Client(JobRecords { partition, generation, records }.into()),
         ])
     }
@@ -253,8 +262,8 @@ impl Holder {
             return Ok(Vec::new()); // of a level that was lost in a stop: another attempt follows
         };
         let size = self.shape.size(self.shape.written(generation.count()), generation.count());
-        if records.len() as u32 != size {
-            return Err(Error::Client("a record a cell is needed"));
+        if records.len() as u32 != size + 1 {
+            return Err(Error::Client("a record a cell is needed, and a seal"));
         }
         if !made.has_records {
             self.shelf.put_records(partition, generation, &records).await?;
@@ -278,6 +287,21 @@ impl Holder {
         Ok(Vec::new())
     }
 
+    /// The level that it digested, as it came.
+    async fn prove(&self, held: &Held, prove: &Prove) -> Result<Vec<HolderSends>> {
+        let Prove { partition, generation } = *prove;
+        let level = self.shape.written(generation.count());
+        let made = held.made.get(&generation).filter(|made| made.digest.is_some());
+        let (signature, cells) = match made {
+            Some(made) => {
+                let cells = self.shelf.cells(partition, &[Source { level, generation }]).await?;
+                (made.signature, cells)
+            }
+            None => (UNSIGNED, Cells::new(self.shape.cell_bytes())),
+        };
+        Ok(told([Proof { signature, cells }.into()]))
+    }
+
     fn held(&self, partition: u16) -> Result<&Mutex<Held>> {
         self.partitions.get(usize::from(partition)).ok_or(NOT_HERE)
     }
@@ -291,7 +315,8 @@ impl Holder {
         list: &Marks,
     ) -> Result<(Cells, Vec<Record>)> {
         let cells = self.shelf.cells(partition, &sources.0).await?;
-        let all = self.shelf.records(partition, &sources.0).await?;
+        let mut all = self.shelf.records(partition, &sources.0).await?;
+        self.unseal(sources, &mut all);
         let mut listed = Cells::with_room(self.shape.cell_bytes(), list.count() as usize);
         let mut records = Vec::with_capacity(list.count() as usize);
         for (at, (cell, record)) in (0..).zip(cells.iter().zip(all)) {
@@ -301,6 +326,15 @@ impl Holder {
             }
         }
         Ok((listed, records))
+    }
+
+    /// Takes the seals out of the records of these levels.
+    fn unseal(&self, sources: &Sources, records: &mut Vec<Record>) {
+        let mut at = 0;
+        for source in &sources.0 {
+            at += self.shape.size(source.level, source.generation.count()) as usize;
+            records.remove(at);
+        }
     }
 
     /// Covers each cell with the pad of its number.
@@ -329,7 +363,8 @@ impl Held {
             dropped.extend(held.commit(shape, generation));
         }
         if let Some(generation) = newest {
-            held.made.insert(generation, Made { digest: None, has_records: true });
+            let (digest, signature) = (None, UNSIGNED);
+            held.made.insert(generation, Made { digest, signature, has_records: true });
             held.named = generation;
         }
         // 3. What else is there counts for nothing.

@@ -14,6 +14,7 @@
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | `seen` | how far a client's journal had gone, as this cloud has seen it |
+//! | [`signed`] | signatures under what one cloud sends the other |
 //! | [`server`] | a cloud: both roles, over a store and beside the other cloud |
 //! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
 //! | [`Pads`] | what covers a cell on its way, and at rest: from a seed |
@@ -38,6 +39,7 @@ pub mod session;
 mod shape;
 mod shelf;
 mod shuffler;
+pub mod signed;
 mod sum;
 mod wire;
 

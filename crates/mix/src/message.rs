@@ -2,9 +2,10 @@
 //! they stand here.
 //!
 //! Numbers: partition 2 bytes, level 1, place 4, read 8, generation 8 (big-endian). A seed and a
-//! digest have 32, a record 16.
+//! digest have 32, a record 16, a signature 64.
 
 use crate::shape::Generation;
+use crate::signed::Signature;
 use crate::wire::{Field, Reader};
 use crate::{Cells, Error, Marks, Result, Seed};
 
@@ -161,7 +162,7 @@ fields! {
         partition: u16,
         /// The job.
         generation: Generation,
-        /// A record a cell, in storage order.
+        /// A record a cell, in storage order, and a last one, the seal of all.
         records: Vec<Record>,
     }
     /// The level counts, and what its job read is needed no more.
@@ -206,6 +207,20 @@ fields! {
         /// The blocks.
         cells: Cells,
     }
+    /// Send the client what came from the other cloud for a job, as it was signed.
+    Prove {
+        /// Of which partition.
+        partition: u16,
+        /// The job.
+        generation: Generation,
+    }
+    /// Send the client what came from the holder for a read, as it was signed.
+    ProveRead {
+        /// Of which partition.
+        partition: u16,
+        /// Which read it is.
+        read: u64,
+    }
     /// What covers the cells that the holder hands over.
     Strip {
         /// Of which partition.
@@ -219,6 +234,8 @@ fields! {
     Blinded {
         /// Which read it is.
         read: u64,
+        /// Of the holder.
+        signature: Signature,
         /// The cells, in the order in which they were named.
         cells: Cells,
     }
@@ -228,6 +245,8 @@ fields! {
         partition: u16,
         /// The job.
         generation: Generation,
+        /// Of the holder.
+        signature: Signature,
         /// The cells, in storage order.
         cells: Cells,
     }
@@ -237,6 +256,8 @@ fields! {
         partition: u16,
         /// The job.
         generation: Generation,
+        /// Of the holder.
+        signature: Signature,
         /// The cells, in storage order.
         cells: Cells,
     }
@@ -248,6 +269,8 @@ fields! {
         level: u8,
         /// The job.
         generation: Generation,
+        /// Of the shuffler.
+        signature: Signature,
         /// The cells, in storage order.
         cells: Cells,
     }
@@ -264,7 +287,7 @@ fields! {
         partition: u16,
         /// The job.
         generation: Generation,
-        /// In storage order.
+        /// In storage order; of whole levels the seal of each behind its records.
         records: Vec<Record>,
     }
     /// Cells that a refresh fetches.
@@ -291,6 +314,13 @@ fields! {
         partition: u16,
         /// The job.
         generation: Generation,
+    }
+    /// What came from the other cloud, as it was signed; no cells if it is not here.
+    Proof {
+        /// Of the other cloud.
+        signature: Signature,
+        /// All of it.
+        cells: Cells,
     }
     /// The cell that was wanted.
     Answer {
@@ -323,9 +353,9 @@ impl ToHolder {
     /// Which partition it is about.
     pub fn partition(&self) -> u16 {
         match self {
-            Self::Look(Look { partition, .. }) | Self::Commit(Commit { partition, .. }) => {
-                *partition
-            }
+            Self::Look(Look { partition, .. })
+            | Self::Commit(Commit { partition, .. })
+            | Self::Prove(Prove { partition, .. }) => *partition,
             Self::Recall(Recall { partition, .. })
             | Self::Hand(Hand { partition, .. })
             | Self::Carry(Carry { partition, .. })
@@ -334,10 +364,11 @@ impl ToHolder {
         }
     }
 
-    /// The job that it names, and its partition. A commit names none: it ends one.
+    /// The job that it names, and its partition. A commit names none: it ends one. Nor does whoever
+    /// asks for a proof.
     pub fn job(&self) -> Option<(u16, Generation)> {
         match self {
-            Self::Look(_) | Self::Commit(_) => None,
+            Self::Look(_) | Self::Commit(_) | Self::Prove(_) => None,
             Self::Recall(Recall { partition, generation, .. })
             | Self::Hand(Hand { partition, generation, .. })
             | Self::Carry(Carry { partition, generation, .. })
@@ -357,6 +388,8 @@ impl ToShuffler {
             | Self::Mix(Mix { partition, .. })
             | Self::Upload(Upload { partition, .. })
             | Self::Strip(Strip { partition, .. })
+            | Self::Prove(Prove { partition, .. })
+            | Self::ProveRead(ProveRead { partition, .. })
             | Self::Commit(Commit { partition, .. }) => *partition,
         }
     }
@@ -427,9 +460,9 @@ impl Field for Sources {
 
 kinds! {
     /// From the client to a holder.
-    ToHolder { 1 Look, 2 Recall, 3 Hand, 4 Carry, 5 Fetch, 6 NewRecords, 7 Commit, }
+    ToHolder { 1 Look, 2 Recall, 3 Hand, 4 Carry, 5 Fetch, 6 NewRecords, 7 Commit, 8 Prove, }
     /// From the client to a shuffler.
-    ToShuffler { 1 Want, 2 Mix, 3 Upload, 4 Strip, 5 Commit, }
+    ToShuffler { 1 Want, 2 Mix, 3 Upload, 4 Strip, 5 Commit, 6 Prove, 7 ProveRead, }
     /// From the client to a cloud, about their session.
     ToSession { 1 Reached, }
     /// From a holder to the shuffler.
@@ -437,7 +470,7 @@ kinds! {
     /// From a shuffler to the holder.
     Back { 1 Level, }
     /// From a holder to the client.
-    FromHolder { 1 Records, 2 JobRecords, 3 Fetched, 4 LevelDigest, 5 Stored, }
+    FromHolder { 1 Records, 2 JobRecords, 3 Fetched, 4 LevelDigest, 5 Stored, 6 Proof, }
     /// From a shuffler to the client.
-    FromShuffler { 1 Answer, 2 MovedDigest, 3 Lost, }
+    FromShuffler { 1 Answer, 2 MovedDigest, 3 Lost, 4 Proof, }
 }

@@ -6,8 +6,8 @@
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
 //!    in order for one. What comes of one goes to the client, then to the other cloud.
 //!    What the client says of its journal is durable before that (`seen`).
-//! 3. *Messages of the other cloud* are taken when the volume is open, in any order. One is
-//!    acknowledged when it is worked off here; what has to go back for it does so in the session.
+//! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has signed
+//!    them. One is acknowledged when it is worked off here; what has to go back for it does so in the session.
 //! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
 //!    client does all again. So nothing is kept for sending it again.
 //!
@@ -28,6 +28,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::message::{Across, Back, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
+use crate::signed::{PublicKey, Signer, Signing};
 use crate::{Error, Holder, HolderSends, Seed, Shuffler, ShufflerSends};
 
 /// A message between the clouds.
@@ -55,6 +56,7 @@ pub trait PeerLink: Send + Sync {
 pub struct MixServer {
     store: Arc<dyn Store>,
     peer: Arc<dyn PeerLink>,
+    signer: Arc<Signer>,
     volume: watch::Sender<Option<Arc<Volume>>>,
     session: tokio::sync::Mutex<Option<Running>>,
 }
@@ -75,6 +77,7 @@ struct Volume {
     opening: Opening,
     holder: Holder,
     shuffler: Mutex<Shuffler>,
+    signing: Signing,
     seen: Seen,
     out: RwLock<Option<Outlet>>,
 }
@@ -97,9 +100,10 @@ struct Sends {
 
 impl MixServer {
     /// Of the volume in `store`, or of one that is made at the first opening.
-    pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>) -> Self {
+    /// What it sends to the other is signed.
+    pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>, signer: Arc<Signer>) -> Self {
         let (volume, session) = (watch::Sender::new(None), tokio::sync::Mutex::default());
-        Self { store, peer, volume, session }
+        Self { store, peer, signer, volume, session }
     }
 
     /// A message of the other cloud. Waits until the volume is open.
@@ -111,6 +115,13 @@ impl MixServer {
         let volume = opened.wait_for(Option::is_some).await.map(|volume| volume.clone());
         let gone = || SessionError::Absent("the server is closing".into());
         let volume = volume.ok().flatten().ok_or_else(gone)?;
+        let is_theirs = match &message {
+            Between::Across(message) => volume.signing.is_theirs(message),
+            Between::Back(message) => volume.signing.is_theirs(message),
+        };
+        if !is_theirs {
+            return Err(SessionError::Misbehaved("what comes is not signed".into()));
+        }
         let sends = match message {
             Between::Across(message) => volume.shuffler.lock().across(message).map(Sends::from),
             Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
@@ -124,7 +135,8 @@ impl MixServer {
         for message in sends.client {
             out.tell(Ok(message)).await;
         }
-        sends.peer.into_iter().for_each(|message| _ = out.back.send(message));
+        let signed = sends.peer.into_iter().map(|message| volume.signed(message));
+        signed.for_each(|message| _ = out.back.send(message));
         Ok(())
     }
 
@@ -163,17 +175,20 @@ impl MixServer {
     async fn volume(&self, opening: &Opening) -> Result<Arc<Volume>, SessionError> {
         let open = self.volume.borrow().clone();
         if let Some(volume) = open {
-            return match volume.opening.point == opening.point {
+            let of = |opening: &Opening| (opening.point.clone(), opening.other);
+            return match of(&volume.opening) == of(opening) {
                 true => Ok(volume),
-                false => Err(SessionError::Refused("the point of another volume".into())),
+                false => Err(SessionError::Refused("the secrets of another volume".into())),
             };
         }
         let Opening { shape, ref point, .. } = *opening;
         let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
         let shuffler = Mutex::new(Shuffler::new(shape, point));
         let seen = Seen::open(self.store.clone(), opening.volume).await?;
+        let (volume, own, other) = (opening.volume, self.signer.clone(), opening.other);
+        let signing = Signing { volume, own, other };
         let (opening, out) = (opening.clone(), RwLock::default());
-        Ok(Arc::new(Volume { opening, holder, shuffler, seen, out }))
+        Ok(Arc::new(Volume { opening, holder, shuffler, signing, seen, out }))
     }
 }
 
@@ -200,11 +215,26 @@ impl MixCloud for MixServer {
         let works = Works { volume, peer: self.peer.clone(), out: out.clone() };
         let task = tokio::spawn(works.run(asked, returning));
         *session = Some(Running { out, task });
-        Ok(Session { sender, receiver, reached })
+        Ok(Session { sender, receiver, reached, key: self.signer.key() })
     }
 
     async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
         Ok(seen::read(&*self.store, opening.volume).await?.0)
+    }
+
+    async fn key(&self, _: &Opening) -> Result<PublicKey, SessionError> {
+        Ok(self.signer.key())
+    }
+}
+
+impl Volume {
+    /// The message, signed.
+    fn signed(&self, mut message: Between) -> Between {
+        match &mut message {
+            Between::Across(message) => self.signing.sign(message),
+            Between::Back(message) => self.signing.sign(message),
+        }
+        message
     }
 }
 
@@ -282,7 +312,8 @@ impl Works {
                 for message in client {
                     self.out.tell(Ok(message)).await;
                 }
-                self.pass(peer).await;
+                let signed = peer.into_iter().map(|message| self.volume.signed(message));
+                self.pass(signed.collect()).await;
             }
             Err(Error::Other(_)) => {} // the other cloud's fault: as if it had said nothing
             Err(error) => self.out.fail(blame(error)).await,
@@ -434,11 +465,12 @@ mod tests {
             refresh_every: 9,
             block_bytes: 16,
         };
-        Opening { volume, shape, point: Seed::new([3; 32]), session }
+        Opening { volume, shape, point: Seed::new([3; 32]), other: [4; 32], session }
     }
 
     fn server(store: &Arc<dyn Store>) -> MixServer {
-        MixServer::new(store.clone(), Arc::<LocalPeer>::default())
+        let signer = Arc::new(Signer::new(&Seed::new([5; 32])));
+        MixServer::new(store.clone(), Arc::<LocalPeer>::default(), signer)
     }
 
     #[tokio::test]

@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use crate::message::{FromHolder, FromShuffler, Reached, ToHolder, ToSession, ToShuffler};
+use crate::signed::PublicKey;
 use crate::wire::{Field, Reader};
 use crate::{Result, Seed, Shape};
 
@@ -33,6 +34,8 @@ pub struct Opening {
     pub shape: Shape,
     /// The point that belongs to this cloud alone.
     pub point: Seed,
+    /// By which the other cloud signs.
+    pub other: PublicKey,
     /// The number of the session: larger than that of any before it.
     pub session: u64,
 }
@@ -49,6 +52,7 @@ impl Opening {
             .for_each(|number: &u16| number.put(&mut out));
         block_bytes.put(&mut out);
         self.point.put(&mut out);
+        self.other.put(&mut out);
         self.session.put(&mut out);
         out
     }
@@ -72,10 +76,10 @@ impl Opening {
             refresh_every: u16::take(from)?,
             block_bytes: u32::take(from)?,
         };
-        let (point, session) = (Seed::take(from)?, u64::take(from)?);
+        let (point, other, session) = (Seed::take(from)?, PublicKey::take(from)?, u64::take(from)?);
         reader.end()?;
         shape.check()?;
-        Ok(Self { volume, shape, point, session })
+        Ok(Self { volume, shape, point, other, session })
     }
 }
 
@@ -173,6 +177,8 @@ pub struct Session {
     pub receiver: mpsc::Receiver<std::result::Result<FromCloud, SessionError>>,
     /// The last place of its journal that a client told this cloud, before this session.
     pub reached: Reached,
+    /// By which the cloud signs.
+    pub key: PublicKey,
 }
 
 /// A cloud that does for the other what this crate describes.
@@ -190,6 +196,12 @@ pub trait MixCloud: Send + Sync {
     /// # Errors
     /// [`SessionError`]; [`SessionError::Refused`] if another volume is here.
     async fn reached(&self, opening: &Opening) -> std::result::Result<Reached, SessionError>;
+
+    /// By which this cloud signs. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`MixCloud::reached`].
+    async fn key(&self, opening: &Opening) -> std::result::Result<PublicKey, SessionError>;
 }
 
 /// Messages that are on their way in a queue of a session, each way.
@@ -212,7 +224,7 @@ mod tests {
             refresh_every: 3,
             block_bytes: 32,
         };
-        Opening { volume: 5, shape, point: Seed::new([7; 32]), session: 6 }
+        Opening { volume: 5, shape, point: Seed::new([7; 32]), other: [8; 32], session: 6 }
     }
 
     #[test]

@@ -67,10 +67,10 @@ impl Shape {
         if !levels || u64::from(self.top_blocks) < self.cycle() {
             return Err(Error::Client("no partition has such levels"));
         }
-        // With spare cells, if it ever has them.
-        let fits = |level| self.size(level, self.cycle() - (1 << level)) <= u32::from(u16::MAX);
+        // With spare cells, if it ever has them, and one for the seal of the records.
+        let fits = |level| self.size(level, self.cycle() - (1 << level)) < u32::from(u16::MAX);
         if !self.stored_levels().all(fits) {
-            return Err(Error::Client("a level would have more than 65535 cells"));
+            return Err(Error::Client("a level would have more than 65534 cells"));
         }
         let blocks = self.block_bytes > 0 && self.block_bytes.is_multiple_of(16);
         match self.partitions > 0 && self.refresh_every > 0 && blocks {

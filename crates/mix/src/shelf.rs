@@ -4,6 +4,7 @@
 //! array 4 l + 0, 1    cells and records of level l             chunk: the partition
 //! array 4 l + 2, 3    the same of one with spare dummies       version: the job
 //! ```
+//! The records have one more than the cells, the seal of all (`message::NewRecords`).
 //! The cells of a level are one chunk version, written whole and read singly; its records are
 //! another, written when the client has checked the level. So what has records was checked, and
 //! which level counts follows from what is there (`holder`).
@@ -136,7 +137,7 @@ impl Shelf {
         Cells::of(bytes, self.shape.cell_bytes()).ok_or(STRANGE)
     }
 
-    /// All records of these levels in storage order.
+    /// All records of these levels in storage order, those of each followed by its seal.
     ///
     /// # Errors
     /// As [`Shelf::read`].
@@ -151,6 +152,7 @@ impl Shelf {
         let mut bytes = Vec::new();
         for (source, chunk) in sources.iter().zip(self.store.read_chunks(&names).await?) {
             let size = self.shape.size(source.level, source.generation.count()) as usize;
+            let size = size + usize::from(records);
             let each = if records { size_of::<Record>() } else { self.shape.cell_bytes() };
             let chunk = chunk.filter(|chunk| chunk.len() == size * each).ok_or(STRANGE)?;
             bytes.extend_from_slice(&chunk);
@@ -191,7 +193,7 @@ impl Shelf {
                     let each = if of_records { size_of::<Record>() } else { shape.cell_bytes() };
                     let array_shape = ArrayShape {
                         chunks: shape.partitions.into(),
-                        cells_per_chunk: shape.size(level, count) as u16,
+                        cells_per_chunk: shape.size(level, count) as u16 + u16::from(of_records),
                         cell_bytes: each as u32,
                     };
                     let is_last = shape.has_spare(level, count);

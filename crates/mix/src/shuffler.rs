@@ -9,6 +9,8 @@
 //!    kept may be lost: then the holder hands it over (`handed`, `strip`).
 //! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
 //! 4. *Commit*: what the job read is kept no more.
+//! 5. What came from the holder is kept as it came, of a read while there is room, of a job until its
+//!    commit: the client may ask to be shown what was digested (`prove`).
 //!
 //! It sees which upload lies in which cell, and of a read neither the level nor the cell.
 
@@ -16,8 +18,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
-    MovedDigest, Sources, Strip, ToShuffler, Upload, Want,
+    MovedDigest, Proof, Prove, ProveRead, Sources, Strip, ToShuffler, Upload, Want,
 };
+use crate::signed::{Signature, UNSIGNED};
 use crate::{About, Cells, Error, Generation, Order, Pads, Point, Result, Seed, Shape, digest};
 
 /// What a shuffler sends.
@@ -36,7 +39,7 @@ pub struct Shuffler {
     point: Point,
     reads: BTreeMap<u64, Read>,
     /// What came for a job that the client has not told of yet, of a partition once.
-    early: VecDeque<(u16, Generation, Cells)>,
+    early: VecDeque<Moved>,
     partitions: HashMap<u16, Shuffled>,
 }
 
@@ -44,7 +47,8 @@ pub struct Shuffler {
 #[derive(Debug, Default)]
 struct Read {
     want: Option<(u8, u8)>,
-    cells: Option<Cells>,
+    /// The first that came: all answers are of one batch.
+    cells: Option<(Signature, Cells)>,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +75,8 @@ struct Job {
     pads: Seed,
     carried: Carried,
     uploads: Option<Cells>,
+    /// What was digested of what came from the holder.
+    shown: Option<(Signature, Cells)>,
     made: Option<Kept>,
 }
 
@@ -82,7 +88,7 @@ enum Carried {
     /// It comes from the holder, covered.
     Moved,
     /// It comes from the holder as it is stored, and seeds from the client.
-    Handed(Option<Cells>, Option<Vec<Seed>>),
+    Handed(Option<(Signature, Cells)>, Option<Vec<Seed>>),
 }
 
 impl Shuffler {
@@ -115,6 +121,8 @@ impl Shuffler {
             ToShuffler::Mix(mix) => self.mix(mix),
             ToShuffler::Upload(upload) => self.upload(upload),
             ToShuffler::Strip(strip) => self.strip(strip),
+            ToShuffler::Prove(prove) => Ok(self.prove(&prove)),
+            ToShuffler::ProveRead(prove) => Ok(self.prove_read(&prove)),
             ToShuffler::Commit(commit) => self.commit(&commit),
         }
     }
@@ -125,28 +133,29 @@ impl Shuffler {
     /// [`Error::Other`] if they do not fit to what the client says.
     pub fn across(&mut self, message: Across) -> Result<Vec<ShufflerSends>> {
         match message {
-            Across::Blinded(Blinded { read, cells }) => {
+            Across::Blinded(Blinded { read, signature, cells }) => {
                 if cells.len() > usize::from(self.shape.levels) {
                     return Err(Error::Other("a read of more cells than there are levels"));
                 }
-                self.read(read).cells = Some(cells);
+                let known = self.read(read);
+                if known.cells.is_some() {
+                    return Ok(Vec::new());
+                }
+                known.cells = Some((signature, cells));
                 self.answer(read)
             }
-            Across::Moved(Moved { partition, generation, cells }) => {
-                self.moved(partition, generation, cells)
-            }
-            Across::Handed(Handed { partition, generation, cells }) => {
+            Across::Moved(moved) => self.moved(moved),
+            Across::Handed(Handed { partition, generation, signature, cells }) => {
                 let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
                 if let Carried::Handed(handed, _) = &mut job.carried {
-                    *handed = Some(cells);
+                    *handed = Some((signature, cells));
                 }
                 self.handed(partition, generation)
             }
         }
     }
 
-    /// What has come of a read. Of too many the lowest go: what is left over of one that was
-    /// repeated has a low number.
+    /// What has come of a read. Of too many the lowest go: they were answered, or are left over.
     fn read(&mut self, read: u64) -> &mut Read {
         if !self.reads.contains_key(&read) && self.reads.len() >= self.shape.reads_ahead() {
             self.reads.pop_first();
@@ -154,14 +163,12 @@ impl Shuffler {
         self.reads.entry(read).or_default()
     }
 
+    /// Answers a read of which both have come, as often as it is wanted.
     fn answer(&mut self, read: u64) -> Result<Vec<ShufflerSends>> {
-        let has_come = self.reads.get(&read).is_some_and(|r| r.want.is_some() && r.cells.is_some());
-        if !has_come {
-            return Ok(Vec::new());
-        }
-        let whole = self.reads.remove(&read).and_then(|read| read.want.zip(read.cells));
-        let ((count, index), cells) = whole.ok_or(Error::Bug("a read is not whole"))?;
+        let come = self.reads.get(&read).map(|read| (read.want, &read.cells));
+        let Some((Some((count, index)), Some((_, cells)))) = come else { return Ok(Vec::new()) };
         if cells.len() != usize::from(count) {
+            self.reads.remove(&read);
             return Err(Error::Other("another number of cells than were named"));
         }
         let digest = digest(About::Read(read), cells.iter().map(|cell| self.point.sum(cell)));
@@ -169,6 +176,25 @@ impl Shuffler {
         let mut cells = Cells::with_room(wanted.len(), 1);
         cells.push(wanted);
         Ok(vec![ShufflerSends::Client(Answer { read, digest, cells }.into())])
+    }
+
+    /// What an answer was made of.
+    fn prove_read(&self, prove: &ProveRead) -> Vec<ShufflerSends> {
+        let read = self.reads.get(&prove.read).filter(|read| read.want.is_some());
+        self.proof(read.and_then(|read| read.cells.as_ref()))
+    }
+
+    /// What a digest was made of.
+    fn prove(&self, prove: &Prove) -> Vec<ShufflerSends> {
+        let job = self.partitions.get(&prove.partition).and_then(|of| of.job.as_ref());
+        let job = job.filter(|job| job.generation == prove.generation);
+        self.proof(job.and_then(|job| job.shown.as_ref()))
+    }
+
+    fn proof(&self, shown: Option<&(Signature, Cells)>) -> Vec<ShufflerSends> {
+        let none = || (UNSIGNED, Cells::new(self.shape.cell_bytes()));
+        let (signature, cells) = shown.cloned().unwrap_or_else(none);
+        vec![ShufflerSends::Client(Proof { signature, cells }.into())]
     }
 
     fn mix(&mut self, mix: Mix) -> Result<Vec<ShufflerSends>> {
@@ -189,14 +215,13 @@ impl Shuffler {
             sends.push(ShufflerSends::Client(Lost { partition, generation }.into()));
             Carried::Handed(None, None)
         };
-        let (uploads, made) = (None, None);
+        let (uploads, shown, made) = (None, None, None);
         shuffled.job =
-            Some(Job { level, generation, sources, order, pads, carried, uploads, made });
-        let is_it =
-            |(of, job, _): &(u16, Generation, Cells)| (*of, *job) == (partition, generation);
+            Some(Job { level, generation, sources, order, pads, carried, uploads, shown, made });
+        let is_it = |moved: &Moved| (moved.partition, moved.generation) == (partition, generation);
         let early = self.early.iter().position(is_it).and_then(|at| self.early.remove(at));
-        if let Some((_, _, cells)) = early {
-            sends.extend(self.moved(partition, generation, cells)?);
+        if let Some(moved) = early {
+            sends.extend(self.moved(moved)?);
         }
         Ok(sends)
     }
@@ -212,28 +237,29 @@ impl Shuffler {
         self.make(partition)
     }
 
-    fn moved(
-        &mut self,
-        partition: u16,
-        generation: Generation,
-        cells: Cells,
-    ) -> Result<Vec<ShufflerSends>> {
+    fn moved(&mut self, moved: Moved) -> Result<Vec<ShufflerSends>> {
+        let Moved { partition, generation, .. } = moved;
         let Some(job) = self.job(partition, generation) else {
-            if cells.len() as u32 > self.shape.size(self.shape.top(), generation.count()) {
+            let most = self.shape.size(self.shape.top(), generation.count());
+            if moved.cells.len() as u32 > most {
                 return Err(Error::Other("a rebuild of more cells than the top has"));
             }
-            self.early.retain(|(of, ..)| *of != partition);
-            self.early.push_back((partition, generation, cells));
+            self.early.retain(|early| early.partition != partition);
+            self.early.push_back(moved);
             if self.early.len() > self.shape.rebuilds_ahead() {
                 self.early.pop_front();
             }
             return Ok(Vec::new());
         };
+        let Moved { signature, cells, .. } = moved;
         job.carried = match job.carried {
             Carried::Moved => Carried::Here(cells.clone()),
             _ => return Err(Error::Other("cells that no job waits for")),
         };
-        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
+        let digest = self.moved_digest(partition, generation, &cells);
+        let job = self.job(partition, generation).ok_or(Error::Bug("a job is lost"))?;
+        job.shown = Some((signature, cells));
+        let mut sends = vec![digest];
         sends.extend(self.make(partition)?);
         Ok(sends)
     }
@@ -254,7 +280,8 @@ impl Shuffler {
         let Carried::Handed(handed @ Some(_), Some(seeds)) = &mut job.carried else {
             return Ok(Vec::new());
         };
-        let mut cells = handed.take().ok_or(Error::Bug("nothing was handed over"))?;
+        let (signature, shown) = handed.take().ok_or(Error::Bug("nothing was handed over"))?;
+        let mut cells = shown.clone();
         let sizes =
             job.sources.0.iter().map(|from| shape.size(from.level, from.generation.count()));
         let sizes: Vec<u32> = sizes.collect();
@@ -270,6 +297,7 @@ impl Shuffler {
             }
         }
         job.carried = Carried::Here(cells.clone());
+        job.shown = Some((signature, shown));
         let mut sends = vec![self.moved_digest(partition, generation, &cells)];
         sends.extend(self.make(partition)?);
         Ok(sends)
@@ -300,7 +328,9 @@ impl Shuffler {
         let has = inputs.len() as u32;
         let at = order.into_iter().map(|item| (item < has).then_some(item)).collect();
         job.made = Some(Kept { generation, cells: inputs, at });
-        Ok(vec![ShufflerSends::Holder(Level { partition, level, generation, cells }.into())])
+        let signature = UNSIGNED;
+        let level = Level { partition, level, generation, signature, cells };
+        Ok(vec![ShufflerSends::Holder(level.into())])
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<Vec<ShufflerSends>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fogbank_store::{MemoryStore, Store};
 
 use crate::message::*;
+use crate::signed::UNSIGNED;
 use crate::*;
 
 const CELL: usize = 32;
@@ -124,7 +125,7 @@ impl Clouds {
     fn end(&mut self, generation: Generation) -> Result<()> {
         let count = generation.count();
         let size = self.shape.size(self.shape.written(count), count);
-        let records = (0..size).map(|x| [x as u8; 16]).collect();
+        let records = (0..=size).map(|x| [x as u8; 16]).collect();
         self.hold(NewRecords { partition: 0, generation, records })?;
         self.hold(Commit { partition: 0, generation })?;
         self.shuffle(Commit { partition: 0, generation })
@@ -145,7 +146,7 @@ impl Clouds {
         let of = 101 + generation.count() as u8 + 64 * generation.attempt() as u8;
         (0..size)
             .map(|place| {
-                let (read, pads) = (u64::from(place), seed(250));
+                let (read, pads) = (1_000 * generation.0 + u64::from(place), seed(250));
                 let places = vec![Place { level, generation, place }];
                 self.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
                 self.hold(Look { read, partition: 0, pads: pads.clone(), places }).unwrap();
@@ -268,7 +269,7 @@ fn a_later_attempt_takes_the_place_of_an_earlier_one() {
     let (first, again) = (of(2), Generation::new(2, 1));
     clouds.job(first, &Sources::default(), [1, 2]).unwrap();
     clouds.job(again, &Sources::default(), [7, 0]).unwrap();
-    let late = NewRecords { partition: 0, generation: first, records: vec![[0; 16]; 6] };
+    let late = NewRecords { partition: 0, generation: first, records: vec![[0; 16]; 7] };
     clouds.hold(late).unwrap(); // means nothing any more
     clouds.end(again).unwrap();
     clouds.hold(Commit { partition: 0, generation: again }).unwrap(); // told again
@@ -284,7 +285,7 @@ fn a_level_may_overtake_the_commit_of_the_last() {
     let mut clouds = Clouds::new(shape);
     let (first, second, from) = (of(2), of(4), sources(&[(1, of(2))]));
     clouds.job(first, &Sources::default(), [1, 2]).unwrap();
-    let records = vec![[0; 16]; shape.size(1, 2) as usize];
+    let records = vec![[0; 16]; shape.size(1, 2) as usize + 1];
     clouds.hold(NewRecords { partition: 0, generation: first, records }).unwrap();
     clouds.shuffle(Commit { partition: 0, generation: first }).unwrap();
     let mix = Mix {
@@ -311,10 +312,11 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(clouds.shuffle(upload.clone()), Err(Error::Client(_))));
     clouds.job(generation, &Sources::default(), [1, 2]).unwrap();
     assert!(matches!(clouds.shuffle(upload), Err(Error::Client(_))));
-    let short = Level { partition: 0, level: 1, generation, cells: cells([1], None) };
+    let signature = UNSIGNED;
+    let short = Level { partition: 0, level: 1, generation, signature, cells: cells([1], None) };
     assert!(matches!(now(clouds.holder.level(short.into())), Err(Error::Other(_))));
     clouds.shuffle(Want { read: 1, partition: 0, cells: 2, index: 0 }).unwrap();
-    let one = Blinded { read: 1, cells: cells([1], None) };
+    let one = Blinded { read: 1, signature, cells: cells([1], None) };
     assert!(matches!(clouds.shuffler.across(one.into()), Err(Error::Other(_))));
 }
 
@@ -328,7 +330,7 @@ fn a_level_is_taken_once_and_no_attempt_that_was_not_named() {
         let (count, partition) = (generation.count(), 0);
         let level = shape().written(count);
         let cells = cells(vec![66; shape().size(level, count) as usize], None);
-        Level { partition, level, generation, cells }.into()
+        Level { partition, level, generation, signature: UNSIGNED, cells }.into()
     };
     let tell = |clouds: &Clouds, generation| now(clouds.holder.level(bad(generation))).unwrap();
     clouds.job(first, &Sources::default(), [1, 2]).unwrap();
@@ -336,7 +338,7 @@ fn a_level_is_taken_once_and_no_attempt_that_was_not_named() {
     assert_eq!(tell(&clouds, later), [], "not named");
     let none = Commit { partition: 0, generation: first };
     assert!(matches!(clouds.hold(none), Err(Error::Client(_))), "without records");
-    let records = vec![[0; 16]; 6];
+    let records = vec![[0; 16]; 7];
     clouds.hold(NewRecords { partition: 0, generation: first, records }).unwrap();
     for generation in [first, Generation::new(2, 10), next] {
         assert_eq!(tell(&clouds, generation), []);
@@ -381,7 +383,7 @@ fn what_a_holder_has_acknowledged_is_there_after_a_stop() {
             continue;
         }
         let size = clouds.shape.size(2, 4);
-        let records = vec![[0; 16]; size as usize];
+        let records = vec![[0; 16]; size as usize + 1];
         clouds.hold(NewRecords { partition, generation: second, records }).unwrap();
         if stop == 2 {
             clouds.holder_restarts();
@@ -406,6 +408,41 @@ fn what_a_holder_has_acknowledged_is_there_after_a_stop() {
     }
 }
 
+/// Whoever has digested something shows it as it came, until it is committed; a read's, while it is
+/// there. All answers to a read are of the batch that came first.
+#[test]
+fn what_was_digested_is_shown() {
+    let mut clouds = Clouds::new(shape());
+    let (partition, read, first) = (0, 3, of(2));
+    let none = Proof { signature: UNSIGNED, cells: Cells::new(CELL) };
+    clouds.shuffle(ProveRead { partition, read }).unwrap();
+    assert_eq!(clouds.answered.pop(), Some(none.clone().into()));
+    for (number, signature) in [(1, [7; 64]), (2, [8; 64])] {
+        let blinded = Blinded { read, signature, cells: cells([number], None) };
+        let sent = clouds.shuffler.across(blinded.into()).unwrap();
+        assert_eq!(sent, [], "it is not wanted yet");
+    }
+    clouds.shuffle(ProveRead { partition, read }).unwrap();
+    assert_eq!(clouds.answered.pop(), Some(none.clone().into()), "nothing was digested");
+    for _again in 0..2 {
+        clouds.shuffle(Want { read, partition, cells: 1, index: 0 }).unwrap();
+        let Some(FromShuffler::Answer(answer)) = clouds.answered.pop() else { panic!() };
+        assert_eq!(answer.cells, cells([1], None));
+        clouds.shuffle(ProveRead { partition, read }).unwrap();
+        let shown = Proof { signature: [7; 64], cells: cells([1], None) };
+        assert_eq!(clouds.answered.pop(), Some(shown.into()));
+    }
+
+    clouds.job(first, &Sources::default(), [1, 2]).unwrap();
+    let prove = Prove { partition, generation: first };
+    clouds.hold(prove.clone()).unwrap();
+    let Some(FromHolder::Proof(proof)) = clouds.told.pop() else { panic!() };
+    assert_eq!(proof.cells.len(), 6);
+    clouds.end(first).unwrap();
+    clouds.hold(prove).unwrap();
+    assert_eq!(clouds.told.pop(), Some(none.into()), "it counts: nobody asks any more");
+}
+
 /// What one cloud makes the other keep is bounded: the oldest goes, and the newest is served.
 #[test]
 fn what_the_holder_sends_before_the_client_is_bounded() {
@@ -413,13 +450,16 @@ fn what_the_holder_sends_before_the_client_is_bounded() {
     let most = shape().reads_ahead() as u64;
     for read in 0..2 * most {
         let cells = cells([read as u8], None);
-        assert_eq!(clouds.shuffler.across(Blinded { read, cells }.into()).unwrap(), []);
+        assert_eq!(
+            clouds.shuffler.across(Blinded { read, signature: UNSIGNED, cells }.into()).unwrap(),
+            []
+        );
     }
     for (read, is_there) in [(most - 1, false), (2 * most - 1, true)] {
         clouds.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
         assert_eq!(clouds.answered.pop().is_some(), is_there, "{read}");
     }
-    let many = Blinded { read: 0, cells: cells([0; 4], None) };
+    let many = Blinded { read: 0, signature: UNSIGNED, cells: cells([0; 4], None) };
     assert!(matches!(clouds.shuffler.across(many.into()), Err(Error::Other(_))));
 }
 
@@ -454,9 +494,11 @@ fn messages_are_what_is_written_here() {
     assert_eq!(mix.encode(), bytes);
     assert_eq!(ToShuffler::decode(&bytes, CELL), Ok(mix));
 
-    let moved: Across = Moved { partition: 1, generation, cells: cells([8, 9], None) }.into();
+    let signature = UNSIGNED;
+    let cells = cells([8, 9], None);
+    let moved: Across = Moved { partition: 1, generation, signature, cells }.into();
     let bytes = moved.encode();
-    assert_eq!(bytes.len(), HEADER_BYTES + 10 + 2 * CELL);
+    assert_eq!(bytes.len(), HEADER_BYTES + 10 + 64 + 2 * CELL);
     assert_eq!(Across::decode(&bytes, CELL), Ok(moved));
     for cut in 0..bytes.len() {
         assert!(Across::decode(&bytes[..cut], CELL).is_err(), "{cut}");

@@ -5,6 +5,7 @@
 //!   └─ HKDF-SHA256(salt = store id, ikm = master)
 //!        ├─ "split blocks"   AES-256-GCM: blocks, on their way to the shuffler
 //!        ├─ "split records"  AES-256, twice: sums of cells, at the holder
+//!        ├─ "split seals"    HMAC-SHA256: the records of a level, at the holder
 //!        ├─ "split points"   HMAC-SHA256: the point of each cloud, which is told to it
 //!        └─ "split seeds"    HMAC-SHA256: seeds, each of which is told to one cloud or to none
 //! ```
@@ -66,8 +67,10 @@ pub struct SplitKeys {
     blocks: LessSafeKey,
     records: [EncryptingKey; 2],
     opens_records: DecryptingKey,
+    seals: hmac::Key,
     points: hmac::Key,
     seeds: hmac::Key,
+    store: StoreId,
 }
 
 impl SplitKeys {
@@ -89,9 +92,33 @@ impl SplitKeys {
             blocks: aes_256_gcm(&key(b"blocks")),
             records: [block(b"records"), block(b"records tweak")],
             opens_records: DecryptingKey::ecb(aes(b"records")).expect("one block at a time"),
+            seals: hmac::Key::new(hmac::HMAC_SHA256, &*key(b"seals")),
             points: hmac::Key::new(hmac::HMAC_SHA256, &*key(b"points")),
             seeds: hmac::Key::new(hmac::HMAC_SHA256, &*key(b"seeds")),
+            store,
         }
+    }
+
+    /// The store whose keys they are.
+    pub fn store(&self) -> StoreId {
+        self.store
+    }
+
+    /// What stands under all records of a level that a job of a partition wrote: whoever has them all
+    /// sees whether one was altered.
+    pub fn seal_records(
+        &self,
+        (partition, level, generation): (u16, u8, u64),
+        records: &[[u8; 16]],
+    ) -> [u8; 16] {
+        let mut context = hmac::Context::with_key(&self.seals);
+        context.update(&partition.to_be_bytes());
+        context.update(&[level]);
+        context.update(&generation.to_be_bytes());
+        context.update(records.as_flattened());
+        let mut seal = [0; 16];
+        seal.copy_from_slice(&context.sign().as_ref()[..16]);
+        seal
     }
 
     /// The seed for a purpose.
@@ -236,6 +263,23 @@ mod tests {
         );
         for (at, seed) in all.iter().enumerate() {
             assert!(!all[..at].contains(seed));
+        }
+    }
+
+    #[test]
+    fn a_seal_is_about_the_records_of_one_level() {
+        let records = [[1; 16], [2; 16]];
+        let seal = keys(1).seal_records((3, 4, 5), &records);
+        assert_eq!(seal, keys(1).seal_records((3, 4, 5), &records));
+        for other in [
+            keys(2).seal_records((3, 4, 5), &records),
+            keys(1).seal_records((2, 4, 5), &records),
+            keys(1).seal_records((3, 3, 5), &records),
+            keys(1).seal_records((3, 4, 6), &records),
+            keys(1).seal_records((3, 4, 5), &[[2; 16], [1; 16]]),
+            keys(1).seal_records((3, 4, 5), &records[..1]),
+        ] {
+            assert_ne!(seal, other);
         }
     }
 

@@ -15,6 +15,7 @@ use fogbank_mix::message::Reached;
 use fogbank_mix::session::{
     FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
 };
+use fogbank_mix::signed::PublicKey;
 use fogbank_store::StoreError;
 use http::uri::PathAndQuery;
 use tokio::sync::mpsc;
@@ -23,13 +24,18 @@ use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Status, Streaming};
 
-use super::{HEAD_BYTES, OPENING_HEADER, Peer, REACHED_HEADER, SESSION_PATH, message_bytes_max};
+use super::{
+    HEAD_BYTES, KEY_HEADER, OPENING_HEADER, Peer, REACHED_HEADER, SESSION_PATH, message_bytes_max,
+};
 use crate::client::words;
 use crate::codec::Pieces;
 use crate::credentials::Address;
 use crate::dial::Dial;
 use crate::frames::{Frames, pieces};
 use crate::wire::MESSAGE_BYTES_MAX;
+
+/// What a server says at once: what it has seen of the client's journal, and by which it signs.
+type Said = (Reached, PublicKey);
 
 /// A server that mixes, beside another.
 pub struct MixClient {
@@ -72,7 +78,7 @@ impl MixClient {
         &self,
         opening: &Opening,
         messages: mpsc::Receiver<Vec<Bytes>>,
-    ) -> Result<(Streaming<Bytes>, Reached), SessionError> {
+    ) -> Result<(Streaming<Bytes>, Said), SessionError> {
         let channel = self.dial.connect().await.map_err(of_store)?;
         let mut asked = tonic::Request::new(ReceiverStream::new(messages));
         self.dial.sign(&mut asked);
@@ -88,11 +94,19 @@ impl MixClient {
         let path = PathAndQuery::from_static(SESSION_PATH);
         let answer = grpc.streaming(asked, path, Pieces).await;
         let answer = answer.map_err(|status| blame(&self.dial.place, &status))?;
-        let reached = answer.metadata().get_bin(REACHED_HEADER).and_then(|it| it.to_bytes().ok());
-        let reached = reached.and_then(|bytes| Reached::decode(&bytes).ok());
+        let said = |of| answer.metadata().get_bin(of).and_then(|it| it.to_bytes().ok());
+        let reached = said(REACHED_HEADER).and_then(|bytes| Reached::decode(&bytes).ok());
+        let key = said(KEY_HEADER).and_then(|bytes| PublicKey::try_from(&bytes[..]).ok());
         let strange = || format!("{}: it does not say what it has seen", self.dial.place);
-        let reached = reached.ok_or_else(|| SessionError::Misbehaved(strange()))?;
-        Ok((answer.into_inner(), reached))
+        let said = reached.zip(key).ok_or_else(|| SessionError::Misbehaved(strange()))?;
+        Ok((answer.into_inner(), said))
+    }
+
+    /// What a server says to whoever opens nothing.
+    async fn asked(&self, opening: &Opening) -> Result<Said, SessionError> {
+        let (_, nothing) = mpsc::channel(1);
+        let asked = Opening { session: 0, ..opening.clone() };
+        Ok(self.called(&asked, nothing).await?.1)
     }
 
     /// The call, in time.
@@ -100,7 +114,7 @@ impl MixClient {
         &self,
         opening: &Opening,
         messages: mpsc::Receiver<Vec<Bytes>>,
-    ) -> Result<(Streaming<Bytes>, Reached), SessionError> {
+    ) -> Result<(Streaming<Bytes>, Said), SessionError> {
         let (clock, place) = (&*self.clock, &self.dial.place);
         let called = self.call(opening, messages);
         let called = by(clock, clock.now() + OPENING_NANOS_MAX, called).await;
@@ -113,7 +127,7 @@ impl MixClient {
 impl MixCloud for MixClient {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
         let (messages, carried) = mpsc::channel(MESSAGES_AHEAD);
-        let (coming, reached) = self.called(opening, carried).await?;
+        let (coming, (reached, key)) = self.called(opening, carried).await?;
         let place = self.dial.place.clone();
         let (sender, sends) = mpsc::channel(QUEUED_MAX);
         let (come, receiver) = mpsc::channel(QUEUED_MAX);
@@ -124,13 +138,15 @@ impl MixCloud for MixClient {
                 let _nobody_waits = come.send(Err(error)).await;
             }
         });
-        Ok(Session { sender, receiver, reached })
+        Ok(Session { sender, receiver, reached, key })
     }
 
     async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
-        let (_, nothing) = mpsc::channel(1);
-        let asked = Opening { session: 0, ..opening.clone() };
-        Ok(self.called(&asked, nothing).await?.1)
+        Ok(self.asked(opening).await?.0)
+    }
+
+    async fn key(&self, opening: &Opening) -> Result<PublicKey, SessionError> {
+        Ok(self.asked(opening).await?.1)
     }
 }
 

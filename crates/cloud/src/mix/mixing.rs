@@ -13,6 +13,7 @@ use fogbank_env::{Clock, Mutex, Nanos, by};
 use fogbank_mix::message::{Across, Back};
 use fogbank_mix::server::{MixServer, PeerLink};
 use fogbank_mix::session::SessionError;
+use fogbank_mix::signed::Signer;
 use fogbank_store::Store;
 use http::uri::PathAndQuery;
 use tonic::Status;
@@ -66,10 +67,10 @@ pub struct Mixing {
 
 impl Mixing {
     /// Of the volume in `store`.
-    pub fn new(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<dyn Store>, signer: Arc<Signer>, clock: &Arc<dyn Clock>) -> Self {
         let way =
             Arc::new(Way { clock: clock.clone(), next: AtomicUsize::new(0), to: Mutex::default() });
-        Self { server: MixServer::new(store, way.clone()), way }
+        Self { server: MixServer::new(store, way.clone(), signer), way }
     }
 
     /// The other server is there, from now on.

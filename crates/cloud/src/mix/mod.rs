@@ -35,6 +35,8 @@ const PEER_HEADER: &str = "fogbank-peer";
 /// The header of the answer: how far the client's journal had gone before, as this server has seen.
 /// A session of the number 0 is none: this is all that was asked for.
 const REACHED_HEADER: &str = "fogbank-reached-bin";
+/// The header of the answer: by which this server signs.
+const KEY_HEADER: &str = "fogbank-key-bin";
 
 /// Bytes of a message of a volume of this shape, at most: a level, with as much again of what is
 /// small.

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
+use fogbank_mix::signed::PublicKey;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
@@ -23,7 +24,9 @@ use tonic::server::StreamingService;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
 use super::mixing::{Between, Mixing};
-use super::{HEAD_BYTES, OPENING_HEADER, PEER_HEADER, Peer, REACHED_HEADER, message_bytes_max};
+use super::{
+    HEAD_BYTES, KEY_HEADER, OPENING_HEADER, PEER_HEADER, Peer, REACHED_HEADER, message_bytes_max,
+};
 use crate::figures::Figures;
 use crate::frames::{Frames, pieces};
 use crate::tenant::Tenant;
@@ -89,13 +92,14 @@ impl MixDesk {
         }
         if opening.session == 0 {
             let reached = self.mixing().server.reached(&opening).await.map_err(status)?;
-            return Ok(answer(ReceiverStream::new(mpsc::channel(1).1), reached));
+            let key = self.mixing().server.key(&opening).await.map_err(status)?;
+            return Ok(answer(ReceiverStream::new(mpsc::channel(1).1), (reached, key)));
         }
         let max = message_bytes_max(&opening.shape);
         let room = self.tenant.memory.try_take(2 * max as u64);
         let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
         let mixing = self.mixing();
-        let Session { sender, mut receiver, reached } =
+        let Session { sender, mut receiver, reached, key } =
             mixing.server.open(&opening).await.map_err(status)?;
         // Only now: whom a later session has fenced says nothing of where the other server is.
         mixing.is_beside(&peer)?;
@@ -130,7 +134,7 @@ impl MixDesk {
                 }
             }
         });
-        Ok(answer(ReceiverStream::new(stream), reached))
+        Ok(answer(ReceiverStream::new(stream), (reached, key)))
     }
 
     /// A message of the other server.
@@ -166,10 +170,14 @@ impl MixDesk {
     }
 }
 
-fn answer(stream: ReceiverStream<Answer>, reached: Reached) -> Response<ReceiverStream<Answer>> {
+fn answer(
+    stream: ReceiverStream<Answer>,
+    (reached, key): (Reached, PublicKey),
+) -> Response<ReceiverStream<Answer>> {
     let mut answer = Response::new(stream);
     let reached = MetadataValue::from_bytes(&reached.encode());
     answer.metadata_mut().insert_bin(REACHED_HEADER, reached);
+    answer.metadata_mut().insert_bin(KEY_HEADER, MetadataValue::from_bytes(&key));
     answer
 }
 

@@ -1,7 +1,8 @@
 //! A volume of the engine `multicloud`: two clouds that do not collude shuffle for each other.
 //!
 //! 1. The first cloud is the store: it has the commit record and checkpoints. Both have cells. Where
-//!    the second is stands in `DIR/proxy/second-store`, which the first does not see.
+//!    the second is stands in `DIR/proxy/second-store`, which the first does not see; by which both
+//!    sign, in `DIR/proxy/cloud-keys`, since the volume was made.
 //! 2. The journal holds what was written, and numbers that may never repeat. It stays on the trusted
 //!    disk, in `DIR/proxy/journal`: whoever loses that disk loses what came after the last
 //!    checkpoint.
@@ -15,11 +16,14 @@ use async_trait::async_trait;
 use fogbank_cloud::MixClient;
 use fogbank_durable::JOURNAL_PREFIX;
 use fogbank_env::Clock;
+use fogbank_mix::Shape;
 use fogbank_mix::session::MixCloud;
+use fogbank_mix::signed::PublicKey;
 use fogbank_oram::immediate::ShellSettings;
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister};
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
 use fogbank_oram::partition::Layout;
 use fogbank_store::BlobsApart;
+use fogbank_tls::Pin;
 use serde::{Deserialize, Serialize};
 
 use super::accesses::{Reckoned, Requests};
@@ -47,8 +51,9 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
 
 /// c0: with fewer levels at the client more moves between the clouds.
 const KEPT_LEVELS: u8 = 3;
-/// In the folder of the trusted side: where the second cloud is, and the journal.
+/// In the folder of the trusted side: where the second cloud is, by which both sign, the journal.
 const SECOND_STORE: &str = "second-store";
+const CLOUD_KEYS: &str = "cloud-keys";
 const JOURNAL: &str = "journal";
 
 /// What the commit record says of it. Public.
@@ -80,8 +85,8 @@ struct MulticloudVolume {
     second_store: Option<String>,
 }
 
-/// Of the journal that this program writes.
-const FORMAT: u16 = 1;
+/// Of the journal that this program writes, and of what both clouds keep.
+const FORMAT: u16 = 2;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
@@ -148,6 +153,33 @@ impl MulticloudVolume {
         })?;
         Ok(noted.trim().to_owned())
     }
+
+    /// By which both clouds sign: asked and noted for a new volume, read for another.
+    async fn signers(
+        &self,
+        trusted: &Path,
+        clouds: &[Arc<dyn MixCloud>; 2],
+        shape: Shape,
+    ) -> Result<[PublicKey; 2]> {
+        let file = trusted.join(CLOUD_KEYS);
+        let cannot = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", file.display()));
+        if self.second_store.is_some() {
+            let keys = signers(clouds, shape).await?;
+            let text = keys.map(|key| format!("{}\n", Pin(key))).concat();
+            fogbank_env::write_secret(&file, text.as_bytes()).map_err(cannot)?;
+            return Ok(keys);
+        }
+        let noted = std::fs::read_to_string(&file).map_err(cannot)?;
+        let mut keys = noted.lines().map(|line| Pin::parse(line).map(|pin| pin.0));
+        match (keys.next().flatten(), keys.next().flatten(), keys.next()) {
+            (Some(first), Some(second), None) => Ok([first, second]),
+            _ => Err(Error::CannotUse(format!(
+                "{} does not say by which both clouds sign: put back the newest copy of the trusted \
+                 side",
+                file.display()
+            ))),
+        }
+    }
 }
 
 #[async_trait]
@@ -194,7 +226,7 @@ impl VolumeTail for MulticloudVolume {
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
-        let settings = self.settings(opening.config.shape())?;
+        let mut settings = self.settings(opening.config.shape())?;
         if opening.options.accepts_rollback_risk() {
             return Err(Error::Usage(format!(
                 "a volume of the engine {} cannot go on from an older state: numbers that its covers are \
@@ -209,6 +241,7 @@ impl VolumeTail for MulticloudVolume {
         check(&first)?;
         check(&second)?;
         let clouds = [way_to(&first, &second, &clock)?, way_to(&second, &first, &clock)?];
+        settings.signers = self.signers(&trusted, &clouds, settings.public()?).await?;
         let journal = trusted.join(JOURNAL);
         let journal = format!("file://{}", absolute(&journal).display());
         let journal = fogbank_store::url::open(&journal, &clock).await;

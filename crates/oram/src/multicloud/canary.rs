@@ -38,6 +38,15 @@ canary! {
         EntryLate,
         /// A journal is served that ends before what the clouds have seen. Rule: it is refused.
         ServesOlder,
+        /// What a shuffler says that it was moved is not checked. Rule: it is.
+        MovedTrusted,
+        /// What a holder says that it stored is not checked. Rule: it is.
+        LevelTrusted,
+        /// The seal under the records of a level is not looked at. Rule: it says whether a record was
+        /// altered.
+        SealIgnored,
+        /// What is shown as a proof need not be signed. Rule: it is signed, or whoever shows it lies.
+        ProofBelieved,
         /// A cloud that does not answer is waited for, for ever. Rule: it is told as absent.
         CloudForEver,
         /// The same of the link between the clouds. Rule: the same.
@@ -62,6 +71,10 @@ canary! {
         walks_short: WalksShort,
         journals_late: EntryLate,
         serves_older: ServesOlder,
+        trusts_moved: MovedTrusted,
+        trusts_levels: LevelTrusted,
+        ignores_seals: SealIgnored,
+        believes_proofs: ProofBelieved,
         waits_for_clouds: CloudForEver,
         waits_for_links: LinkForEver,
     }

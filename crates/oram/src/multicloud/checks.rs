@@ -1,7 +1,7 @@
 //! Records, and sums of covers: what every check compares with.
 
 use fogbank_mix::message::Record;
-use fogbank_mix::{Pads, Point, Seed, Sum};
+use fogbank_mix::{Generation, Pads, Point, Seed, Sum};
 use fogbank_seal::{RecordPlace, SeedFor, SplitKeys};
 
 use super::chain::Cell;
@@ -73,6 +73,11 @@ impl Checks<'_> {
     pub fn open(&self, cell: Cell, record: Record) -> Sums {
         let both = u128::from_be_bytes(self.keys.open_record(self.place(cell), record));
         Sums { holder: Sum((both >> 64) as u64), shuffler: Sum(both as u64) }
+    }
+
+    /// What stands under all records of a level.
+    pub fn seal(&self, level: u8, generation: Generation, records: &[Record]) -> Record {
+        self.keys.seal_records((self.partition, level, generation.0), records)
     }
 
     fn place(&self, cell: Cell) -> RecordPlace {

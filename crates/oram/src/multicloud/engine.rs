@@ -83,12 +83,14 @@ impl MulticloudEngine {
                 volume: witness::number(ring.store()),
                 shape,
                 point: plane.point(cloud as u8),
+                other: settings.signers[1 - cloud],
                 session: u64::from(opening) << 32,
             };
             let told = move |what: OfLink| {
                 let _it_has_ended = tells.tell(Event::Link(cloud, what));
             };
-            Link::new(clouds[cloud].clone(), opening, grid.clone(), Arc::new(told))
+            let of = (clouds[cloud].clone(), settings.signers[cloud]);
+            Link::new(of, opening, grid.clone(), Arc::new(told))
         };
         let links = [link(0), link(1)];
         let fault = Arc::<Fault>::default();

@@ -6,7 +6,8 @@
 //! 2. *Below the top* the shuffler is told what to merge, and the holder to send all records of it.
 //!    *A rebuild* has the holder carry a list of cells. *A refresh* fetches them, checks all of
 //!    them, opens what is real and uploads it.
-//! 3. *Check*, when all has come: what the holder sent at the shuffler's point, by the shuffler's
+//! 3. *Check*, when all has come: the seals of whole levels, of which nothing else tells whether a
+//!    record was altered; what the holder sent at the shuffler's point, by the shuffler's
 //!    digest; what the shuffler sent at the holder's, by the holder's. Then records are sent.
 //! 4. *Commit*, when those are durable and no read of the partition is under way.
 
@@ -17,10 +18,12 @@ use fogbank_mix::message::{
     Carry, Commit, Digest, Fetch, Fetched, Hand, JobRecords, LevelDigest, Lost, Mix, MovedDigest,
     NewRecords, Recall, Record, Source, Sources, Stored, Strip, ToHolder, Upload,
 };
-use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, digest};
+use fogbank_mix::signed::What;
+use fogbank_mix::{About, Cells, Generation, Marks, Order, Seed, Shape, Sum, digest};
 use fogbank_seal::{SeedFor, UploadPlace};
 use hashbrown::HashMap;
 
+use super::blame::{Accusation, lied_by};
 use super::chain::{self, Cell, Found, Uncovered, Whose, cell_at};
 use super::checks::Sums;
 use super::journal::{Entry, JobEntry};
@@ -29,7 +32,7 @@ use super::lineage::Rebuild;
 use super::plane::{Effect, MulticloudPlane};
 use super::waiting::Path;
 use crate::position::Home;
-use crate::{Error, Result, lied};
+use crate::{Error, Result};
 
 /// Stands for a dummy.
 const NOBODY: u32 = u32::MAX;
@@ -37,6 +40,7 @@ const NOBODY: u32 = u32::MAX;
 /// See the module.
 #[derive(Debug)]
 pub struct Job {
+    partition: u16,
     level: u8,
     generation: Generation,
     sources: Sources,
@@ -74,11 +78,12 @@ impl Job {
     /// One that nothing was sent for.
     pub fn new(
         shape: &Shape,
-        generation: Generation,
+        (partition, generation): (u16, Generation),
         sources: Sources,
         list: Option<Marks>,
     ) -> Self {
         Self {
+            partition,
             level: shape.written(generation.count()),
             generation,
             sources,
@@ -246,7 +251,7 @@ impl MulticloudPlane {
             let sources = pyramid.lineage.sources(&shape, partition, count);
             let rebuilds = level == shape.top() && !sources.0.is_empty();
             let list = rebuilds.then(|| self.list(partition, generation, &sources)).transpose()?;
-            let job = Job::new(&shape, generation, sources, list);
+            let job = Job::new(&shape, (partition, generation), sources, list);
             self.pyramids[usize::from(partition)].job = Some(job);
         }
         // 1. What was in the stash, by the entry.
@@ -390,7 +395,9 @@ impl MulticloudPlane {
         out: &mut Vec<Effect>,
     ) -> Result<()> {
         let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
-        job.moved = Some(come.digest);
+        if job.awaits_moved {
+            job.moved = Some(come.digest);
+        }
         self.job_goes_on(come.partition, out)
     }
 
@@ -403,7 +410,8 @@ impl MulticloudPlane {
         let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
         // A holder takes a level once: another digest is a lie, before it is checked and after.
         if job.level_digest.is_some_and(|told| told != come.digest) {
-            return Err(lied("a new level is digested twice"));
+            let holder = usize::from(come.partition % 2);
+            return Err(lied_by(holder, "a new level is digested twice"));
         }
         job.level_digest = Some(come.digest);
         self.job_goes_on(come.partition, out)
@@ -415,7 +423,8 @@ impl MulticloudPlane {
         let top = self.shape.top();
         let Some(job) = self.job_of(partition, generation) else { return Ok(()) };
         if job.level == top || job.sources.0.is_empty() || job.awaits_moved {
-            return Err(lied("nothing was kept that could be lost"));
+            let shuffler = usize::from(1 - partition % 2);
+            return Err(lied_by(shuffler, "nothing was kept that could be lost"));
         }
         job.awaits_moved = true;
         let sources = job.sources.clone();
@@ -433,7 +442,8 @@ impl MulticloudPlane {
     pub(super) fn records_are_stored(&mut self, come: Stored) -> Result<()> {
         let Some(job) = self.job_of(come.partition, come.generation) else { return Ok(()) };
         if !job.is_checked {
-            return Err(lied("records are durable that were not sent"));
+            let holder = usize::from(come.partition % 2);
+            return Err(lied_by(holder, "records are durable that were not sent"));
         }
         job.is_stored = true;
         if !self.stored.contains(&come.partition) {
@@ -463,10 +473,10 @@ impl MulticloudPlane {
     /// Then what is real is opened, and goes up.
     fn check_fetched(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
         let (job, checks) = (self.job(partition)?, self.checks(partition));
-        let named = job.named(&self.shape);
+        let (named, holder) = (job.named(&self.shape), usize::from(partition % 2));
         let (Some(records), Some(cells)) = (&job.records, &job.fetched) else { return Ok(()) };
         if records.len() != named.len() || cells.len() != named.len() {
-            return Err(lied("a refresh of another number of cells"));
+            return Err(lied_by(holder, "a refresh of another number of cells"));
         }
         for (at, (record, cell)) in named.iter().zip(records.iter().zip(cells.iter())) {
             let (cover, place) = checks.cover(*at);
@@ -477,7 +487,7 @@ impl MulticloudPlane {
                 false => come.shuffler == known.shuffler,
             };
             if !is_right {
-                return Err(lied("the cells of a refresh"));
+                return Err(lied_by(holder, "the cells of a refresh"));
             }
         }
         // All of them are opened, or it would show how many are real.
@@ -513,13 +523,16 @@ impl MulticloudPlane {
         let Job { level, generation, .. } = *job;
         // 1. What it carries, with the covers that it got on the way.
         let carried = job.carried(&shape);
-        let records = job.records.as_deref().unwrap_or_default();
+        let Some(records) = self.carried_records(job) else {
+            return Err(lied_by(usize::from(partition % 2), "the records of a job"));
+        };
         if !carried.is_empty() && records.len() != carried.len() {
-            return Err(lied("a job of another number of cells"));
+            let what = "a job of another number of records";
+            return Err(lied_by(usize::from(partition % 2), what));
         }
         let way = checks.pads(self.carry_seed(partition, generation));
         let mut sums = Vec::with_capacity(shape.size(level, generation.count()) as usize);
-        for (number, (cell, record)) in (0..).zip(carried.iter().zip(records)) {
+        for (number, (cell, record)) in (0..).zip(carried.iter().zip(&records)) {
             let inner = checks.open(*cell, *record);
             sums.push(match job.list {
                 None => inner,
@@ -530,8 +543,25 @@ impl MulticloudPlane {
             });
         }
         let moved = digest(About::Moved(partition, generation.0), sums.iter().map(|s| s.shuffler));
-        if job.moved.is_some_and(|told| told != moved) {
-            return Err(lied("the cells that a job moves"));
+        if job.moved.is_some_and(|told| told != moved) && !self.canary.trusts_moved() {
+            // As they came: what is handed over has the covers of its places.
+            let as_stored = |(cell, sums): (&Cell, &Sums)| {
+                let (cover, place) = checks.cover(*cell);
+                (*sums ^ checks.sums_of_covers([(&cover, place)])).shuffler
+            };
+            let (batch, right) = match job.list {
+                None => {
+                    let right = carried.iter().zip(&sums).map(as_stored).collect();
+                    (What::Handed(partition, generation.0), right)
+                }
+                Some(_) => {
+                    let right = sums.iter().map(|sums| sums.shuffler).collect();
+                    (What::Moved(partition, generation.0), right)
+                }
+            };
+            let what = "the cells that a job moves";
+            self.accuse(Accusation::new(what, partition, batch, right), out);
+            return Ok(());
         }
         // 2. The level: these, the uploads, and zeros, in its order.
         sums.extend(job.uploads.iter().flatten());
@@ -540,19 +570,48 @@ impl MulticloudPlane {
         let input = |item: &u32| sums.get(*item as usize).copied().unwrap_or_default();
         let inner: Vec<Sums> = Order::new(&seed, size).list().iter().map(input).collect();
         let covers = checks.pads(SeedFor::Level(partition, level, generation.0));
-        let told = (0..)
+        let right: Vec<Sum> = (0..)
             .zip(&inner)
-            .map(|(place, inner)| (*inner ^ checks.sums_of_covers([(&covers, place)])).holder);
-        if job.level_digest != Some(digest(About::Level(partition, generation.0), told)) {
-            return Err(lied("the cells of a new level"));
+            .map(|(place, inner)| (*inner ^ checks.sums_of_covers([(&covers, place)])).holder)
+            .collect();
+        let known = digest(About::Level(partition, generation.0), right.iter().copied());
+        if job.level_digest != Some(known) && !self.canary.trusts_levels() {
+            let batch = What::Level(partition, level, generation.0);
+            let accusation = Accusation::new("the cells of a new level", partition, batch, right);
+            self.accuse(accusation, out);
+            return Ok(());
         }
         // 3. Its records.
         let record =
             |(place, sums): (u32, &Sums)| checks.record(Cell { level, generation, place }, *sums);
-        let records = (0..).zip(&inner).map(record).collect();
+        let mut records: Vec<Record> = (0..).zip(&inner).map(record).collect();
+        records.push(checks.seal(level, generation, &records));
         self.job_mut(partition)?.is_checked = true;
         out.push(Effect::Holder(partition, NewRecords { partition, generation, records }.into()));
         Ok(())
+    }
+
+    /// The records of what a job carries, without the seals under those of whole levels; none if one
+    /// of these is wrong.
+    fn carried_records(&self, job: &Job) -> Option<Vec<Record>> {
+        let mut rest = job.records.as_deref().unwrap_or_default();
+        if job.list.is_some() {
+            return Some(rest.to_vec());
+        }
+        let checks = self.checks(job.partition);
+        let mut records = Vec::with_capacity(rest.len());
+        for Source { level, generation } in &job.sources.0 {
+            let size = self.shape.size(*level, generation.count()) as usize;
+            let (of_level, behind) = rest.split_at_checked(size)?;
+            let (seal, behind) = behind.split_first()?;
+            let is_whole = *seal == checks.seal(*level, *generation, of_level);
+            if !is_whole && !self.canary.ignores_seals() {
+                return None;
+            }
+            records.extend(of_level);
+            rest = behind;
+        }
+        rest.is_empty().then_some(records)
     }
 
     /// Commits the jobs whose records are durable, if no read of their partitions is under way.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use fogbank_env::Nanos;
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
+use fogbank_mix::signed::PublicKey;
 use fogbank_store::DepartureGrid;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -42,6 +43,8 @@ pub enum OfLink {
 /// The way to one of the clouds.
 pub struct Link {
     cloud: Arc<dyn MixCloud>,
+    /// By which it signs, as noted when the volume was made.
+    key: PublicKey,
     opening: Opening,
     grid: DepartureGrid,
     /// Told of what happens, when it does.
@@ -61,7 +64,7 @@ pub struct Link {
 impl Link {
     /// A link that opens its first session, of a number above this one.
     pub fn new(
-        cloud: Arc<dyn MixCloud>,
+        (cloud, key): (Arc<dyn MixCloud>, PublicKey),
         opening: Opening,
         grid: DepartureGrid,
         told: Arc<dyn Fn(OfLink) + Send + Sync>,
@@ -70,7 +73,7 @@ impl Link {
         let session = Arc::new(AtomicU64::new(opening.session));
         let sign = grid.now();
         let mut link =
-            Self { cloud, opening, grid, told, sender, reached, tasks, session, sign, last };
+            Self { cloud, key, opening, grid, told, sender, reached, tasks, session, sign, last };
         link.open();
         link
     }
@@ -88,7 +91,7 @@ impl Link {
             _ => 0,
         };
         self.last = Some((now, wait));
-        let (cloud, session) = (self.cloud.clone(), self.session.clone());
+        let (cloud, noted, session) = (self.cloud.clone(), self.key, self.session.clone());
         let opening = self.opening.clone();
         let (grid, told) = (self.grid.clone(), self.told.clone());
         self.tasks.spawn(async move {
@@ -99,7 +102,11 @@ impl Link {
                 Ok(session) => session,
                 Err(error) => return told(OfLink::Failed(error)),
             };
-            let Session { sender, mut receiver, reached } = session;
+            let Session { sender, mut receiver, reached, key } = session;
+            if key != noted {
+                let why = "it signs by another key than when the volume was made";
+                return told(OfLink::Failed(Error::Refused(why.into())));
+            }
             let (queue, mut queued) = mpsc::unbounded_channel();
             told(OfLink::Opened(queue, reached));
             let sends = async move {

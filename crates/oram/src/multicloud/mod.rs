@@ -32,7 +32,8 @@
 //! - A journal entry is durable before what stands behind it among the effects leaves.
 //! - No cell is read twice; no seed, place of an upload or generation is used for two purposes.
 //! - What the holder sends is checked at the shuffler's point and the reverse, every cell of it.
-//! - After a check that failed nothing leaves any more, no answer either.
+//! - After a check that failed nothing leaves any more, no answer either; but for one question,
+//!   where only a proof says which cloud has lied (`blame`).
 //! - No journal is served that ends before what a cloud has seen (`witness`).
 //!
 //! # What the clouds see
@@ -50,6 +51,7 @@
 //!
 //! Paper: Stefanov and Shi, Multi-Cloud Oblivious Storage, CCS 2013.
 
+mod blame;
 #[cfg(not(feature = "canaries"))]
 mod canary;
 #[cfg(feature = "canaries")]
@@ -82,4 +84,4 @@ pub use engine::MulticloudEngine;
 pub use journal::Entry;
 pub use plane::{Effect, MulticloudPlane};
 pub use settings::MulticloudSettings;
-pub use witness::WitnessedRegister;
+pub use witness::{WitnessedRegister, signers};

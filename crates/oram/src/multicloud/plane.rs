@@ -9,12 +9,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::{Purpose, Randomness, Stream};
-use fogbank_mix::message::{FromHolder, FromShuffler, Place, ToHolder, ToShuffler};
+use fogbank_mix::message::{
+    Answer, Fetched, FromHolder, FromShuffler, JobRecords, LevelDigest, Lost, MovedDigest, Place,
+    Records, Stored, ToHolder, ToShuffler,
+};
 use fogbank_mix::{Point, Seed, Shape};
 use fogbank_seal::{SplitKeys, UploadPlace};
 use hashbrown::HashMap;
 use rand_core::Rng;
 
+use super::blame::{Accusation, lied_between, lied_by};
 use super::canary::Canary;
 use super::chain::{Cell, Found, Uncovered, Uncovering, Whose};
 use super::checks::Checks;
@@ -67,6 +71,8 @@ pub struct MulticloudPlane {
     /// Partitions whose job has only to be committed.
     pub(super) stored: Vec<u16>,
     pub(super) draws: Draws,
+    /// A check has failed, and a proof is awaited that says of whom.
+    pub(super) accusation: Option<Accusation>,
     /// A check has failed, or an invariant: nothing leaves any more.
     is_silent: bool,
     pub(super) canary: Canary,
@@ -109,6 +115,7 @@ impl MulticloudPlane {
             due: VecDeque::new(),
             stored: Vec::new(),
             draws,
+            accusation: None,
             is_silent: false,
             canary: Canary::default(),
         })
@@ -141,35 +148,59 @@ impl MulticloudPlane {
     /// [`Error::Caller`] for a block or a range outside of the volume; whatever has stopped it.
     pub fn arrive(&mut self, block: Option<u32>, access: Access) -> Result<Vec<Effect>> {
         self.settings.shape.check(Address(block.unwrap_or(0)), &access)?;
-        self.step(|plane, _| {
-            plane.arrivals.push_back((block, access));
-            Ok(())
-        })
+        self.arrivals.push_back((block, access));
+        self.step(|_, _| Ok(()))
     }
 
-    /// A message of a holder comes. One that nobody waits for changes nothing.
+    /// A message of a cloud comes, as a holder. One that nobody waits for changes nothing.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if a check fails, from then on for ever.
-    pub fn holder_says(&mut self, message: FromHolder) -> Result<Vec<Effect>> {
+    pub fn holder_says(&mut self, cloud: usize, message: FromHolder) -> Result<Vec<Effect>> {
+        if let FromHolder::Proof(proof) = &message {
+            return self.proof_comes(cloud, proof);
+        }
+        let partition = match &message {
+            FromHolder::Records(Records { read, .. }) => self.partition_of(*read),
+            FromHolder::JobRecords(JobRecords { partition, .. })
+            | FromHolder::Fetched(Fetched { partition, .. })
+            | FromHolder::LevelDigest(LevelDigest { partition, .. })
+            | FromHolder::Stored(Stored { partition, .. }) => Some(*partition),
+            FromHolder::Proof(_) => None,
+        };
+        let is_other = partition.is_some_and(|partition| usize::from(partition % 2) != cloud);
         self.step(|plane, out| match message {
-            FromHolder::Records(come) => plane.records_come(come),
+            _ if is_other => Err(lied_by(cloud, SPEAKS_FOR_OTHER)),
+            FromHolder::Records(come) => plane.records_come(come, out),
             FromHolder::JobRecords(come) => plane.job_records_come(come, out),
             FromHolder::Fetched(come) => plane.fetched_come(come, out),
             FromHolder::LevelDigest(come) => plane.level_digest_comes(come, out),
             FromHolder::Stored(come) => plane.records_are_stored(come),
+            FromHolder::Proof(_) => Ok(()),
         })
     }
 
-    /// A message of a shuffler comes. One that nobody waits for changes nothing.
+    /// A message of a cloud comes, as a shuffler. One that nobody waits for changes nothing.
     ///
     /// # Errors
     /// As [`MulticloudPlane::holder_says`].
-    pub fn shuffler_says(&mut self, message: FromShuffler) -> Result<Vec<Effect>> {
+    pub fn shuffler_says(&mut self, cloud: usize, message: FromShuffler) -> Result<Vec<Effect>> {
+        if let FromShuffler::Proof(proof) = &message {
+            return self.proof_comes(cloud, proof);
+        }
+        let partition = match &message {
+            FromShuffler::Answer(Answer { read, .. }) => self.partition_of(*read),
+            FromShuffler::MovedDigest(MovedDigest { partition, .. })
+            | FromShuffler::Lost(Lost { partition, .. }) => Some(*partition),
+            FromShuffler::Proof(_) => None,
+        };
+        let is_other = partition.is_some_and(|partition| usize::from(partition % 2) == cloud);
         self.step(|plane, out| match message {
-            FromShuffler::Answer(come) => plane.answer_comes(come),
+            _ if is_other => Err(lied_by(cloud, SPEAKS_FOR_OTHER)),
+            FromShuffler::Answer(come) => plane.answer_comes(come, out),
             FromShuffler::MovedDigest(come) => plane.moved_digest_comes(come, out),
             FromShuffler::Lost(come) => plane.kept_is_lost(come, out),
+            FromShuffler::Proof(_) => Ok(()),
         })
     }
 
@@ -179,7 +210,7 @@ impl MulticloudPlane {
     /// As [`MulticloudPlane::holder_says`].
     pub fn uncovered(&mut self, come: Uncovered) -> Result<Vec<Effect>> {
         self.step(|plane, out| match come.whose {
-            Whose::Read(read) => plane.read_is_uncovered(read, come),
+            Whose::Read(read) => plane.read_is_uncovered(read, come, out),
             Whose::Refresh(partition, generation) => {
                 plane.refresh_is_uncovered((partition, generation), come, out)
             }
@@ -193,7 +224,19 @@ impl MulticloudPlane {
         Uncovering { whose, shape, keys, partition, lineage, cells, walks_short }
     }
 
-    /// One step, and whatever can go on after it.
+    /// The partition of a read that is under way.
+    fn partition_of(&self, read: u64) -> Option<u16> {
+        let at = read.checked_sub(self.first)?;
+        self.accesses.get(at as usize).map(|access| access.entry.partition)
+    }
+
+    /// Nothing leaves any more.
+    pub(super) fn silent(&mut self, error: Error) -> Error {
+        self.is_silent = true;
+        error
+    }
+
+    /// One step, and whatever can go on after it. Nothing does once a check has failed.
     pub(super) fn step(
         &mut self,
         does: impl FnOnce(&mut Self, &mut Vec<Effect>) -> Result<()>,
@@ -202,39 +245,44 @@ impl MulticloudPlane {
             return Err(lied("a check has failed before"));
         }
         let mut out = Vec::new();
+        if self.is_accusing() {
+            return Ok(out);
+        }
         match does(self, &mut out).and_then(|()| self.go_on(&mut out)) {
             Ok(()) => Ok(out),
-            Err(error) => {
-                self.is_silent = true;
-                Err(error)
-            }
+            Err(error) => Err(self.silent(error)),
         }
     }
 
     fn go_on(&mut self, out: &mut Vec<Effect>) -> Result<()> {
-        loop {
+        while !self.is_accusing() {
             let before = out.len();
             self.end_accesses(out)?;
             self.commit_jobs(out)?;
             self.begin_jobs(out)?;
             self.depart(out)?;
             if out.len() == before {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// What sums of a partition are made with. A cloud is the holder of every other partition.
     pub(super) fn checks(&self, partition: u16) -> Checks<'_> {
         let holder = usize::from(partition % 2);
-        let of = |cloud: usize| &self.points[if self.canary.has_one_point() { 0 } else { cloud }];
         Checks {
             keys: &self.keys,
-            holder: of(holder),
-            shuffler: of(1 - holder),
+            holder: self.point_of(holder),
+            shuffler: self.point_of(1 - holder),
             partition,
             cell_bytes: self.shape.cell_bytes(),
         }
+    }
+
+    /// The point that a cloud knows.
+    pub(super) fn point_of(&self, cloud: usize) -> &Point {
+        &self.points[if self.canary.has_one_point() { 0 } else { cloud }]
     }
 
     /// The block under the covers of `cell`, that of its place not among them. It takes as long if
@@ -245,11 +293,14 @@ impl MulticloudPlane {
         let nowhere = UploadPlace { partition: 0, generation: 0, index: 0 };
         let is_open = self.keys.open(found.upload.unwrap_or(nowhere), block, &cell, &mut opened);
         found.upload.ok_or_else(|| Error::Bug("a block is zeros".into()))?;
-        is_open.map_err(|_| lied("the block of a read"))?;
+        is_open.map_err(|_| lied_between("the block of a read"))?;
         opened.truncate(self.settings.shape.value_bytes);
         Ok(opened.into())
     }
 }
+
+/// Of a message about a partition in which the other cloud has this role.
+const SPEAKS_FOR_OTHER: &str = "it speaks for the other cloud";
 
 /// What is drawn: a stream a purpose, and as much whatever happens.
 #[derive(Debug)]

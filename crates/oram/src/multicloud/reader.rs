@@ -8,15 +8,17 @@
 
 use bytes::Bytes;
 use fogbank_mix::message::{Answer, Look, Place, Record, Records, Want};
+use fogbank_mix::signed::What;
 use fogbank_mix::{About, Marks, Seed, digest};
 use fogbank_seal::SeedFor;
 
+use super::blame::{Accusation, lied_by};
 use super::chain::{Cell, Found, Uncovered, Whose};
 use super::journal::{AccessEntry, Entry};
 use super::plane::{Effect, MulticloudPlane};
 use super::waiting::Path;
 use crate::position::Home;
-use crate::{Access, Error, Result, lied};
+use crate::{Access, Error, Result};
 
 /// The next access to depart: what was drawn for it stays, however long it waits.
 #[derive(Debug)]
@@ -206,25 +208,30 @@ impl MulticloudPlane {
     }
 
     /// Records of a read have come.
-    pub(super) fn records_come(&mut self, message: Records) -> Result<()> {
+    pub(super) fn records_come(&mut self, message: Records, out: &mut Vec<Effect>) -> Result<()> {
         let Some(access) = self.access_of(message.read) else { return Ok(()) };
         access.records = Some(message.records);
-        self.check_read(message.read)
+        self.check_read(message.read, out)
     }
 
     /// The answer to a read has come.
-    pub(super) fn answer_comes(&mut self, message: Answer) -> Result<()> {
+    pub(super) fn answer_comes(&mut self, message: Answer, out: &mut Vec<Effect>) -> Result<()> {
         let read = message.read;
         let Some(access) = self.access_of(read) else { return Ok(()) };
         access.answer = Some(message);
-        self.check_read(read)
+        self.check_read(read, out)
     }
 
     /// The chain of the cell of a read has been walked.
-    pub(super) fn read_is_uncovered(&mut self, read: u64, come: Uncovered) -> Result<()> {
+    pub(super) fn read_is_uncovered(
+        &mut self,
+        read: u64,
+        come: Uncovered,
+        out: &mut Vec<Effect>,
+    ) -> Result<()> {
         let Some(access) = self.access_of(read) else { return Ok(()) };
         access.uncovered = come.found.into_iter().next();
-        self.check_read(read)
+        self.check_read(read, out)
     }
 
     fn access_of(&mut self, read: u64) -> Option<&mut UnderWay> {
@@ -233,7 +240,7 @@ impl MulticloudPlane {
     }
 
     /// Once records and answer are here: the checks, then what is under the covers.
-    fn check_read(&mut self, read: u64) -> Result<()> {
+    fn check_read(&mut self, read: u64, out: &mut Vec<Effect>) -> Result<()> {
         let at = read.saturating_sub(self.first) as usize;
         let Some(access) = self.accesses.get(at) else { return Ok(()) };
         let (Some(records), Some(answer)) = (&access.records, &access.answer) else {
@@ -241,10 +248,13 @@ impl MulticloudPlane {
         };
         let Some(found) = &access.uncovered else { return Ok(()) };
         let (partition, index) = (access.entry.partition, usize::from(access.entry.index));
-        let checks = self.checks(partition);
+        let (checks, holder) = (self.checks(partition), usize::from(partition % 2));
         // 1. All cells, by what the shuffler says of those that the holder sent.
-        if records.len() != access.cells.len() || answer.cells.len() != 1 {
-            return Err(lied("a read of another number of cells"));
+        if records.len() != access.cells.len() {
+            return Err(lied_by(holder, "a read of another number of records"));
+        }
+        if answer.cells.len() != 1 {
+            return Err(lied_by(1 - holder, "an answer of another number of cells"));
         }
         let pads = checks.pads(self.read_seed(read));
         let mut sums = Vec::with_capacity(records.len());
@@ -253,9 +263,14 @@ impl MulticloudPlane {
             let covers = checks.sums_of_covers([(&cover, place), (&pads, number)]);
             sums.push(checks.open(*cell, *record) ^ covers);
         }
-        let is_right = digest(About::Read(read), sums.iter().map(|sums| sums.shuffler));
-        if is_right != answer.digest && !self.canary.checks_wanted() {
-            return Err(lied("the cells of a read"));
+        let at_shuffler = sums.iter().map(|sums| sums.shuffler);
+        let is_right = digest(About::Read(read), at_shuffler.clone()) == answer.digest;
+        if !is_right && !self.canary.checks_wanted() {
+            let right = at_shuffler.collect();
+            let what = "the cells of a read";
+            let accusation = Accusation::new(what, partition, What::Blinded(read), right);
+            self.accuse(accusation, out);
+            return Ok(());
         }
         // 2. The one that came, dummy or not.
         let mut cell = answer.cells.bytes().to_vec();
@@ -265,7 +280,7 @@ impl MulticloudPlane {
             false => come.holder == known.holder,
         };
         if !is_right && (access.is_wanted || !self.canary.skips_dummies()) {
-            return Err(lied("the answer to a read"));
+            return Err(lied_by(1 - holder, "the answer to a read"));
         }
         // 3. The covers come off, and the block is opened; of a dummy as well, for nothing.
         pads.xor(index as u32, &mut cell);

@@ -64,6 +64,9 @@ impl MulticloudPlane {
     /// # Errors
     /// As for any step.
     pub fn repeat(&mut self) -> Result<Vec<Effect>> {
+        if let Some(asks) = self.ask_again() {
+            return Ok(vec![asks]);
+        }
         self.step(|plane, out| {
             for (partition, pyramid) in (0..).zip(&plane.pyramids) {
                 if let Some(generation) = pyramid.last {

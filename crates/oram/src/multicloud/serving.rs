@@ -112,6 +112,14 @@ pub struct State {
     pub deletions: JoinSet<Result<()>>,
 }
 
+impl State {
+    /// Nothing goes on beside any more.
+    fn falls_silent(&mut self) {
+        self.written = None;
+        (self.beside, self.adoptions, self.deletions) = Default::default();
+    }
+}
+
 impl Serving {
     /// Opens both sessions, and begins to do again what was under way. Nothing has arrived yet.
     ///
@@ -174,7 +182,7 @@ impl Serving {
     fn is_done(&self) -> bool {
         let State { is_closing, arrived, .. } = &self.state;
         let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && self.events.is_empty();
-        *is_closing && is_idle && self.state.cut.is_none()
+        *is_closing && is_idle && self.state.cut.is_none() && !self.plane.is_accusing()
     }
 
     async fn take_events(&mut self) -> Result<Vec<Effect>> {
@@ -219,11 +227,11 @@ impl Serving {
             Event::Link(cloud, of_link) => match of_link {
                 OfLink::Comes(FromCloud::Holder(said)) => {
                     self.links[cloud].is_heard();
-                    return compute(|| self.plane.holder_says(said));
+                    return compute(|| self.plane.holder_says(cloud, said));
                 }
                 OfLink::Comes(FromCloud::Shuffler(said)) => {
                     self.links[cloud].is_heard();
-                    return compute(|| self.plane.shuffler_says(said));
+                    return compute(|| self.plane.shuffler_says(cloud, said));
                 }
                 OfLink::Opened(sender, seen) => {
                     let reached = self.reached();
@@ -236,11 +244,18 @@ impl Serving {
                     }
                 }
                 OfLink::Broken => self.links[cloud].open(),
+                OfLink::Failed(error) if self.plane.is_accusing() => {
+                    return Err(self.plane.unproved().unwrap_or(error));
+                }
                 OfLink::Failed(Error::Absent(why)) => {
                     return Err(Error::Absent(format!(
                         "the {} cloud: {why}",
                         witness::NAMES[cloud]
                     )));
+                }
+                OfLink::Failed(Error::Refused(why)) => {
+                    let name = witness::NAMES[cloud];
+                    return Err(Error::Refused(format!("the {name} cloud: {why}")));
                 }
                 OfLink::Failed(error) => return Err(error),
             },
@@ -261,7 +276,8 @@ impl Serving {
         if tells.is_some_and(|since| path.ends().all(|cloud| is_there(cloud, since)))
             && !stays_silent
         {
-            return Err(Error::Absent(format!("{path} for {seconds} s")));
+            let absent = Error::Absent(format!("{path} for {seconds} s"));
+            return Err(self.plane.unproved().unwrap_or(absent));
         }
         for cloud in path.ends() {
             let link = &mut self.links[cloud];
@@ -273,7 +289,9 @@ impl Serving {
     }
 
     async fn take_place(&mut self, effects: Vec<Effect>) -> Result<()> {
-        let adopts = self.state.written.is_some() && self.state.deletions.is_empty();
+        let adopts = !self.plane.is_accusing()
+            && self.state.written.is_some()
+            && self.state.deletions.is_empty();
         if effects.is_empty() && !adopts {
             return Ok(());
         }
@@ -319,6 +337,10 @@ impl Serving {
         if adopts {
             self.begin_adoption().await?;
         }
+        if self.plane.is_accusing() {
+            self.state.falls_silent();
+            return Ok(());
+        }
         while let Some(ended) = self.state.beside.try_join_next() {
             of_task(ended)?;
         }
@@ -332,7 +354,8 @@ impl Serving {
 
     /// All that the plane has given out is in the journal: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
-        if self.state.since_cut < self.limits.entries_max || self.state.cut.is_some() {
+        let is_due = self.state.since_cut >= self.limits.entries_max && self.state.cut.is_none();
+        if !is_due || self.plane.is_accusing() {
             return Ok(());
         }
         self.state.since_cut = 0;

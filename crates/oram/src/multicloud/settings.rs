@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fogbank_durable::{Piecing, VaultSettings};
 use fogbank_mix::Shape;
+use fogbank_mix::signed::PublicKey;
 
 use super::journal;
 use crate::partition::Layout;
@@ -39,6 +40,9 @@ pub struct MulticloudSettings {
     pub under_way_max: usize,
     /// Accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
+    /// By which the first and the second cloud sign, as noted when the volume was made. Usually
+    /// nobody's: who opens a volume says them.
+    pub signers: [PublicKey; 2],
     /// Whatever leaves does so at multiples of this; zero lets everything leave as soon as it can.
     pub quantum: Duration,
 }
@@ -60,6 +64,7 @@ impl MulticloudSettings {
             refresh_every,
             under_way_max: UNDER_WAY_MAX,
             checkpoint_every: CHECKPOINT_EVERY,
+            signers: Default::default(),
             quantum: Duration::ZERO,
         };
         settings.public().map(|_| settings)

@@ -286,7 +286,7 @@ fn restore_partition(shape: &Shape, partition: u16, r: &mut SectionReader<'_>) -
         let (generation, list_reads) = (Generation(r.u64()?), r.u32()?);
         let list = (r.u8()? != 0).then(|| restore_marks(r)).transpose()?;
         let sources = pyramid.lineage.sources(shape, partition, generation.count());
-        let mut job = Job::new(shape, generation, sources, list);
+        let mut job = Job::new(shape, (partition, generation), sources, list);
         job.list_reads = list_reads;
         let going = (0..shape.uploads(generation.count())).map(|_| {
             let (block, home) = (r.u32()?, home_of(r.u8()?, r.u16()?));

@@ -58,6 +58,8 @@ pub enum Who {
     Access(u64),
     /// A job, by its partition and the evictions that it ends at: any attempt.
     Job(u16, u64),
+    /// A check that failed, for a proof.
+    Check,
 }
 
 /// Who waits, and for what.
@@ -70,6 +72,9 @@ pub struct Wait {
 impl MulticloudPlane {
     /// What everything waits for; nothing if that is this client's turn.
     pub fn waits(&self) -> Option<Wait> {
+        if let Some(accusation) = &self.accusation {
+            return Some(Wait { who: Who::Check, path: Path::Cloud(accusation.receiver()) });
+        }
         if let Some(access) = self.accesses.front() {
             let holder = usize::from(access.entry.partition % 2);
             return Some(Wait {

@@ -23,6 +23,7 @@ use fogbank_durable::{Error, Register, RegisterValue, Result};
 use fogbank_env::Nanos;
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{MixCloud, Opening, SessionError};
+use fogbank_mix::signed::PublicKey;
 use fogbank_mix::{Seed, Shape};
 use fogbank_seal::StoreId;
 use fogbank_store::{DepartureGrid, StoreError};
@@ -49,8 +50,7 @@ impl WitnessedRegister {
     }
 
     async fn seen(&self, cloud: usize, store: StoreId) -> Result<Reached> {
-        let (point, session) = (Seed::new([0; 32]), 0);
-        let asked = Opening { volume: number(store), shape: self.shape, point, session };
+        let asked = asking(number(store), self.shape);
         let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
         let until = self.grid.now() + patience;
         loop {
@@ -93,6 +93,27 @@ impl Register for WitnessedRegister {
     fn place(&self) -> String {
         self.register.place()
     }
+}
+
+/// An opening that opens nothing, and has no secret.
+fn asking(volume: u64, shape: Shape) -> Opening {
+    Opening { volume, shape, point: Seed::new([0; 32]), other: PublicKey::default(), session: 0 }
+}
+
+/// By which both clouds sign: whoever makes a volume notes it.
+///
+/// # Errors
+/// Of the cloud that does not say.
+pub async fn signers(
+    clouds: &[Arc<dyn MixCloud>; 2],
+    shape: Shape,
+) -> crate::Result<[PublicKey; 2]> {
+    let mut keys = [PublicKey::default(); 2];
+    for (cloud, key) in keys.iter_mut().enumerate() {
+        let told = clouds[cloud].key(&asking(0, shape)).await;
+        *key = told.map_err(|error| blame(cloud, &error))?;
+    }
+    Ok(keys)
 }
 
 /// By which number the clouds know a volume.

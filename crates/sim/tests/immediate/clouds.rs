@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_env::{Clock, Mutex, SystemClock};
+use fogbank_mix::Seed;
 use fogbank_mix::message::{Across, Back, Reached, ToHolder, ToShuffler};
 use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
 use fogbank_mix::session::{MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
+use fogbank_mix::signed::{PublicKey, Signer};
 use fogbank_store::{MemoryStore, Store};
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -17,6 +19,7 @@ pub struct TwoClouds {
     /// The ways to the first and to the second, for the other.
     peers: [Arc<LocalPeer>; 2],
     servers: Mutex<[Option<Arc<MixServer>>; 2]>,
+    signers: [Arc<Signer>; 2],
     /// Messages between the clouds so far, and the one at which a cloud stops and starts again.
     passed: Mutex<u64>,
     stops_at: Mutex<Option<(u64, usize)>>,
@@ -47,9 +50,22 @@ impl TwoClouds {
     /// Over these stores.
     pub fn over(stores: [Arc<dyn Store>; 2]) -> Self {
         let (peers, servers) = (Default::default(), Mutex::default());
+        let signers = [1, 2].map(|secret| Arc::new(Signer::new(&Seed::new([secret; 32]))));
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
         let (named, repeats, says_nothing, silent, cut) = Default::default();
-        Self { stores, peers, servers, passed, stops_at, named, repeats, silent, cut, says_nothing }
+        Self {
+            stores,
+            peers,
+            servers,
+            signers,
+            passed,
+            stops_at,
+            named,
+            repeats,
+            silent,
+            cut,
+            says_nothing,
+        }
     }
 
     /// Messages between the clouds so far.
@@ -165,7 +181,7 @@ impl TwoClouds {
         let mut servers = self.servers.lock();
         let server = servers[at].get_or_insert_with(|| {
             let way = Arc::new(Peer(self.clone(), 1 - at));
-            Arc::new(MixServer::new(self.stores[at].clone(), way))
+            Arc::new(MixServer::new(self.stores[at].clone(), way, self.signers[at].clone()))
         });
         self.peers[at].is(Some(server.clone()));
         server.clone()
@@ -224,11 +240,15 @@ impl MixCloud for Way {
                 }
             }
         });
-        Ok(Session { sender, receiver, reached })
+        Ok(Session { sender, receiver, reached, key: session.key })
     }
 
     async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
         let reached = self.0.server(self.1).reached(opening).await?;
         Ok(self.0.told(self.1, reached))
+    }
+
+    async fn key(&self, opening: &Opening) -> Result<PublicKey, SessionError> {
+        self.0.server(self.1).key(opening).await
     }
 }

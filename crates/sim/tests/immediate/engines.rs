@@ -16,7 +16,7 @@ use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::immediate::Parts;
 #[cfg(feature = "canaries")]
 use fogbank_oram::multicloud::canary::{Canary, Leak};
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister};
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings};
 use fogbank_oram::ring::{RingEngine, RingSettings, record_bytes};
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
@@ -196,6 +196,7 @@ impl World {
         let settings = MulticloudSettings { layout, refresh_every, checkpoint_every, ..usual };
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
         let (ways, shape) = (self.clouds.ways(), settings.public()?);
+        let settings = MulticloudSettings { signers: signers(&ways, shape).await?, ..settings };
         #[cfg(feature = "canaries")]
         let serves_older = self.leak == Some(Leak::ServesOlder);
         #[cfg(not(feature = "canaries"))]

@@ -1,16 +1,19 @@
 //! Each lie of a cloud at each message, for every level of the wanted block: the same check stops it
 //! after the same message, whatever was wanted, and nothing is answered of it.
 //!
-//! A liar knows its own point. What its own sum does not see it finds by solving for it.
+//! A liar knows its own point. What its own sum does not see it finds by solving for it. It signs
+//! what it changes. The name of a lie begins with the cloud that is to be told: S1 holds the only
+//! partition, S2 shuffles it, and a lie of the *link* is one that nothing proves.
 
 use fogbank_mix::message::{FromHolder, FromShuffler};
-use fogbank_mix::{Generation, Pads, Seed};
+use fogbank_mix::{Generation, Marks, Pads, Seed};
 
 use super::deaths::{ends_well, history, small};
 use super::*;
 use crate::position::Home;
 
-/// One lie: told once, to the first message that it fits after it is armed.
+/// One lie: told once, to the first message that it fits after it is armed. Shown a message that is
+/// lost it begins anew.
 pub type Lie = dyn Fn(&mut Message, &[Seed; 2]) -> bool;
 
 fn flip(cell: &mut [u8]) {
@@ -122,7 +125,7 @@ pub fn lies() -> Vec<(String, Box<Lie>)> {
         }),
     );
     add(
-        "S1 blinded: one cell less",
+        "link: S1 blinded: one cell less",
         Box::new(|message, _| {
             let cells = &mut of!(message, Across, Blinded).cells;
             let mut fewer = Cells::new(cells.cell_bytes());
@@ -251,7 +254,184 @@ pub fn lies() -> Vec<(String, Box<Lie>)> {
             true
         }),
     );
+    // Of whom a cloud is asked for something else: what it would do if it did that by itself.
+    add(
+        "S1 look: another slot",
+        Box::new(|message, _| {
+            let place = &mut of!(message, ToHolder, Look).places[0].place;
+            *place = if *place == 0 { 1 } else { 0 };
+            true
+        }),
+    );
+    add(
+        "S1 look: another order",
+        Box::new(|message, _| {
+            let places = &mut of!(message, ToHolder, Look).places;
+            places.reverse();
+            places.len() > 1
+        }),
+    );
+    add(
+        "S1 look: other covers",
+        Box::new(|message, _| {
+            of!(message, ToHolder, Look).pads = Seed::new([9; 32]);
+            true
+        }),
+    );
+    add(
+        "S2 want: another cell",
+        Box::new(|message, _| {
+            let want = of!(message, ToShuffler, Want);
+            want.index = (want.index + 1) % want.cells;
+            want.cells > 1
+        }),
+    );
+    add(
+        "S2 mix: another order",
+        Box::new(|message, _| {
+            of!(message, ToShuffler, Mix).order = Seed::new([9; 32]);
+            true
+        }),
+    );
+    add(
+        "S2 mix: other covers",
+        Box::new(|message, _| {
+            of!(message, ToShuffler, Mix).pads = Seed::new([9; 32]);
+            true
+        }),
+    );
+    add(
+        "S2 upload: a bit of a block",
+        Box::new(|message, _| {
+            flip(of!(message, ToShuffler, Upload).cells.get_mut(1).unwrap());
+            true
+        }),
+    );
+    add(
+        "S2 strip: other covers",
+        Box::new(|message, _| {
+            of!(message, ToShuffler, Strip).pads[0] = Seed::new([9; 32]);
+            true
+        }),
+    );
+    add(
+        "S1 carry: other cells",
+        Box::new(|message, _| another(&mut of!(message, ToHolder, Carry).list)),
+    );
+    add(
+        "S1 carry: other covers",
+        Box::new(|message, _| {
+            of!(message, ToHolder, Carry).pads = Seed::new([9; 32]);
+            true
+        }),
+    );
+    add(
+        "S1 fetch: other cells",
+        Box::new(|message, _| another(&mut of!(message, ToHolder, Fetch).list)),
+    );
+    add(
+        "S1 stored: of other records",
+        Box::new(|message, _| {
+            let records = &mut of!(message, ToHolder, NewRecords).records;
+            records.iter_mut().for_each(|record| record[0] ^= 1);
+            true
+        }),
+    );
+    let is_told = std::cell::Cell::new(false);
+    add(
+        "S2 answer: another digest, and another proof",
+        Box::new(move |message, _| {
+            match message {
+                Message::Lost(_) => is_told.set(false),
+                Message::FromShuffler(_, FromShuffler::Answer(answer)) if !is_told.get() => {
+                    answer.digest[0] ^= 1;
+                    is_told.set(true);
+                }
+                Message::FromShuffler(_, FromShuffler::Proof(proof)) => {
+                    flip(proof.cells.get_mut(0).unwrap());
+                    return true;
+                }
+                _ => {}
+            }
+            false
+        }),
+    );
+    lies.extend(stale());
+    lies.extend(withheld());
     lies
+}
+
+/// Marks another cell in place of one.
+fn another(list: &mut Marks) -> bool {
+    let (Some(marked), Some(free)) = (list.iter().next(), (0..).find(|at| !list.has(*at))) else {
+        return false;
+    };
+    list.clear(marked);
+    list.set(free);
+    true
+}
+
+/// Each message again in place of the next of its kind, under the name of that.
+fn stale() -> Vec<(String, Box<Lie>)> {
+    macro_rules! stale {
+        ($name:literal, $link:ident, $kind:ident, $field:ident) => {{
+            let last = std::cell::RefCell::new(None);
+            let lie: Box<Lie> = Box::new(move |message, _| {
+                if matches!(message, Message::Lost(_)) {
+                    last.take();
+                }
+                let field = &mut of!(message, $link, $kind).$field;
+                let before = last.replace(Some(field.clone()));
+                let is_other = |before: &_| before != field;
+                match before.filter(is_other) {
+                    Some(before) => {
+                        *field = before;
+                        true
+                    }
+                    None => false,
+                }
+            });
+            ($name.to_owned(), lie)
+        }};
+    }
+    vec![
+        stale!("S1 records: of the read before", FromHolder, Records, records),
+        stale!("S2 answer: the cell of the read before", FromShuffler, Answer, cells),
+        stale!("S2 answer: the digest of the read before", FromShuffler, Answer, digest),
+        stale!("S1 level digest: of the job before", FromHolder, LevelDigest, digest),
+        stale!("S2 moved digest: of the job before", FromShuffler, MovedDigest, digest),
+        stale!("S1 refresh: of the one before", FromHolder, Fetched, cells),
+    ]
+}
+
+/// Each message that never comes.
+fn withheld() -> Vec<(String, Box<Lie>)> {
+    macro_rules! withheld {
+        ($name:literal, $link:ident, $kind:ident $(, $field:ident)?) => {{
+            let lie: Box<Lie> = Box::new(|message, _| {
+                let _of_this_kind = of!(message, $link, $kind);
+                $(if _of_this_kind.$field.is_empty() {
+                    return false; // a job may read nothing
+                })?
+                *message = Message::Lost(message.partition());
+                true
+            });
+            ($name.to_owned(), lie)
+        }};
+    }
+    vec![
+        withheld!("link: blinded never comes", Across, Blinded),
+        withheld!("link: moved never comes", Across, Moved),
+        withheld!("link: handed never comes", Across, Handed),
+        withheld!("link: level never comes", Back, Level),
+        withheld!("link: answer never comes", FromShuffler, Answer),
+        withheld!("link: moved digest never comes", FromShuffler, MovedDigest),
+        withheld!("link: level digest never comes", FromHolder, LevelDigest),
+        withheld!("S1 records never come", FromHolder, Records),
+        withheld!("S1 job records never come", FromHolder, JobRecords, records),
+        withheld!("S1 refresh never comes", FromHolder, Fetched),
+        withheld!("S1 stored never comes", FromHolder, Stored),
+    ]
 }
 
 /// What came of a lie.
@@ -273,7 +453,7 @@ pub fn outcome(
     lie: &std::rc::Rc<Lie>,
     canary: Canary,
     (wanted, since): (Option<u8>, u32),
-    loses: bool,
+    (loses, signs): (bool, bool),
 ) -> Option<Outcome> {
     let settings = MulticloudSettings {
         extra: 0,
@@ -281,7 +461,7 @@ pub fn outcome(
         ..settings(BLOCKS, 64, layout(BLOCKS, 1, 4, 12, 1))
     };
     let mut world = World::with(settings, 8, canary);
-    world.is_strange = true;
+    (world.is_strange, world.signs) = (true, signs);
     for k in 0..since {
         world.arrive(k % BLOCKS, Access::Read).unwrap();
         world.settle().unwrap();
@@ -296,13 +476,14 @@ pub fn outcome(
         world.settle().unwrap();
     }
     let points = [0, 1].map(|cloud| world.plane.point(cloud));
+    lie(&mut Message::Lost(0), &points);
     let (told, lie) = (std::rc::Rc::new(std::cell::Cell::new(false)), lie.clone());
     let was_told = told.clone();
     world.fate = Box::new(move |mut message| {
         if !was_told.get() {
             was_told.set(lie(&mut message, &points));
         }
-        Some(message)
+        Some(message).filter(|message| !matches!(message, Message::Lost(_)))
     });
     let had = world.answers.len() as u64;
     for k in 0..24 {
@@ -317,7 +498,8 @@ pub fn outcome(
             return Some(Outcome::Stopped(error.to_string(), world.steps));
         }
         if world.answers.len() as u64 <= had + u64::from(k) {
-            return Some(Outcome::Stopped("it waits".into(), world.steps));
+            let path = world.plane.waits().map(|wait| wait.path.to_string());
+            return Some(Outcome::Stopped(path.unwrap_or_else(|| "it waits".into()), world.steps));
         }
     }
     Some(if told.get() { Outcome::Unnoticed } else { Outcome::NotTold })
@@ -329,7 +511,7 @@ pub fn tells(lie: Box<Lie>, canary: impl Fn() -> Canary) -> bool {
     let lie = std::rc::Rc::from(lie);
     [(6, false), (13, false), (22, false), (6, true), (13, true), (22, true)].into_iter().any(
         |(since, loses)| {
-            let of = |wanted| outcome(&lie, canary(), (wanted, since), loses);
+            let of = |wanted| outcome(&lie, canary(), (wanted, since), (loses, true));
             let all: Vec<_> =
                 [None, Some(1), Some(2), Some(3)].into_iter().filter_map(of).collect();
             all.iter().any(|outcome| *outcome != all[0] || *outcome == Outcome::Unnoticed)
@@ -337,23 +519,158 @@ pub fn tells(lie: Box<Lie>, canary: impl Fn() -> Canary) -> bool {
     )
 }
 
-/// A lie is stopped by one check after one message for every wanted level, and never used.
+/// What every outcome of a lie comes to that was told after some accesses, whatever was wanted, and
+/// whether a cloud has lost what it kept; some were not told.
+fn outcomes(name: &str, lie: Box<Lie>, signs: bool) -> Vec<String> {
+    let (lie, mut words) = (std::rc::Rc::from(lie), Vec::new());
+    for (since, loses) in [6, 13, 22].into_iter().flat_map(|s| [(s, false), (s, true)]) {
+        let of = |wanted| outcome(&lie, Canary::default(), (wanted, since), (loses, signs));
+        let all: Vec<_> = [None, Some(1), Some(2), Some(3)].into_iter().filter_map(of).collect();
+        assert!(all.len() > 1, "after {since}: {all:?}");
+        assert!(all.iter().all(|outcome| *outcome == all[0]), "{name} after {since}: {all:?}");
+        match &all[0] {
+            Outcome::Unnoticed => panic!("{name} after {since} is not noticed"),
+            Outcome::Stopped(told, _) => words.push(told.clone()),
+            Outcome::NotTold => {}
+        }
+    }
+    assert!(!words.is_empty(), "{name} was never told");
+    words
+}
+
+/// How whoever is to be told is called.
+pub fn named(lie: &str) -> &'static str {
+    match lie.split([' ', ':']).next() {
+        Some("S1") => "the first cloud",
+        Some("S2") => "the second cloud",
+        _ => "the link between the two clouds",
+    }
+}
+
+/// A lie is stopped by one check after one message for every wanted level, never used, and told of
+/// whoever has lied.
 #[test]
 fn every_lie_is_stopped_and_the_same_whatever_is_wanted() {
     for (name, lie) in lies() {
-        let lie = std::rc::Rc::from(lie);
-        let mut told = 0;
-        for (since, loses) in [6, 13, 22].into_iter().flat_map(|s| [(s, false), (s, true)]) {
-            let of = |wanted| outcome(&lie, Canary::default(), (wanted, since), loses);
-            let all: Vec<_> =
-                [None, Some(1), Some(2), Some(3)].into_iter().filter_map(of).collect();
-            assert!(all.len() > 1, "after {since}: {all:?}");
-            assert!(all.iter().all(|outcome| *outcome == all[0]), "{name} after {since}: {all:?}");
-            assert_ne!(all[0], Outcome::Unnoticed, "{name} after {since}");
-            told += u32::from(all[0] != Outcome::NotTold);
+        for told in outcomes(&name, lie, true) {
+            assert!(told.contains(named(&name)), "{name}: {told}");
         }
-        assert!(told > 0, "{name} was never told");
     }
+}
+
+/// What a liar changes and does not sign goes no farther than the other cloud: nobody is told by name
+/// but who is heard by the client itself.
+#[test]
+fn what_is_not_signed_is_told_as_the_link() {
+    let between = ["S1 blinded", "S1 moved", "S1 handed", "S2 level"];
+    let lies = lies().into_iter().filter(|(name, _)| between.iter().any(|of| name.starts_with(of)));
+    let mut count = 0;
+    for (name, lie) in lies {
+        for told in outcomes(&name, lie, false) {
+            assert!(told.contains("the link between the two clouds"), "{name}: {told}");
+        }
+        count += 1;
+    }
+    assert!(count > 8, "{count}");
+}
+
+/// Whoever has lied in a digest, and is asked for what was digested, lies again.
+#[test]
+fn a_false_proof_is_the_lie_of_who_shows_it() {
+    type Proves = fn(&mut fogbank_mix::message::Proof);
+    let changes: [(Proves, bool); 3] = [
+        (|proof| flip(proof.cells.get_mut(0).unwrap()), true),
+        (|proof| proof.signature[0] ^= 1, true),
+        (|proof| proof.cells = Cells::new(proof.cells.cell_bytes()), false),
+    ];
+    for (digest, name) in [
+        ("S2 answer: another digest", "the second cloud"),
+        ("S2 moved digest: another", "the second cloud"),
+        ("S1 level digest: another", "the first cloud"),
+    ] {
+        for (changes, is_named) in changes {
+            let (_, lie) = lies().into_iter().find(|(name, _)| name == digest).unwrap();
+            let first = std::cell::Cell::new(false);
+            let twice: Box<Lie> = Box::new(move |message, points| {
+                match message {
+                    Message::Lost(_) => first.set(false),
+                    Message::FromHolder(_, FromHolder::Proof(proof))
+                    | Message::FromShuffler(_, FromShuffler::Proof(proof)) => {
+                        changes(proof);
+                        return true;
+                    }
+                    _ if !first.get() => first.set(lie(message, points)),
+                    _ => {}
+                }
+                false
+            });
+            for told in outcomes(digest, twice, true) {
+                let name = if is_named { name } else { "the link between the two clouds" };
+                assert!(told.contains(name), "{digest}: {told}");
+            }
+        }
+    }
+}
+
+/// A proof that never comes: nothing else leaves, and at last the link is told.
+#[test]
+fn while_a_proof_is_awaited_nothing_leaves() {
+    let mut world = small(4, Canary::default());
+    world.is_strange = true;
+    let lied = std::cell::Cell::new(false);
+    world.fate = Box::new(move |mut message| {
+        match &mut message {
+            Message::Across(_, Across::Blinded(blinded)) => {
+                flip(blinded.cells.get_mut(0).unwrap());
+                lied.set(true);
+            }
+            Message::FromShuffler(_, FromShuffler::Proof(_)) => return None,
+            _ => {}
+        }
+        Some(message)
+    });
+    for (block, access) in history() {
+        world.arrive(block, access).unwrap();
+        world.settle().unwrap();
+        if world.plane.is_accusing() {
+            break;
+        }
+    }
+    assert!(world.plane.is_accusing());
+    let (steps, answers) = (world.steps, world.answers.len());
+    for (block, access) in history() {
+        world.arrive(block, access).unwrap();
+        world.settle().unwrap();
+    }
+    assert_eq!((steps, answers), (world.steps, world.answers.len()), "nothing leaves");
+    let asked = world.plane.repeat().unwrap();
+    assert!(matches!(asked[..], [Effect::Shuffler(_, ToShuffler::ProveRead(_))]), "{asked:?}");
+    let told = world.plane.unproved().unwrap().to_string();
+    assert!(told.contains("the link between the two clouds"), "{told}");
+    assert!(matches!(world.plane.repeat(), Err(crate::Error::CloudLied(_))));
+}
+
+/// A cloud that speaks in the place of the other is named.
+#[test]
+fn a_cloud_speaks_for_itself() {
+    let mut world = small(4, Canary::default());
+    world.arrive(0, Access::Read).unwrap();
+    let mut random = history().into_iter();
+    let read = loop {
+        let last = world.seen.iter().flatten().last().cloned();
+        if let Some(Message::ToHolder(partition, ToHolder::Look(look))) = last {
+            break (usize::from(partition % 2), look.read);
+        }
+        if !world.deliver().unwrap() {
+            let (block, access) = random.next().unwrap();
+            world.arrive(block, access).unwrap();
+        }
+    };
+    let (holder, read) = read;
+    let records = fogbank_mix::message::Records { read, records: Vec::new() };
+    let told = world.plane.holder_says(1 - holder, records.into()).unwrap_err().to_string();
+    let name = ["the first cloud", "the second cloud"][1 - holder];
+    assert!(told.contains(name) && told.contains("speaks for the other"), "{told}");
 }
 
 /// What a liar may send that nobody asked for, by name: made of a message that came, after it.

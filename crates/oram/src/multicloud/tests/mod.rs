@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fogbank_env::Randomness;
 use fogbank_mix::message::{Across, Back, FromHolder, FromShuffler, ToHolder, ToShuffler};
+use fogbank_mix::signed::{Signer, Signing};
 use fogbank_mix::{Cells, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
 use fogbank_seal::{MasterKey, SplitKeys, StoreId, digest};
 use fogbank_store::{MemoryStore, Store};
@@ -23,6 +24,7 @@ use super::chain::{Uncovering, Work};
 use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
 use super::settings::MulticloudSettings;
+use super::witness;
 use crate::partition::Layout;
 use crate::{Access, ImmediateShape, Result, Section};
 
@@ -35,6 +37,8 @@ pub enum Message {
     Back(u16, Back),
     FromHolder(u16, FromHolder),
     FromShuffler(u16, FromShuffler),
+    /// One that is withheld.
+    Lost(u16),
 }
 
 impl Message {
@@ -45,7 +49,8 @@ impl Message {
             | Self::Across(partition, _)
             | Self::Back(partition, _)
             | Self::FromHolder(partition, _)
-            | Self::FromShuffler(partition, _) => *partition,
+            | Self::FromShuffler(partition, _)
+            | Self::Lost(partition) => *partition,
         }
     }
 
@@ -59,6 +64,7 @@ impl Message {
             Self::Back(..) => (1 - holder, holder),
             Self::FromHolder(..) => (holder, 2),
             Self::FromShuffler(..) => (1 - holder, 2),
+            Self::Lost(_) => (2, 2),
         }
     }
 
@@ -78,6 +84,7 @@ impl Message {
             Self::Back(p, message) => carry!(Back, Back, *p, message),
             Self::FromHolder(p, message) => carry!(FromHolder, FromHolder, *p, message),
             Self::FromShuffler(p, message) => carry!(FromShuffler, FromShuffler, *p, message),
+            Self::Lost(_) => (self.clone(), 0),
         }
     }
 }
@@ -117,6 +124,9 @@ pub struct World {
     pub is_dead: bool,
     /// Whether clouds are lied to, or forget.
     pub is_strange: bool,
+    /// What each cloud signs by, and whether a liar signs what it changes.
+    signing: [Signing; 2],
+    pub signs: bool,
     /// The last checkpoint, and entries before it.
     saved: (Vec<Section>, usize),
     opening: u32,
@@ -129,8 +139,15 @@ pub struct World {
 pub fn settings(blocks: u32, value_bytes: usize, layout: Layout) -> MulticloudSettings {
     let shape = ImmediateShape { capacity: blocks, value_bytes };
     let usual = MulticloudSettings::new(ImmediateShape { capacity: 64, value_bytes }, 1).unwrap();
-    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3, ..usual }
+    let signers = signers().map(|signer| signer.key());
+    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3, signers, ..usual }
 }
+
+fn signers() -> [Arc<Signer>; 2] {
+    [1, 2].map(|secret| Arc::new(Signer::new(&Seed::new([secret; 32]))))
+}
+
+const STORE: StoreId = StoreId([1; 16]);
 
 /// A tiny one: partitions, levels, blocks of a top, and levels of the client.
 pub fn layout(
@@ -155,7 +172,7 @@ fn now<T>(work: impl Future<Output = T>) -> T {
 fn keys(seed: u64) -> Arc<SplitKeys> {
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    Arc::new(SplitKeys::derive(&MasterKey::from_bytes(&mut bytes), StoreId([1; 16])))
+    Arc::new(SplitKeys::derive(&MasterKey::from_bytes(&mut bytes), STORE))
 }
 
 impl World {
@@ -171,6 +188,9 @@ impl World {
         let stores = [0, 1].map(|_| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
         let holder = |cloud| holder(shape, &plane.point(cloud), &stores[usize::from(cloud)]);
         let shuffler = |cloud| Shuffler::new(shape, &plane.point(cloud));
+        let (own, volume) = (signers(), witness::number(STORE));
+        let other = |at: usize| own[1 - at].key();
+        let signing = [0, 1].map(|at| Signing { volume, own: own[at].clone(), other: other(at) });
         Self {
             settings,
             shape,
@@ -191,6 +211,8 @@ impl World {
             dies_at: None,
             is_dead: false,
             is_strange: false,
+            signing,
+            signs: true,
             saved: (Vec::new(), 0),
             opening: 1,
             written: Vec::new(),
@@ -254,8 +276,21 @@ impl World {
     }
 
     fn comes(&mut self, message: Message) -> Result<()> {
-        let Some(message) = (self.fate)(message) else { return Ok(()) };
-        let (partition, (_, to)) = (message.partition(), message.link());
+        let Some(mut message) = (self.fate)(message) else { return Ok(()) };
+        let (partition, (from, to)) = (message.partition(), message.link());
+        if self.signs {
+            self.sign(&mut message);
+        }
+        let is_theirs = match &message {
+            Message::Across(_, message) => self.signing[usize::from(to)].is_theirs(message),
+            Message::Back(_, message) => self.signing[usize::from(to)].is_theirs(message),
+            _ => true,
+        };
+        if !is_theirs {
+            assert!(self.is_strange, "{message:?}");
+            return Ok(());
+        }
+        let from = usize::from(from);
         if let Some(seen) = self.seen.get_mut(usize::from(to)) {
             seen.push(message.clone());
         }
@@ -282,13 +317,14 @@ impl World {
                 self.shuffler_sends(partition, sent);
             }
             Message::FromHolder(_, message) => {
-                let effects = self.plane.holder_says(message)?;
+                let effects = self.plane.holder_says(from, message)?;
                 self.do_all(effects);
             }
             Message::FromShuffler(_, message) => {
-                let effects = self.plane.shuffler_says(message)?;
+                let effects = self.plane.shuffler_says(from, message)?;
                 self.do_all(effects);
             }
+            Message::Lost(_) => {}
         }
         Ok(())
     }
@@ -317,7 +353,18 @@ impl World {
         }
     }
 
-    fn send(&mut self, message: Message) {
+    /// Whoever sends it signs it.
+    fn sign(&self, message: &mut Message) {
+        let (from, _) = message.link();
+        match message {
+            Message::Across(_, message) => self.signing[usize::from(from)].sign(message),
+            Message::Back(_, message) => self.signing[usize::from(from)].sign(message),
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, mut message: Message) {
+        self.sign(&mut message);
         let (message, bytes) = message.carried(self.shape.cell_bytes());
         self.ledger.note(&message);
         let (from, to) = message.link();

@@ -25,7 +25,7 @@ use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_mix::session::MixCloud;
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::immediate::Parts as OfEngine;
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister};
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
 use fogbank_process::{say, say_error};
 use fogbank_seal::MasterKey;
 use fogbank_store::{BlobsApart, DepartureGrid, GridStore, Store};
@@ -147,6 +147,7 @@ pub async fn measure(asked: &Asked) -> Result<()> {
     let settings = MulticloudSettings {
         quantum: Duration::from_micros(asked.args.quantum_us),
         under_way_max: under_way,
+        signers: signers(&clouds, usual.public()?).await?,
         ..usual
     };
     let trusted = tempfile::tempdir();

@@ -10,6 +10,7 @@ use fogbank_mix::message::{FromHolder, FromShuffler, HEADER_BYTES, Reached, ToHo
 use fogbank_mix::session::{
     FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
 };
+use fogbank_mix::signed::PublicKey;
 use tokio::sync::mpsc;
 
 /// What messages are for.
@@ -66,11 +67,16 @@ impl<C: MixCloud> MixCloud for CountedCloud<C> {
                 }
             }
         });
-        Ok(Session { sender, receiver, reached: session.reached })
+        let (reached, key) = (session.reached, session.key);
+        Ok(Session { sender, receiver, reached, key })
     }
 
     async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
         self.inner.reached(opening).await
+    }
+
+    async fn key(&self, opening: &Opening) -> Result<PublicKey, SessionError> {
+        self.inner.key(opening).await
     }
 }
 
@@ -105,6 +111,9 @@ fn of_client(shape: &Shape, message: &ToCloud) -> (usize, usize) {
             (if is_refresh { REFRESH } else { EVICTION }, JOB + job.cells.bytes().len())
         }
         ToCloud::Shuffler(ToShuffler::Strip(job)) => (SMALL, JOB + SEED * job.pads.len()),
+        // Of a check that failed, which ends the run.
+        ToCloud::Holder(ToHolder::Prove(_))
+        | ToCloud::Shuffler(ToShuffler::Prove(_) | ToShuffler::ProveRead(_)) => (SMALL, JOB),
         ToCloud::Session(_) => (SMALL, Reached::BYTES),
     }
 }
@@ -121,6 +130,10 @@ fn of_cloud(message: &FromCloud) -> (usize, usize) {
         }
         FromCloud::Shuffler(FromShuffler::MovedDigest(_)) => (SMALL, JOB + 32),
         FromCloud::Shuffler(FromShuffler::Lost(_)) => (SMALL, JOB),
+        FromCloud::Holder(FromHolder::Proof(proof))
+        | FromCloud::Shuffler(FromShuffler::Proof(proof)) => {
+            (SMALL, 64 + proof.cells.bytes().len())
+        }
     }
 }
 
