@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::deaths::dies_while_much_is_under_way;
 use super::lies::{Lie, Outcome, lies, named, outcome, tells};
+use super::views::{CHANCE, best_guess, plays, rules};
 use super::*;
 use crate::multicloud::canary::Leak;
 
@@ -77,6 +79,48 @@ fn a_weaker_proof_names_another() {
             }
         });
         assert!(names_another, "{leak:?}");
+    }
+}
+
+/// What a holder is named that it should not be, by the rule.
+#[test]
+fn what_a_holder_should_not_be_named_is_seen() {
+    for (leak, rule) in
+        [(Leak::OutsideList, "while a list is out"), (Leak::RefreshOfReals, "its quota")]
+    {
+        let (world, _) = plays(Canary::new(leak), 3_000, true);
+        let (broken, _) = rules(&world);
+        assert!(broken.is_some_and(|broken| broken.contains(rule)), "{leak:?}: {broken:?}");
+    }
+    let (world, _) = plays(Canary::new(Leak::FirstDummy), 3_000, false);
+    let (_, excess) = rules(&world);
+    assert!(excess < -CHANCE, "{excess}");
+}
+
+#[test]
+fn a_guesser_is_lifted_above_chance() {
+    for leak in [Leak::WantedFirst, Leak::ConstantIndex] {
+        let best = best_guess(Canary::new(leak));
+        assert!(best > 2.0 * CHANCE, "{leak:?}: {best}");
+    }
+}
+
+/// A second attempt with what was asked for since, a commit under a read: deaths show them.
+#[test]
+fn what_deaths_show() {
+    for (leak, words) in [
+        (Leak::TakenAgain, ["a block is in two places", "left == right", "would be read twice"]),
+        (
+            Leak::CommitAtOnce,
+            ["it asks for what is not here", "a level that is not there", "is not filled"],
+        ),
+    ] {
+        let seen = (0..40).find_map(|seed| {
+            let dies = || dies_while_much_is_under_way(seed, Canary::new(leak));
+            catch_unwind(AssertUnwindSafe(dies)).err()
+        });
+        let text = words_of(&*seen.unwrap_or_else(|| panic!("{leak:?} was not seen")));
+        assert!(words.iter().any(|of| text.contains(of)), "{leak:?}: {text}");
     }
 }
 

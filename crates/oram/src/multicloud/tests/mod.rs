@@ -6,6 +6,7 @@ mod costs;
 mod data;
 mod deaths;
 mod lies;
+mod views;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
