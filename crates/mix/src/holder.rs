@@ -1,7 +1,7 @@
 //! The holder, S1: it stores the cells of a partition, sealed by nobody that it knows, and reads
 //! out what it is asked for.
 //!
-//! 1. *A read* (`look`): the cells named, in that order, each under a pad of the read's seed, go to
+//! 1. *A read* (`look`): the cells named, of levels that count or have records, in that order, each under a pad of the read's seed, go to
 //!    the shuffler; their records go to the client.
 //! 2. *A job* is named by the client's first message of it. The holder sends what the job reads:
 //!    records of whole levels (`recall`), covered cells to the shuffler (`carry`), cells to the
@@ -205,7 +205,14 @@ impl Holder {
         let Look { read, partition, ref pads, ref places } = *look;
         let is_here = |place: &Place| {
             let is_live = held.live.get(&place.level) == Some(&place.generation);
-            is_live && place.place < self.shape.size(place.level, place.generation.count())
+            // The client has committed it, and waits for reads of what it replaces to say so.
+            let is_new = || {
+                let made = held.made.get(&place.generation);
+                made.is_some_and(|made| made.has_records)
+                    && self.shape.written(place.generation.count()) == place.level
+            };
+            (is_live || is_new())
+                && place.place < self.shape.size(place.level, place.generation.count())
         };
         if !places.iter().all(is_here) || places.len() > usize::from(self.shape.levels) {
             return Err(NOT_HERE);

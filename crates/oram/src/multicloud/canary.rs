@@ -30,7 +30,8 @@ canary! {
         OnePoint,
         /// A second attempt takes what the first took. Rule: what was asked for since is left out.
         TakenAgain,
-        /// A level is committed with reads of it under way. Rule: when there are none.
+        /// Clouds are told of a commit with reads under way of what it replaces. Rule: when there are
+        /// none.
         CommitAtOnce,
         /// A chain is walked as far as it goes. Rule: the same work for every cell.
         WalksShort,

@@ -9,7 +9,9 @@
 //! 3. *Check*, when all has come: the seals of whole levels, of which nothing else tells whether a
 //!    record was altered; what the holder sent at the shuffler's point, by the shuffler's
 //!    digest; what the shuffler sent at the holder's, by the holder's. Then records are sent.
-//! 4. *Commit*, when those are durable and no read of the partition is under way.
+//! 4. *Commit*, when those are durable: the journal has it, and accesses take the new level. Both
+//!    clouds are told when no read is under way that departed before: it may name what goes then.
+//!    The next job of the partition begins after that.
 
 use std::sync::Arc;
 
@@ -121,11 +123,6 @@ impl Job {
         self.blocks = going.collect();
     }
 
-    /// Whether it has only to be committed.
-    pub fn is_stored(&self) -> bool {
-        self.is_stored
-    }
-
     /// Over which what it waits for comes; nothing if that is the client's turn. The other cloud than
     /// this `holder` makes a level when it has the uploads, and what the holder moves.
     pub fn path(&self, holder: usize) -> Option<Path> {
@@ -192,7 +189,8 @@ impl MulticloudPlane {
     fn give_eviction(&mut self, partition: u16) {
         let pyramid = &mut self.pyramids[usize::from(partition)];
         pyramid.given += 1;
-        if pyramid.given == pyramid.done + self.shape.batch() && pyramid.job.is_none() {
+        let is_free = pyramid.job.is_none() && !pyramid.is_untold;
+        if pyramid.given == pyramid.done + self.shape.batch() && is_free {
             self.due.push_back(partition);
         }
     }
@@ -243,7 +241,10 @@ impl MulticloudPlane {
         let (shape, count) = (self.shape, generation.count());
         let level = shape.written(count);
         self.due.retain(|due| *due != partition);
-        let pyramid = &self.pyramids[usize::from(partition)];
+        let pyramid = &mut self.pyramids[usize::from(partition)];
+        if std::mem::take(&mut pyramid.is_untold) {
+            pyramid.lineage.forget_before_refresh(); // both were told before this began
+        }
         if count != pyramid.done + shape.batch() || taken.len() as u64 > shape.batch() {
             return Err(Error::Bug("a job of another partition".into()));
         }
@@ -614,30 +615,37 @@ impl MulticloudPlane {
         rest.is_empty().then_some(records)
     }
 
-    /// Commits the jobs whose records are durable, if no read of their partitions is under way.
+    /// Commits the jobs whose records are durable, and tells both clouds of those that no read waits
+    /// for any more.
     pub(super) fn commit_jobs(&mut self, out: &mut Vec<Effect>) -> Result<()> {
-        for at in (0..self.stored.len()).rev() {
-            let partition = self.stored[at];
-            let pyramid = &self.pyramids[usize::from(partition)];
-            if pyramid.under_way > 0 && !self.canary.commits_at_once() {
-                continue;
-            }
-            self.stored.swap_remove(at);
+        for partition in std::mem::take(&mut self.stored) {
             let generation = self.job(partition)?.generation;
             out.push(Effect::Journal(Entry::Commit(partition, generation)));
             self.job_is_done(partition, generation)?;
-            self.tell_commit(partition, generation, out);
+            self.untold.push(partition);
+        }
+        for at in (0..self.untold.len()).rev() {
+            let partition = self.untold[at];
+            let pyramid = &self.pyramids[usize::from(partition)];
+            if pyramid.old_reads == 0 || self.canary.commits_at_once() {
+                self.untold.swap_remove(at);
+                self.tell_commit(partition, out);
+            }
         }
         Ok(())
     }
 
-    /// Tells both clouds of a commit, the first time or again.
-    pub(super) fn tell_commit(
-        &self,
-        partition: u16,
-        generation: Generation,
-        out: &mut Vec<Effect>,
-    ) {
+    /// Tells both clouds of the last commit of a partition, the first time or again. What only reads
+    /// before it could ask for is needed no more.
+    pub(super) fn tell_commit(&mut self, partition: u16, out: &mut Vec<Effect>) {
+        let (batch, pyramid) = (self.shape.batch(), &mut self.pyramids[usize::from(partition)]);
+        let Some(generation) = pyramid.last else { return };
+        if std::mem::take(&mut pyramid.is_untold) {
+            pyramid.lineage.forget_before_refresh();
+            if pyramid.given >= pyramid.done + batch {
+                self.due.push_back(partition);
+            }
+        }
         let commit = Commit { partition, generation };
         out.push(Effect::Holder(partition, commit.clone().into()));
         out.push(Effect::Shuffler(partition, commit.into()));
@@ -676,9 +684,6 @@ impl MulticloudPlane {
         // 3. How it came about, for chains.
         if job.level == shape.top() {
             let begins = shape.refreshes(count) || job.list.is_none();
-            if begins {
-                pyramid.lineage.begin_anew(generation);
-            }
             let (sources, list) = match job.list.filter(|_| !begins) {
                 Some(list) => (job.sources, list),
                 None => (Sources::default(), Marks::none(0)),
@@ -686,11 +691,9 @@ impl MulticloudPlane {
             pyramid.lineage.rebuilds.push(Arc::new(Rebuild { generation, sources, list }));
         }
         pyramid.last = Some(generation);
+        (pyramid.old_reads, pyramid.is_untold) = (pyramid.under_way, true);
         pyramid.lineage.note(generation);
         pyramid.done = count;
-        if pyramid.given >= count + shape.batch() {
-            self.due.push_back(partition);
-        }
         Ok(())
     }
 

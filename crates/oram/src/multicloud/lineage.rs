@@ -10,7 +10,8 @@ use fogbank_mix::{Generation, Marks, Shape};
 /// See the module. A copy costs a reference a rebuild.
 #[derive(Debug, Clone, Default)]
 pub struct Lineage {
-    /// Rebuilds of the top since the last refresh, that one too; the oldest first.
+    /// Rebuilds of the top since the last refresh, that one too; the oldest first. Those before it
+    /// stay until no read is under way that needs them.
     pub rebuilds: Vec<Arc<Rebuild>>,
     /// By d, the attempt by which a job was done, if it was not the first.
     pub attempts: BTreeMap<u64, u16>,
@@ -46,9 +47,13 @@ impl Lineage {
         }
     }
 
-    /// A refresh is done: no chain goes beyond it.
-    pub fn begin_anew(&mut self, refresh: Generation) {
-        self.rebuilds.clear();
-        self.attempts.retain(|count, _| *count >= refresh.count());
+    /// No cell is read any more that is older than the last refresh: no chain goes beyond it.
+    pub fn forget_before_refresh(&mut self) {
+        let Some(at) = self.rebuilds.iter().rposition(|one| one.sources.0.is_empty()) else {
+            return;
+        };
+        self.rebuilds.drain(..at);
+        let first = self.rebuilds[0].generation.count();
+        self.attempts.retain(|count, _| *count >= first);
     }
 }

@@ -25,7 +25,8 @@
 //! 6. Below the top the shuffler merges what it kept; a rebuild of the top has the holder send a
 //!    list of unread cells; every R-th is a refresh, which goes through the client.
 //! 7. The holder gets the level, the client its digest: it is checked, and records are sent.
-//! 8. When they are durable and no read of the partition is under way: journal, then commit.
+//! 8. When they are durable: journal, and accesses take the new level. When no read is under way
+//!    that departed before, both clouds are told.
 //!
 //! # Invariants
 //!
@@ -45,9 +46,9 @@
 //!
 //! # Departures from the protocol
 //!
-//! Whoever waits for a level holds up all later accesses, and so does a commit that waits for
-//! reads: accesses depart in the order of arrival. A recovery sends the last commits first
-//! (decision 0052).
+//! Whoever waits for a level holds up all later accesses: they depart in the order of arrival. A
+//! recovery sends the last commits first (decision 0052). A commit is journalled before both clouds
+//! are told (decision 0070).
 //!
 //! Paper: Stefanov and Shi, Multi-Cloud Oblivious Storage, CCS 2013.
 

@@ -70,6 +70,8 @@ pub struct MulticloudPlane {
     pub(super) due: VecDeque<u16>,
     /// Partitions whose job has only to be committed.
     pub(super) stored: Vec<u16>,
+    /// Partitions of whose last commit the clouds have to be told.
+    pub(super) untold: Vec<u16>,
     pub(super) draws: Draws,
     /// A check has failed, and a proof is awaited that says of whom.
     pub(super) accusation: Option<Accusation>,
@@ -114,6 +116,7 @@ impl MulticloudPlane {
             turn: (0, 0),
             due: VecDeque::new(),
             stored: Vec::new(),
+            untold: Vec::new(),
             draws,
             accusation: None,
             is_silent: false,

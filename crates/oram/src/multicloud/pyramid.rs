@@ -29,6 +29,10 @@ pub struct Pyramid {
     pub job: Option<Job>,
     /// The job committed last.
     pub last: Option<Generation>,
+    /// Accesses under way that departed before that: while there is one, neither cloud is told.
+    pub old_reads: u32,
+    /// Whether both have to be told.
+    pub is_untold: bool,
     /// Accesses that have departed and not ended.
     pub under_way: u32,
     /// How what lies in its levels came there.
@@ -46,6 +50,8 @@ impl Pyramid {
             stash: VecDeque::new(),
             job: None,
             last: None,
+            old_reads: 0,
+            is_untold: false,
             under_way: 0,
             lineage: Lineage::default(),
         }
@@ -82,11 +88,10 @@ impl Pyramid {
     }
 
     /// Whether an access may depart: every filled level bears another read, or there is room in a
-    /// list that is out, and no commit waits. Public.
+    /// list that is out. Public.
     pub fn bears_a_read(&self, shape: &Shape) -> bool {
         let bears = |level: u8, held: &Level| held.reads < shape.bears(level);
         match &self.job {
-            Some(job) if job.is_stored() => false,
             Some(job) if job.list.is_some() => job.list_reads < u32::from(shape.spare),
             _ => (0..)
                 .zip(&self.levels)

@@ -316,7 +316,9 @@ impl MulticloudPlane {
         let ended = self.accesses.pop_front().filter(|ended| ended.entry.number == number);
         let ended = ended.ok_or_else(|| Error::Bug("another access ends".into()))?.entry;
         self.first += 1;
-        self.pyramids[usize::from(ended.partition)].under_way -= 1;
+        let pyramid = &mut self.pyramids[usize::from(ended.partition)];
+        pyramid.under_way -= 1;
+        pyramid.old_reads = pyramid.old_reads.saturating_sub(1);
         let Some(block) = ended.block else { return Ok(()) };
         self.values.insert(block, value);
         let left = self.asked.get_mut(&block);

@@ -1,8 +1,9 @@
 //! After a stop: the journal says what was, without I/O, and what was under way is done again.
 //!
 //! 1. Every entry counts as it did in life.
-//! 2. The last commit of every partition is told again: both clouds may have missed it, and reads
-//!    may name its level. It means nothing to whoever heard it.
+//! 2. The last commit of every partition is told again: both clouds may have missed it. It means
+//!    nothing to whoever heard it. Where reads are under way that departed before, it is told when
+//!    they have ended: they name what goes then.
 //! 3. Every access without a result is repeated as it was: the same cells in the same order under
 //!    the same pads, the same index.
 //! 4. Every job without a commit begins again under the next attempt: the same list and what is
@@ -68,9 +69,11 @@ impl MulticloudPlane {
             return Ok(vec![asks]);
         }
         self.step(|plane, out| {
-            for (partition, pyramid) in (0..).zip(&plane.pyramids) {
-                if let Some(generation) = pyramid.last {
-                    plane.tell_commit(partition, generation, out);
+            plane.untold.clear();
+            for partition in 0..plane.shape.partitions {
+                match plane.pyramids[usize::from(partition)].old_reads {
+                    0 => plane.tell_commit(partition, out),
+                    _ => plane.untold.push(partition),
                 }
             }
             (0..plane.accesses.len()).for_each(|at| plane.ask_for_cells(at, out));

@@ -35,7 +35,7 @@ use crate::{Result, Section};
 const POSITIONS: u16 = 2;
 const PARTITIONS: u16 = 3;
 const ACCESSES: u16 = 4;
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Stand for the level of a block in a stash, and of one under way.
 const IN_STASH: u8 = u8::MAX;
 const UNDER_WAY: u8 = u8::MAX - 1;
@@ -118,7 +118,8 @@ impl MulticloudPlane {
         }
         for (partition, pyramid) in (0..).zip(&self.pyramids) {
             let is_due = pyramid.given >= pyramid.done + self.shape.batch();
-            self.due.extend((is_due && pyramid.job.is_none()).then_some(partition));
+            let is_free = pyramid.job.is_none() && !pyramid.is_untold;
+            self.due.extend((is_due && is_free).then_some(partition));
         }
         Ok(())
     }
@@ -152,6 +153,7 @@ impl MulticloudPlane {
         for pyramid in &self.pyramids {
             let last = pyramid.last.map_or(0, |last| last.0);
             out.u64(pyramid.given).u64(pyramid.done).u64(last);
+            out.u32(pyramid.old_reads).u8(pyramid.is_untold.into());
             for level in &pyramid.levels {
                 let Some(held) = level else {
                     out.u8(0);
@@ -272,6 +274,7 @@ fn restore_partition(shape: &Shape, partition: u16, r: &mut SectionReader<'_>) -
     let mut pyramid = Pyramid::new(shape, partition);
     (pyramid.given, pyramid.done) = (r.u64()?, r.u64()?);
     pyramid.last = Some(Generation(r.u64()?)).filter(|last| last.0 != 0);
+    (pyramid.old_reads, pyramid.is_untold) = (r.u32()?, r.u8()? != 0);
     for level in 0..shape.levels {
         if r.u8()? == 0 {
             continue;
