@@ -186,7 +186,9 @@ pub(super) trait Plane: Sized + Send {
     /// What its reply has to be, with the fingerprints of the cells.
     fn expected(&self, request: &Request) -> Option<(Expected, Vec<u64>)>;
     /// What could have left before this reply, and has not, will not.
-    fn passed_over(machine: &mut Immediate<Self>, part: &Part<Self::Part>) -> Step;
+    fn passed_over(_machine: &mut Immediate<Self>, _part: &Part<Self::Part>) -> Step {
+        Ok(())
+    }
     /// A request of its own has ended well.
     fn ended(machine: &mut Immediate<Self>, part: Self::Part);
     /// When something may leave that waits for its turn alone.
@@ -197,9 +199,13 @@ pub(super) trait Plane: Sized + Send {
     /// Whether no access is under way.
     fn is_quiet(&self) -> bool;
     /// Whether the state can be copied then.
-    fn may_cut(&self) -> bool;
+    fn may_cut(&self) -> bool {
+        true
+    }
     /// Whether nothing at all is under way.
-    fn is_idle(&self) -> bool;
+    fn is_idle(&self) -> bool {
+        true
+    }
     /// A cut, up to the returned mark.
     fn cut(&mut self) -> u64;
     /// Whether everything written up to it was acknowledged.

@@ -85,22 +85,22 @@ pub(super) enum Shown {
 impl Partition {
     /// Accesses that were cut and whose records were not shown.
     fn not_shown(&self) -> usize {
-        self.records.iter().map(|record| record.accesses).sum()
+        self.now.records.iter().map(|record| record.accesses).sum()
     }
 
     /// The number of the next access that is cut.
     pub(super) fn next_number(&self) -> u64 {
-        self.first + (self.accesses.len() + self.not_shown()) as u64
+        self.now.first + (self.now.accesses.len() + self.not_shown()) as u64
     }
 
     /// Whether every access that was cut has ended.
     pub(super) fn have_ended(&self) -> bool {
-        self.accesses.is_empty() && self.not_shown() == 0
+        self.now.accesses.is_empty() && self.not_shown() == 0
     }
 
     /// Accesses for which there is room.
     pub(super) fn room(&self) -> usize {
-        let under_way = self.accesses.len() + self.not_shown();
+        let under_way = self.now.accesses.len() + self.not_shown();
         let orders = self.config.orders_max.saturating_sub(self.state.open_orders);
         let by_orders = (orders * 4).div_ceil(5) as usize;
         (self.config.under_way_max as usize).saturating_sub(under_way).min(by_orders)
@@ -113,9 +113,9 @@ impl Partition {
             _ if ends => 0,
             Some(rate) if room < rate.accesses as usize => 0,
             Some(rate) => rate.accesses as usize,
-            None => self.waiting.min(self.config.accesses_max as usize).min(room),
+            None => self.now.waiting.min(self.config.accesses_max as usize).min(room),
         };
-        ((self.config.jobs_max as usize).min(self.written.len()), accesses)
+        ((self.config.jobs_max as usize).min(self.now.written.len()), accesses)
     }
 
     /// Jobs of a record at most, cells of open jobs, and the opening.
@@ -138,8 +138,8 @@ impl Partition {
         }
         let (most, accesses) = self.parts_at_hand(ends);
         let version = |p: u32| self.state.job(p).map_or(0, |job| job.version);
-        let commits: Vec<_> = self.written.drain(..most).map(|p| (p, version(p))).collect();
-        let wait = self.waiting;
+        let commits: Vec<_> = self.now.written.drain(..most).map(|p| (p, version(p))).collect();
+        let wait = self.now.waiting;
         let jobs = self.state.begin_jobs(self.budget());
         let begun = commits.len() + jobs.len();
         // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
@@ -148,7 +148,7 @@ impl Partition {
         let due = begun + accesses;
         if parts != due {
             let rule = match parts > due {
-                true if !self.served.is_empty() => "commit-after-barrier",
+                true if !self.now.served.is_empty() => "commit-after-barrier",
                 true if !self.state.ready.is_empty() => "budget-cells",
                 true if wait > accesses => "budget-orders",
                 true => "job-by-durable-orders",
@@ -159,8 +159,8 @@ impl Partition {
             let due = format!("{commits} commits, {jobs} jobs, {accesses} accesses");
             return fault(rule, due, format!("a record of {parts} parts"));
         }
-        self.waiting -= accesses.min(wait);
-        let behind = self.records.iter().filter(|record| !record.counts).count();
+        self.now.waiting -= accesses.min(wait);
+        let behind = self.now.records.iter().filter(|record| !record.counts).count();
         let brings = Brings { commits, jobs };
         let journalled = Journalled { brings: brings.clone(), accesses, behind, shown: Vec::new() };
         self.journal.insert(name.into(), journalled);
@@ -179,17 +179,17 @@ impl Partition {
         Brings { commits, jobs }: Brings,
         (accesses, asked): (usize, usize),
     ) {
-        self.cut_records += 1;
-        let (number, name, also) = (self.cut_records, name.into(), self.state.cut(accesses));
+        self.now.cut_records += 1;
+        let (number, name, also) = (self.now.cut_records, name.into(), self.state.cut(accesses));
         let effects = Effects { commits, orders: Vec::new() };
         let record =
             Record { number, name, effects, jobs, accesses, asked, also, ..<_>::default() };
-        self.records.push_back(record);
+        self.now.records.push_back(record);
     }
 
     /// The record counts from `at` on, as all before it do: what it reads is due.
     pub(super) fn record_counts(&mut self, name: &str, at: Nanos) {
-        if let Some(record) = self.records.iter_mut().find(|record| record.name == name) {
+        if let Some(record) = self.now.records.iter_mut().find(|record| record.name == name) {
             record.counts = true;
         }
         self.show_next(at);
@@ -197,11 +197,12 @@ impl Partition {
 
     /// The message that is due.
     pub(super) fn next_due(&self) -> Option<Due> {
-        if let Some((partition, _)) = self.replay.lacking.front().filter(|_| self.replay.is_at_hand)
+        if let Some((partition, _)) =
+            self.now.replay.lacking.front().filter(|_| self.now.replay.is_at_hand)
         {
             return Some(Due::Lacking(*partition));
         }
-        let front = self.records.front().filter(|record| record.counts)?;
+        let front = self.now.records.front().filter(|record| record.counts)?;
         match front.accesses {
             0 => front.jobs.front().map(|(partition, _)| Due::Job(*partition)),
             count => Some(Due::Accesses(count)),
@@ -211,12 +212,12 @@ impl Partition {
     /// Goes on to the next message: what sends none comes silently, and a record of which all was shown
     /// is over.
     fn show_next(&mut self, at: Nanos) {
-        while self.records.front().is_some_and(|one| one.counts && one.accesses == 0) {
+        while self.now.records.front().is_some_and(|one| one.counts && one.accesses == 0) {
             self.begin_front();
             self.takes_effect();
-            let Some(front) = self.records.front_mut() else { return };
+            let Some(front) = self.now.records.front_mut() else { return };
             let Some((partition, _)) = front.jobs.front().copied() else {
-                let over = self.records.pop_front().map(|record| record.after);
+                let over = self.now.records.pop_front().map(|record| record.after);
                 over.into_iter().flatten().for_each(|after| self.happens(after));
                 continue;
             };
@@ -230,14 +231,14 @@ impl Partition {
 
     /// The jobs of the first record begin: their cells follow from all that was cut before.
     pub(super) fn begin_front(&mut self) {
-        let Some(front) = self.records.front_mut().filter(|record| !record.has_begun) else {
+        let Some(front) = self.now.records.front_mut().filter(|record| !record.has_begun) else {
             return;
         };
         front.has_begun = true;
         let (number, jobs, layout) = (front.number, front.jobs.clone(), self.state.layout);
         for (nth, (partition, until)) in (1..).zip(jobs) {
             let reads = self.pyramids[partition as usize].begin_job(&layout, until);
-            let numbered = (self.first..).zip(&self.accesses);
+            let numbered = (self.now.first..).zip(&self.now.accesses);
             let early = numbered.filter(|(_, one)| one.partition == partition && !one.has_come);
             let early = early.map(|(number, _)| number).collect();
             // It may be that of a record which no commit can overtake: it is there.
@@ -250,15 +251,15 @@ impl Partition {
     /// The accesses of the first record are shown: it takes effect. In a replay it does when it did in
     /// life.
     fn takes_effect(&mut self) {
-        let Some(front) = self.records.front_mut().filter(|record| !record.has_effect) else {
+        let Some(front) = self.now.records.front_mut().filter(|record| !record.has_effect) else {
             return;
         };
         front.has_effect = true;
         let (number, effects) = (front.number, std::mem::take(&mut front.effects));
-        if self.replay.is_at_hand {
-            return self.replay.uncounted.push_back(effects);
+        if self.now.replay.is_at_hand {
+            return self.now.replay.uncounted.push_back(effects);
         }
-        for saved in [&mut self.saving, &mut self.committing].into_iter().flatten() {
+        for saved in [&mut self.now.saving, &mut self.committing].into_iter().flatten() {
             let waits = saved.uncounted.iter_mut().find(|(of, _)| *of == number);
             if let Some((_, waits)) = waits {
                 *waits = effects.clone();
@@ -270,8 +271,8 @@ impl Partition {
 
     /// The last record that counts.
     pub(super) fn last_counted(&self) -> u64 {
-        let not_counted = self.records.iter().find(|record| !record.counts);
-        not_counted.map_or(self.cut_records, |record| record.number - 1)
+        let not_counted = self.now.records.iter().find(|record| !record.counts);
+        not_counted.map_or(self.now.cut_records, |record| record.number - 1)
     }
 
     /// Commits take effect and orders count.
@@ -285,7 +286,7 @@ impl Partition {
 
     /// It happens now: to levels, when all that was cut before it is shown.
     fn happens_after(&mut self, after: After) {
-        match self.records.back_mut() {
+        match self.now.records.back_mut() {
             Some(last) => last.after.push(after),
             None => self.happens(after),
         }
@@ -299,7 +300,7 @@ impl Partition {
                 }
             }
             After::Copy => {
-                for saved in [&mut self.saving, &mut self.committing].into_iter().flatten() {
+                for saved in [&mut self.now.saving, &mut self.committing].into_iter().flatten() {
                     saved.pyramids.get_or_insert_with(|| self.pyramids.clone());
                 }
             }
@@ -308,12 +309,12 @@ impl Partition {
 
     /// Copies the state for a cut when all records have taken effect that counted then.
     pub(super) fn copy_if_shown(&mut self) {
-        let next = self.records.iter().find(|record| !record.has_effect).map(|one| one.number);
+        let next = self.now.records.iter().find(|record| !record.has_effect).map(|one| one.number);
         let is_due = |saving: &&mut Saved| {
             saving.state.is_none() && next.is_none_or(|next| next > saving.counted)
         };
-        let Some(saving) = self.saving.as_mut().filter(is_due) else { return };
-        let not_counted = self.records.iter().filter(|record| !record.has_effect);
+        let Some(saving) = self.now.saving.as_mut().filter(is_due) else { return };
+        let not_counted = self.now.records.iter().filter(|record| !record.has_effect);
         saving.uncounted = not_counted.map(|record| (record.number, Effects::default())).collect();
         saving.mark = self.state.dropped + self.state.dead.len() as u64;
         saving.state = Some(self.state.clone());
@@ -322,18 +323,18 @@ impl Partition {
 
     pub(super) fn comes_silently(&mut self, at: Nanos, what: Own) {
         match self.config.quantum_ns {
-            0 if self.replay.is_at_hand => {}
+            0 if self.now.replay.is_at_hand => {}
             0 => self.comes(what, at),
             quantum => {
-                self.replay.under_way += 1;
-                self.timers.push((at + quantum, what));
+                self.now.replay.under_way += 1;
+                self.now.timers.push((at + quantum, what));
             }
         }
     }
 
     /// Holds what is shown of the first record against what was; whether nothing was.
     fn show(&mut self, shown: Shown) -> Step<bool> {
-        let Some(Record { name, seen, .. }) = self.records.front_mut() else { return Ok(true) };
+        let Some(Record { name, seen, .. }) = self.now.records.front_mut() else { return Ok(true) };
         *seen += 1;
         let known = &mut self.journal.entry(name.clone()).or_default().shown;
         match known.get(*seen - 1) {
@@ -355,7 +356,7 @@ impl Immediate<Partition> {
     pub(super) fn marked(&mut self, mark: &Mark, out: &mut dyn Observer) -> Result<(), Stop> {
         let plane = &mut self.plane;
         let (nth, partition) = ((mark.number >> 32) as usize, mark.number as u32);
-        let front = plane.records.front().filter(|record| record.counts);
+        let front = plane.now.records.front().filter(|record| record.counts);
         let known = front.and_then(|record| record.marked.back()).map_or(0, |(nth, _)| nth + 1);
         let due = match plane.next_due() {
             Some(Due::Accesses(count)) => known..count,
@@ -367,7 +368,7 @@ impl Immediate<Partition> {
         }
         let is_new = plane.show(Shown::Mark(mark.number))?;
         plane.is_marked = true;
-        let Some(record) = plane.records.front_mut() else { return Ok(()) };
+        let Some(record) = plane.now.records.front_mut() else { return Ok(()) };
         record.marked.push_back((nth, partition));
         let number = record.number;
         if record.marked.len() == record.accesses {
@@ -382,12 +383,12 @@ impl Immediate<Partition> {
     /// A message reads these cells.
     pub(super) fn read(&mut self, cells: &[CellSeen], out: &mut dyn Observer) -> Result<Own, Stop> {
         self.summary.cells_read += cells.len() as u64;
-        self.plane.replay.under_way += 1;
+        self.plane.now.replay.under_way += 1;
         let due = self.plane.next_due();
         if let Some(Due::Lacking(partition)) = due {
             return Ok(self.plane.read_lacking(partition, cells)?);
         }
-        let number = self.plane.records.front().map_or(0, |record| record.number);
+        let number = self.plane.now.records.front().map_or(0, |record| record.number);
         let is_new = self.plane.show(Shown::Cells(cells.to_vec()))?;
         let own = match due {
             Some(Due::Accesses(_)) => {
@@ -399,7 +400,7 @@ impl Immediate<Partition> {
                 let mut nobody = |_: &Observation<'_>| {};
                 let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
                 self.plane.read_job(partition, cells, out)?;
-                self.plane.records.front_mut().and_then(|record| record.jobs.pop_front());
+                self.plane.now.records.front_mut().and_then(|record| record.jobs.pop_front());
                 Own::Job(partition)
             }
             _ => fault("access-per-request", "no message", format!("{:x?}", cells.first()))?,
@@ -419,7 +420,7 @@ impl Immediate<Partition> {
         let mut nobody = |_: &Observation<'_>| {};
         let out: &mut dyn Observer = if is_new { out } else { &mut nobody };
         self.plane.begin_front();
-        let front = self.plane.records.front_mut();
+        let front = self.plane.now.records.front_mut();
         let (count, mut marked) = front.map_or((0, VecDeque::new()), |front| {
             (std::mem::take(&mut front.accesses), std::mem::take(&mut front.marked))
         });
@@ -522,11 +523,11 @@ impl Partition {
         let pyramid = &mut self.pyramids[partition as usize];
         let awaits = pyramid.job.as_ref().map(|job| job.until);
         pyramid.given += 1;
-        let Some(front) = self.records.front_mut() else { return };
+        let Some(front) = self.now.records.front_mut() else { return };
         let asked = front.asked > 0;
         front.asked -= usize::from(asked);
         let (record, has_come) = (front.number, false);
-        self.accesses.push_back(Access { partition, record, has_come, awaits, asked });
+        self.now.accesses.push_back(Access { partition, record, has_come, awaits, asked });
         let also = front.also.pop_front().flatten();
         if let Some(also) = also {
             self.pyramids[also as usize].given += 1;
@@ -539,7 +540,7 @@ impl Partition {
 impl Partition {
     /// The cells of all accesses of a record have come.
     pub(super) fn accesses_come(&mut self, record: u64, at: Nanos) {
-        for (number, one) in (self.first..).zip(&mut self.accesses) {
+        for (number, one) in (self.now.first..).zip(&mut self.now.accesses) {
             let job = self.state.partitions[one.partition as usize].job.as_mut();
             one.has_come |= one.record == record;
             if let Some(job) = job.filter(|job| one.has_come && job.early.contains(&number)) {
@@ -550,10 +551,10 @@ impl Partition {
     }
 
     pub(super) fn end_accesses(&mut self) {
-        while self.accesses.front().is_some_and(|one| one.has_come && !self.awaits_job(one)) {
-            let asked = self.accesses.pop_front().is_some_and(|one| one.asked);
-            self.due_answers += usize::from(asked);
-            self.first += 1;
+        while self.now.accesses.front().is_some_and(|one| one.has_come && !self.awaits_job(one)) {
+            let asked = self.now.accesses.pop_front().is_some_and(|one| one.asked);
+            self.now.due_answers += usize::from(asked);
+            self.now.first += 1;
         }
     }
 
@@ -563,16 +564,16 @@ impl Partition {
     }
 
     pub(super) fn check_answer(&mut self, client: &Client) -> Step {
-        let (due, seen) = (self.unanswered.pop_front(), (client.connection, client.number));
+        let (due, seen) = (self.now.unanswered.pop_front(), (client.connection, client.number));
         if due != Some(seen) {
             let due = format!("the answer to {due:?}");
             return fault("reply-time", due, format!("that to {seen:?}"));
         }
-        if self.due_answers > 0 {
-            self.due_answers -= 1;
+        if self.now.due_answers > 0 {
+            self.now.due_answers -= 1;
             return Ok(());
         }
-        let awaits_job = self.accesses.front().is_some_and(|one| one.has_come);
+        let awaits_job = self.now.accesses.front().is_some_and(|one| one.has_come);
         let rule = if awaits_job { "end-after-job" } else { "reply-time" };
         let due = "no answer before the cells of its access, of the job of its partition and of all before";
         fault(rule, due, format!("{seen:?}"))

@@ -16,10 +16,10 @@ use crate::oracle::shape::below;
 impl Acting for Partition {
     fn next_read(&mut self) -> Option<Act> {
         let cells = match self.next_due()? {
-            Due::Lacking(_) => self.replay.lacking.front()?.1.clone(),
+            Due::Lacking(_) => self.now.replay.lacking.front()?.1.clone(),
             due => {
                 self.begin_front();
-                let front = self.records.front()?;
+                let front = self.now.records.front()?;
                 let known = self.journal.get(&front.name).map(|record| &record.shown[..]);
                 match (known.and_then(|shown| shown.get(front.seen)), due) {
                     (Some(Shown::Mark(number)), _) => {
@@ -46,7 +46,8 @@ impl Acting for Partition {
         if self.barrier_is_due() {
             return Some(Act::Sends(Request::Barrier));
         }
-        let (connection, number) = self.unanswered.front().filter(|_| self.due_answers > 0)?;
+        let (connection, number) =
+            self.now.unanswered.front().filter(|_| self.now.due_answers > 0)?;
         Some(Act::Answers(*connection, *number))
     }
 
@@ -64,7 +65,7 @@ impl Partition {
     /// The accesses of the first record, drawn together: the number of the next mark of one that
     /// reads nothing, or the cells of the others.
     fn draw_accesses(&mut self) -> (Option<u64>, Vec<CellSeen>) {
-        let Some(front) = self.records.front() else { return (None, Vec::new()) };
+        let Some(front) = self.now.records.front() else { return (None, Vec::new()) };
         if front.drawn.is_none() {
             let (mut random, mut touched) = (self.random.clone(), BTreeMap::new());
             let drawn = (0..front.accesses).map(|nth| {
@@ -79,9 +80,9 @@ impl Partition {
             });
             let drawn = Some(drawn.collect());
             self.random = random;
-            self.records.front_mut().into_iter().for_each(|front| front.drawn = drawn.clone());
+            self.now.records.front_mut().into_iter().for_each(|front| front.drawn = drawn.clone());
         }
-        let Some(front) = self.records.front() else { return (None, Vec::new()) };
+        let Some(front) = self.now.records.front() else { return (None, Vec::new()) };
         let from = front.marked.back().map_or(0, |(nth, _)| nth + 1);
         let drawn = front.drawn.as_deref().unwrap_or_default();
         let is_silent = |nth: &usize| drawn[*nth].1.is_empty();

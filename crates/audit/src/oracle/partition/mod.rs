@@ -63,7 +63,7 @@ use super::fault::{Refused, Step, Stop, fault};
 use super::immediate::instants::Instants;
 use super::immediate::stored::Stored;
 use super::immediate::turns::Turns;
-use super::immediate::{Immediate, Part, Plane, Shell};
+use super::immediate::{Immediate, Plane, Shell};
 use super::replies::{Expected, NOT_WRITTEN};
 use crate::Observer;
 
@@ -118,14 +118,29 @@ pub(super) struct Partition {
     opening: u32,
     state: State,
     pyramids: Vec<Pyramid>,
-    /// The newest checkpoint, the one that is being written, and that of its commit.
+    /// The newest checkpoint, and that of the commit under way.
     saved: Option<Saved>,
-    saving: Option<Saved>,
     committing: Option<Saved>,
-    /// Cuts so far, and those whose checkpoints count: what was dead then may be deleted.
+    /// Cuts so far.
     cuts: u64,
-    marks: BTreeMap<u64, u64>,
     stored: Stored,
+    /// Whether the proxy marks accesses that read nothing.
+    is_marked: bool,
+    turns: Turns,
+    journal: BTreeMap<String, Journalled>,
+    images: u64,
+    /// Gives sets of cells an order.
+    random: Stream,
+    now: Now,
+}
+
+/// What ends with a process.
+#[derive(Default)]
+struct Now {
+    /// The checkpoint that is being written.
+    saving: Option<Saved>,
+    /// Cuts whose checkpoints count: what was dead then may be deleted.
+    marks: BTreeMap<u64, u64>,
     /// Arrivals without a record, and without an answer.
     waiting: usize,
     unanswered: VecDeque<(u32, u64)>,
@@ -139,8 +154,6 @@ pub(super) struct Partition {
     cut_records: u64,
     /// What comes without a message, and from when it counts.
     timers: Vec<(Nanos, Own)>,
-    /// Whether the proxy marks accesses that read nothing.
-    is_marked: bool,
     /// Jobs that have begun to write; by their place among them, partitions whose jobs were written, and
     /// those that the barrier under way serves.
     begun: u64,
@@ -151,12 +164,7 @@ pub(super) struct Partition {
     written: VecDeque<u32>,
     /// Messages of what is written that are under way, and their bytes.
     windows: (u64, u64),
-    turns: Turns,
-    journal: BTreeMap<String, Journalled>,
     replay: Replay,
-    images: u64,
-    /// Gives sets of cells an order.
-    random: Stream,
 }
 
 impl Partition {
@@ -171,31 +179,15 @@ impl Partition {
             state: State::new(layout, 0),
             pyramids: new_pyramids(&layout, 0),
             saved: None,
-            saving: None,
             committing: None,
             cuts: 0,
-            marks: BTreeMap::new(),
             stored: Stored::default(),
-            waiting: 0,
-            unanswered: VecDeque::new(),
-            due_answers: 0,
-            accesses: VecDeque::new(),
-            first: 0,
-            records: VecDeque::new(),
-            cut_records: 0,
-            timers: Vec::new(),
             is_marked: false,
-            begun: 0,
-            acknowledged: Vec::new(),
-            served: Vec::new(),
-            has_barrier: false,
-            written: VecDeque::new(),
-            windows: (0, 0),
             turns: Turns::new(config.quantum_ns, config.pace.up_bytes_per_s),
             journal: BTreeMap::new(),
-            replay: Replay::default(),
             images: 0,
             random: random(0),
+            now: Now::default(),
         };
         let shell = Shell {
             vault: config.vault.clone(),
@@ -216,8 +208,8 @@ impl Partition {
 
     /// Something has come.
     fn comes(&mut self, what: Own, at: Nanos) {
-        if self.replay.is_at_hand {
-            self.replay.under_way -= 1;
+        if self.now.replay.is_at_hand {
+            self.now.replay.under_way -= 1;
             return;
         }
         match what {
@@ -243,18 +235,8 @@ impl Plane for Partition {
     }
 
     fn restart(&mut self) {
-        self.replay = Replay::default();
-        self.records.clear();
-        self.marks.clear();
-        (self.waiting, self.due_answers, self.windows) = (0, 0, (0, 0));
-        self.unanswered.clear();
-        self.accesses.clear();
-        self.timers.clear();
-        self.acknowledged.clear();
-        self.served.clear();
-        self.written.clear();
+        self.now = Now::default();
         self.turns.restart();
-        (self.saving, self.has_barrier) = (None, false);
     }
 
     fn array(&self, nth: usize) -> Option<(u16, ArrayShape)> {
@@ -276,8 +258,8 @@ impl Plane for Partition {
     }
 
     fn arrive(&mut self, client: &Client) {
-        self.waiting += 1;
-        self.unanswered.push_back((client.connection, client.number));
+        self.now.waiting += 1;
+        self.now.unanswered.push_back((client.connection, client.number));
     }
 
     fn answer(&mut self, client: &Client) -> Step {
@@ -285,14 +267,14 @@ impl Plane for Partition {
     }
 
     fn have_left(&self) -> bool {
-        self.waiting == 0
+        self.now.waiting == 0
     }
 
     fn may_record(&self) -> bool {
         let room = self.room();
         let may_depart = match self.config.rate {
             Some(rate) => room >= rate.accesses as usize,
-            None => self.waiting > 0 && room > 0,
+            None => self.now.waiting > 0 && room > 0,
         };
         may_depart || self.has_parts()
     }
@@ -305,7 +287,7 @@ impl Plane for Partition {
 
     fn has_parts(&self) -> bool {
         let may_begin = self.state.open_cells < self.config.job_cells_max;
-        !self.written.is_empty() || (!self.state.ready.is_empty() && may_begin)
+        !self.now.written.is_empty() || (!self.state.ready.is_empty() && may_begin)
     }
 
     fn recorded(machine: &mut Immediate<Self>, name: &str) {
@@ -333,7 +315,7 @@ impl Plane for Partition {
 
     fn instant_begins(machine: &mut Immediate<Self>) {
         let (at, plane) = (machine.at, &mut machine.plane);
-        let come: Vec<_> = plane.timers.extract_if(.., |(when, _)| *when <= at).collect();
+        let come: Vec<_> = plane.now.timers.extract_if(.., |(when, _)| *when <= at).collect();
         if !come.is_empty() {
             come.into_iter().for_each(|(_, what)| plane.comes(what, at));
             machine.goes_on();
@@ -392,17 +374,13 @@ impl Plane for Partition {
         Some((Expected::Cells, cells_of(reads).map(print).collect()))
     }
 
-    fn passed_over(_: &mut Immediate<Self>, _: &Part<Own>) -> Step {
-        Ok(())
-    }
-
     fn ended(machine: &mut Immediate<Self>, part: Own) {
         machine.plane.comes(part, machine.at);
         machine.goes_on();
     }
 
     fn next_turn(&mut self, at: Nanos) -> Option<Nanos> {
-        let timers = self.timers.iter().map(|(when, _)| *when).min();
+        let timers = self.now.timers.iter().map(|(when, _)| *when).min();
         let turn = self.next_write().map(|_| self.turns.due(at)).filter(|due| *due > at);
         timers.into_iter().chain(turn).min()
     }
@@ -419,36 +397,32 @@ impl Plane for Partition {
         self.state.open_cells == 0 && self.state.ready.is_empty()
     }
 
-    fn is_idle(&self) -> bool {
-        true
-    }
-
     fn cut(&mut self) -> u64 {
         (self.state.since_cut, self.cuts) = (0, self.cuts + 1);
         let (nth, until, counted) = (self.cuts, self.next_number(), self.last_counted());
-        self.saving = Some(Saved { nth, until, counted, ..Saved::default() });
+        self.now.saving = Some(Saved { nth, until, counted, ..Saved::default() });
         self.copy_if_shown();
         nth
     }
 
     /// When all accesses have ended that were cut before.
     fn is_acknowledged(&self, _: u64) -> bool {
-        self.saving.as_ref().is_none_or(|saving| self.first >= saving.until)
+        self.now.saving.as_ref().is_none_or(|saving| self.now.first >= saving.until)
     }
 
     fn committing(&mut self) {
-        self.committing = self.saving.take();
+        self.committing = self.now.saving.take();
     }
 
     fn committed(&mut self) {
         if let Some(saved) = self.committing.take() {
-            self.marks.insert(saved.nth, saved.mark);
+            self.now.marks.insert(saved.nth, saved.mark);
             self.saved = Some(saved);
         }
     }
 
     fn superseded(&mut self, cut: u64, _: bool) -> Vec<ChunkName> {
-        let mark = self.marks.remove(&cut).unwrap_or(0);
+        let mark = self.now.marks.remove(&cut).unwrap_or(0);
         let count = mark.saturating_sub(self.state.dropped) as usize;
         self.state.dropped += count as u64;
         self.state.dead.drain(..count.min(self.state.dead.len())).collect()

@@ -89,9 +89,9 @@ impl Immediate<Partition> {
         let is_new = plane.saved.is_none();
         let names = self.chain.journalled();
         plane.restore();
-        let was_open = plane.state.is_open() || !plane.replay.uncounted.is_empty();
+        let was_open = plane.state.is_open() || !plane.now.replay.uncounted.is_empty();
         if is_new || was_open || !names.is_empty() {
-            plane.replay.names = names.into_iter();
+            plane.now.replay.names = names.into_iter();
             self.stage = Stage::Replaying;
             self.next_again();
             self.goes_on();
@@ -103,12 +103,12 @@ impl Immediate<Partition> {
     /// The next messages are at hand, or the next record is cut again; or all have been.
     fn next_again(&mut self) {
         let (at, plane) = (self.at, &mut self.plane);
-        let replay = &mut plane.replay;
+        let replay = &mut plane.now.replay;
         let many = replay.further.len().min(MESSAGES_AT_ONCE);
         replay.lacking = replay.further.drain(..many).collect();
         if many == 0 {
             plane.jobs_have_come();
-            let replay = &mut plane.replay;
+            let replay = &mut plane.now.replay;
             let Some(name) = replay.names.next() else {
                 self.stage = Stage::Recovering;
                 self.cut_due = true;
@@ -116,24 +116,24 @@ impl Immediate<Partition> {
                 return self.cut_if_due();
             };
             plane.replay_record(&name);
-            plane.replay.is_at_hand = true;
+            plane.now.replay.is_at_hand = true;
             plane.record_counts(&name, at);
         }
-        plane.replay.is_at_hand = true;
+        plane.now.replay.is_at_hand = true;
         // Also what reads nothing takes until the next point.
-        plane.replay.under_way = plane.timers.len();
+        plane.now.replay.under_way = plane.now.timers.len();
         if plane.config.quantum_ns > 0 {
-            plane.replay.under_way += 1;
-            plane.timers.push((at + plane.config.quantum_ns, Own::Nothing));
+            plane.now.replay.under_way += 1;
+            plane.now.timers.push((at + plane.config.quantum_ns, Own::Nothing));
         }
     }
 
     /// If all that is at hand has come, what is next is at hand.
     pub(super) fn goes_on(&mut self) {
         while self.stage == Stage::Replaying && self.plane.is_over() {
-            self.plane.first += self.plane.accesses.len() as u64;
-            self.plane.accesses.clear();
-            self.plane.replay.is_at_hand = false;
+            self.plane.now.first += self.plane.now.accesses.len() as u64;
+            self.plane.now.accesses.clear();
+            self.plane.now.replay.is_at_hand = false;
             self.next_again();
         }
     }
@@ -149,12 +149,12 @@ impl Partition {
         let lacking = (0..).zip(&self.pyramids).map(|(p, pyramid)| (p, pyramid.lacking(p)));
         let further = lacking.filter(|(_, cells)| !cells.is_empty()).collect();
         let uncounted = uncounted.into_iter().map(|(_, effects)| effects).collect();
-        self.replay = Replay { further, uncounted, ..Replay::default() };
+        self.now.replay = Replay { further, uncounted, ..Replay::default() };
     }
 
     /// A message reads again what the checkpoint lacks of `partition`.
     pub(super) fn read_lacking(&mut self, partition: u32, cells: &[CellSeen]) -> Step<Own> {
-        let due = self.replay.lacking.pop_front().map(|(_, cells)| cells).unwrap_or_default();
+        let due = self.now.replay.lacking.pop_front().map(|(_, cells)| cells).unwrap_or_default();
         if due != cells {
             let same = due.iter().zip(cells).take_while(|(a, b)| a == b).count();
             let words = |of: &[CellSeen]| format!("{} cells, then {:x?}", of.len(), of.get(same));
@@ -182,15 +182,15 @@ impl Partition {
 
     /// Records take effect, until so many do not yet.
     fn count_again(&mut self, behind: usize) {
-        while self.replay.uncounted.len() > behind
-            && let Some(effects) = self.replay.uncounted.pop_front()
+        while self.now.replay.uncounted.len() > behind
+            && let Some(effects) = self.now.replay.uncounted.pop_front()
         {
             self.bring_about(effects);
         }
     }
 
     fn is_over(&self) -> bool {
-        self.replay.is_at_hand && self.replay.under_way == 0 && self.next_due().is_none()
+        self.now.replay.is_at_hand && self.now.replay.under_way == 0 && self.next_due().is_none()
     }
 
     /// Jobs without a commit write what they have to, as this opening's.

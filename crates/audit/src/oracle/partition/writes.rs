@@ -82,7 +82,7 @@ impl Partition {
 
     /// Whether one message more may be under way.
     fn may_write(&self) -> bool {
-        let (messages, bytes) = self.windows;
+        let (messages, bytes) = self.now.windows;
         messages < self.config.windows.into() || bytes < self.config.bytes_at_once
     }
 
@@ -145,7 +145,7 @@ impl Partition {
             return fault("level-whole", format!("{next:?}"), seen());
         };
         if !job.has_begun() {
-            (job.nth, self.begun) = (self.begun, self.begun + 1);
+            (job.nth, self.now.begun) = (self.now.begun, self.now.begun + 1);
         }
         let names = job.windows.remove(0);
         job.under_way += 1;
@@ -167,37 +167,40 @@ impl Partition {
             self.images += 1;
         }
         self.turns.take(at, bytes);
-        self.windows = (self.windows.0 + 1, self.windows.1 + bytes);
+        let (messages, under_way) = self.now.windows;
+        self.now.windows = (messages + 1, under_way + bytes);
         Ok(Own::Write(partition, names))
     }
 
     pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
         let cells: u64 = names.iter().map(|name| self.state.layout.chunk_cells(name)).sum();
         let bytes = cells * u64::from(self.config.cell_bytes);
-        self.windows = (self.windows.0 - 1, self.windows.1 - bytes);
+        let (messages, under_way) = self.now.windows;
+        self.now.windows = (messages - 1, under_way - bytes);
         names.iter().for_each(|name| self.stored.written(*name));
         let Some(job) = self.state.job_mut(partition) else { return };
         job.under_way -= 1;
         if job.windows.is_empty() && job.under_way == 0 {
-            self.acknowledged.push((job.nth, partition));
+            self.now.acknowledged.push((job.nth, partition));
         }
     }
 
     pub(super) fn barrier_is_due(&self) -> bool {
-        !self.has_barrier && !self.acknowledged.is_empty()
+        !self.now.has_barrier && !self.now.acknowledged.is_empty()
     }
 
     /// A barrier leaves: it serves all that were acknowledged before it.
     pub(super) fn barrier(&mut self) -> Own {
-        (self.served, self.has_barrier) = (std::mem::take(&mut self.acknowledged), true);
+        (self.now.served, self.now.has_barrier) =
+            (std::mem::take(&mut self.now.acknowledged), true);
         Own::Barrier
     }
 
     /// They count in the order in which they were written.
     pub(super) fn barrier_ended(&mut self) {
-        self.has_barrier = false;
-        self.served.sort_unstable();
-        self.written.extend(self.served.drain(..).map(|(_, partition)| partition));
+        self.now.has_barrier = false;
+        self.now.served.sort_unstable();
+        self.now.written.extend(self.now.served.drain(..).map(|(_, partition)| partition));
     }
 
     /// What should have left by `at` and has not.
@@ -205,8 +208,8 @@ impl Partition {
         if let Some(due) = self.next_due() {
             return fault(due.rule(), format!("{due:?} at once"), "nothing");
         }
-        if self.config.clients && self.due_answers > 0 {
-            return fault("reply-time", format!("{} answers", self.due_answers), "nothing");
+        if self.config.clients && self.now.due_answers > 0 {
+            return fault("reply-time", format!("{} answers", self.now.due_answers), "nothing");
         }
         if let Some(next) = self.next_write().filter(|_| self.turns.due(at) <= at) {
             return fault("level-whole", format!("what the jobs of {next:?} write"), "nothing");

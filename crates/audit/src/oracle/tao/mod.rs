@@ -291,10 +291,6 @@ impl Plane for Tao {
         !self.accesses.are_under_way()
     }
 
-    fn may_cut(&self) -> bool {
-        true
-    }
-
     fn is_idle(&self) -> bool {
         self.write_backs.is_idle()
     }
