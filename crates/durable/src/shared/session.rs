@@ -233,10 +233,23 @@ impl Site {
     /// # Errors
     /// By blame.
     pub async fn put(&self, object: Object, mark: &Mark, plaintext: &[u8]) -> Result<bool> {
+        Ok(self.stored(object, mark, plaintext).await?.is_some())
+    }
+
+    /// The same; the digest of what is stored if it did.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn stored(
+        &self,
+        object: Object,
+        mark: &Mark,
+        plaintext: &[u8],
+    ) -> Result<Option<Digest>> {
         let sealed = Bytes::from(self.seal(&object.bound(mark), plaintext)?);
-        let name = object.to_string();
+        let (name, stored) = (object.to_string(), digest(&[&sealed]));
         let put = self.store.blob_put(&name, sealed, PutCondition::IfAbsent).await?;
-        Ok(put != PutOutcome::ConditionFailed)
+        Ok((put != PutOutcome::ConditionFailed).then_some(stored))
     }
 
     /// An object, and the digest of it as it is stored; `None` if there is none.

@@ -80,13 +80,16 @@ impl Superblock {
     /// [`Error::CloudLied`] if there is another one.
     pub async fn put(&self, site: &Site) -> Result<(Digest, bool)> {
         let mark = Mark::default();
-        let put = site.put(Object::Superblock(self.number), &mark, &self.encode()).await?;
+        let object = Object::Superblock(self.number);
+        if let Some(stored) = site.stored(object, &mark, &self.encode()).await? {
+            return Ok((stored, true));
+        }
         let found = Self::get(site, self.number).await?;
         let (found, stored) = found.ok_or_else(|| lied("a superblock has gone"))?;
         if found != *self {
             return Err(lied("a superblock is of another history"));
         }
-        Ok((stored, put))
+        Ok((stored, false))
     }
 
     /// The newest superblock with those before it, newest first and `at_least` of them if there

@@ -7,8 +7,9 @@
 //! 4. *Finish*: addresses are put, and the versions of all slots, as the manifest.
 //!
 //! # Invariants
-//! - A request leaves when the log has come to its place in the piece, not before: nobody is more than
-//!   a few requests ahead. Whoever is late does not wait.
+//! - A request leaves when the log has come to its place in the piece, not before.
+//! - Of all builds of a client one request reads and one writes at a time, so a query has one chunk
+//!   before it. Whoever is an eighth of an epoch late has four under way, and waits for no place.
 //! - In memory are the blocks of one piece, and some requests.
 //!
 //! # What the cloud sees
@@ -25,7 +26,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::watch;
 
 use super::canary::Canary;
-use super::cells::{Cells, Run};
+use super::cells::{AT_ONCE, Cells, Run};
 use super::dealing::{Dealer, Filler};
 use super::pieces::{Piece, Pieces, share};
 use super::schedule::Table;
@@ -38,17 +39,21 @@ pub struct Pace {
     pub length: watch::Receiver<u64>,
     /// Those of the piece.
     pub places: Range<u64>,
+    /// Places after which a request is late.
+    pub slack: u64,
 }
 
 impl Pace {
-    /// Waits for the place at which `moved` cells of `all` have been read or written.
-    async fn come(&self, moved: u64, all: u64) -> Result<()> {
+    /// Waits for the place at which `moved` cells of `all` have been read or written; whether it was
+    /// long ago.
+    async fn come(&self, moved: u64, all: u64) -> Result<bool> {
         let Range { start, end } = self.places;
         let due = start + share(end - start, moved, all);
         let mut length = self.length.clone();
         let come = length.wait_for(|length| *length > due).await;
         // Nothing leaves when nobody serves any longer.
-        come.map(|_| ()).map_err(|_| Error::Caller("the engine is closed".into()))
+        let come = come.map_err(|_| Error::Caller("the engine is closed".into()))?;
+        Ok(*come > due + self.slack)
     }
 }
 
@@ -65,6 +70,8 @@ pub struct Build {
     pub number: u32,
     /// Pieces below it have been seen to be there.
     pub known: u32,
+    /// Whether somebody may have done it.
+    pub may_be_there: bool,
     pub pace: Pace,
     pub canary: Arc<Canary>,
 }
@@ -85,21 +92,13 @@ const MAKING_NANOS: Nanos = 2_000_000;
 /// Slots of the table that are looked through in the time of a cell.
 const SLOTS_A_CELL: u64 = 100;
 
-/// Requests under way at once.
-const AT_ONCE: usize = 4;
-
 impl Build {
     /// Does the piece, unless it is there.
     ///
     /// # Errors
     /// By blame.
     pub async fn run(&self) -> Result<Outcome> {
-        let (cells, start) = (&self.cells, &self.recipe.index.start);
-        let (piece, table) = tokio::try_join!(
-            cells.versions(self.object(self.number), start),
-            cells.versions(self.manifest(), start),
-        )?;
-        if piece.is_some() || table.is_some() {
+        if self.may_be_there && self.is_there().await? {
             return Ok(Outcome::Done);
         }
         match self.pieces.all().nth(self.number as usize) {
@@ -108,6 +107,15 @@ impl Build {
             Some(Piece::Finish) => self.finish().await,
             None => Err(Error::Bug("a build has no such piece".into())),
         }
+    }
+
+    async fn is_there(&self) -> Result<bool> {
+        let (cells, start) = (&self.cells, &self.recipe.index.start);
+        let (piece, table) = tokio::try_join!(
+            cells.versions(self.object(self.number), start),
+            cells.versions(self.manifest(), start),
+        )?;
+        Ok(piece.is_some() || table.is_some())
     }
 
     fn manifest(&self) -> Object {
@@ -151,10 +159,6 @@ impl Build {
 
     async fn fill(&self, slots: Range<u32>) -> Result<Outcome> {
         let (recipe, first) = (&self.recipe, slots.start);
-        let is_last = self.number + 1 == self.pieces.count();
-        if is_last {
-            self.cells.put_addresses(&recipe.index).await?;
-        }
         let mut filler = self.made(slots.len(), || Filler::new(recipe, slots.clone())).await?;
         if self.pieces.dealt() > 0 {
             let dealt = match self.versions(0..self.pieces.dealt()).await? {
@@ -222,7 +226,8 @@ impl Build {
             let some = first..first.saturating_add(request).min(slots.end);
             let moved = before + u64::from(first - slots.start);
             async move {
-                self.pace.come(moved, all).await?;
+                let is_late = self.pace.come(moved, all).await?;
+                let _turn = self.cells.turn(false, is_late).await?;
                 Ok((first, self.cells.read_slots(table, some).await?))
             }
         };
@@ -254,26 +259,33 @@ impl Build {
             }
         }
         let read = move |(moved, cells, versions): (u64, Range<u32>, Vec<u64>)| async move {
-            self.pace.come(moved, all).await?;
+            let is_late = self.pace.come(moved, all).await?;
+            let _turn = self.cells.turn(false, is_late).await?;
             self.cells.read(&self.run_of(true), cells, &versions).await
         };
         stream::iter(requests).map(read).buffered(AT_ONCE)
     }
 
-    /// Writes cells, each request at its place, and puts their versions.
+    /// Writes cells, each request at its place, and puts their versions, and addresses before what
+    /// makes a table of them.
     async fn write(&self, run: &Run, first: u32, bodies: &[Body]) -> Result<Outcome> {
         let (cells, start) = (&self.cells, &self.recipe.index.start);
         cells.make_arrays(run.table.level).await?;
         let request = cells.request(run.table.level);
         let [read, written] = self.moves();
         let write = |at: u32| async move {
-            self.pace.come(read + u64::from(at), read + written).await?;
+            let is_late = self.pace.come(read + u64::from(at), read + written).await?;
+            let _turn = self.cells.turn(true, is_late).await?;
             let some = bodies[at as usize..].chunks(request as usize).next().unwrap_or_default();
             cells.write(run, first + at, some).await
         };
         let all = bodies.len() as u32;
         let writes = stream::iter((0..all).step_by(request as usize)).map(write);
-        let versions: Vec<Vec<u64>> = writes.buffered(AT_ONCE).try_collect().await?;
+        let is_last = self.number + 1 == self.pieces.count();
+        let addresses =
+            async { if is_last { cells.put_addresses(&self.recipe.index).await } else { Ok(()) } };
+        let written = writes.buffered(AT_ONCE).try_collect::<Vec<_>>();
+        let (versions, ()) = tokio::try_join!(written, addresses)?;
         let versions = versions.concat();
         if !cells.put_versions(self.object(self.number), start, &versions).await?
             && self.are_another_s(run, &versions).await?

@@ -5,8 +5,8 @@
 //! 2. A piece is this session's if it logged the first place of the piece. It is begun once the log
 //!    has come there.
 //! 3. A piece that is late is looked for, and done if it is not there, when the public time has
-//!    passed: by the session that logged the place at which it became late; by all others when it
-//!    has passed twice.
+//!    passed: by the session that logged the place at which it became late. By all others when that
+//!    session has had time to do it: the public time again, and for every 40 chunks of it.
 //!
 //! # Invariant
 //! - One piece of a build at a time.
@@ -39,6 +39,8 @@ struct UnderWay {
     pieces: Arc<Pieces>,
     /// By piece.
     places: Vec<Range<u64>>,
+    /// By piece: chunks that are read and written.
+    chunks: Vec<u64>,
     /// Places below it have been looked through for pieces of this session.
     looked: u64,
     /// Pieces of this session that are to be done, and when to try.
@@ -60,6 +62,8 @@ pub struct Due {
     pub number: u32,
     /// Pieces below it are there.
     pub known: u32,
+    /// Whether somebody may have done it.
+    pub may_be_there: bool,
     pub places: Range<u64>,
 }
 
@@ -98,9 +102,9 @@ impl Builds {
         }
     }
 
-    /// What came of a piece that was done here.
-    pub fn has_ended(&mut self, table: Table, number: u32, outcome: Outcome, now: Nanos) {
-        let Some(of) = self.under_way.get_mut(&table) else { return };
+    /// What came of a piece that was done here; whether the table is there with it.
+    pub fn has_ended(&mut self, table: Table, number: u32, outcome: Outcome, now: Nanos) -> bool {
+        let Some(of) = self.under_way.get_mut(&table) else { return false };
         of.here = None;
         match outcome {
             Outcome::Done => {
@@ -121,9 +125,11 @@ impl Builds {
             of.next += 1;
         }
         of.done = of.done.split_off(&of.next);
+        let is_built = outcome == Outcome::Done && number + 1 == of.pieces.count();
         if of.next == of.pieces.count() {
             self.under_way.remove(&table);
         }
+        is_built
     }
 
     /// A table is there.
@@ -149,7 +155,8 @@ impl Builds {
             of.here = of.late_one(self.public_time, now).or(of.own_one(now));
             if let Some(number) = of.here {
                 let (pieces, places) = (of.pieces.clone(), of.places[number as usize].clone());
-                due.push(Due { pieces, number, known: of.next, places });
+                let may_be_there = of.may_be_there(number);
+                due.push(Due { pieces, number, known: of.next, may_be_there, places });
             }
         }
         due
@@ -158,13 +165,18 @@ impl Builds {
 
 /// How often in the public time it is looked for what a piece needs.
 const RETRIES: Nanos = 10;
+/// Chunks that are moved within the public time, at least: a link of round trips of 100 ms carries
+/// as many for whoever is late.
+const CHUNKS: u64 = 40;
 
 impl UnderWay {
     fn new(schedule: &Schedule, table: Table) -> Self {
         let pieces = Arc::new(Pieces::new(schedule, table));
-        let places = pieces.places();
+        let (places, cells) = (pieces.places(), u64::from(schedule.chunk_cells(table.level)));
+        let chunks = pieces.all().map(|piece| pieces.moves(&piece).iter().sum::<u64>() / cells);
+        let chunks = chunks.collect();
         let (own, heirs, late, done) = Default::default();
-        Self { pieces, places, looked: 0, own, heirs, late, next: 0, done, here: None }
+        Self { pieces, places, chunks, looked: 0, own, heirs, late, next: 0, done, here: None }
     }
 
     /// Looks at what has been logged.
@@ -189,8 +201,16 @@ impl UnderWay {
     /// The first piece that is not known to be there, if it has been late for long.
     fn late_one(&self, public_time: Nanos, now: Nanos) -> Option<u32> {
         let since = self.late.get(self.next as usize)?;
-        let waits = if self.heirs.contains(&self.next) { public_time } else { 2 * public_time };
+        let head_start = public_time + public_time * self.chunks[self.next as usize] / CHUNKS;
+        let is_heir = self.heirs.contains(&self.next);
+        let waits = public_time + if is_heir { 0 } else { head_start };
         (now >= since + waits).then_some(self.next)
+    }
+
+    /// Whether a piece may have been done: others do it when it is late; whoever has tried it and lost
+    /// the answer has done it.
+    fn may_be_there(&self, number: u32) -> bool {
+        self.late.len() > number as usize || self.own.get(&number).is_none_or(|at| *at > 0)
     }
 
     /// The first piece of this session that is to be tried.

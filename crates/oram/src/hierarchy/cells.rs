@@ -27,13 +27,15 @@ use fogbank_store::{
     ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, Store, StoreError,
 };
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 use super::table::{Body, Index};
 use crate::{Error, Result, blame, blame_making, lied, miscounted};
 
-/// Bytes that are read or written in one call of a build, about: what queries wait for at most.
-const REQUEST_BYTES: usize = 1 << 20;
+/// Bytes that are read or written in one call of a build, about; no less than a chunk.
+const REQUEST_BYTES: usize = 256 << 10;
 /// From the array of a level's tables to that of what is dealt for them.
 const DEALT: u16 = 64;
 /// Stands for an address where there is none.
@@ -52,7 +54,12 @@ pub struct Cells {
     installed: Mutex<BTreeMap<Table, Arc<Installed>>>,
     /// Levels whose arrays this client has made.
     made: Mutex<BTreeSet<u8>>,
+    /// Requests of builds that read, and that write.
+    turns: [Semaphore; 2],
 }
+
+/// Requests of all builds of a client that are under way at once, each way, where it is late.
+pub const AT_ONCE: usize = 4;
 
 /// A table that can be read.
 struct Installed {
@@ -73,7 +80,19 @@ impl Cells {
         });
         let dealt = dealt.collect();
         let (installed, made) = Default::default();
-        Self { site, bare, schedule, block_bytes, dealt, installed, made }
+        let turns = [AT_ONCE; 2].map(Semaphore::new);
+        Self { site, bare, schedule, block_bytes, dealt, installed, made, turns }
+    }
+
+    /// Waits for the turn of a request of a build. One that is not late goes alone: a query has
+    /// no more than that before it, whatever is built.
+    ///
+    /// # Errors
+    /// None while there are builds.
+    pub async fn turn(&self, writes: bool, is_late: bool) -> Result<SemaphorePermit<'_>> {
+        let turns = &self.turns[usize::from(writes)];
+        let turn = turns.acquire_many(if is_late { 1 } else { AT_ONCE as u32 });
+        turn.await.map_err(|e| Error::Bug(e.to_string()))
     }
 
     /// Opens the cells of these slots: `None` if the server does not have all of them.

@@ -27,8 +27,9 @@ pub struct HierarchyEngine(Entrance<(Nanos, Event)>);
 /// # Errors
 /// [`crate::Error::Caller`] if there is no such site.
 pub fn schedule_of(parameters: &SiteParameters) -> Result<Schedule> {
-    let SiteParameters { blocks, epoch, growth, draw, piece, .. } = *parameters;
-    Schedule::new(blocks, epoch, growth, draw, false)?.in_pieces(piece)
+    let SiteParameters { blocks, block_bytes, epoch, growth, draw, piece, .. } = *parameters;
+    let schedule = Schedule::new(blocks, epoch, growth, draw, false)?;
+    Ok(schedule.in_pieces(piece)?.of_blocks(block_bytes))
 }
 
 impl HierarchyEngine {

@@ -22,7 +22,7 @@ use super::canary::Canary;
 use super::entry::{Entry, Found};
 use super::replay::Replay;
 use super::schedule::{Schedule, Table};
-use super::table::{Body, Index, Live, Recipe};
+use super::table::{Body, Holds, Index, Live, Recipe};
 use crate::{Access, Error, Result, lied};
 
 /// What is to be done for a place, until it is replayed.
@@ -96,6 +96,8 @@ pub struct Follower {
     /// Addresses logged in the epoch before the one under way, and in that.
     seen: [BTreeSet<u32>; 2],
     tables: BTreeMap<Table, Live>,
+    /// Of tables whose builds have started: addresses and orders that nobody has asked for yet.
+    unmade: Vec<Arc<Index>>,
     plans: BTreeMap<u64, Plan>,
     /// Bases of places that are not replayed yet.
     bases: BTreeMap<u64, Bytes>,
@@ -114,6 +116,7 @@ impl Follower {
         let mut tables = BTreeMap::new();
         if schedule.has_image {
             let all = (0..schedule.blocks).collect();
+            let all = Holds::These(all);
             let index = Index::new(&schedule, &keys, schedule.image(), &mark(&header), all);
             tables.insert(schedule.image(), Live::new(&schedule, Arc::new(index)));
         }
@@ -129,6 +132,7 @@ impl Follower {
             starts: BTreeMap::new(),
             seen: Default::default(),
             tables,
+            unmade: Vec::new(),
             plans: BTreeMap::new(),
             bases: BTreeMap::new(),
             replay: Replay::default(),
@@ -152,14 +156,15 @@ impl Follower {
             let marks = marks.get(&schedule.build_starts(table));
             marks.and_then(|marks| marks.first()).copied().ok_or_else(|| missing("a mark"))
         };
-        let index = |table, addresses| -> Result<_> {
-            let start = start_of(table)?;
-            Ok(Arc::new(Index::new(&schedule, &keys, table, &start, addresses)))
+        let index = |table, holds| -> Result<_> {
+            let index = Index::new(&schedule, &keys, table, &start_of(table)?, holds);
+            index.make();
+            Ok(Arc::new(index))
         };
         // 1. The tables that are touched, with the fakes that places so far have owned.
         let mut tables = BTreeMap::new();
         for (table, addresses) in addresses {
-            let mut live = Live::new(&schedule, index(table, addresses)?);
+            let mut live = Live::new(&schedule, index(table, Holds::These(addresses))?);
             for touched in schedule.installed(table)..epoch {
                 let marks = marks.get(&touched).ok_or_else(|| missing("an epoch"))?;
                 marks.iter().for_each(|mark| live.begin(mark));
@@ -175,8 +180,8 @@ impl Follower {
                 let sources = schedule.sources(table);
                 let known: Option<Vec<&Live>> = sources.iter().map(|of| tables.get(of)).collect();
                 let known = known.ok_or_else(|| missing("a source"))?;
-                let union = known.iter().flat_map(|live| live.index.addresses().iter().copied());
-                let index = index(table, union.collect())?;
+                let sources = known.iter().map(|live| live.index.clone()).collect();
+                let index = index(table, Holds::Sources(sources))?;
                 tables.insert(table, Live::new(&schedule, index));
             }
         }
@@ -195,10 +200,16 @@ impl Follower {
             starts: BTreeMap::new(),
             seen: [BTreeSet::new(), seen],
             tables,
+            unmade: Vec::new(),
             plans: BTreeMap::new(),
             bases: BTreeMap::new(),
             replay: Replay::after(first, values),
         })
+    }
+
+    /// What it is time to make, beside all else.
+    pub fn take_unmade(&mut self) -> Vec<Arc<Index>> {
+        std::mem::take(&mut self.unmade)
     }
 
     /// Bytes of a block.
@@ -301,15 +312,16 @@ impl Follower {
     fn enter(&mut self, epoch: u64, start: &Mark) {
         self.seen[0] = std::mem::take(&mut self.seen[1]);
         for table in self.schedule.starting(epoch) {
-            let addresses = if table.level == 0 {
-                self.seen[0].iter().copied().collect()
+            let holds = if table.level == 0 {
+                Holds::These(self.seen[0].iter().copied().collect())
             } else {
                 let sources = self.schedule.sources(table);
                 let known = sources.iter().filter_map(|source| self.tables.get(source));
-                known.flat_map(|live| live.index.addresses().iter().copied()).collect()
+                Holds::Sources(known.map(|live| live.index.clone()).collect())
             };
-            let index = Index::new(&self.schedule, &self.keys, table, start, addresses);
-            self.tables.insert(table, Live::new(&self.schedule, Arc::new(index)));
+            let index = Arc::new(Index::new(&self.schedule, &self.keys, table, start, holds));
+            self.unmade.push(index.clone());
+            self.tables.insert(table, Live::new(&self.schedule, index));
         }
     }
 

@@ -43,7 +43,7 @@
 //! # Departures from the protocol
 //!
 //! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining, what is
-//! kept for how long: decision 0060. Who builds what, and at which pace: decision 0065.
+//! kept for how long: decision 0060. Who builds what, and at which pace: decisions 0065 and 0067.
 //!
 //! Paper: Williams, Sion and Tomescu, PrivateFS: A Parallel Oblivious File System, CCS 2012.
 

@@ -21,8 +21,9 @@ pub struct Table {
 
 /// Slots that no table has: its build has one piece.
 pub const WHOLE: u32 = 1 << 31;
-/// Cells of a chunk, at most.
+/// Cells of a chunk, at most, and their bytes, about: what a query waits for that comes behind it.
 const CHUNK_CELLS: u32 = 64;
+const CHUNK_BYTES: u32 = 256 << 10;
 
 /// Everything that follows from the public parameters of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +40,8 @@ pub struct Schedule {
     pub has_image: bool,
     /// Slots of a table that a builder has before it at once, at most.
     pub piece: u32,
+    /// Cells of a chunk, at most.
+    chunk: u32,
     bottom: u8,
 }
 
@@ -58,7 +61,8 @@ impl Schedule {
         let holds = |level: u32| u64::from(epoch) * u64::from(growth).pow(level);
         let bottom = (1..=32).find(|level| holds(*level) >= u64::from(blocks));
         let bottom = bottom.ok_or_else(|| Error::Bug("a site has no bottom".into()))? as u8;
-        let schedule = Self { blocks, epoch, growth, draw, has_image, piece: WHOLE, bottom };
+        let (piece, chunk) = (WHOLE, CHUNK_CELLS);
+        let schedule = Self { blocks, epoch, growth, draw, has_image, piece, chunk, bottom };
         if u64::from(u32::MAX) < schedule.slots_max() {
             return Err(Error::Caller(format!("{blocks} blocks are too many for a site")));
         }
@@ -74,6 +78,12 @@ impl Schedule {
             return Err(Error::Caller(format!("no site has pieces of {piece} slots")));
         }
         Ok(Self { piece, ..self })
+    }
+
+    /// The same for blocks of so many bytes, of which a chunk holds fewer if they are large.
+    pub fn of_blocks(self, block_bytes: u32) -> Self {
+        let fit = (CHUNK_BYTES / block_bytes.max(1)).clamp(1, CHUNK_CELLS);
+        Self { chunk: 1 << fit.ilog2(), ..self }
     }
 
     /// L: the level that holds all addresses, at least 1.
@@ -181,7 +191,7 @@ impl Schedule {
 
     /// Cells of a chunk, of all tables of a level.
     pub fn chunk_cells(&self, level: u8) -> u32 {
-        CHUNK_CELLS.min(self.piece).min(self.slots_of(level))
+        self.chunk.min(self.piece).min(self.slots_of(level))
     }
 
     /// Tables of a level of every kind that there is: all others are like one of them.
@@ -283,6 +293,14 @@ mod tests {
             let next = Table { level: s.bottom, index: 1 };
             assert_eq!(u64::from(s.fakes(next)), s.holds(s.bottom));
         }
+    }
+
+    #[test]
+    fn chunks_are_as_large_whatever_blocks_are() {
+        let schedule = Schedule::new(1 << 16, 256, 2, 8, false).unwrap();
+        let cells = [512, 4_096, 5_000, 16_384, 32_768, 1 << 20]
+            .map(|bytes| schedule.of_blocks(bytes).chunk_cells(3));
+        assert_eq!(cells, [64, 64, 32, 16, 8, 1]);
     }
 
     #[test]

@@ -193,6 +193,9 @@ impl Serving {
                 self.state.missing.insert(place, self.grid.now());
                 let effects = compute(|| self.client.entries(place, &[(entry, stored)]));
                 self.length.send_replace(self.client.follower().length());
+                for index in self.client.follower.take_unmade() {
+                    self.state.beside.spawn_blocking(move || index.make());
+                }
                 return effects;
             }
             Event::Heard(Heard::Result(found)) => {

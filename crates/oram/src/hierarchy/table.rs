@@ -5,12 +5,16 @@
 //! - Ranks 0 .. m - 1 are the addresses in order, then fillers, then fakes; `order[rank]` is the
 //!   slot, so distinct ranks are distinct uniform slots to whoever lacks the key.
 //! - A built table has one content, whoever builds it.
+//! - Addresses and order are made once, by whoever asks for them first: at the start of an epoch, beside
+//!   what serves; no query needs them before the next one.
 //!
 //! Sections 4 and 8 of the protocol (module).
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use fogbank_env::Mutex;
 use fogbank_seal::{Mark, OrderKey, SiteKeys};
 
 use super::canary::Canary;
@@ -28,53 +32,99 @@ pub struct Index {
     pub table: Table,
     /// The mark of the history when its build starts.
     pub start: Mark,
-    /// The addresses that it holds, sorted.
-    addresses: Box<[u32]>,
-    order: Box<[u32]>,
+    /// What its addresses come from, until they are made.
+    from: Mutex<Option<Holds>>,
+    made: OnceLock<Made>,
     reals: u32,
+    slots: u32,
     key: OrderKey,
 }
 
+/// Where the addresses of a table come from.
+#[derive(Debug)]
+pub enum Holds {
+    /// They are these.
+    These(Vec<u32>),
+    /// They are those of its sources.
+    Sources(Vec<Arc<Index>>),
+}
+
+/// What takes a while.
+#[derive(Debug)]
+struct Made {
+    /// Sorted.
+    addresses: Box<[u32]>,
+    order: Box<[u32]>,
+}
+
+impl Holds {
+    /// Sorted, each once.
+    fn addresses(self) -> Box<[u32]> {
+        let mut addresses = match self {
+            Self::These(addresses) => addresses,
+            Self::Sources(sources) => {
+                sources.iter().flat_map(|of| of.addresses().iter().copied()).collect()
+            }
+        };
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses.into()
+    }
+}
+
 impl Index {
-    /// That of a table of these addresses, whose build starts after a history of mark `start`.
+    /// That of a table which holds these, whose build starts after a history of mark `start`.
     pub fn new(
         schedule: &Schedule,
         keys: &SiteKeys,
         table: Table,
         start: &Mark,
-        mut addresses: Vec<u32>,
+        holds: Holds,
     ) -> Self {
-        addresses.sort_unstable();
-        addresses.dedup();
         let key = keys.order(table.level, table.index, start);
-        let order = key.order(schedule.slots(table));
-        let reals = schedule.reals(table.level);
-        Self { table, start: *start, addresses: addresses.into(), order, reals, key }
+        let (reals, slots) = (schedule.reals(table.level), schedule.slots(table));
+        let (from, made) = (Mutex::new(Some(holds)), OnceLock::new());
+        Self { table, start: *start, from, made, reals, slots, key }
+    }
+
+    /// Makes addresses and order, unless they are there.
+    pub fn make(&self) {
+        self.made();
+    }
+
+    fn made(&self) -> &Made {
+        self.made.get_or_init(|| {
+            let holds = self.from.lock().take();
+            let addresses = holds.map(Holds::addresses).unwrap_or_default();
+            Made { addresses, order: self.key.order(self.slots) }
+        })
     }
 
     /// The addresses that it holds.
     pub fn addresses(&self) -> &[u32] {
-        &self.addresses
+        &self.made().addresses
     }
 
     /// All slots.
     pub fn slots(&self) -> u32 {
-        self.order.len() as u32
+        self.slots
     }
 
     /// The slot of an address that it holds.
     pub fn slot_of(&self, address: u32) -> Option<u32> {
-        self.addresses.binary_search(&address).ok().map(|rank| self.order[rank])
+        let Made { addresses, order } = self.made();
+        addresses.binary_search(&address).ok().map(|rank| order[rank])
     }
 
     /// The slot of a fake.
     pub fn slot_of_fake(&self, fake: u32) -> u32 {
-        self.order[(self.reals + fake) as usize]
+        self.made().order[(self.reals + fake) as usize]
     }
 
     /// The addresses that it holds, and the slot of each.
     pub fn held(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.addresses.iter().copied().zip(self.order.iter().copied())
+        let Made { addresses, order } = self.made();
+        addresses.iter().copied().zip(order.iter().copied())
     }
 }
 
@@ -82,11 +132,11 @@ impl Index {
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// The table.
-    pub index: std::sync::Arc<Index>,
+    pub index: Arc<Index>,
     /// Of a table of level 0: the values of its epoch.
     pub logged: BTreeMap<u32, Bytes>,
     /// Of all others: what has to be read whole, newest first.
-    pub sources: Vec<std::sync::Arc<Index>>,
+    pub sources: Vec<Arc<Index>>,
 }
 
 impl Recipe {
@@ -100,7 +150,7 @@ impl Recipe {
         if self.sources[source].slot_of(*address) != Some(slot) {
             return Err(lied("a table holds another block"));
         }
-        let is_stale = |newer: &std::sync::Arc<Index>| newer.slot_of(*address).is_some();
+        let is_stale = |newer: &Arc<Index>| newer.slot_of(*address).is_some();
         if self.sources[..source].iter().any(is_stale) {
             return Ok(None);
         }
@@ -112,12 +162,12 @@ impl Recipe {
 /// A table that queries touch, or will: its index and the fakes that they own.
 #[derive(Debug, Clone)]
 pub struct Live {
-    pub index: std::sync::Arc<Index>,
+    pub index: Arc<Index>,
     fakes: Fakes,
 }
 
 impl Live {
-    pub fn new(schedule: &Schedule, index: std::sync::Arc<Index>) -> Self {
+    pub fn new(schedule: &Schedule, index: Arc<Index>) -> Self {
         let fakes = Fakes::new(schedule.fakes(index.table), schedule.draw);
         Self { index, fakes }
     }

@@ -21,6 +21,7 @@ use fogbank_durable::shared::{Object, Site, Superblock};
 use fogbank_env::Nanos;
 use fogbank_seal::{Digest, Mark};
 use fogbank_store::DepartureGrid;
+use futures_util::future::try_join_all;
 
 use super::building::{Build, Outcome, Pace};
 use super::builds::{Builds, Due};
@@ -59,9 +60,11 @@ impl Upkeep {
         self.public_time
     }
 
-    /// What came of a piece of a build here.
+    /// What came of a piece of a build here. The superblock that waits for the table can be put.
     pub fn has_ended(&mut self, table: Table, number: u32, outcome: Outcome, now: Nanos) {
-        self.builds.has_ended(table, number, outcome, now);
+        if self.builds.has_ended(table, number, outcome, now) {
+            self.asked = Default::default();
+        }
     }
 
     /// This session has logged a place.
@@ -117,13 +120,14 @@ impl Serving {
             return Ok(()); // others go on
         }
         for due in self.upkeep.builds.due(self.client.follower(), now) {
-            let Due { pieces, number, known, places } = due;
+            let Due { pieces, number, known, may_be_there, places } = due;
             let (table, follower) = (pieces.table, self.client.follower());
             // Results that came meanwhile show that it is there.
             let Some(recipe) = follower.recipe(table) else {
                 self.upkeep.builds.is_built(table);
                 continue;
             };
+            let slack = u64::from(follower.schedule.epoch) / 8;
             let build = Build {
                 site: self.site.clone(),
                 cells: self.cells.clone(),
@@ -133,7 +137,8 @@ impl Serving {
                 pieces,
                 number,
                 known,
-                pace: Pace { length: self.length.subscribe(), places },
+                may_be_there,
+                pace: Pace { length: self.length.subscribe(), places, slack },
                 canary: follower.canary.clone(),
             };
             self.beside(async move { Ok(Event::Built(table, number, build.run().await?)) });
@@ -221,9 +226,24 @@ impl Step {
 
     /// Asks for it; all that it installs can be read then.
     async fn get(&self) -> Result<Option<Known>> {
-        let found = Superblock::get(&self.site, self.number).await?;
+        let get = async { Ok(Superblock::get(&self.site, self.number).await?) };
+        let (found, manifests) = tokio::try_join!(get, self.install())?;
+        self.found(found, manifests).await
+    }
+
+    /// What was found of it, and of the tables that it installs.
+    async fn found(
+        &self,
+        found: Option<(Superblock, Digest)>,
+        manifests: Option<Vec<Digest>>,
+    ) -> Result<Option<Known>> {
         let Some((superblock, stored)) = found else { return Ok(None) };
-        let Some(manifests) = self.install().await? else {
+        // They may have come since they were asked for.
+        let manifests = match manifests {
+            None => self.install().await?,
+            there => there,
+        };
+        let Some(manifests) = manifests else {
             // So long ago that it was removed?
             let later = self.number + u64::from(self.site.parameters().kept_epochs);
             return Err(match Superblock::get(&self.site, later).await? {
@@ -239,11 +259,13 @@ impl Step {
 
     /// Puts it, if the tables that it installs are there, and removes what is superseded then.
     async fn close(self) -> Result<Option<Known>> {
+        let get = async { Ok(Superblock::get(&self.site, self.number).await?) };
+        let (found, manifests) = tokio::try_join!(get, self.install())?;
         // Another may have been first, long ago.
-        if let Some(known) = self.get().await? {
-            return Ok(Some(known));
+        if found.is_some() {
+            return self.found(found, manifests).await;
         }
-        let Some(manifests) = self.install().await? else { return Ok(None) };
+        let Some(manifests) = manifests else { return Ok(None) };
         if let Some(epoch) = self.number.checked_sub(2) {
             let mark = super::follower::mark(&self.history);
             self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
@@ -262,12 +284,8 @@ impl Step {
     }
 
     async fn install(&self) -> Result<Option<Vec<Digest>>> {
-        let mut manifests = Vec::new();
-        for (table, start) in &self.tables {
-            let Some(manifest) = self.cells.install(*table, start).await? else { return Ok(None) };
-            manifests.push(manifest);
-        }
-        Ok(Some(manifests))
+        let installs = self.tables.iter().map(|(table, start)| self.cells.install(*table, start));
+        Ok(try_join_all(installs).await?.into_iter().collect())
     }
 }
 

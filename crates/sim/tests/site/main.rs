@@ -133,10 +133,10 @@ async fn clients_at_once_see_one_disk() {
         assert!(answered as u64 >= clients * 120);
         world.has_built();
         // Nobody waited for an entry that had no room to be appended: that takes ten seconds. An epoch
-        // takes less than one; less than two where builds have so many pieces, each of some round
+        // takes less than one; a little more where builds have so many pieces, each of some round
         // trips, that they take longer than an epoch's queries.
         let (took, epochs) = (histories_now() - began, clients * 160 / 8);
-        let limit = epochs * 1_000_000_000 * if world.builds_in_pieces() { 2 } else { 1 };
+        let limit = epochs * if world.builds_in_pieces() { 1_300_000_000 } else { 1_000_000_000 };
         println!("{clients} clients, seed {seed}: {epochs} epochs in {took} ns");
         assert!(took < limit, "{clients} clients, seed {seed}: {took} ns");
     }
