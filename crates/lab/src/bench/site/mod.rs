@@ -1,12 +1,13 @@
-//! `fogbank bench site`: clients that share a key, each at the end of a link of its own, on one site.
+//! `fogbank bench site`: clients that share a key, each at the end of a link of its own, on one
+//! site.
 //!
-//! 1. Load (`warm`): one client, without a link, writes every block once and goes on until a table of
-//!    the largest level starts to be built from one of its own kind: then all levels are full, and
-//!    builds of all are midway.
+//! 1. Load (`warm`): one client, without a link, writes every block once and goes on until a table
+//!    of the largest level starts to be built from one of its own kind: then all levels are full,
+//!    and builds of all are midway.
 //! 2. Join: so many clients, each with a session, a link and memory of its own.
-//! 3. Measure: across the links each draws a block, reads or writes it, holds what comes back against
-//!    what it has to be, and goes on; until that table has been built, or as long as was asked. No two
-//!    clients ask for one block: nobody else tells a client what it has to find.
+//! 3. Measure: across the links each draws a block, reads or writes it, holds what comes back
+//!    against what it has to be, and goes on; until that table has been built, or as long as was
+//!    asked. No two clients ask for one block: nobody else tells a client what it has to find.
 //! 4. What passes is counted at each client, by parts (`counted_log`, `row`).
 //!
 //! The server is this process's memory, and so is what clients have seen: no disk is waited for.
@@ -29,8 +30,8 @@ const SECONDS_MAX: f64 = 86_400.0;
 /// Runs the benchmark and prints its figures, a row a number of clients.
 ///
 /// # Errors
-/// [`Error::Usage`] for what cannot be measured; [`Error::CheckFailed`] if a value read is not the one
-/// written.
+/// [`Error::Usage`] for what cannot be measured; [`Error::CheckFailed`] if a value read is not the
+/// one written.
 pub async fn run(args: BenchSiteArgs) -> Result<()> {
     let link = args.link.link()?;
     let parameters = fogbank::site::parameters_of(args.size.as_u64(), args.block.as_u64())?;

@@ -21,8 +21,10 @@ type Far = Arc<Delay<Arc<dyn Store>>>;
 
 /// Queries under way while loading: an engine takes so many.
 const LOAD_UNDER_WAY: usize = 64;
-/// Queries of each client before it is measured.
+/// Queries of each client across its link before it is measured; and epochs before that without
+/// one, until the pieces that are built are theirs, not of whoever was there before and has gone.
 const WARM_UP: u64 = 16;
+const WARM_UP_EPOCHS: u64 = 8;
 /// Nanoseconds from one look at the log to the next.
 const LOOK: Nanos = 50_000_000;
 const SITE: StoreId = StoreId([1; 16]);
@@ -75,12 +77,12 @@ impl Warm {
         let (written, passed) = Default::default();
         let taken = 0;
         let mut warm = Self { store, log, clock, schedule, written, passed, random, taken };
-        let full = warm.starts(1);
-        warm.fill_to(full - full.min(warm.schedule.epoch.into())).await?;
+        warm.fill_to(warm.installed(0)).await?;
         Ok(warm)
     }
 
-    /// Measures so many clients, each across such a link, while a table of the largest level is built.
+    /// Measures so many clients, each across such a link, while a table of the largest level is
+    /// built.
     ///
     /// # Errors
     /// [`Error::CheckFailed`] if a value read is not the one written.
@@ -91,15 +93,15 @@ impl Warm {
         seconds: Option<f64>,
     ) -> Result<Measured> {
         let warm_up = WARM_UP * clients as u64;
-        let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + warm_up);
+        let before = warm_up + self.schedule.first_of(WARM_UP_EPOCHS);
+        let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + before);
         let table = table.ok_or_else(|| Error::Bug("no table is built any more".into()))?;
         let (first, ends) = (self.starts(table), self.installed(table));
-        self.fill_to(first - warm_up).await?;
+        self.fill_to(first - before).await?;
         let mut joined = Vec::new();
         for number in 0..clients {
             joined.push(self.join(quantum_us, (number as u32, clients as u32)).await?);
         }
-        joined.iter().for_each(|client| client.far.set_link(link));
         let fields: Vec<_> = joined.iter().map(|client| client.field.clone()).collect();
         let mut running = Running::of(&fields, self.clock.clone(), &self.random());
         let (clock, bar) = (self.clock.clone(), bar("measuring"));
@@ -110,6 +112,8 @@ impl Warm {
             bar.set_position(length.saturating_sub(first));
             if length < place { LOOK } else { 0 }
         };
+        running.go_on_while(|| left_to(first - warm_up)).await?;
+        joined.iter().for_each(|client| client.far.set_link(link));
         running.go_on_while(|| left_to(first)).await?;
         let (from, length) = (clock.now(), passed.length());
         let (traffic, log) = (traffic(&joined), passed.bytes());
