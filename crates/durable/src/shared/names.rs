@@ -20,6 +20,9 @@ pub enum Object {
     /// Of a table that is being built: the versions of the chunks that a piece of the build, by its
     /// number, has written.
     Piece(u8, i64, u32),
+    /// That a session may write chunks for a piece: the version of the first one. Those of the
+    /// others follow from it. What it says is its name.
+    Claim(u8, i64, u32, u64),
 }
 
 impl std::fmt::Display for Object {
@@ -34,13 +37,35 @@ impl std::fmt::Display for Object {
             Self::Piece(level, index, number) => {
                 write!(f, "piece/{level:02x}/{index:016x}/{number:08x}")
             }
+            Self::Claim(level, index, number, version) => {
+                write!(f, "claim/{level:02x}/{index:016x}/{number:08x}/{version:016x}")
+            }
         }
     }
 }
 
 impl Object {
-    /// What its seal binds: the name, and the mark of the history that it belongs to; zeros where it
-    /// belongs to all.
+    /// What names of objects of builds of a level begin with.
+    pub(super) fn of_builds(level: u8) -> [String; 2] {
+        ["piece", "claim"].map(|kind| format!("{kind}/{level:02x}/"))
+    }
+
+    /// The object of a build that has this name.
+    pub(super) fn of_build(name: &str) -> Option<Self> {
+        let mut fields = name.split('/');
+        let kind = fields.next()?;
+        let mut number = || u64::from_str_radix(fields.next()?, 16).ok();
+        let (level, index) = (number()?.try_into().ok()?, number()?.try_into().ok()?);
+        let piece = number()?.try_into().ok()?;
+        match (kind, number()) {
+            ("piece", None) => Some(Self::Piece(level, index, piece)),
+            ("claim", Some(version)) => Some(Self::Claim(level, index, piece, version)),
+            _ => None,
+        }
+    }
+
+    /// What its seal binds: the name, and the mark of the history that it belongs to; zeros where
+    /// it belongs to all.
     pub(super) fn bound(&self, mark: &Mark) -> Vec<u8> {
         [self.to_string().as_bytes(), &[0], mark].concat()
     }
@@ -64,11 +89,29 @@ mod tests {
             Object::Manifest(1, 1),
             Object::Piece(1, 1, 1),
             Object::Piece(1, 1, 16),
+            Object::Claim(1, 1, 1, 1),
+            Object::Claim(1, 1, 1, 16),
         ];
         let bound = |mark: u8| objects.map(|object| object.bound(&[mark; 16]));
         let mut all = [bound(0), bound(1)].concat();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 2 * objects.len());
+    }
+
+    #[test]
+    fn objects_of_builds_are_found_by_their_names() {
+        for object in [Object::Piece(3, 1 << 40, 7), Object::Claim(31, 0, 1 << 31, 1 << 63)] {
+            let name = object.to_string();
+            let (Object::Piece(level, ..) | Object::Claim(level, ..)) = object else { panic!() };
+            let prefixes = Object::of_builds(level);
+            assert!(prefixes.iter().any(|prefix| name.starts_with(prefix)), "{name}");
+            assert_eq!(Object::of_build(&name), Some(object));
+        }
+        for name in
+            ["", "site", "piece/01", "piece/01/ffffffffffffffff/01", "claim/01/01/01", "x/1/1/1"]
+        {
+            assert_eq!(Object::of_build(name), None, "{name}");
+        }
     }
 }

@@ -278,6 +278,19 @@ impl Site {
         self.open(&object.bound(mark), bytes).await
     }
 
+    /// Pieces and claims of builds of a level. The server's word: nothing is sealed in a name.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn of_builds(&self, level: u8) -> Result<Vec<Object>> {
+        let mut found = Vec::new();
+        for prefix in Object::of_builds(level) {
+            let names = self.store.blob_list(&prefix).await?;
+            found.extend(names.iter().filter_map(|name| Object::of_build(name)));
+        }
+        Ok(found)
+    }
+
     /// Removes objects that are no longer wanted.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! A piece of a build, done by one client at the pace of the log.
 //!
-//! 1. *Deal*: slots of a source are read; what is newest goes to buckets, which are written.
+//! 1. *Claim*: the versions that its chunks will have are put, while it reads (`sweep`).
+//!    *Deal*: slots of a source are read; what is newest goes to buckets, which are written.
 //! 2. *Fill*: the buckets of a range are read (or the sources whole, if nothing is dealt), and its
 //!    slots are written.
 //! 3. What was written counts once its versions are put. If another was first, it is deleted.
 //! 4. *Finish*: addresses are put, and the versions of all slots, as the manifest.
+//! 5. Whoever closes deletes what it has written, unless it was about to put the versions.
 //!
 //! # Invariants
 //! - A request leaves when the log has come to its place in the piece, not before.
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 use fogbank_durable::shared::{Object, Site, Superblock};
 use fogbank_env::{Nanos, compute};
+use fogbank_seal::Sealer;
 use fogbank_store::DepartureGrid;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::watch;
@@ -41,19 +44,29 @@ pub struct Pace {
     pub places: Range<u64>,
     /// Places after which a request is late.
     pub slack: u64,
+    /// Whether the client closes.
+    pub closing: watch::Receiver<bool>,
 }
 
 impl Pace {
-    /// Waits for the place at which `moved` cells of `all` have been read or written; whether it was
-    /// long ago.
+    /// Waits for the place at which `moved` cells of `all` have been read or written; whether it
+    /// was long ago.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if the client closes.
     async fn come(&self, moved: u64, all: u64) -> Result<bool> {
         let Range { start, end } = self.places;
         let due = start + share(end - start, moved, all);
-        let mut length = self.length.clone();
-        let come = length.wait_for(|length| *length > due).await;
+        let (mut length, mut closing) = (self.length.clone(), self.closing.clone());
         // Nothing leaves when nobody serves any longer.
-        let come = come.map_err(|_| Error::Caller("the engine is closed".into()))?;
-        Ok(*come > due + self.slack)
+        let closed = || Error::Caller("the engine is closed".into());
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|is_closing| *is_closing) => Err(closed()),
+            come = length.wait_for(|length| *length > due) => {
+                come.map(|come| *come > due + self.slack).map_err(|_| closed())
+            }
+        }
     }
 }
 
@@ -83,6 +96,8 @@ pub enum Outcome {
     Done,
     /// The piece of this number, which it needs, is not.
     Needs(u32),
+    /// The client closes; nothing is left of what it had done.
+    Left,
 }
 
 /// How long the making of what is written may take for each cell that was read or is written, and
@@ -98,6 +113,14 @@ impl Build {
     /// # Errors
     /// By blame.
     pub async fn run(&self) -> Result<Outcome> {
+        match self.does().await {
+            // It was not written yet.
+            Err(Error::Caller(_)) if *self.pace.closing.borrow() => Ok(Outcome::Left),
+            done => done,
+        }
+    }
+
+    async fn does(&self) -> Result<Outcome> {
         if self.may_be_there && self.is_there().await? {
             return Ok(Outcome::Done);
         }
@@ -140,11 +163,20 @@ impl Build {
     }
 
     async fn deal(&self, source: usize, slots: Range<u32>, first: u32) -> Result<Outcome> {
+        let (sealer, buckets) = tokio::try_join!(self.claim(), self.buckets(source, slots))?;
+        match buckets {
+            Some(buckets) => self.write(&self.run_of(true), first, &buckets, sealer).await,
+            None => self.is_built().await,
+        }
+    }
+
+    /// What goes to all ranges; `None` if the source is no longer there.
+    async fn buckets(&self, source: usize, slots: Range<u32>) -> Result<Option<Vec<Body>>> {
         let mut dealer = Dealer::new(&self.recipe, &self.pieces, source);
         let mut reads = std::pin::pin!(self.reads(source, slots));
         while let Some(read) = reads.next().await {
             let (slot, bodies) = read?;
-            let Some(bodies) = bodies else { return self.is_built().await };
+            let Some(bodies) = bodies else { return Ok(None) };
             self.made(bodies.len(), || dealer.take(slot, bodies)).await?;
         }
         let [_, writes] = self.moves();
@@ -153,21 +185,30 @@ impl Build {
             let buckets = ranges.map(|range| dealer.bucket(range, &self.canary));
             Ok(buckets.collect::<Result<Vec<_>>>()?.concat())
         });
-        let buckets = buckets.await?;
-        self.write(&self.run_of(true), first, &buckets).await
+        buckets.await.map(Some)
     }
 
     async fn fill(&self, slots: Range<u32>) -> Result<Outcome> {
-        let (recipe, first) = (&self.recipe, slots.start);
+        let dealt = match self.versions(0..self.pieces.dealt()).await? {
+            Ok(dealt) => dealt,
+            Err(missing) => return self.misses(missing).await,
+        };
+        let first = slots.start;
+        let (sealer, bodies) = tokio::try_join!(self.claim(), self.filled(slots, dealt))?;
+        match bodies {
+            Some(bodies) => self.write(&self.run_of(false), first, &bodies, sealer).await,
+            None => self.is_built().await,
+        }
+    }
+
+    /// The content of slots; `None` if what it is made of is no longer there.
+    async fn filled(&self, slots: Range<u32>, dealt: Vec<Vec<u64>>) -> Result<Option<Vec<Body>>> {
+        let recipe = &self.recipe;
         let mut filler = self.made(slots.len(), || Filler::new(recipe, slots.clone())).await?;
         if self.pieces.dealt() > 0 {
-            let dealt = match self.versions(0..self.pieces.dealt()).await? {
-                Ok(dealt) => dealt,
-                Err(missing) => return self.misses(missing).await,
-            };
-            let mut reads = std::pin::pin!(self.dealt(self.pieces.range_of(first), dealt));
+            let mut reads = std::pin::pin!(self.dealt(self.pieces.range_of(slots.start), dealt));
             while let Some(read) = reads.next().await {
-                let Some(bodies) = read? else { return self.is_built().await };
+                let Some(bodies) = read? else { return Ok(None) };
                 self.made(bodies.len(), || filler.take_dealt(bodies)).await?;
             }
         } else {
@@ -175,14 +216,18 @@ impl Build {
                 let mut reads = std::pin::pin!(self.reads(source, 0..index.slots()));
                 while let Some(read) = reads.next().await {
                     let (slot, bodies) = read?;
-                    let Some(bodies) = bodies else { return self.is_built().await };
+                    let Some(bodies) = bodies else { return Ok(None) };
                     self.made(bodies.len(), || filler.take_source(source, slot, bodies)).await?;
                 }
             }
         }
         let looked_through = (u64::from(recipe.index.slots()) / SLOTS_A_CELL) as usize;
-        let bodies = self.made(slots.len() + looked_through, || filler.bodies()).await?;
-        self.write(&self.run_of(false), first, &bodies).await
+        self.made(slots.len() + looked_through, || filler.bodies()).await.map(Some)
+    }
+
+    async fn claim(&self) -> Result<Sealer> {
+        let [_, written] = self.moves();
+        self.cells.claim(self.pieces.table, self.number, written).await
     }
 
     async fn finish(&self) -> Result<Outcome> {
@@ -268,29 +313,44 @@ impl Build {
 
     /// Writes cells, each request at its place, and puts their versions, and addresses before what
     /// makes a table of them.
-    async fn write(&self, run: &Run, first: u32, bodies: &[Body]) -> Result<Outcome> {
+    async fn write(
+        &self,
+        run: &Run,
+        first: u32,
+        bodies: &[Body],
+        sealer: Sealer,
+    ) -> Result<Outcome> {
         let (cells, start) = (&self.cells, &self.recipe.index.start);
-        cells.make_arrays(run.table.level).await?;
         let request = cells.request(run.table.level);
         let [read, written] = self.moves();
         let write = |at: u32| async move {
-            let is_late = self.pace.come(read + u64::from(at), read + written).await?;
+            let is_late = match self.pace.come(read + u64::from(at), read + written).await {
+                Err(Error::Caller(_)) => return Ok(None),
+                come => come?,
+            };
             let _turn = self.cells.turn(true, is_late).await?;
             let some = bodies[at as usize..].chunks(request as usize).next().unwrap_or_default();
-            cells.write(run, first + at, some).await
+            let sealer = Sealer { tick: sealer.tick + u64::from(at), ..sealer };
+            cells.write(run, first + at, some, sealer).await.map(Some)
         };
         let all = bodies.len() as u32;
         let writes = stream::iter((0..all).step_by(request as usize)).map(write);
         let is_last = self.number + 1 == self.pieces.count();
         let addresses =
             async { if is_last { cells.put_addresses(&self.recipe.index).await } else { Ok(()) } };
-        let written = writes.buffered(AT_ONCE).try_collect::<Vec<_>>();
+        let written = writes.buffered(AT_ONCE).try_collect::<Vec<Option<Vec<u64>>>>();
         let (versions, ()) = tokio::try_join!(written, addresses)?;
-        let versions = versions.concat();
+        if versions.iter().any(Option::is_none) {
+            for (at, versions) in (0..).zip(versions) {
+                cells.delete(run, first + at * request, &versions.unwrap_or_default(), &[]).await?;
+            }
+            return Ok(Outcome::Left);
+        }
+        let versions = versions.into_iter().flatten().collect::<Vec<_>>().concat();
         if !cells.put_versions(self.object(self.number), start, &versions).await?
             && self.are_another_s(run, &versions).await?
         {
-            cells.delete(run, first, &versions).await?;
+            cells.delete(run, first, &versions, &[]).await?;
         }
         Ok(Outcome::Done)
     }

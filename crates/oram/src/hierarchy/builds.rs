@@ -111,6 +111,7 @@ impl Builds {
                 of.done.insert(number);
                 of.own.remove(&number);
             }
+            Outcome::Left => {}
             Outcome::Needs(missing) => {
                 // Those before it were asked for, too, unless it is the first that fills.
                 if missing != of.pieces.dealt() {
@@ -207,8 +208,8 @@ impl UnderWay {
         (now >= since + waits).then_some(self.next)
     }
 
-    /// Whether a piece may have been done: others do it when it is late; whoever has tried it and lost
-    /// the answer has done it.
+    /// Whether a piece may have been done: others do it when it is late; whoever has tried it and
+    /// lost the answer has done it.
     fn may_be_there(&self, number: u32) -> bool {
         self.late.len() > number as usize || self.own.get(&number).is_none_or(|at| *at > 0)
     }

@@ -1,13 +1,14 @@
-//! Tables as they lie at the server: an array a level, of cells that are sealed one by one; and what
-//! is dealt for them, in an array beside each.
+//! Tables as they lie at the server: an array a level, of cells that are sealed one by one; and
+//! what is dealt for them, in an array beside each.
 //!
-//! 1. *Write*: some chunks in one call. Their versions are kept, and put when a piece of a build is
-//!    done. Two that do one piece write different versions; those that were put first count.
+//! 1. *Claim*: whoever does a piece of a build puts which versions its chunks will have.
+//!    *Write*: some chunks in one call. Their versions are put when the piece is done. Two that do
+//!    one piece write different versions; those that were put first count.
 //! 2. *Install*: the manifest is read, which has the versions of all; from then on cells can be.
 //! 3. *Touch*: some cells, all in one request; every one is opened before any is used.
 //! 4. *Read*: some chunks in one call, for whoever builds another table of it.
-//! 5. *Remove*: the chunks that the manifest names, by their versions, so whoever comes late
-//!    removes nothing of a later table.
+//! 5. *Remove*: the chunks of a claim, by their versions, so whoever comes late removes nothing of
+//!    another table (`sweep`).
 //!
 //! # Invariants
 //! - A cell is bound to its table, slot and history: none passes for another.
@@ -154,8 +155,8 @@ impl Cells {
         self.read(&run, slots, versions).await
     }
 
-    /// Cells of a run, from the first of a chunk on, whose chunks have these versions from there on.
-    /// `None` if one is no longer there.
+    /// Cells of a run, from the first of a chunk on, whose chunks have these versions from there
+    /// on. `None` if one is no longer there.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if a cell is not what it has to be.
@@ -203,7 +204,7 @@ impl Cells {
     ///
     /// # Errors
     /// By blame.
-    pub async fn make_arrays(&self, level: u8) -> Result<()> {
+    async fn make_arrays(&self, level: u8) -> Result<()> {
         let table = Table { level, index: 0 };
         if self.made.lock().contains(&level) {
             return Ok(());
@@ -220,29 +221,71 @@ impl Cells {
         Ok(())
     }
 
-    /// Writes cells of a run from one on, the first of a chunk. The versions of the chunks.
+    /// Writes cells of a run from one on, the first of a chunk, sealed from a tick on. The versions
+    /// of the chunks.
     ///
     /// # Errors
     /// By blame.
-    pub async fn write(&self, run: &Run, first: u32, bodies: &[Body]) -> Result<Vec<u64>> {
+    pub async fn write(
+        &self,
+        run: &Run,
+        first: u32,
+        bodies: &[Body],
+        sealer: Sealer,
+    ) -> Result<Vec<u64>> {
         let cells = self.schedule.chunk_cells(run.table.level);
-        let writes: Result<Vec<ChunkWrite>> = compute(|| {
+        let writes: Vec<ChunkWrite> = compute(|| {
             let chunks = (first / cells..).zip(bodies.chunks(cells as usize));
-            chunks.map(|(chunk, bodies)| self.seal(run, chunk, bodies)).collect()
+            let ticks = (sealer.tick..).step_by(cells as usize);
+            chunks
+                .zip(ticks)
+                .map(|((chunk, bodies), tick)| {
+                    self.seal(run, chunk, bodies, Sealer { tick, ..sealer })
+                })
+                .collect()
         });
-        let writes = writes?;
         let versions = writes.iter().map(|write| write.chunk.version).collect();
         self.site.store().write_chunks(writes).await.map_err(blame)?;
         Ok(versions)
     }
 
-    /// Deletes cells of a run from one on, whose chunks have these versions.
+    /// Deletes cells of a run from one on, whose chunks have these versions; but for those of them
+    /// that `kept` names in the same place.
     ///
     /// # Errors
     /// By blame.
-    pub async fn delete(&self, run: &Run, first: u32, versions: &[u64]) -> Result<()> {
-        let names = run.names(first / self.schedule.chunk_cells(run.table.level), versions);
+    pub async fn delete(
+        &self,
+        run: &Run,
+        first: u32,
+        versions: &[u64],
+        kept: &[u64],
+    ) -> Result<()> {
+        let mut names = run.names(first / self.schedule.chunk_cells(run.table.level), versions);
+        names.retain(|name| kept.get(name.chunk as usize) != Some(&name.version));
+        if names.is_empty() {
+            return Ok(());
+        }
         self.site.store().delete_chunks(&names).await.map_err(blame)
+    }
+
+    /// Puts which versions the chunks will have that are written from a tick on, of so many cells,
+    /// so that whoever comes later finds them. Returns the tick.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn claim(&self, table: Table, piece: u32, cells: u64) -> Result<Sealer> {
+        self.make_arrays(table.level).await?;
+        let a_chunk = u64::from(self.schedule.chunk_cells(table.level));
+        let sealer = self.site.take(cells.next_multiple_of(a_chunk))?;
+        let object = Object::Claim(table.level, table.index, piece, sealer.version());
+        self.site.put(object, &Mark::default(), &[]).await?;
+        Ok(sealer)
+    }
+
+    /// The versions that the manifest of an installed table names, by chunk.
+    pub fn named(&self, table: Table) -> Option<Vec<u64>> {
+        self.get(table).map(|installed| installed.versions.clone())
     }
 
     /// Puts which versions count, when all that they name is durable; whether it did.
@@ -318,16 +361,6 @@ impl Cells {
         Ok(Some(addresses.collect()))
     }
 
-    /// Deletes what an installed table has at the server, but for its index and manifest.
-    ///
-    /// # Errors
-    /// By blame.
-    pub async fn remove(&self, table: Table) -> Result<()> {
-        let Some(installed) = self.get(table) else { return Ok(()) };
-        let run = Run { table, is_dealt: false, start: installed.start };
-        self.delete(&run, 0, &installed.versions).await
-    }
-
     /// Forgets tables that no query of an epoch from `epoch` on touches.
     pub fn forget(&self, epoch: u64) {
         let schedule = self.schedule;
@@ -370,9 +403,8 @@ impl Cells {
         Ok(ChunkName { array: run.array(), chunk, version })
     }
 
-    fn seal(&self, run: &Run, chunk: u32, bodies: &[Body]) -> Result<ChunkWrite> {
+    fn seal(&self, run: &Run, chunk: u32, bodies: &[Body], sealer: Sealer) -> ChunkWrite {
         let shape = self.shape_of(run);
-        let sealer = self.site.take(shape.cells_per_chunk.into())?;
         let first = chunk * u32::from(shape.cells_per_chunk);
         let mut data = Vec::with_capacity(shape.chunk_bytes());
         for (at, body) in bodies.iter().enumerate() {
@@ -394,7 +426,7 @@ impl Cells {
         }
         data.resize(shape.chunk_bytes(), 0);
         let chunk = ChunkName { array: run.array(), chunk, version: sealer.version() };
-        Ok(ChunkWrite { chunk, data: data.into() })
+        ChunkWrite { chunk, data: data.into() }
     }
 
     fn open(

@@ -94,6 +94,7 @@ impl HierarchyEngine {
             appends,
             replayed,
             length,
+            closing: watch::Sender::new(false),
             _beside: beside,
         };
         Ok(Self(tells.entrance(shape, fault, tokio::spawn(serving.run(effects)))))

@@ -21,12 +21,12 @@
 //! 6. Epoch e becomes table (0, e); G tables of a level become one of the next. The bottom holds
 //!    all addresses. When a table is touched first and last is arithmetic on the epoch.
 //! 7. A build starts when its sources are there and reads them whole, in pieces (`builds`,
-//!    `building`), whose places in the log say who does them and when. Anybody may do one: addresses
-//!    and order follow from the log, and so does the content.
+//!    `building`), whose places in the log say who does them and when. Anybody may do one:
+//!    addresses and order follow from the log, and so does the content.
 //! 8. Superblock k says that what epoch k needs is there; its touches wait for it.
 //!
-//! The rules (`schedule`, `table`, `fakes`, `replay`, `follower`) and the client do no I/O; `engine`,
-//! `serving`, `listening`, `join` and `upkeep` carry out what the client says.
+//! The rules (`schedule`, `table`, `fakes`, `replay`, `follower`) and the client do no I/O;
+//! `engine`, `serving`, `listening`, `join` and `upkeep` carry out what the client says.
 //!
 //! # Invariants
 //!
@@ -42,8 +42,9 @@
 //!
 //! # Departures from the protocol
 //!
-//! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining, what is
-//! kept for how long: decision 0060. Who builds what, and at which pace: decisions 0065 and 0067.
+//! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining,
+//! what is kept for how long: decision 0060. Who builds what, and at which pace: decisions 0065 and
+//! 0067.
 //!
 //! Paper: Williams, Sion and Tomescu, PrivateFS: A Parallel Oblivious File System, CCS 2012.
 
@@ -67,6 +68,7 @@ mod replay;
 mod schedule;
 mod sealed;
 mod serving;
+mod sweep;
 mod table;
 mod upkeep;
 

@@ -33,8 +33,9 @@ use super::entry::Found;
 use super::listening::{Heard, forgotten, publish};
 use super::schedule::Table;
 use super::sealed::{seal_entry, seal_result};
+use super::sweep::Remains;
 use super::table::Body;
-use super::upkeep::{Remains, Upkeep};
+use super::upkeep::Upkeep;
 use crate::immediate::arrival::Arrival;
 use crate::immediate::entrance::{EndsMidway, Fault};
 use crate::immediate::events::{Events, Happens, Tells};
@@ -108,6 +109,8 @@ pub struct Serving {
     pub replayed: Arc<watch::Sender<u64>>,
     /// Tells builds how long the log is.
     pub length: watch::Sender<u64>,
+    /// Tells builds that it is time to leave.
+    pub closing: watch::Sender<bool>,
     /// Who listens, and what says that time passes: as long as somebody serves.
     pub _beside: JoinSet<()>,
 }
@@ -127,6 +130,8 @@ pub struct State {
     pub publishing: usize,
     /// Removals under way.
     pub removing: usize,
+    /// Pieces of builds under way.
+    pub building: usize,
     /// Arrived, and more are under way than there may be.
     pub arrived: std::collections::VecDeque<Arrival>,
     /// The newest superblock as stored.
@@ -174,8 +179,7 @@ impl Serving {
     fn is_done(&self) -> bool {
         let State { is_closing, waiting, arrived, publishing, .. } = &self.state;
         let is_idle = waiting.is_empty() && arrived.is_empty() && *publishing == 0;
-        // Pieces of builds are done by others, or again by this client when it comes back.
-        *is_closing && is_idle && self.state.removing == 0
+        *is_closing && is_idle && self.state.removing == 0 && self.state.building == 0
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
@@ -224,6 +228,7 @@ impl Serving {
             Event::Superblock(number, found) => return self.superblock(number, found),
             Event::Removed => self.state.removing -= 1,
             Event::Built(table, number, outcome) => {
+                self.state.building -= 1;
                 self.upkeep.has_ended(table, number, outcome, self.grid.now());
             }
             Event::Tick => {}

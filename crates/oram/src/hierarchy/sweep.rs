@@ -1,31 +1,34 @@
 //! What nobody needs any longer is removed, whoever has left it.
 //!
-//! 1. Before a client writes anything for a piece, it *claims*: it puts a name that says which table
-//!    and piece, and the version of its first chunk, from which those of the others follow.
+//! 1. Before a client writes anything for a piece, it *claims*: it puts a name that says which
+//!    table and piece, and the version of its first chunk, from which those of the others follow.
 //! 2. Whoever puts superblock k goes through the claims of the levels in which tables come or go:
-//!    - of a table that is not installed by then: nothing. Somebody may put what was written for it.
-//!    - of one that queries touch: what its manifest does not name goes, and all that was dealt for it.
+//!    - of a table that is not installed by then: nothing. Somebody may put what was written for
+//!      it.
+//!    - of one that queries touch: what its manifest does not name goes, and all that was dealt for
+//!      it.
 //!    - of one that no query of epoch k - 1 or later touches: all goes, and the claim itself.
 //! 3. So do objects of pieces of tables that are installed, and what was kept long enough: the log,
 //!    and what tables were found by.
 //!
 //! # Invariants
-//! - Nothing goes that anybody can still need. A claim's versions are of one session's ticks, which no
-//!   other has, so they are of that table and piece alone. What counts of an installed table was said
-//!   once, by its manifest, which the superblock names: what that does not name is never read, whoever
-//!   writes it and however late (a builder that slept, one that took over, equal plaintexts under
-//!   other versions). Who builds of a table, who joins and who touches for a place of the epoch
-//!   before all read tables that queries of epoch k - 1 or later touch.
+//! - Nothing goes that anybody can still need. A claim's versions are of one session's ticks, which
+//!   no other has, so they are of that table and piece alone. What counts of an installed table was
+//!   said once, by its manifest, which the superblock names: what that does not name is never read,
+//!   whoever writes it and however late (a builder that slept, one that took over, equal plaintexts
+//!   under other versions). Who builds of a table, who joins and who touches for a place of the
+//!   epoch before all read tables that queries of epoch k - 1 or later touch.
 //! - Whoever sweeps late, with an older k, removes less: what is installed or superseded stays so.
-//! - All is found by names, so what a sweep that was cut short has left, the next of the level finds.
+//! - All is found by names, so what a sweep that was cut short has left, the next of the level
+//!   finds.
 //!
 //! What is left: of a table that is being built, what those have written who were killed meanwhile,
-//! one piece each, until it is installed; and what a builder writes that slept until its claim went,
-//! and is killed then.
+//! one piece each, until it is installed; and what a builder writes that slept until its claim
+//! went, and is killed then.
 //!
 //! # What the cloud sees
-//! Lists and deletes, which follow from k and from who claimed what. A claim that the cloud makes up
-//! has chunks deleted that it could delete itself.
+//! Lists and deletes, which follow from k and from who claimed what. A claim that the cloud makes
+//! up has chunks deleted that it could delete itself.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

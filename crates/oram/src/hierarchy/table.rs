@@ -5,8 +5,8 @@
 //! - Ranks 0 .. m - 1 are the addresses in order, then fillers, then fakes; `order[rank]` is the
 //!   slot, so distinct ranks are distinct uniform slots to whoever lacks the key.
 //! - A built table has one content, whoever builds it.
-//! - Addresses and order are made once, by whoever asks for them first: at the start of an epoch, beside
-//!   what serves; no query needs them before the next one.
+//! - Addresses and order are made once, by whoever asks for them first: at the start of an epoch,
+//!   beside what serves; no query needs them before the next one.
 //!
 //! Sections 4 and 8 of the protocol (module).
 
@@ -140,8 +140,8 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// To which slot of the table goes what lies in a slot of the source of this number. Nowhere, if
-    /// that is nothing, or a newer source holds the address.
+    /// To which slot of the table goes what lies in a slot of the source of this number. Nowhere,
+    /// if that is nothing, or a newer source holds the address.
     ///
     /// # Errors
     /// Whoever wrote the source lied if it holds something else than it has to.

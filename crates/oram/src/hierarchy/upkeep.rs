@@ -3,9 +3,9 @@
 //!
 //! 1. *Build*: pieces of this session, and those that are late (`builds`, `building`).
 //! 2. *Close*: superblock k, when results and tables are there. It is the affair of the session
-//!    that logged the first place of epoch k - 1; when it could have been put for the public time, of
-//!    everybody.
-//! 3. *Remove*: whoever put superblock k removes what no query touches any longer.
+//!    that logged the first place of epoch k - 1; when it could have been put for the public time,
+//!    of everybody.
+//! 3. *Remove*: whoever put superblock k removes what nobody needs any longer (`sweep`).
 //!
 //! Two that do the same write the same plaintext; which of them counts is decided by a put.
 //!
@@ -25,12 +25,12 @@ use futures_util::future::try_join_all;
 
 use super::building::{Build, Outcome, Pace};
 use super::builds::{Builds, Due};
-use super::cells::{Cells, Run};
+use super::cells::Cells;
 use super::follower::Follower;
-use super::listening::{forget, forgotten};
-use super::pieces::{Piece, Pieces};
+use super::listening::forgotten;
 use super::schedule::{Schedule, Table};
 use super::serving::{Event, Known, Serving};
+use super::sweep::Remains;
 use crate::{Error, Result, lied};
 
 /// What is to be done for all.
@@ -117,7 +117,9 @@ impl Serving {
         let now = self.grid.now();
         let state = &self.state;
         if state.is_closing && state.waiting.is_empty() && state.arrived.is_empty() {
-            return Ok(()); // others go on
+            // Others go on, or this client when it comes back.
+            self.closing.send_replace(true);
+            return Ok(());
         }
         for due in self.upkeep.builds.due(self.client.follower(), now) {
             let Due { pieces, number, known, may_be_there, places } = due;
@@ -138,9 +140,15 @@ impl Serving {
                 number,
                 known,
                 may_be_there,
-                pace: Pace { length: self.length.subscribe(), places, slack },
+                pace: Pace {
+                    length: self.length.subscribe(),
+                    places,
+                    slack,
+                    closing: self.closing.subscribe(),
+                },
                 canary: follower.canary.clone(),
             };
+            self.state.building += 1;
             self.beside(async move { Ok(Event::Built(table, number, build.run().await?)) });
         }
         let number = self.client.newest_superblock() + 1;
@@ -190,8 +198,6 @@ struct Step {
     previous: Digest,
     /// The tables that it installs, with the marks of their builds.
     tables: Vec<(Table, Mark)>,
-    /// Those of the superblock before, as far as they are known.
-    built: Vec<(Table, Mark)>,
     /// Of epoch `number - 2`, if there is one.
     marks: Vec<Mark>,
 }
@@ -206,8 +212,6 @@ impl Step {
             Ok((table, index.start))
         };
         let tables = schedule.installing(number).into_iter().map(start);
-        let before = schedule.installing(number - 1).into_iter();
-        let built = before.filter_map(|table| start(table).ok()).collect();
         let start = number.checked_sub(2).and_then(|epoch| follower.start_of(epoch));
         Ok(Self {
             site: serving.site.clone(),
@@ -219,7 +223,6 @@ impl Step {
             history,
             previous: serving.state.superblock,
             tables: tables.collect::<Result<_>>()?,
-            built,
             marks: start.map(|start| start.marks.clone()).unwrap_or_default(),
         })
     }
@@ -271,9 +274,8 @@ impl Step {
             self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
         }
         let (stored, is_first) = self.of(manifests).put(&self.site).await?;
-        let Self { site, cells, log, grid, schedule, number, mut built, tables, .. } = self;
-        built.extend(tables);
-        let remains = Remains { site, cells, log, grid, schedule, number, built };
+        let Self { site, cells, log, grid, schedule, number, .. } = self;
+        let remains = Remains { site, cells, log, grid, schedule, number };
         let remains = is_first.then_some(remains);
         Ok(Some(Known { stored, remains }))
     }
@@ -286,71 +288,5 @@ impl Step {
     async fn install(&self) -> Result<Option<Vec<Digest>>> {
         let installs = self.tables.iter().map(|(table, start)| self.cells.install(*table, start));
         Ok(try_join_all(installs).await?.into_iter().collect())
-    }
-}
-
-/// What no query touches any longer when superblock `number` is there: tables one superblock later
-/// than they were superseded, for queries of the epoch before may still touch them; the log, and
-/// what tables were found by, when it has been kept long enough.
-pub struct Remains {
-    site: Arc<Site>,
-    cells: Arc<Cells>,
-    log: Arc<dyn fogbank_store::Log>,
-    grid: DepartureGrid,
-    schedule: Schedule,
-    number: u64,
-    /// The tables that this superblock and the one before install, with the marks of their builds.
-    built: Vec<(Table, Mark)>,
-}
-
-impl Remains {
-    /// Removes what pieces of a build have left, of a table that is there.
-    async fn remove_pieces(&self, table: Table, start: Mark) -> Result<()> {
-        let pieces = Pieces::new(&self.schedule, table);
-        if pieces.count() == 1 {
-            return Ok(());
-        }
-        let Table { level, index } = table;
-        let run = Run { table, is_dealt: true, start };
-        for (number, piece) in (0..).zip(pieces.all()) {
-            let Piece::Deal(_, _, first) = piece else { break };
-            let object = Object::Piece(level, index, number);
-            if let Some((versions, _)) = self.cells.versions(object, &start).await? {
-                self.cells.delete(&run, first, &versions).await?;
-            }
-        }
-        let objects = (0..pieces.count()).map(|number| Object::Piece(level, index, number));
-        Ok(self.site.delete(&objects.collect::<Vec<_>>()).await?)
-    }
-
-    /// Removes it; and, in case that whoever had to was stopped, what went a superblock before.
-    ///
-    /// # Errors
-    /// By blame.
-    pub async fn remove(&self) -> Result<()> {
-        let Self { schedule, number, .. } = *self;
-        for superseded in [number - 1, number.saturating_sub(2)] {
-            for table in schedule.superseding(superseded) {
-                self.cells.remove(table).await?;
-            }
-        }
-        for (table, start) in &self.built {
-            self.remove_pieces(*table, *start).await?;
-        }
-        let kept = u64::from(self.site.parameters().kept_epochs);
-        if let Some(epoch) = number.checked_sub(kept) {
-            forget(&*self.log, &self.grid, schedule.first_of(epoch)).await?;
-            let gone = schedule.superseding(epoch).into_iter();
-            let mut objects: Vec<Object> = gone
-                .flat_map(|Table { level, index }| {
-                    [Object::Index(level, index), Object::Manifest(level, index)]
-                })
-                .collect();
-            let (first, last) =
-                (schedule.oldest_start(epoch.saturating_sub(1)), schedule.oldest_start(epoch));
-            objects.extend((first..last).map(Object::Marks));
-            self.site.delete(&objects).await?;
-        }
-        Ok(())
     }
 }

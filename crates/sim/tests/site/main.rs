@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod left;
 mod lies;
 mod pace;
 mod slow;
@@ -132,9 +133,9 @@ async fn clients_at_once_see_one_disk() {
         let answered = hold(&histories, &format!("{clients} clients, seed {seed}"));
         assert!(answered as u64 >= clients * 120);
         world.has_built();
-        // Nobody waited for an entry that had no room to be appended: that takes ten seconds. An epoch
-        // takes less than one; a little more where builds have so many pieces, each of some round
-        // trips, that they take longer than an epoch's queries.
+        // Nobody waited for an entry that had no room to be appended: that takes ten seconds. An
+        // epoch takes less than one; a little more where builds have so many pieces, each of some
+        // round trips, that they take longer than an epoch's queries.
         let (took, epochs) = (histories_now() - began, clients * 160 / 8);
         let limit = epochs * if world.builds_in_pieces() { 1_300_000_000 } else { 1_000_000_000 };
         println!("{clients} clients, seed {seed}: {epochs} epochs in {took} ns");
