@@ -109,7 +109,10 @@ fn a_guesser_is_lifted_above_chance() {
 #[test]
 fn what_deaths_show() {
     for (leak, words) in [
-        (Leak::TakenAgain, ["a block is in two places", "left == right", "would be read twice"]),
+        (
+            Leak::TakenAgain,
+            ["a block is in two places", "left == right", "a block is in a cell that is not read"],
+        ),
         (
             Leak::CommitAtOnce,
             ["it asks for what is not here", "a level that is not there", "is not filled"],
