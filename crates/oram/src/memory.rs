@@ -11,6 +11,8 @@ pub struct ProxyMemory {
     pub checkpoint: f64,
     /// All of it while a checkpoint is read, before anything is served.
     pub opening: f64,
+    /// The longest journal: a recovery holds it until all of it was read again.
+    pub journal: f64,
 }
 
 /// What a block costs in memory beside its bytes: its entry in a table that is half full, the counter of
@@ -25,6 +27,7 @@ pub(crate) const READ_TIMES: f64 = 2.0;
 impl ProxyMemory {
     /// The most of it at once.
     pub fn total(&self) -> f64 {
-        (self.state + self.values + self.checkpoint).max(self.opening)
+        let serving = self.state + self.values + self.checkpoint.max(self.journal);
+        serving.max(self.opening + self.journal)
     }
 }

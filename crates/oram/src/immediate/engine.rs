@@ -137,6 +137,7 @@ impl<P: Plane> Immediate<P> {
             shared.store.create_array(array, shape).await.map_err(blame_making)?;
         }
         let was_midway = P::replay(&shared, &recovered.journal, progress).await?;
+        drop(recovered); // before a checkpoint is made
         let (arrivals, arrived) = mpsc::unbounded_channel();
         let mut departures = Departures::new(shared.clone(), vault, arrived, beside);
         if was_midway {

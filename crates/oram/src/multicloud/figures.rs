@@ -143,7 +143,11 @@ impl MulticloudSettings {
         let values = (self.saved_blocks_max() + self.under_way_max) as f64 * value;
         let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
         let opening = state + READ_TIMES * self.checkpoint_bytes()? as f64;
-        Ok(ProxyMemory { state, values, checkpoint: flat + SEALED_PIECES_BYTES, opening })
+        let checkpoint = flat + SEALED_PIECES_BYTES;
+        // Of an access what it departs with, and what it ends with.
+        let entries = 2.0 * 2.0 * self.checkpoint_every as f64;
+        let journal = entries * value_bytes as f64;
+        Ok(ProxyMemory { state, values, checkpoint, opening, journal })
     }
 
     /// What is known of partitions, with so many bytes a cell: marks of unread cells, and of each

@@ -1,6 +1,6 @@
 //! What the proxy of a `partition` store keeps in memory.
 
-use super::settings::PartitionSettings;
+use super::settings::{PARTS_AN_ACCESS, PartitionSettings};
 use super::state::checkpoint_lengths;
 use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 
@@ -46,6 +46,9 @@ impl PartitionSettings {
         // A checkpoint is read as a whole. Its sections go while partitions are made of them.
         let saved: usize = checkpoint_lengths(self).iter().sum();
         let opening = POSITION_BYTES * blocks + (saved as f64).max(lists + marks);
-        ProxyMemory { state, values, checkpoint, opening }
+        // Of the cut before last, too; jobs and commits are parts of records.
+        let parts = 2.0 * PARTS_AN_ACCESS * self.checkpoint_every as f64;
+        let journal = parts * self.part_bytes() as f64;
+        ProxyMemory { state, values, checkpoint, opening, journal }
     }
 }

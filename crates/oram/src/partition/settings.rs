@@ -45,6 +45,8 @@ const JOB_BYTES: usize = 160 << 20;
 const CHECKPOINT_EVERY: std::ops::RangeInclusive<u64> = 8_192..=65_536;
 const CHECKPOINT_PART: f64 = 0.05;
 const CHECKPOINT_STEP: u64 = 1_024;
+/// Parts of records that an access brings: jobs and commits have parts, too.
+pub(super) const PARTS_AN_ACCESS: f64 = 1.3;
 
 /// Settings of a [`super::PartitionEngine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,8 +192,7 @@ impl PartitionSettings {
 
     fn traffic_beside_checkpoints(&self) -> Traffic {
         let (read, written) = self.layout.cells_an_access();
-        // Jobs and commits are parts of records, too: some 0.3 an access.
-        let parts = 1.3 * self.part_bytes() as f64;
+        let parts = PARTS_AN_ACCESS * self.part_bytes() as f64;
         let cell = self.cell_bytes() as f64;
         Traffic { up_bytes: written * cell + parts, down_bytes: read * cell }
     }

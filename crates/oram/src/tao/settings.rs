@@ -153,7 +153,9 @@ impl TaoSettings {
         let lengths = state::checkpoint_lengths(&geometry);
         let checkpoint = lengths.iter().sum::<usize>() as f64 + SEALED_PIECES_BYTES;
         let opening = state + READ_TIMES * checkpoint_bytes(&geometry) as f64;
-        Ok(ProxyMemory { state, values, checkpoint, opening })
+        let parts = 2.0 * self.checkpoint_every()? as f64;
+        let journal = parts * journal::entry_bytes(self.shell.shape.value_bytes) as f64;
+        Ok(ProxyMemory { state, values, checkpoint, opening, journal })
     }
 
     /// Accesses from one checkpoint to the next.
