@@ -11,7 +11,7 @@ pub struct ProxyMemory {
     pub checkpoint: f64,
     /// All of it while a checkpoint is read, before anything is served.
     pub opening: f64,
-    /// The longest journal: a recovery holds it until all of it was read again.
+    /// The longest journal: a recovery holds it before it reads again what that names.
     pub journal: f64,
 }
 

@@ -136,8 +136,7 @@ impl<P: Plane> Immediate<P> {
         for (array, shape) in shared.codec.arrays() {
             shared.store.create_array(array, shape).await.map_err(blame_making)?;
         }
-        let was_midway = P::replay(&shared, &recovered.journal, progress).await?;
-        drop(recovered); // before a checkpoint is made
+        let was_midway = P::replay(&shared, recovered.journal, progress).await?;
         let (arrivals, arrived) = mpsc::unbounded_channel();
         let mut departures = Departures::new(shared.clone(), vault, arrived, beside);
         if was_midway {

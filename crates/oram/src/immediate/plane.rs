@@ -140,7 +140,7 @@ pub trait Plane: Sized + Send + 'static {
     /// before anything is served.
     fn replay(
         shared: &Arc<Shared<Self>>,
-        journal: &[Vec<u8>],
+        journal: Vec<Vec<u8>>,
         progress: &Progress,
     ) -> impl Future<Output = Result<bool>> + Send;
 

@@ -63,7 +63,7 @@ pub struct ShellSettings {
     pub window_bytes: usize,
     /// How many such messages are under way at once.
     pub windows: usize,
-    /// More of them may be, where jobs write, while fewer than so many bytes are under way.
+    /// More of them may be, up to 48, where jobs write, while fewer than so many bytes are under way.
     pub bytes_at_once: usize,
     /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the
     /// proxy worked; zero lets everything leave as soon as it can. The vault has to be opened on a

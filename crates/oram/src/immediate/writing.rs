@@ -2,8 +2,8 @@
 //!
 //! It leaves one after the other, in messages of a public size in the order of its chunks, of which
 //! so many are under way at once, whosever they are: a journal record waits behind these few and no
-//! more. Those of jobs may be short, so of them there may be more, while fewer than so many bytes
-//! are under way: or it would be their number that bounds the rate. Where the link's rate is known
+//! more. Those of jobs may be short, so of them there may be some more, while fewer than so many
+//! bytes are under way: or it would be their number that bounds the rate. Where the link's rate is known
 //! each leaves when it is its turn, so nothing else waits in the link behind many.
 //!
 //! Some engines' writes count only once a barrier has passed: one barrier serves all that were
@@ -20,6 +20,10 @@ use tokio::sync::mpsc;
 use super::engine::Shared;
 use super::plane::{Codec, Plane};
 use crate::{Result, blame};
+
+/// Short messages under way at once, at most. A store takes 64 calls at once: a quarter is left to
+/// records and reads.
+const MESSAGES_MAX: usize = 48;
 
 /// Something that is being written.
 struct Writing<P: Plane> {
@@ -75,6 +79,8 @@ pub async fn send_all<P: Plane>(
 ) -> Result<()> {
     let most = shared.shell.windows.max(1);
     let bytes_most = if P::HAS_JOBS { shared.shell.bytes_at_once } else { 0 };
+    let leaves =
+        |messages: usize, bytes| messages < most || (messages < MESSAGES_MAX && bytes < bytes_most);
     let mut bytes_under_way = 0;
     let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
     let (mut writing, mut next): (Vec<Writing<P>>, u64) = (Vec::new(), 0);
@@ -86,8 +92,7 @@ pub async fn send_all<P: Plane>(
         if barrier.is_empty() && !acknowledged.lock().is_empty() {
             barrier.push(pass_barrier(&shared, &acknowledged));
         }
-        let may_leave =
-            !queue.is_empty() && (under_way.len() < most || bytes_under_way < bytes_most);
+        let may_leave = !queue.is_empty() && leaves(under_way.len(), bytes_under_way);
         let ended = tokio::select! { biased;
             Some(ended) = under_way.next() => {
                 let (number, bytes) = ended?;
@@ -112,7 +117,7 @@ pub async fn send_all<P: Plane>(
             point = turn(&shared, &pacer), if may_leave => {
                 shared.fault.sound()?;
                 let hurries = shared.look(|core| core.canary.hurries());
-                while (under_way.len() < most || bytes_under_way < bytes_most)
+                while leaves(under_way.len(), bytes_under_way)
                     && (hurries || pacer.is_free(point))
                     && let Some((number, window)) = queue.pop_front()
                 {

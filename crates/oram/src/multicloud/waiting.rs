@@ -63,7 +63,7 @@ pub enum Who {
 }
 
 /// Who waits, and for what.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     pub who: Who,
     pub path: Path,
@@ -100,8 +100,8 @@ pub struct Looks {
     quiet: Nanos,
     /// When the next is due.
     next: Nanos,
-    /// Who waited at the last, since when, and how many looks have found that.
-    last: Option<(Who, Nanos, u32)>,
+    /// Who waited for what at the last, since when, and how many looks have found that.
+    last: Option<(Wait, Nanos, u32)>,
 }
 
 /// It was waited for long enough for something to be done about it.
@@ -136,15 +136,15 @@ impl Looks {
         }
         self.next = now + self.quiet;
         let last = self.last.take();
-        let Wait { who, path } = plane.waits()?;
+        let wait = plane.waits()?;
         let (since, found) = match last {
-            Some((before, since, found)) if before == who => (since, found + 1),
+            Some((before, since, found)) if before == wait => (since, found + 1),
             _ => (now, 0),
         };
-        self.last = Some((who, since, found));
+        self.last = Some((wait, since, found));
         let tells = found >= LOOKS_TO_TELL;
         (found >= LOOKS_TO_OPEN).then(|| Overdue {
-            path,
+            path: wait.path,
             gone: now.saturating_sub(u64::from(LOOKS_TO_OPEN) * self.quiet),
             // One that was opened again had a look more to do so.
             tells: tells.then(|| now.saturating_sub(u64::from(LOOKS_TO_OPEN + 1) * self.quiet)),

@@ -40,22 +40,24 @@ const MESSAGES_AT_ONCE: usize = 32;
 /// As for an access.
 pub(super) async fn replay(
     shared: &Arc<Shared<PartitionPlane>>,
-    journal: &[Vec<u8>],
+    journal: Vec<Vec<u8>>,
     progress: &Progress,
 ) -> Result<bool> {
     let (layout, value_bytes) = (shared.codec.settings.layout, shared.shell.shape.value_bytes);
     let is_new = shared.look(|core| core.plane.is_new);
-    if is_new && !journal.is_empty() {
+    let records = journal.len();
+    if is_new && records > 0 {
         return Err(Error::Bug("a journal without a checkpoint".into()));
     }
     // What a restored checkpoint holds as open is done now, and its sources die: another checkpoint
     // has to count before they are swept.
     let was_open = shared.look(|core| core.plane.is_open());
     read_lacking(shared).await?;
-    for (at, record) in journal.iter().enumerate() {
-        progress(at, journal.len());
+    // Each goes when it is done: there may be much of it, and what it brings takes memory, too.
+    for (at, record) in journal.into_iter().enumerate() {
+        progress(at, records);
         // 1. What counted when it was cut counts.
-        let (behind, record) = journal::decode(record, &layout, value_bytes)?;
+        let (behind, record) = journal::decode(&record, &layout, value_bytes)?;
         while shared.look(|core| core.plane.uncounted.len() > behind) {
             shared.step(|core| core.plane.count_oldest())?;
         }
@@ -69,7 +71,7 @@ pub(super) async fn replay(
     while shared.look(|core| !core.plane.uncounted.is_empty()) {
         shared.step(|core| core.plane.count_oldest())?;
     }
-    Ok(is_new || was_open || !journal.is_empty())
+    Ok(is_new || was_open || records > 0)
 }
 
 /// Sends these messages, and takes what comes.

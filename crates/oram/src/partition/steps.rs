@@ -183,7 +183,7 @@ impl Plane for PartitionPlane {
 
     async fn replay(
         shared: &Arc<Shared<Self>>,
-        journal: &[Vec<u8>],
+        journal: Vec<Vec<u8>>,
         progress: &Progress,
     ) -> Result<bool> {
         replay::replay(shared, journal, progress).await

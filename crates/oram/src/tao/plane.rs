@@ -89,7 +89,7 @@ impl Plane for Processor {
 
     async fn replay(
         shared: &Arc<Shared<Self>>,
-        journal: &[Vec<u8>],
+        journal: Vec<Vec<u8>>,
         progress: &Progress,
     ) -> Result<bool> {
         replay::replay(shared, journal, progress).await

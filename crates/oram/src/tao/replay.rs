@@ -36,12 +36,12 @@ struct Part {
 /// As for an access.
 pub(super) async fn replay(
     shared: &Arc<Shared<Processor>>,
-    journal: &[Vec<u8>],
+    journal: Vec<Vec<u8>>,
     progress: &Progress,
 ) -> Result<bool> {
     let mut entries = Vec::new();
     for record in journal {
-        entries.extend(journal::decode(record, &shared.codec.geometry)?);
+        entries.extend(journal::decode(&record, &shared.codec.geometry)?);
     }
     let parts = parts(&entries);
     for (at, (window, parts)) in entries.chunks(WINDOW).zip(parts.chunks(WINDOW)).enumerate() {

@@ -1,6 +1,6 @@
 //! Chunk versions as the cloud has them: which are there, and what was written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fogbank_store::ChunkName;
 
@@ -72,10 +72,11 @@ impl Stored {
         if let Some(name) = names.iter().find(|name| !is(name)) {
             return fault("superseded-deleted", due(), format!("delete {name:x?}"));
         }
+        let named: BTreeSet<&ChunkName> = names.iter().collect();
         let missing = self
             .there
             .iter()
-            .find(|(name, certain)| **certain && useless(name) && !names.contains(name));
+            .find(|(name, certain)| **certain && useless(name) && !named.contains(name));
         match missing {
             Some((name, _)) => {
                 let version = (name.chunk, name.version);

@@ -19,7 +19,8 @@ pub struct PartitionConfig {
     pub top_blocks: u16,
     /// c0.
     pub kept_levels: u8,
-    /// Cells of a chunk at most: a level of more lies in several.
+    /// Cells of a chunk at most: a level of more lies in several. Older traces do not say it.
+    #[serde(default = "whole_levels")]
     pub segment_cells: u16,
     /// Bytes of a sealed cell.
     pub cell_bytes: u32,
@@ -36,6 +37,7 @@ pub struct PartitionConfig {
     /// Such messages under way at once.
     pub windows: u32,
     /// More of them may be, while fewer than so many bytes are under way.
+    #[serde(default)]
     pub bytes_at_once: u64,
     /// Accesses under way at once, at most.
     pub under_way_max: u32,
@@ -62,6 +64,10 @@ pub struct PartitionConfig {
     /// Sizes of the objects around the levels. There are no deltas; a record of the journal is one
     /// of one part.
     pub vault: VaultConfig,
+}
+
+fn whole_levels() -> u16 {
+    u16::MAX
 }
 
 /// Checks a configuration; every derived number then fits its type.

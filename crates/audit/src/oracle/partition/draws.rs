@@ -136,7 +136,7 @@ impl Partition {
             let bytes = cells * u64::from(self.config.cell_bytes);
             (*chunk, ChunkSeen { bytes, fingerprints: Vec::new() })
         };
-        let writes = job.windows.first()?.iter().map(write).collect();
+        let writes = job.windows.front()?.iter().map(write).collect();
         Some(Act::Sends(Request::WriteChunks { writes }))
     }
 }

@@ -1,5 +1,7 @@
 //! A job as the cloud sees it: what it reads, what it writes, how far it is.
 
+use std::collections::VecDeque;
+
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 
@@ -34,7 +36,7 @@ pub(super) struct Job {
     /// The last of what it has waited for.
     pub came: Came,
     /// Messages that it has not sent, those under way, and all that it has sent.
-    pub windows: Vec<Vec<ChunkName>>,
+    pub windows: VecDeque<Vec<ChunkName>>,
     pub under_way: usize,
     pub sent: usize,
     /// Which it was of those that have begun to write.
@@ -53,7 +55,7 @@ impl Job {
             step: Phase::Reading,
             order: (0, 0),
             came: (0, 0, 0),
-            windows: Vec::new(),
+            windows: VecDeque::new(),
             under_way: 0,
             sent: 0,
             nth: 0,

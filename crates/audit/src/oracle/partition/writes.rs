@@ -5,6 +5,8 @@
 //!    are written, in messages of a public size, one job after the other, so many under way at once.
 //! 3. When all of it was written there is a barrier, for all that were before it.
 
+use std::collections::VecDeque;
+
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkSeen;
@@ -16,6 +18,9 @@ use crate::oracle::fault::{Step, fault};
 use crate::oracle::immediate::turns::check_turn;
 use crate::oracle::shape::below;
 use crate::{Observation, Observer};
+
+/// Short messages under way at once, at most.
+const MESSAGES_MAX: u64 = 48;
 
 impl Partition {
     /// A message of the job of `partition` reads these cells. They are a set, drawn at once: in an
@@ -83,18 +88,19 @@ impl Partition {
     /// Whether one message more may be under way.
     fn may_write(&self) -> bool {
         let (messages, bytes) = self.now.windows;
-        messages < self.config.windows.into() || bytes < self.config.bytes_at_once
+        let is_short = messages < MESSAGES_MAX && bytes < self.config.bytes_at_once;
+        messages < self.config.windows.into() || is_short
     }
 
-    fn windows_of(&self, partition: u32, job: &Job) -> Vec<Vec<ChunkName>> {
-        let (mut windows, mut window, mut bytes) = (Vec::new(), Vec::new(), 0);
+    fn windows_of(&self, partition: u32, job: &Job) -> VecDeque<Vec<ChunkName>> {
+        let (mut windows, mut window, mut bytes) = (VecDeque::new(), Vec::new(), 0);
         let layout = self.state.layout;
         let chunks = |level: &u8| layout.chunks(partition, *level, job.version);
         for chunk in job.destinations.iter().flat_map(chunks) {
             bytes += layout.chunk_cells(&chunk) * u64::from(self.config.cell_bytes);
             window.push(chunk);
             if bytes >= self.config.window_bytes {
-                windows.push(std::mem::take(&mut window));
+                windows.push_back(std::mem::take(&mut window));
                 bytes = 0;
             }
         }
@@ -147,7 +153,7 @@ impl Partition {
         if !job.has_begun() {
             (job.nth, self.now.begun) = (self.now.begun, self.now.begun + 1);
         }
-        let names = job.windows.remove(0);
+        let names = job.windows.pop_front().unwrap_or_default();
         job.under_way += 1;
         job.sent += 1;
         if !names.iter().eq(writes.iter().map(|(name, _)| name)) {
