@@ -3,7 +3,9 @@
 //! The address is bound before the site is joined, so an address that is taken changes nothing; the
 //! disk is closed after the last reply has left, so what was acknowledged is kept.
 
-use fogbank::args::{SiteArgs, SiteCommand, SiteCreateArgs, SiteJoinArgs, SiteServeArgs};
+use fogbank::args::{
+    SiteArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs, SiteServeArgs,
+};
 use fogbank::site::{SitePlace, SiteStatus};
 use fogbank::{Result, counted, disk_size};
 use fogbank_front::nbd::{Listener, Settings};
@@ -21,6 +23,7 @@ pub async fn run(command: SiteCommand) -> Result<()> {
         SiteCommand::Create(args) => create(args).await,
         SiteCommand::Join(args) => join(args).await,
         SiteCommand::Status(args) => status(&args).await,
+        SiteCommand::Compare(args) => compare(&args).await,
         SiteCommand::Serve(args) => serve(args).await,
     }
 }
@@ -64,6 +67,14 @@ async fn status(args: &SiteArgs) -> Result<()> {
     let epoch = counted(parameters.epoch as usize, "query", "queries");
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
     say!("  public time   {} ms", parameters.public_ms);
+    Ok(())
+}
+
+async fn compare(args: &SiteCompareArgs) -> Result<()> {
+    let compared = SitePlace::new(&args.client.data).compare(args.at).await?;
+    say!("epoch {} code {}", compared.number, compared.code);
+    let other = format_args!("fogbank site compare --data DIR --at {}", compared.number);
+    tell("the other client", format_args!("{other}; another code: the server has lied"));
     Ok(())
 }
 

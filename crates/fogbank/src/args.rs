@@ -13,7 +13,9 @@ mod shape;
 mod site;
 
 pub use self::plan::{PlanArgs, VolumePlanArgs};
-pub use self::site::{SiteArgs, SiteCommand, SiteCreateArgs, SiteJoinArgs, SiteServeArgs};
+pub use self::site::{
+    SiteArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs, SiteServeArgs,
+};
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;
 use crate::load::Format;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_durable::shared::{FileSeen, Site, SiteParameters, Superblock};
+use fogbank_durable::shared::{Compared, FileSeen, SeenRegister, Site, SiteParameters, Superblock};
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
@@ -66,7 +66,8 @@ const LOG_BYTES: u64 = 128 << 20;
 const PLACE_BYTES: u64 = 700;
 /// R, at most and at least: a client that is away for longer has to be started again.
 const KEPT_EPOCHS: [u64; 2] = [8, 64];
-/// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest site.
+/// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest
+/// site.
 const BLOCKS_MAX: u64 = 1 << 22;
 /// Bytes of a table that a builder has before it at once, about.
 const PIECE_BYTES: u64 = 128 << 20;
@@ -222,6 +223,22 @@ impl SitePlace {
             parameters: site.parameters(),
             superblock: newest.first().map_or(0, |(superblock, _)| superblock.number),
         })
+    }
+
+    /// A code of what this client has seen up to an epoch, or so far, to be compared with
+    /// another's. Nothing is written; it may be served meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if the server shows something else by now; by blame.
+    pub async fn compare(&self, at: Option<u64>) -> Result<Compared> {
+        let (noted, random) = (self.noted()?, randomness()?);
+        let master = self.load(&self.key(), &random)?;
+        let seen = FileSeen::new(&self.0.join(SEEN)).read().await?;
+        let nothing = || Error::Usage("this client has seen nothing yet: serve it first".into());
+        let seen = seen.ok_or_else(nothing)?;
+        let (store, _) = open_site_store(&noted.store).await?;
+        let site = Arc::new(Site::look(store, (&master, noted.id()?)).await?);
+        Ok(Compared::of(&site, &seen, at).await?)
     }
 
     /// Joins the site with a session of its own, as far as it has come by now.
@@ -423,6 +440,11 @@ mod tests {
         let read = disk.engine().submit(Address(3), Access::Read).await.unwrap();
         assert_eq!(read, bytes);
         disk.close().await.unwrap();
+        // Both have seen the same.
+        let code = one.compare(None).await.unwrap();
+        assert_eq!(two.compare(Some(code.number)).await.unwrap(), code);
+        let beyond = two.compare(Some(9)).await.unwrap_err();
+        assert!(beyond.to_string().contains("epoch 1"), "{beyond}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! master (32 B, the one shared secret)
 //!   └─ HKDF-SHA256(salt = site id, ikm = master)
 //!        ├─ "session" s, salt of s        AES-256-GCM-SIV: everything that session s writes
+//!        ├─ "code" number, digest         a code of a history, which people compare
 //!        └─ "order" level, index, mark    HKDF again: the order of a table, and its fakes
 //! ```
 //!
@@ -91,6 +92,15 @@ impl SiteKeys {
         let key = expand(&self.0, b"session", &[&number.to_le_bytes(), salt]);
         let key = UnboundKey::new(&AES_256_GCM_SIV, &*key).expect("an AES-256 key has 32 bytes");
         SessionKey(LessSafeKey::new(key))
+    }
+
+    /// What stands for the object of this number and digest where people compare what they have
+    /// seen. Whoever lacks the secret cannot look for two digests with one code.
+    pub fn code(&self, number: u64, digest: &Digest) -> [u8; 8] {
+        let code = expand(&self.0, b"code", &[&number.to_le_bytes(), digest]);
+        let mut first = [0; 8];
+        first.copy_from_slice(&code[..8]);
+        first
     }
 
     /// The key of the order of table (`level`, `index`), whose build starts when the history has

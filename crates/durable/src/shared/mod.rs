@@ -10,6 +10,8 @@
 //! 4. *Seen*: a process keeps what it has seen on its own disk ([`SeenRegister`]), before it does
 //!    what another history must not make it do again.
 //!
+//! 5. *Compare*: two people read each other a code of what their clients have seen ([`Compared`]).
+//!
 //! # Invariants
 //! - A name is sealed with what stands under it, so no object passes for another.
 //! - Superblocks are a chain: each has the digest of the one before, the first that of the header.
@@ -21,12 +23,14 @@
 //!
 //! Sections 2, 3 and 9 of the protocol of `hierarchy`.
 
+mod compare;
 mod header;
 mod names;
 mod seen;
 mod session;
 mod superblock;
 
+pub use compare::Compared;
 pub use header::SiteParameters;
 pub use names::Object;
 pub use seen::{FileSeen, MemorySeen, Seen, SeenRegister};

@@ -14,6 +14,9 @@ pub enum SiteCommand {
     Join(SiteJoinArgs),
     /// Say what a site is and how far it has come.
     Status(SiteArgs),
+    /// Tell a code of what this client has seen. Read it to whoever has another client: if theirs at the
+    /// same epoch is another, the server has shown you two histories.
+    Compare(SiteCompareArgs),
     /// Serve the disk of a site to this machine (NBD), until a signal says stop. Others do so, too.
     Serve(SiteServeArgs),
 }
@@ -24,6 +27,17 @@ pub struct SiteArgs {
     /// Directory of this client's own side (in DIR/proxy).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Args)]
+pub struct SiteCompareArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// Up to which epoch, as the other one told it [as far as this client has come].
+    #[arg(long, value_name = "EPOCH")]
+    pub at: Option<u64>,
 }
 
 /// What a site is made with.

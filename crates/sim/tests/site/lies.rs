@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_durable::shared::Site;
+use fogbank_durable::shared::{Compared, SeenRegister, Site};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::{Access, Address, Error, ImmediateEngine};
@@ -80,7 +80,8 @@ async fn a_server_that_goes_back_is_noticed() {
     }
 }
 
-/// Two clients, each in a world of its own from some moment on: whoever is shown the other's notices.
+/// Two clients, each in a world of its own from some moment on: whoever is shown the other's
+/// notices.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_moved_to_another_world_notices() {
     for further in [1, 20, 60] {
@@ -105,6 +106,46 @@ async fn a_client_that_is_moved_to_another_world_notices() {
         let error = join(other, seen[0].clone(), 5).await.err();
         let error = error.unwrap_or_else(|| panic!("moved after {further}"));
         assert!(matches!(error, Error::CloudLied(_)), "{further}: {error}");
+    }
+}
+
+/// Two clients whom a server shows two worlds from some moment on, and who never meet: their codes
+/// tell it, once both have come two epochs further; what they told before was right.
+#[tokio::test(start_paused = true)]
+async fn codes_tell_two_worlds_apart() {
+    let code = async |store: Arc<dyn Store>, seen: &Arc<dyn SeenRegister>, at| {
+        let site = Arc::new(Site::look(store, (&master(), SITE)).await.unwrap());
+        let seen = seen.read().await.unwrap().unwrap();
+        Compared::of(&site, &seen, at).await
+    };
+    for parts_after in [20, 30, 41] {
+        let world = World::new(16);
+        drop(world.join().await.unwrap());
+        let seen = [world.register(), world.register()];
+        for (number, seen) in (1..).zip(&seen) {
+            let engine = join(world.store.clone(), seen.clone(), number).await.unwrap();
+            writes(&*engine, parts_after).await.unwrap();
+            engine.close().await.unwrap();
+        }
+        let other = copy(&world.store).await;
+        let stores = [world.store.clone() as Arc<dyn Store>, other];
+        let first = code(stores[0].clone(), &seen[0], None).await.unwrap();
+        for further in [0, 24] {
+            for (number, (store, seen)) in (3 + further..).zip(stores.iter().zip(&seen)) {
+                let engine = join(store.clone(), seen.clone(), number.into()).await.unwrap();
+                writes(&*engine, further).await.unwrap();
+                engine.close().await.unwrap();
+            }
+            let one = code(stores[0].clone(), &seen[0], Some(first.number)).await.unwrap();
+            let two = code(stores[1].clone(), &seen[1], Some(first.number)).await.unwrap();
+            assert!(one == first && two == first, "{one:?} {two:?}");
+        }
+        let one = code(stores[0].clone(), &seen[0], None).await.unwrap();
+        let two = code(stores[1].clone(), &seen[1], Some(one.number)).await.unwrap();
+        assert!(one.number > first.number && one.code != two.code, "{one:?} {two:?}");
+        // Whoever is shown the other's world meanwhile says so, whatever the code.
+        let shown = code(stores[1].clone(), &seen[0], None).await;
+        assert!(matches!(shown, Err(fogbank_durable::Error::CloudLied(_))), "{shown:?}");
     }
 }
 
