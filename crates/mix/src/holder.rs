@@ -404,7 +404,8 @@ impl Held {
 
     fn has(&self, sources: &Sources) -> Result<()> {
         let is_live = |source: &Source| self.live.get(&source.level) == Some(&source.generation);
-        if sources.0.iter().all(is_live) { Ok(()) } else { Err(NOT_HERE) }
+        let are = sources.rise_below(u8::MAX) && sources.0.iter().all(is_live);
+        if are { Ok(()) } else { Err(NOT_HERE) }
     }
 }
 

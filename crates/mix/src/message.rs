@@ -448,6 +448,14 @@ impl Reached {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sources(pub Vec<Source>);
 
+impl Sources {
+    /// Whether they are of levels below `levels`, each named once, from the lowest.
+    pub fn rise_below(&self, levels: u8) -> bool {
+        self.0.is_sorted_by(|below, above| below.level < above.level)
+            && self.0.last().is_none_or(|highest| highest.level < levels)
+    }
+}
+
 impl Field for Sources {
     fn put(&self, out: &mut Vec<u8>) {
         (self.0.len() as u8).put(out);

@@ -115,7 +115,10 @@ impl Shuffler {
         }
         match message {
             ToShuffler::Want(Want { read, cells, index, .. }) => {
-                self.read(read).want = Some((cells, index));
+                if self.reads.get(&read).is_none_or(|known| known.want.is_none()) {
+                    self.make_room(true);
+                }
+                self.reads.entry(read).or_default().want = Some((cells, index));
                 self.answer(read)
             }
             ToShuffler::Mix(mix) => self.mix(mix),
@@ -137,7 +140,10 @@ impl Shuffler {
                 if cells.len() > usize::from(self.shape.levels) {
                     return Err(Error::Other("a read of more cells than there are levels"));
                 }
-                let known = self.read(read);
+                if !self.reads.contains_key(&read) {
+                    self.make_room(false);
+                }
+                let known = self.reads.entry(read).or_default();
                 if known.cells.is_some() {
                     return Ok(Vec::new());
                 }
@@ -155,12 +161,14 @@ impl Shuffler {
         }
     }
 
-    /// What has come of a read. Of too many the lowest go: they were answered, or are left over.
-    fn read(&mut self, read: u64) -> &mut Read {
-        if !self.reads.contains_key(&read) && self.reads.len() >= self.shape.reads_ahead() {
-            self.reads.pop_first();
+    /// Of too many reads that the client wants, or that only the holder knows of, the lowest goes: it
+    /// was answered, or is left over. Whatever the holder sends, what was answered stays for a proof.
+    fn make_room(&mut self, is_wanted: bool) {
+        let of = |known: &Read| known.want.is_some() == is_wanted;
+        if self.reads.values().filter(|known| of(known)).count() >= self.shape.reads_ahead() {
+            let lowest = self.reads.iter().find(|(_, known)| of(known)).map(|(read, _)| *read);
+            lowest.into_iter().for_each(|read| _ = self.reads.remove(&read));
         }
-        self.reads.entry(read).or_default()
     }
 
     /// Answers a read of which both have come, as often as it is wanted.
@@ -202,6 +210,9 @@ impl Shuffler {
         let (shape, count) = (self.shape, generation.count());
         if level != shape.written(count) {
             return Err(Error::Client("a job that writes another level"));
+        }
+        if !sources.rise_below(shape.levels) {
+            return Err(Error::Client("a job that reads no such levels"));
         }
         let shuffled = self.partitions.entry(partition).or_default();
         let mut sends = Vec::new();

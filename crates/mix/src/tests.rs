@@ -507,3 +507,39 @@ fn messages_are_what_is_written_here() {
     other[4] = 9;
     assert!(Across::decode(&other, CELL).is_err());
 }
+
+/// A holder that sends many reads that nobody wants has none dropped that was answered: it could be
+/// the proof of a lie.
+#[test]
+fn what_was_answered_outlasts_a_flood() {
+    let mut shuffler = Shuffler::new(shape(), &seed(2));
+    let cells = || Cells::zeros(shape().cell_bytes(), 1);
+    let blinded = |read| Across::from(Blinded { read, signature: UNSIGNED, cells: cells() });
+    shuffler.ask(Want { partition: 0, read: 1, cells: 1, index: 0 }.into()).unwrap();
+    assert_eq!(shuffler.across(blinded(1)).unwrap().len(), 1);
+    for read in 2..2_000 {
+        shuffler.across(blinded(read)).unwrap();
+    }
+    let shown = shuffler.ask(ProveRead { partition: 0, read: 1 }.into()).unwrap();
+    let ShufflerSends::Client(FromShuffler::Proof(proof)) = &shown[0] else { panic!("{shown:?}") };
+    assert!(!proof.cells.is_empty());
+    // Of what is wanted the lowest goes.
+    for read in 2..2_000 {
+        shuffler.ask(Want { partition: 0, read, cells: 1, index: 0 }.into()).unwrap();
+    }
+    let shown = shuffler.ask(ProveRead { partition: 0, read: 1 }.into()).unwrap();
+    let ShufflerSends::Client(FromShuffler::Proof(proof)) = &shown[0] else { panic!("{shown:?}") };
+    assert!(proof.cells.is_empty());
+}
+
+/// One tenant's message is not to keep the others waiting.
+#[test]
+fn levels_that_cannot_be_are_refused() {
+    for list in [vec![(255, of(2))], vec![(1, of(2)); 200], vec![(3, of(2))]] {
+        let mut shuffler = Shuffler::new(shape(), &seed(2));
+        let (level, sources) = (shape().written(4), sources(&list));
+        let (order, pads) = (seed(3), seed(4));
+        let mix = Mix { partition: 0, level, generation: of(4), sources, order, pads };
+        assert!(matches!(shuffler.ask(mix.into()), Err(Error::Client(_))), "{list:?}");
+    }
+}

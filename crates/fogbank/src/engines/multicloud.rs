@@ -188,7 +188,7 @@ impl VolumeTail for MulticloudVolume {
         if self.format != FORMAT {
             return Err(Error::Usage(format!(
                 "this volume was made by another version: its journal has format {}, and this \
-                 program reads {FORMAT}",
+                 program reads {FORMAT}; copy its files by the version that made it into a new volume",
                 self.format
             )));
         }

@@ -104,7 +104,8 @@ impl Link {
             };
             let Session { sender, mut receiver, reached, key } = session;
             if key != noted {
-                let why = "it signs by another key than when the volume was made";
+                let why = "it signs by another key than when the volume was made: put back the file \
+                           tenants/NAME/signing of its server";
                 return told(OfLink::Failed(Error::Refused(why.into())));
             }
             let (queue, mut queued) = mpsc::unbounded_channel();

@@ -55,6 +55,13 @@ impl UnderWay {
         Self { entry, cells, is_wanted, records, answer, uncovered, come }
     }
 
+    /// Its cells are asked for again: what the clouds have told of it counts no more.
+    pub fn forget(&mut self) {
+        if self.come.is_none() {
+            (self.records, self.answer) = (None, None);
+        }
+    }
+
     /// Over which what it waits for comes; nothing if that is the client's turn. All that comes of
     /// the shuffler comes by way of this `holder`.
     pub fn path(&self, holder: usize) -> Option<Path> {

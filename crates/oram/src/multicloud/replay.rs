@@ -19,6 +19,7 @@ use fogbank_seal::SplitKeys;
 use super::canary::Canary;
 use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
+use super::reader::UnderWay;
 use super::settings::MulticloudSettings;
 use crate::{Result, Section};
 
@@ -76,6 +77,8 @@ impl MulticloudPlane {
                     _ => plane.untold.push(partition),
                 }
             }
+            // What came of one session is not held against what comes of another.
+            plane.accesses.iter_mut().for_each(UnderWay::forget);
             (0..plane.accesses.len()).for_each(|at| plane.ask_for_cells(at, out));
             plane.stored.clear();
             (0..plane.shape.partitions).try_for_each(|partition| plane.begin_again(partition, out))
