@@ -120,7 +120,7 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     };
     assert!((per_s("20") / per_s("10") - 2.0).abs() < 1e-9);
     // What does not fit is not proposed; a shape that no engine can have is refused.
-    let (_, figures) = plan(&["--memory", "200MB"]);
+    let (_, figures) = plan(&["--memory", "300MB"]);
     assert_eq!(figures["choose"], "tao");
     for (wrong, named) in [
         (["--size", "1GiB", "--memory", "1MB"], "that memory"),

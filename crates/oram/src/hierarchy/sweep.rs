@@ -97,7 +97,7 @@ impl Remains {
                 continue;
             };
             let table = Table { level, index };
-            if self.schedule.installed(table) > self.number {
+            if !is_installed(&self.schedule, table, self.number) {
                 continue;
             }
             let is_superseded = self.schedule.superseded(table) < self.number;
@@ -137,8 +137,37 @@ impl Remains {
         let Some(named) = named else { return Ok(()) };
         let [_, written] = pieces.moves(&piece);
         let step = self.schedule.chunk_cells(table.level) as usize;
-        let versions: Vec<u64> = (0..written).step_by(step).map(|at| version + at).collect();
+        let all = (0..written).step_by(step);
+        let versions: Vec<u64> = all.map_while(|at| version.checked_add(at)).collect();
         let run = Run { table, is_dealt, start: Mark::default() };
         self.cells.delete(&run, first, &versions, &named).await
+    }
+}
+
+/// Whether `table` is installed by superblock `number`. It comes from a name that the cloud may have
+/// made up: none that is installed by then has a larger index, and with one nothing is reckoned.
+fn is_installed(schedule: &Schedule, table: Table, number: u64) -> bool {
+    let is_possible = u64::try_from(table.index).is_ok_and(|index| index <= number);
+    is_possible && schedule.installed(table) <= number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A claim's name is the cloud's to make up: an index that no table has yet is passed over, however
+    /// large it is.
+    #[test]
+    fn a_table_that_cannot_be_is_not_gone_through() {
+        let schedule = Schedule::new(64, 4, 2, 4, true).unwrap();
+        for index in [9, 1 << 40, i64::MAX - 1, i64::MAX, -1, i64::MIN] {
+            for level in 0..4 {
+                assert!(!is_installed(&schedule, Table { level, index }, 8), "{level} {index}");
+            }
+        }
+        let first = Table { level: 0, index: 0 };
+        let installed = schedule.installed(first);
+        assert!(is_installed(&schedule, first, installed));
+        assert!(!is_installed(&schedule, first, installed - 1));
     }
 }

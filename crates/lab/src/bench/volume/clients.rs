@@ -204,7 +204,7 @@ impl Running {
         let clock = self.clock.clone();
         let left = || until.saturating_sub(clock.now());
         self.go_on_while(|| {
-            show(bar, tenths(clock.now() - started), tenths(until - started));
+            show(bar, tenths(clock.now() - started), tenths(until.saturating_sub(started)));
             left()
         })
         .await
