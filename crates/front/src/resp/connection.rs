@@ -5,8 +5,12 @@
 //!    can share an epoch. Any other is answered on the spot. Either way it takes its place in the
 //!    queue of replies.
 //! 3. Replies leave from the front of that queue as their epochs end, many in one write.
+//! 4. What `EXEC` is to do about the connection itself (`HELLO`, `CLIENT SETNAME`) is done when the
+//!    transaction is known to take place, in its place among the replies. No request behind such an
+//!    `EXEC` is taken before: how it is answered depends on that.
 //!
-//! Invariants: replies are in the order of requests; reading goes on while replies wait to be
+//! Invariants: replies are in the order of requests; of a transaction that does not take place
+//! nothing is done, to the connection neither; reading goes on while replies wait to be
 //! written (a client may send all before it reads any), up to the limits, its own and that of all
 //! connections together, and always if none of its own waits; after malformed input
 //! nothing more of this connection is executed, and no other connection notices.
@@ -15,8 +19,9 @@
 //! is trusted; the cloud's side sees nothing of a connection at all.
 
 use super::client::{Client, Server};
-use super::command::{Action, Command, Control, lookup, misfit, reply_of};
+use super::command::{Action, Command, Control, lookup, misfit};
 use super::frame::{Decoder, ProtocolError, Request};
+use super::own::{Own, encode_body, local};
 use super::program::{Queued, Slot, Task, Work};
 use super::refusal::refusal;
 use super::reply::{Reply, Version};
@@ -57,6 +62,8 @@ pub struct Connection {
     transaction: Option<Transaction>,
     watched: Vec<Slot>,
     watched_keys: usize,
+    /// An `EXEC` is awaited that may change how the next requests are taken and answered.
+    undecided: bool,
     /// There was no room for a request that may be there already.
     held_back: bool,
     /// No more requests are taken; what was accepted is answered.
@@ -73,8 +80,11 @@ struct Awaited {
 enum Answer {
     /// Encoded already: what it takes is known, and counted.
     Ready(BytesMut),
-    Running(Pin<Box<dyn Future<Output = Result<Answered, Error>> + Send>>),
+    /// On its way; of a transaction with what the connection is to do if it takes place.
+    Running(Running, Vec<Own>),
 }
+
+type Running = Pin<Box<dyn Future<Output = Result<Answered, Error>> + Send>>;
 
 /// What has been queued since `MULTI`.
 #[derive(Default)]
@@ -100,6 +110,7 @@ impl Connection {
             transaction: None,
             watched: Vec::new(),
             watched_keys: 0,
+            undecided: false,
             held_back: false,
             closing: false,
         }
@@ -152,8 +163,11 @@ impl Connection {
             let all_answered = self.replies.is_empty() && written;
             return if all_answered { Poll::Ready(Ok(true)) } else { Poll::Pending };
         }
-        if self.is_full() {
+        if self.takes_none() {
             return Poll::Pending; // the replies awaited wake this task
+        }
+        if self.held_back {
+            return Poll::Ready(Ok(false)); // before the end of the input is noticed
         }
         match self.poll_read(stream, context)? {
             Poll::Ready(0) => {
@@ -161,15 +175,16 @@ impl Connection {
                 Poll::Ready(Ok(false))
             }
             Poll::Ready(_) => Poll::Ready(Ok(false)),
-            Poll::Pending if self.held_back => Poll::Ready(Ok(false)),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether requests stay where they are for now.
+    fn takes_none(&self) -> bool {
         let limits = &self.client.server.limits;
         let all = self.client.server.waiting_bytes.load(Ordering::Relaxed);
-        self.replies.len() >= limits.pipeline_max
+        self.undecided
+            || self.replies.len() >= limits.pipeline_max
             || self.waiting_bytes >= limits.queued_bytes_max
             || (self.waiting_bytes > 0 && all >= limits.waiting_bytes_max)
     }
@@ -225,16 +240,21 @@ impl Connection {
             let Some(awaited) = self.replies.front_mut() else { return true };
             match &mut awaited.answer {
                 Answer::Ready(reply) => self.output.extend_from_slice(reply),
-                Answer::Running(running) => match running.as_mut().poll(context) {
-                    Poll::Pending => return true,
-                    Poll::Ready(Ok(answered)) => {
-                        answered.reply().encode(awaited.version, &mut self.output);
+                Answer::Running(running, own) => {
+                    let Poll::Ready(outcome) = running.as_mut().poll(context) else { return true };
+                    match outcome.as_ref().map(Answered::reply) {
+                        // It takes place: `EXEC` answers an array then, and never otherwise.
+                        Ok(Reply::Array(replies)) if !own.is_empty() => {
+                            encode_body(&mut self.client, replies, own, &mut self.output);
+                        }
+                        Ok(reply) => reply.encode(awaited.version, &mut self.output),
+                        Err(error) => {
+                            let advisor = self.client.server.bounds.advisor();
+                            refusal(error, advisor).encode(awaited.version, &mut self.output);
+                        }
                     }
-                    Poll::Ready(Err(error)) => {
-                        let advisor = self.client.server.bounds.advisor();
-                        refusal(&error, advisor).encode(awaited.version, &mut self.output);
-                    }
-                },
+                    self.undecided &= own.is_empty();
+                }
             }
             let bytes = awaited.bytes;
             self.replies.pop_front();
@@ -247,7 +267,7 @@ impl Connection {
     fn take_requests(&mut self) {
         self.held_back = false;
         while !self.closing {
-            if self.is_full() {
+            if self.takes_none() {
                 self.held_back = true;
                 return;
             }
@@ -277,17 +297,18 @@ impl Connection {
         self.replies.push_back(Awaited { version, bytes, answer: Answer::Ready(encoded) });
     }
 
-    fn submit(&mut self, task: Task, bytes: usize) {
+    fn submit(&mut self, task: Task, bytes: usize, own: Vec<Own>) {
         let version = self.client.listed.version;
         let work = Work::new(task, self.client.server.bounds.clone(), self.untaken.clone());
         let answer = self.session.submit(work);
         let server = &self.client.server;
-        let answer = Answer::Running(match &server.watcher {
+        let running = match &server.watcher {
             Some(watcher) => timed(watcher.clone(), server.clock.clone(), answer),
             None => Box::pin(answer),
-        });
+        };
         self.wait_for(bytes);
-        self.replies.push_back(Awaited { version, bytes, answer });
+        self.undecided |= !own.is_empty();
+        self.replies.push_back(Awaited { version, bytes, answer: Answer::Running(running, own) });
     }
 
     /// Takes one request: refuses, queues or carries it out.
@@ -320,10 +341,10 @@ impl Connection {
             Action::Data(code) => {
                 self.tell(command, &request);
                 let bytes = request.bytes();
-                self.submit(Task::Single { code, request }, bytes);
+                self.submit(Task::Single { code, request }, bytes, Vec::new());
             }
             Action::Local(code) => {
-                let reply = self.local(code, &request);
+                let reply = local(&mut self.client, code, &request);
                 self.answer(reply);
             }
             Action::Control(_) => {}
@@ -339,15 +360,6 @@ impl Connection {
     /// `UNWATCH` is queued like any other command; the rest of its kind is not.
     fn acts_now(&self, control: Control) -> bool {
         control != Control::Unwatch || self.transaction.is_none()
-    }
-
-    fn local(
-        &mut self,
-        code: fn(&mut Client, &Request) -> super::keyspace::Outcome,
-        request: &Request,
-    ) -> Reply {
-        // Commands of this kind never pause.
-        reply_of(code(&mut self.client, request)).unwrap_or(Reply::Null)
     }
 
     /// Answers an error that, within a transaction, breaks it.
@@ -416,7 +428,7 @@ impl Connection {
         let slot = Slot::default();
         self.watched.push(slot.clone());
         let bytes = request.bytes();
-        self.submit(Task::Watch { names: request, slot }, bytes);
+        self.submit(Task::Watch { names: request, slot }, bytes, Vec::new());
     }
 
     fn unwatch(&mut self) {
@@ -439,23 +451,21 @@ impl Connection {
             let text = "Transaction discarded because of previous errors.";
             return self.answer(Reply::error_with_code("EXECABORT", text));
         }
-        let before = self.client.listed.version;
-        let body = transaction.commands.into_iter().map(|(c, r)| self.queued(c, r)).collect();
-        let after = std::mem::replace(&mut self.client.listed.version, before);
-        self.submit(Task::Exec { watched, body }, transaction.bytes);
-        self.client.listed.version = after;
-    }
-
-    /// A queued command on its way into a program; one about the connection acts here.
-    fn queued(&mut self, command: &'static Command, request: Request) -> Queued {
-        match command.action {
-            Action::Data(code) => {
-                self.tell(command, &request);
-                Queued::Data(code, request)
-            }
-            Action::Local(code) => Queued::Ready(self.local(code, &request)),
-            Action::Control(_) => Queued::Ready(Reply::OK), // UNWATCH: EXEC does that anyway
+        let (mut body, mut own) = (Vec::with_capacity(transaction.commands.len()), Vec::new());
+        for (place, (command, request)) in transaction.commands.into_iter().enumerate() {
+            body.push(match command.action {
+                Action::Data(code) => {
+                    self.tell(command, &request);
+                    Queued::Data(code, request)
+                }
+                Action::Local(code) => {
+                    own.push(Own { place, code, request });
+                    Queued::Elsewhere
+                }
+                Action::Control(_) => Queued::Unwatch, // EXEC does that anyway
+            });
         }
+        self.submit(Task::Exec { watched, body }, transaction.bytes, own);
     }
 
     fn reset(&mut self) {

@@ -32,6 +32,7 @@ mod layout;
 mod limits;
 mod listener;
 mod number;
+mod own;
 mod pattern;
 mod program;
 mod refusal;

@@ -37,8 +37,11 @@ pub enum Task {
 pub enum Queued {
     /// One that works on keys.
     Data(Data, Request),
-    /// One that has been answered already.
-    Ready(Reply),
+    /// One that the connection carries out once this transaction takes place; its reply stands
+    /// in for what is told then.
+    Elsewhere,
+    /// `UNWATCH`.
+    Unwatch,
 }
 
 /// What one `WATCH` noted, once it has run.
@@ -103,7 +106,8 @@ fn run_body(db: &mut Keyspace<'_, '_>, body: &[Queued]) -> Result<Reply, Pause> 
     for queued in body {
         let outcome = match queued {
             Queued::Data(code, request) => reply_of(code(db, request)),
-            Queued::Ready(reply) => Ok(reply.clone()),
+            Queued::Elsewhere => Ok(Reply::Null),
+            Queued::Unwatch => Ok(Reply::OK),
         };
         match outcome {
             Ok(reply) => replies.push(reply),

@@ -143,6 +143,11 @@ impl Reply {
     }
 }
 
+/// Appends what an array of `len` replies begins with.
+pub fn encode_array_header(len: usize, out: &mut BytesMut) {
+    number(b'*', len as i64, out);
+}
+
 fn sequence(kind: u8, items: &[Reply], version: Version, out: &mut BytesMut) {
     number(kind, items.len() as i64, out);
     items.iter().for_each(|item| item.encode(version, out));

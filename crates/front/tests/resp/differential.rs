@@ -3,51 +3,12 @@
 //!
 //! `FOGBANK_RESP_COMMANDS` sets how many commands (default 20,000), `FOGBANK_RESP_SEED` the seed.
 
+use crate::real_redis::Redis;
 use crate::support::{Client, Server, encode, show};
 use redis_protocol::resp2::types::BytesFrame;
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 
 /// Replies whose order means nothing.
 const UNORDERED: [&str; 4] = ["KEYS", "HKEYS", "HVALS", "HGETALL"];
-
-struct Redis {
-    process: Child,
-    address: SocketAddr,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Redis {
-    async fn start() -> Option<Self> {
-        let version = Command::new("redis-server").arg("--version").output().ok()?;
-        if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
-            return None;
-        }
-        let free = std::net::TcpListener::bind("127.0.0.1:0").ok()?;
-        let address = free.local_addr().ok()?;
-        drop(free);
-        let folder = tempfile::tempdir().ok()?;
-        let process = Command::new("redis-server")
-            .args(["--port", &address.port().to_string(), "--save", "", "--bind", "127.0.0.1"])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        let redis = Self { process, address, _folder: folder };
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-        Some(redis)
-    }
-}
 
 /// A small generator: repeatable, and nobody needs it to be good.
 struct Dice(u64);

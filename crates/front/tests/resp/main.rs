@@ -4,6 +4,8 @@ mod connections;
 mod differential;
 mod expiry;
 mod keyspace;
+mod own;
+mod real_redis;
 mod requests;
 mod support;
 mod transactions;

@@ -13,7 +13,7 @@ mod sorted_sets;
 mod strings;
 mod table;
 
-pub use table::{Action, Command, Control, lookup, misfit};
+pub use table::{Action, Command, Control, Local, lookup, misfit};
 
 use super::frame::Request;
 use super::keyspace::{Halt, Keyspace, Outcome, fail};

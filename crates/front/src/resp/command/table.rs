@@ -12,10 +12,13 @@ pub enum Action {
     /// A program on the keyspace, answered when its epoch ends.
     Data(Data),
     /// The connection alone, answered in its turn without a round.
-    Local(fn(&mut Client, &Request) -> Outcome),
+    Local(Local),
     /// The state of a connection's transaction, or its end.
     Control(Control),
 }
+
+/// The code of a command about the connection or the server.
+pub type Local = fn(&mut Client, &Request) -> Outcome;
 
 /// Commands that change how the next ones are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,12 +121,7 @@ const fn data(
     Command { name, arity, flags, keys, action: Action::Data(code) }
 }
 
-const fn connection(
-    name: &'static str,
-    arity: i32,
-    flags: &'static str,
-    code: fn(&mut Client, &Request) -> Outcome,
-) -> Command {
+const fn connection(name: &'static str, arity: i32, flags: &'static str, code: Local) -> Command {
     Command { name, arity, flags, keys: NONE, action: Action::Local(code) }
 }
 
