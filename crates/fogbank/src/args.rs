@@ -157,8 +157,8 @@ pub struct FlowArgs {
     /// At which pace messages leave, if they leave as accesses come.
     #[command(flatten)]
     pub pace: PaceArgs,
-    /// Bytes of write-backs that are under way at once, if accesses leave as they come [8MiB; 1MiB
-    /// across a network].
+    /// Bytes of what is written that are under way at once, if accesses leave as they come [tao: 8MiB,
+    /// 1MiB across a network; partition: 32MiB, 4MiB across one].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
 }

@@ -214,7 +214,7 @@ pub struct BenchVolumeArgs {
     #[command(flatten)]
     pub pace: PaceArgs,
     /// Bytes of what is written that are under way at once [what the link carries in four round trips and
-    /// 10 ms; 8MiB without a limit].
+    /// 10 ms; without a limit 8MiB, of partition 32MiB].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
     /// Messages leave at multiples of so many microseconds, as those of a volume do.

@@ -22,10 +22,16 @@ use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::registers::RegisterPlace;
 use crate::volume::{Flow, Volume};
 
-/// Bytes of what is written that are under way: a few messages.
-const WRITE_BEHIND: u64 = 8 << 20;
-/// Across a network, of which nothing is known: what 50 MB/s carry in 20 ms.
-const WRITE_BEHIND_ACROSS: u64 = 1 << 20;
+/// Bytes of what is written that are under way where the store is near, and across a network.
+pub(super) struct Behind {
+    near: u64,
+    across: u64,
+}
+
+/// A few messages; of a network nothing is known: what 50 MB/s carry in 20 ms.
+pub(super) const WRITE_BACKS: Behind = Behind { near: 8 << 20, across: 1 << 20 };
+/// A job that is written at once writes up to 8 MiB, and others wait for it.
+pub(super) const JOBS: Behind = Behind { near: 32 << 20, across: 4 << 20 };
 
 /// The quantum is the volume's own, so it is not for whoever chooses a rate to remember.
 pub(super) fn check(shell: &ShellSettings, group_max: usize, traffic: Traffic) -> Result<()> {
@@ -84,8 +90,8 @@ fn fits_the_pace(shell: &ShellSettings, traffic: Traffic, rate: Rate) -> Result<
 }
 
 /// Bytes of what is written that are to be under way.
-pub(super) fn write_behind(opening: &VolumeOpening) -> usize {
-    let usual = if opening.options.across_a_link() { WRITE_BEHIND_ACROSS } else { WRITE_BEHIND };
+pub(super) fn write_behind(opening: &VolumeOpening, usual: &Behind) -> usize {
+    let usual = if opening.options.across_a_link() { usual.across } else { usual.near };
     opening.flow.write_behind.unwrap_or(usual) as usize
 }
 

@@ -163,7 +163,8 @@ impl VolumeTail for PartitionVolume {
         let settings = self.settings(opening.config.shape(), opening.flow);
         // Before anything of the store is touched.
         accesses::check(&settings.shell, settings.group_max(), settings.traffic())?;
-        let settings = settings.with_write_behind(accesses::write_behind(&opening));
+        let settings =
+            settings.with_write_behind(accesses::write_behind(&opening, &accesses::JOBS));
         let vault = (settings.vault(), settings.shell.quantum);
         accesses::open(opening, vault, |parts| Box::pin(PartitionEngine::open(settings, parts)))
             .await

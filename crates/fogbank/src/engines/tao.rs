@@ -122,7 +122,8 @@ impl VolumeTail for TaoVolume {
         // Before anything of the store is touched; in the words of flags, not of settings.
         let traffic = self.settings(shape, Flow::default()).traffic()?;
         accesses::check(&settings.shell, settings.group_max(), traffic)?;
-        let settings = settings.with_write_behind(accesses::write_behind(&opening));
+        let settings =
+            settings.with_write_behind(accesses::write_behind(&opening, &accesses::WRITE_BACKS));
         let settings = settings.map_err(|error| Error::Usage(error.to_string()))?;
         let vault = (settings.vault(), settings.shell.quantum);
         accesses::open(opening, vault, |parts| Box::pin(TaoEngine::open(settings, parts))).await

@@ -28,6 +28,7 @@ use fogbank_durable::{Checkpoint, Cut, PutAdoption, Section, Vault};
 use fogbank_env::Nanos;
 use fogbank_store::{DepartureGrid, Store};
 use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -190,16 +191,22 @@ impl<P: Plane> Departures<P> {
 
     /// What leaves next; `None` when nothing will arrive any more.
     async fn next_group(&mut self) -> Result<Option<Group>> {
+        let shared = self.shared.clone();
+        // Waited for over everything that ends beside: it is decided at the point at which one ends, too.
+        let mut decision = None;
         loop {
-            let shared = self.shared.clone();
             let (room, has_parts) =
                 shared.look(|core| (shared.room_in(core), core.plane.has_parts()));
             let (is_free, is_idle) = (self.rate_grid.is_none(), self.waiting.is_empty());
             let waits = is_free && (has_parts || !is_idle);
             let may_leave = has_parts || room > 0;
+            decision = match waits && may_leave {
+                true => decision.or_else(|| Some(Box::pin(shared.decision()))),
+                false => None,
+            };
             tokio::select! { biased;
                 Some(ended) = self.beside.next() => self.take(ended?).await?,
-                () = decision(&self.rate_grid) => {
+                () = at_rate(&self.rate_grid) => {
                     let _nothing_is_taken = shared.taking.read().await;
                     if !self.rate_grid.as_mut().is_some_and(RateGrid::was_missed) {
                         return Ok(self.at_point());
@@ -210,7 +217,8 @@ impl<P: Plane> Departures<P> {
                     None => return Ok(None),
                 },
                 // It is decided at a point what leaves at the next.
-                (point, _nothing_is_taken) = shared.decision(), if waits && may_leave => {
+                Some((point, _nothing_is_taken)) = OptionFuture::from(decision.as_mut()) => {
+                    decision = None;
                     if let Some(group) = self.gather(point) {
                         return Ok(Some(group));
                     }
@@ -486,7 +494,7 @@ async fn make_durable<P: Plane>(shared: &Shared<P>) -> Result<()> {
 }
 
 /// When it is decided what leaves at the next point of the grid, if there is one.
-async fn decision(grid: &Option<RateGrid>) {
+async fn at_rate(grid: &Option<RateGrid>) {
     match grid {
         Some(grid) => grid.grid.come(grid.decides_at()).await,
         None => std::future::pending().await,

@@ -63,7 +63,7 @@ pub struct ShellSettings {
     pub window_bytes: usize,
     /// How many such messages are under way at once.
     pub windows: usize,
-    /// More of them may be, up to 48, where jobs write, while fewer than so many bytes are under way.
+    /// Where jobs write: no further one leaves while so many bytes are under way.
     pub bytes_at_once: usize,
     /// Whatever leaves does so at multiples of this, so that its moment does not tell how long the
     /// proxy worked; zero lets everything leave as soon as it can. The vault has to be opened on a
@@ -102,7 +102,14 @@ impl ShellSettings {
         let chunks = (bytes / WINDOWS).min(WINDOW_BYTES_MAX) / chunk_bytes;
         let window_bytes = chunks.max(1) * chunk_bytes;
         let windows = bytes.div_ceil(window_bytes).max(WINDOWS_MIN);
-        Self { window_bytes, windows, bytes_at_once: windows * window_bytes, ..self }
+        Self { window_bytes, windows, ..self }
+    }
+
+    /// The same for an engine with jobs: about so many bytes under way, in as many messages as are
+    /// worth while, or in one whose chunk is larger.
+    pub(crate) fn with_jobs_behind(self, bytes: usize) -> Self {
+        let window_bytes = bytes.div_ceil(WINDOWS);
+        Self { window_bytes, windows: WINDOWS, bytes_at_once: bytes, ..self }
     }
 
     /// Chunks in a message at most.

@@ -2,9 +2,10 @@
 //!
 //! It leaves one after the other, in messages of a public size in the order of its chunks, of which
 //! so many are under way at once, whosever they are: a journal record waits behind these few and no
-//! more. Those of jobs may be short, so of them there may be some more, while fewer than so many
-//! bytes are under way: or it would be their number that bounds the rate. Where the link's rate is known
-//! each leaves when it is its turn, so nothing else waits in the link behind many.
+//! more. A job may write little, so what several have that wait goes into one message, or the number
+//! of messages would bound the rate; and it may write much, so their bytes are bounded as well. Where
+//! the link's rate is known each leaves when it is its turn, so nothing else waits in the link behind
+//! many.
 //!
 //! Some engines' writes count only once a barrier has passed: one barrier serves all that were
 //! acknowledged before it left.
@@ -20,10 +21,6 @@ use tokio::sync::mpsc;
 use super::engine::Shared;
 use super::plane::{Codec, Plane};
 use crate::{Result, blame};
-
-/// Short messages under way at once, at most. A store takes 64 calls at once: a quarter is left to
-/// records and reads.
-const MESSAGES_MAX: usize = 48;
 
 /// Something that is being written.
 struct Writing<P: Plane> {
@@ -69,6 +66,53 @@ fn windows(writes: Vec<ChunkWrite>, window_bytes: usize) -> Vec<Vec<ChunkWrite>>
     windows
 }
 
+/// What waits to leave, and what is under way.
+struct Queue {
+    /// Windows, and of what each is.
+    waiting: VecDeque<(u64, Vec<ChunkWrite>)>,
+    messages: usize,
+    bytes: usize,
+}
+
+/// What a message is part of, by number, one for every window; and its bytes.
+type Sent = (Vec<u64>, usize);
+
+impl Queue {
+    /// Whether another message may be under way.
+    fn may_leave<P: Plane>(&self, shared: &Shared<P>) -> bool {
+        let shell = &shared.shell;
+        let is_bounded = P::HAS_JOBS && self.messages > 0 && self.bytes >= shell.bytes_at_once;
+        !self.waiting.is_empty() && self.messages < shell.windows.max(1) && !is_bounded
+    }
+
+    /// The next message, which is under way from now on: of jobs as many windows as fill one.
+    fn next_message<P: Plane>(&mut self, shared: &Shared<P>) -> Option<(Sent, Vec<ChunkWrite>)> {
+        let (number, mut writes) = self.waiting.pop_front()?;
+        let mut of = vec![number];
+        let mut bytes = bytes_of(&writes);
+        while P::HAS_JOBS
+            && bytes < shared.shell.window_bytes
+            && let Some((number, window)) = self.waiting.pop_front()
+        {
+            of.push(number);
+            bytes += bytes_of(&window);
+            writes.extend(window);
+        }
+        self.messages += 1;
+        self.bytes += bytes;
+        Some(((of, bytes), writes))
+    }
+
+    fn has_ended(&mut self, bytes: usize) {
+        self.messages -= 1;
+        self.bytes -= bytes;
+    }
+}
+
+fn bytes_of(writes: &[ChunkWrite]) -> usize {
+    writes.iter().map(|write| write.data.len()).sum()
+}
+
 /// Sends what is sealed, one after the other, until nobody can bring any more.
 ///
 /// # Errors
@@ -77,12 +121,8 @@ pub async fn send_all<P: Plane>(
     shared: Arc<Shared<P>>,
     mut sealed: mpsc::UnboundedReceiver<Sealed<P>>,
 ) -> Result<()> {
-    let most = shared.shell.windows.max(1);
-    let bytes_most = if P::HAS_JOBS { shared.shell.bytes_at_once } else { 0 };
-    let leaves =
-        |messages: usize, bytes| messages < most || (messages < MESSAGES_MAX && bytes < bytes_most);
-    let mut bytes_under_way = 0;
-    let (mut queue, mut under_way) = (VecDeque::new(), FuturesUnordered::new());
+    let mut queue = Queue { waiting: VecDeque::new(), messages: 0, bytes: 0 };
+    let mut under_way = FuturesUnordered::new();
     let (mut writing, mut next): (Vec<Writing<P>>, u64) = (Vec::new(), 0);
     // Acknowledged, and not behind a barrier.
     let acknowledged = Mutex::new(Vec::new());
@@ -92,12 +132,11 @@ pub async fn send_all<P: Plane>(
         if barrier.is_empty() && !acknowledged.lock().is_empty() {
             barrier.push(pass_barrier(&shared, &acknowledged));
         }
-        let may_leave = !queue.is_empty() && leaves(under_way.len(), bytes_under_way);
-        let ended = tokio::select! { biased;
+        let windows = tokio::select! { biased;
             Some(ended) = under_way.next() => {
-                let (number, bytes) = ended?;
-                bytes_under_way -= bytes;
-                number
+                let (of, bytes): Sent = ended?;
+                queue.has_ended(bytes);
+                of
             }
             Some(served) = barrier.next() => {
                 let served: Vec<Ended<P>> = served?;
@@ -107,38 +146,38 @@ pub async fn send_all<P: Plane>(
             Some((written, windows)) = sealed.recv() => {
                 let (number, left) = (next, windows.len());
                 next += 1;
-                queue.extend(windows.into_iter().map(|window| (number, window)));
+                queue.waiting.extend(windows.into_iter().map(|window| (number, window)));
                 writing.push(Writing { number, written, left });
                 if left > 0 {
                     continue;
                 }
-                number // there was nothing to send
+                vec![number] // there was nothing to send
             }
-            point = turn(&shared, &pacer), if may_leave => {
+            point = turn(&shared, &pacer), if queue.may_leave(&shared) => {
                 shared.fault.sound()?;
                 let hurries = shared.look(|core| core.canary.hurries());
-                while leaves(under_way.len(), bytes_under_way)
+                while queue.may_leave(&shared)
                     && (hurries || pacer.is_free(point))
-                    && let Some((number, window)) = queue.pop_front()
+                    && let Some(((of, bytes), writes)) = queue.next_message(&shared)
                 {
-                    let bytes = window.iter().map(|write| write.data.len()).sum();
-                    bytes_under_way += bytes;
                     pacer.take(point, bytes as u64);
-                    under_way.push(send(&shared, (number, bytes), window));
+                    under_way.push(send(&shared, (of, bytes), writes));
                 }
                 continue;
             }
             else => return Ok(()),
         };
-        let Some(at) = writing.iter().position(|one| one.number == ended) else { continue };
-        writing[at].left = writing[at].left.saturating_sub(1);
-        if writing[at].left > 0 {
-            continue;
-        }
-        let Writing { number, written, .. } = writing.swap_remove(at);
-        match P::HAS_JOBS && shared.look(|core| core.plane.awaits_barrier()) {
-            true => acknowledged.lock().push((number, written)),
-            false => shared.step(|core| P::acknowledged(core, &written)),
+        for ended in windows {
+            let Some(at) = writing.iter().position(|one| one.number == ended) else { continue };
+            writing[at].left = writing[at].left.saturating_sub(1);
+            if writing[at].left > 0 {
+                continue;
+            }
+            let Writing { number, written, .. } = writing.swap_remove(at);
+            match P::HAS_JOBS && shared.look(|core| core.plane.awaits_barrier()) {
+                true => acknowledged.lock().push((number, written)),
+                false => shared.step(|core| P::acknowledged(core, &written)),
+            }
         }
     }
 }
@@ -173,12 +212,8 @@ async fn turn<P: Plane>(shared: &Shared<P>, pacer: &LinkPacer) -> Nanos {
 }
 
 /// Sends a message now; returns of what it is, and its bytes, when it has ended.
-async fn send<P: Plane>(
-    shared: &Shared<P>,
-    of: (u64, usize),
-    window: Vec<ChunkWrite>,
-) -> Result<(u64, usize)> {
-    let sent = shared.bare.write_chunks(window).await.map_err(blame);
+async fn send<P: Plane>(shared: &Shared<P>, sent: Sent, writes: Vec<ChunkWrite>) -> Result<Sent> {
+    let ended = shared.bare.write_chunks(writes).await.map_err(blame);
     shared.grid.wait_for_delivery(shared.grid.now()).await;
-    sent.map(|()| of)
+    ended.map(|()| sent)
 }

@@ -95,7 +95,7 @@ impl PartitionSettings {
 
     /// The same with about so many bytes of written levels under way at once.
     pub fn with_write_behind(self, bytes: usize) -> Self {
-        let shell = self.shell.clone().with_write_behind(bytes, self.cell_bytes());
+        let shell = self.shell.clone().with_jobs_behind(bytes);
         Self { shell, ..self }
     }
 

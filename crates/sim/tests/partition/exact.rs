@@ -39,11 +39,14 @@ fn every_shape() {
         settings.engine.shell.records_at_once = records;
         settings
     });
-    // Short messages under way by their bytes.
-    let mut behind = of(5_000);
-    behind.engine.shell.bytes_at_once = 3_600;
+    // As many bytes under way as one message has, and more messages than bytes.
+    let [narrow, wide] = [(3, 1), (9, 5_000)].map(|(windows, bytes)| {
+        let mut settings = of(5_000);
+        (settings.engine.shell.windows, settings.engine.shell.bytes_at_once) = (windows, bytes);
+        settings
+    });
     let budgets = [within((12, 1 << 20)), within((2_500, 60))];
-    let shapes = [of(20_000), all_kept, none_kept, short, long, behind, few, one, two, many];
+    let shapes = [of(20_000), all_kept, none_kept, short, long, narrow, wide, few, one, two, many];
     for settings in budgets.into_iter().chain(shapes) {
         for seed in 2..4 {
             let scene = PartitionScene::new(Load::Mixed, seed);
@@ -95,5 +98,23 @@ fn a_fixed_rate() {
         settings.engine.shell.rate = Some(Rate { interval: interval_ms * 1_000_000, accesses });
         settings.engine.shell.quantum = Duration::from_millis(quantum_ms);
         predicted(&PartitionScene { settings, ..scene.clone() });
+    }
+}
+
+/// Also with more messages under way than the link has room for, or fewer.
+#[test]
+fn a_grid_with_much_under_way() {
+    let ms = Duration::from_millis;
+    let links = [(2, 8, 8, 8, 40), (7, 1, 60, 2, 90), (25, 8, 0, 4, 100)];
+    let shapes = [(3, 2_000), (9, 5_000), (9, 20_000)];
+    for (number, link) in (10..).zip(links.iter().cycle().take(36)) {
+        let (quantum_ms, round_trip, jitter, every, most) = *link;
+        let mut scene = PartitionScene { accesses: 80, ..PartitionScene::new(Load::Mixed, number) };
+        let shell = &mut scene.settings.engine.shell;
+        shell.quantum = ms(quantum_ms);
+        (shell.windows, shell.bytes_at_once) = shapes[number as usize / 3 % shapes.len()];
+        scene.link = Link { round_trip: ms(round_trip), jitter: ms(jitter), ..Link::instant() };
+        scene.schedule = Schedule { every, most: ms(most) };
+        predicted(&scene);
     }
 }

@@ -59,19 +59,20 @@ impl<P: Plane> Immediate<P> {
         let Some(kept) = self.chain.putting(&name) else {
             return self.silence("silence-after-a-failure");
         };
-        let (part, ours, under_way) = (waiting.lane, false, false);
-        self.doubts.push(Doubt { name, kept, part, ours, under_way });
+        let (part, ours, is_first, under_way) = (waiting.lane, false, false, false);
+        self.doubts.push(Doubt { name, kept, part, ours, is_first, under_way });
     }
 
     fn looked(&mut self, seen: Option<Kept>) {
         let Some(at) = self.doubts.iter().position(|doubt| doubt.under_way && !doubt.ours) else {
             return;
         };
-        if seen == Some(self.doubts[at].kept) {
-            (self.doubts[at].ours, self.doubts[at].under_way) = (true, false);
-        } else {
-            self.silence("silence-after-a-failure");
+        if seen != Some(self.doubts[at].kept) {
+            return self.silence("silence-after-a-failure");
         }
+        let is_first = !self.plane.awaits_barrier();
+        let doubt = &mut self.doubts[at];
+        (doubt.ours, doubt.is_first, doubt.under_way) = (true, is_first, false);
     }
 
     fn settled(&mut self) {

@@ -42,7 +42,7 @@ pub(in crate::oracle) struct Instants {
     reads: HashSet<u64>,
     /// Puts: what became of one is looked for if it fails.
     puts: HashSet<u64>,
-    /// From when other failures, and lies, count.
+    /// From when other failures, lies, and looks at what became of a put count.
     ends: BTreeSet<Nanos>,
     /// By time: the place of the first read that counts from then.
     first_reads: HashMap<Nanos, u64>,
@@ -137,7 +137,9 @@ impl Instants {
                 let from = self.counts_from(at);
                 let was_put = self.puts.remove(&done.id);
                 let is_doubt = was_put && done.outcome == Outcome::Failed(Blame::Absent);
-                if matches!(done.outcome, Outcome::Failed(_)) && !is_doubt {
+                let has_failed = matches!(done.outcome, Outcome::Failed(_)) && !is_doubt;
+                // What a look at a put finds may be somebody else's, or nothing.
+                if has_failed || matches!(done.outcome, Outcome::Blob(_)) {
                     self.ends.insert(from);
                 }
                 match self.reads.remove(&done.id) {

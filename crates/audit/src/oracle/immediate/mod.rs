@@ -106,8 +106,10 @@ struct Doubt<P> {
     name: String,
     kept: Kept,
     part: Part<P>,
-    /// Whether our bytes were seen to be there.
+    /// Whether our bytes were seen to be there, and no barrier of the engine's own was due then: the
+    /// two may leave at one point, and look alike.
     ours: bool,
+    is_first: bool,
     under_way: bool,
 }
 

@@ -71,8 +71,11 @@ impl<P: Plane> Immediate<P> {
             Request::BlobGet { name } => {
                 (doubts.filter(|d| !d.ours && d.name == *name).last()?, Part::Look)
             }
-            Request::Barrier if self.plane.awaits_barrier() => return None,
-            Request::Barrier => (doubts.filter(|d| d.ours).last()?, Part::Settled),
+            Request::Barrier => {
+                let is_behind = self.plane.awaits_barrier();
+                let due = doubts.filter(|d| d.ours && (d.is_first || !is_behind));
+                (due.last()?, Part::Settled)
+            }
             _ => return None,
         };
         doubt.under_way = true;

@@ -142,6 +142,11 @@ impl Partition {
         let wait = self.now.waiting;
         let jobs = self.state.begin_jobs(self.budget());
         let begun = commits.len() + jobs.len();
+        // What came without a message may have come before the record was cut, or after.
+        let accesses = match parts > begun + accesses && self.come_silent() {
+            true => self.parts_at_hand(ends).1,
+            false => accesses,
+        };
         // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
         let stops = accesses > 0 && wait == 0 && parts == begun && self.have_ended();
         let accesses = if stops { 0 } else { accesses };
@@ -324,12 +329,20 @@ impl Partition {
     pub(super) fn comes_silently(&mut self, at: Nanos, what: Own) {
         match self.config.quantum_ns {
             0 if self.now.replay.is_at_hand => {}
-            0 => self.comes(what, at),
+            0 => self.now.silent.push((at, what)),
             quantum => {
                 self.now.replay.under_way += 1;
                 self.now.timers.push((at + quantum, what));
             }
         }
+    }
+
+    /// What came without a message and within this instant has come; whether there was anything.
+    pub(super) fn come_silent(&mut self) -> bool {
+        let silent = std::mem::take(&mut self.now.silent);
+        let is_any = !silent.is_empty();
+        silent.into_iter().for_each(|(at, what)| self.comes(what, at));
+        is_any
     }
 
     /// Holds what is shown of the first record against what was; whether nothing was.

@@ -36,8 +36,7 @@ pub struct PartitionConfig {
     pub window_bytes: u64,
     /// Such messages under way at once.
     pub windows: u32,
-    /// More of them may be, while fewer than so many bytes are under way.
-    #[serde(default)]
+    /// No further one leaves while so many bytes are under way.
     pub bytes_at_once: u64,
     /// Accesses under way at once, at most.
     pub under_way_max: u32,

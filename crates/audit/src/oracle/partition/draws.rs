@@ -40,6 +40,7 @@ impl Acting for Partition {
     }
 
     fn next_own(&mut self) -> Option<Act> {
+        self.come_silent();
         if let Some(write) = self.next_written() {
             return Some(write);
         }
@@ -129,14 +130,19 @@ impl Partition {
     }
 
     fn next_written(&self) -> Option<Act> {
-        let partition = *self.next_write()?.first()?;
-        let job = self.state.job(partition)?;
-        let write = |chunk: &ChunkName| {
-            let cells = self.state.layout.chunk_cells(chunk);
-            let bytes = cells * u64::from(self.config.cell_bytes);
-            (*chunk, ChunkSeen { bytes, fingerprints: Vec::new() })
-        };
-        let writes = job.windows.front()?.iter().map(write).collect();
+        self.next_write()?;
+        let windows = self.open_windows().into_iter().filter_map(|(_, p)| self.state.job(p));
+        let (mut writes, mut bytes) = (Vec::new(), 0);
+        for chunks in windows.flat_map(|job| &job.windows) {
+            for chunk in chunks {
+                let due = self.state.layout.chunk_cells(chunk) * u64::from(self.config.cell_bytes);
+                bytes += due;
+                writes.push((*chunk, ChunkSeen { bytes: due, fingerprints: Vec::new() }));
+            }
+            if bytes >= self.config.window_bytes {
+                break;
+            }
+        }
         Some(Act::Sends(Request::WriteChunks { writes }))
     }
 }

@@ -58,6 +58,7 @@ use self::layout::{Layout, is_new, version};
 use self::pyramid::Pyramid;
 use self::recovery::{Journalled, Replay, Saved};
 use self::state::{Counters, State};
+use super::blob::JOURNAL;
 use super::chain::Parts;
 use super::fault::{Refused, Step, Stop, fault};
 use super::immediate::instants::Instants;
@@ -81,8 +82,8 @@ pub(super) enum Own {
     Accesses(u64),
     /// The cells of the job of this partition.
     Job(u32),
-    /// What the job of this partition writes.
-    Write(u32, Vec<ChunkName>),
+    /// What jobs write, by partition.
+    Write(Vec<(u32, Vec<ChunkName>)>),
     /// The barrier behind what jobs have written.
     Barrier,
     /// What a checkpoint lacks of this partition.
@@ -152,8 +153,10 @@ struct Now {
     /// Records of which not everything was shown, and how many were cut.
     records: VecDeque<Record>,
     cut_records: u64,
-    /// What comes without a message, and from when it counts.
+    /// What comes without a message, and from when it counts; without a grid, at any time within
+    /// the instant.
     timers: Vec<(Nanos, Own)>,
+    silent: Vec<(Nanos, Own)>,
     /// Jobs that have begun to write; by their place among them, partitions whose jobs were written, and
     /// those that the barrier under way serves.
     begun: u64,
@@ -215,7 +218,7 @@ impl Partition {
         match what {
             Own::Accesses(record) => self.accesses_come(record, at),
             Own::Job(partition) => self.job_comes(partition, at),
-            Own::Write(partition, names) => self.write_ended(partition, &names),
+            Own::Write(windows) => self.write_ended(&windows),
             Own::Barrier => self.barrier_ended(),
             Own::Lacking(_) | Own::Nothing => {}
         }
@@ -263,6 +266,7 @@ impl Plane for Partition {
     }
 
     fn answer(&mut self, client: &Client) -> Step {
+        self.come_silent();
         self.check_answer(client)
     }
 
@@ -299,6 +303,12 @@ impl Plane for Partition {
     }
 
     fn before(machine: &mut Immediate<Self>, request: Option<&Request>) -> Result<(), Stop> {
+        let is_record = |name: &str| name.starts_with(JOURNAL);
+        match request {
+            Some(Request::ReadCells { .. }) => {}
+            Some(Request::BlobPut { name, .. }) if is_record(name) => {}
+            _ => _ = machine.plane.come_silent(),
+        }
         match (request, machine.plane.next_due()) {
             (None, Some(Due::Accesses(_))) => machine.plane.is_followed(),
             _ => Ok(()),

@@ -2,7 +2,9 @@
 //!
 //! 1. A job reads of every source what its quota lacks.
 //! 2. When its cells have come, and those of accesses to its partition cut before it, its destinations
-//!    are written, in messages of a public size, one job after the other, so many under way at once.
+//!    are written, one job after the other, in messages of a public size: what several have to write
+//!    goes into one as long as that is shorter. So many are under way at once, and no further one
+//!    while they have so many bytes.
 //! 3. When all of it was written there is a barrier, for all that were before it.
 
 use std::collections::VecDeque;
@@ -11,16 +13,13 @@ use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 use fogbank_store::trace::ChunkSeen;
 
-use super::job::{Job, Phase};
+use super::job::{Came, Job, Phase};
 use super::layout::name;
 use super::{CellSeen, Own, Partition};
 use crate::oracle::fault::{Step, fault};
 use crate::oracle::immediate::turns::check_turn;
 use crate::oracle::shape::below;
 use crate::{Observation, Observer};
-
-/// Short messages under way at once, at most.
-const MESSAGES_MAX: u64 = 48;
 
 impl Partition {
     /// A message of the job of `partition` reads these cells. They are a set, drawn at once: in an
@@ -88,8 +87,8 @@ impl Partition {
     /// Whether one message more may be under way.
     fn may_write(&self) -> bool {
         let (messages, bytes) = self.now.windows;
-        let is_short = messages < MESSAGES_MAX && bytes < self.config.bytes_at_once;
-        messages < self.config.windows.into() || is_short
+        messages == 0
+            || (messages < self.config.windows.into() && bytes < self.config.bytes_at_once)
     }
 
     fn windows_of(&self, partition: u32, job: &Job) -> VecDeque<Vec<ChunkName>> {
@@ -108,19 +107,30 @@ impl Partition {
         windows
     }
 
-    /// The partitions of which any may write next: that whose job has begun, or those that could first.
-    /// On a grid that is one.
+    /// The partitions of which any may write the next message, or the first of it.
     pub(super) fn next_write(&self) -> Option<Vec<u32>> {
+        self.next_windows().filter(|_| self.may_write())
+    }
+
+    /// The partitions of which any has what is written next: that whose job has begun, or those that
+    /// could first. On a grid that is one.
+    pub(super) fn next_windows(&self) -> Option<Vec<u32>> {
+        let open = self.open_windows();
+        let (first, _) = open.first()?;
+        Some(open.iter().take_while(|(order, _)| order == first).map(|(_, p)| *p).collect())
+    }
+
+    /// Partitions whose jobs have windows that have not left, in their order.
+    pub(super) fn open_windows(&self) -> Vec<((bool, Came), u32)> {
         let open = |(partition, counters): (u32, &super::Counters)| {
             let job = counters.job.as_ref().filter(|job| !job.windows.is_empty())?;
             let (at, record, nth) = job.came;
-            let in_order = (record, nth, partition);
-            let in_order = if self.config.quantum_ns > 0 { in_order } else { (0, 0, 0) };
-            Some(((!job.has_begun(), at, in_order), partition))
+            let came = if self.config.quantum_ns > 0 { (at, record, nth) } else { (at, 0, 0) };
+            Some(((!job.has_begun(), came), partition))
         };
-        let open: Vec<_> = (0..).zip(&self.state.partitions).filter_map(open).collect();
-        let (first, _) = open.iter().min().filter(|_| self.may_write())?;
-        Some(open.iter().filter(|(order, _)| order == first).map(|(_, p)| *p).collect())
+        let mut open: Vec<_> = (0..).zip(&self.state.partitions).filter_map(open).collect();
+        open.sort_unstable();
+        open
     }
 
     /// A message of what is written leaves at `at`.
@@ -130,23 +140,47 @@ impl Partition {
         writes: &[(ChunkName, ChunkSeen)],
         out: &mut dyn Observer,
     ) -> Step<Own> {
+        if !self.may_write() {
+            let due = format!("the end of a message before: {:?} are under way", self.now.windows);
+            return fault("level-whole", due, format!("{:x?}", writes.first()));
+        }
+        check_turn(self.turns.due(at), at)?;
+        let (mut windows, mut rest, mut bytes) = (Vec::new(), writes, 0);
+        while windows.is_empty() || (bytes < self.config.window_bytes && !rest.is_empty()) {
+            let (partition, names) = self.next_window(rest)?;
+            let own;
+            (own, rest) = rest.split_at(names.len());
+            for (name, seen) in own {
+                bytes += self.write_chunk(*name, seen, out)?;
+            }
+            windows.push((partition, names));
+        }
+        // Without points, what gets whole within the instant may be too late for this message.
+        let has_room = bytes < self.config.window_bytes && self.config.quantum_ns > 0;
+        let next = self.next_windows().filter(|_| has_room);
+        if !rest.is_empty() || next.is_some() {
+            let due = next.map_or("nothing more in it".into(), |next| format!("{next:?} as well"));
+            return fault("level-whole", due, format!("{} chunks", writes.len()));
+        }
+        self.turns.take(at, bytes);
+        let (messages, under_way) = self.now.windows;
+        self.now.windows = (messages + 1, under_way + bytes);
+        Ok(Own::Write(windows))
+    }
+
+    /// The window of a job that comes first of these chunks: its partition, and what is due in it.
+    fn next_window(&mut self, writes: &[(ChunkName, ChunkSeen)]) -> Step<(u32, Vec<ChunkName>)> {
         let seen = || format!("{:x?}", writes.first().map(|(name, _)| name));
-        let layout = self.state.layout;
-        let first = writes.first().and_then(|(name, _)| layout.level_of(name));
+        let first = writes.first().and_then(|(name, _)| self.state.layout.level_of(name));
         let partition = first.map_or(u32::MAX, |(partition, _)| partition);
-        let Some(next) = self.next_write().filter(|next| next.contains(&partition)) else {
-            let job = self.state.job(partition);
-            let due = self.next_due();
-            let rule = match (job.map(|job| job.step), due) {
+        let Some(next) = self.next_windows().filter(|next| next.contains(&partition)) else {
+            let rule = match (self.state.job(partition).map(|job| job.step), self.next_due()) {
                 (Some(Phase::Reading), Some(due)) => due.rule(),
                 (Some(Phase::Reading | Phase::Come), _) => "early-cell",
                 _ => "level-whole",
             };
-            return fault(rule, format!("what is due of {:?}", self.next_write()), seen());
+            return fault(rule, format!("what is due of {:?}", self.next_windows()), seen());
         };
-        let due = self.turns.due(at);
-        check_turn(due, at)?;
-        let cell_bytes = u64::from(self.config.cell_bytes);
         let Some(job) = self.state.job_mut(partition) else {
             return fault("level-whole", format!("{next:?}"), seen());
         };
@@ -156,38 +190,47 @@ impl Partition {
         let names = job.windows.pop_front().unwrap_or_default();
         job.under_way += 1;
         job.sent += 1;
-        if !names.iter().eq(writes.iter().map(|(name, _)| name)) {
-            return fault("level-whole", format!("{names:x?}"), format!("{} chunks", writes.len()));
-        }
-        let mut bytes = 0;
-        for (name, seen) in writes {
-            let cells = layout.chunk_cells(name);
-            let due = cells * cell_bytes;
-            if seen.bytes != due {
-                return fault("level-whole", format!("{due} bytes"), format!("{}", seen.bytes));
+        let own = writes.iter().map(|(name, _)| name).take(names.len());
+        match own.eq(&names) {
+            true => Ok((partition, names)),
+            false => {
+                fault("level-whole", format!("{names:x?}"), format!("{} chunks", writes.len()))
             }
-            bytes += due;
-            self.stored.write(*name, cells as usize, &seen.fingerprints);
-            let (chunk, version, fingerprints) = (name.chunk, name.version, &seen.fingerprints[..]);
-            out.observe(&Observation::Image { chunk, version, fingerprints });
-            self.images += 1;
         }
-        self.turns.take(at, bytes);
-        let (messages, under_way) = self.now.windows;
-        self.now.windows = (messages + 1, under_way + bytes);
-        Ok(Own::Write(partition, names))
     }
 
-    pub(super) fn write_ended(&mut self, partition: u32, names: &[ChunkName]) {
-        let cells: u64 = names.iter().map(|name| self.state.layout.chunk_cells(name)).sum();
+    /// A chunk leaves, whole; its bytes.
+    fn write_chunk(
+        &mut self,
+        name: ChunkName,
+        seen: &ChunkSeen,
+        out: &mut dyn Observer,
+    ) -> Step<u64> {
+        let cells = self.state.layout.chunk_cells(&name);
+        let due = cells * u64::from(self.config.cell_bytes);
+        if seen.bytes != due {
+            return fault("level-whole", format!("{due} bytes"), format!("{}", seen.bytes));
+        }
+        self.stored.write(name, cells as usize, &seen.fingerprints);
+        let (chunk, version, fingerprints) = (name.chunk, name.version, &seen.fingerprints[..]);
+        out.observe(&Observation::Image { chunk, version, fingerprints });
+        self.images += 1;
+        Ok(due)
+    }
+
+    pub(super) fn write_ended(&mut self, windows: &[(u32, Vec<ChunkName>)]) {
+        let names = windows.iter().flat_map(|(_, names)| names);
+        let cells: u64 = names.clone().map(|name| self.state.layout.chunk_cells(name)).sum();
         let bytes = cells * u64::from(self.config.cell_bytes);
         let (messages, under_way) = self.now.windows;
         self.now.windows = (messages - 1, under_way - bytes);
-        names.iter().for_each(|name| self.stored.written(*name));
-        let Some(job) = self.state.job_mut(partition) else { return };
-        job.under_way -= 1;
-        if job.windows.is_empty() && job.under_way == 0 {
-            self.now.acknowledged.push((job.nth, partition));
+        names.for_each(|name| self.stored.written(*name));
+        for (partition, _) in windows {
+            let Some(job) = self.state.job_mut(*partition) else { continue };
+            job.under_way -= 1;
+            if job.windows.is_empty() && job.under_way == 0 {
+                self.now.acknowledged.push((job.nth, *partition));
+            }
         }
     }
 

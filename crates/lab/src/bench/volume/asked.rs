@@ -53,7 +53,7 @@ impl Asked {
         check(&args)?;
         let link = args.link.link()?;
         // What cannot be is said before anything is loaded.
-        write_behind(&args, &link)?;
+        write_behind(&args, &link, WRITE_BACKS)?;
         pace(&args, &link)?;
         let or = |given: &[VolumeEngineName]| match given {
             [] => vec![VolumeEngineName::Tao, VolumeEngineName::Partition],
@@ -95,7 +95,7 @@ impl Asked {
     pub fn tao(&self, cache_bytes: u64) -> Result<TaoSettings> {
         let settings = TaoSettings { cache_bytes, ..TaoSettings::new(self.shape) };
         let settings = self.on_link(settings)?;
-        Ok(settings.with_write_behind(write_behind(&self.args, &self.link)?)?)
+        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, WRITE_BACKS)?)?)
     }
 
     /// The same of `partition`.
@@ -107,7 +107,7 @@ impl Asked {
         let blocks = cache_bytes / self.shape.value_bytes as u64;
         settings.layout = settings.layout.with_kept_blocks(blocks);
         let settings = self.on_link(settings)?.with_usual_checkpoints();
-        Ok(settings.with_write_behind(write_behind(&self.args, &self.link)?))
+        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, JOBS)?))
     }
 
     fn on_link<S: MeasuredEngine>(&self, settings: S) -> Result<S> {
@@ -163,13 +163,17 @@ pub fn check(args: &BenchVolumeArgs) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of what is written that are under way at once.
+/// Bytes of write-backs, and of what jobs write, that are under way on a link that never fills.
+pub const WRITE_BACKS: u64 = 8 << 20;
+const JOBS: u64 = 32 << 20;
+
+/// Bytes of what is written that are under way at once; `unlimited` on a link that never fills.
 ///
 /// # Errors
 /// [`Error::Usage`] for too many.
-pub fn write_behind(args: &BenchVolumeArgs, link: &Link) -> Result<usize> {
+pub fn write_behind(args: &BenchVolumeArgs, link: &Link, unlimited: u64) -> Result<usize> {
     let asked = args.write_behind.map(|bytes| bytes.as_u64());
-    match asked.unwrap_or_else(|| carried_by(link)) {
+    match asked.or_else(|| carried_by(link)).unwrap_or(unlimited) {
         bytes @ 1..=WRITE_BEHIND_MAX => Ok(bytes as usize),
         _ => Err(usage("--write-behind: 1 B to 256 MiB")),
     }
@@ -213,10 +217,10 @@ fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
 
 /// Bytes of write-backs under way: their pace is the link's, so this is only to be more than it carries until
 /// they have been acknowledged: round trips, points, a piece of a checkpoint, paths that are on their way back.
-fn carried_by(link: &Link) -> u64 {
+fn carried_by(link: &Link) -> Option<u64> {
     let until = 4 * link.round_trip + Duration::from_millis(10);
     let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());
-    carried.map_or(8 << 20, |carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
+    carried.map(|carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
 }
 
 fn usage(words: impl Into<String>) -> Error {

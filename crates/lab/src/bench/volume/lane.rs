@@ -100,6 +100,7 @@ impl<S: MeasuredEngine> Lane<S> {
             shell.pace = usual.pace;
             shell.window_bytes = usual.window_bytes;
             shell.windows = usual.windows;
+            shell.bytes_at_once = usual.bytes_at_once;
         });
         let mut ground = Ground::new(site).await?;
         let random = ground.random();

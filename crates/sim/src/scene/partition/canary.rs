@@ -109,6 +109,13 @@ pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
         Leak::Pyramid(Pyramid::LateMark) => {
             PartitionScene { settings: with((2_500, 60)), load: Load::Uniform, ..usual }
         }
+        // So long that their quotas are read.
+        Leak::Pyramid(Pyramid::SourceRead) => PartitionScene {
+            settings: with((2_500, 1)),
+            load: Load::Uniform,
+            accesses: 400,
+            ..usual
+        },
         Leak::Pyramid(Pyramid::EarlyUnawaited) => {
             let schedule = Schedule { every: 3, most: ms(80) };
             PartitionScene { schedule, load: Load::Uniform, ..usual }
@@ -118,8 +125,9 @@ pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
             let schedule = Schedule { every: 3, most: ms(80) };
             PartitionScene { schedule, ..on_grid(ms(2), None) }
         }
-        // Messages are held so long that jobs are committed beside a checkpoint.
-        Leak::Pyramid(Pyramid::DroppedEarly) => {
+        // Messages are held so long that a partition is asked before its commit counts, and that jobs
+        // are committed beside a checkpoint.
+        Leak::Pyramid(Pyramid::CommitAtCut | Pyramid::DroppedEarly) => {
             let schedule = Schedule { every: 4, most: ms(400) };
             PartitionScene { schedule, ..usual }
         }

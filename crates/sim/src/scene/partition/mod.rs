@@ -114,6 +114,6 @@ pub fn small(blocks: u32) -> PartitionSettings {
     PartitionSettings { checkpoint_every: 60, ..settings }.with_shell(|shell| {
         shell.records_at_once = 4;
         shell.window_bytes = 1_200;
-        (shell.windows, shell.bytes_at_once) = (3, 0);
+        (shell.windows, shell.bytes_at_once) = (3, 1 << 20);
     })
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::args::{BenchVolumeArgs, TaoProfile};
-use crate::bench::volume::asked::{check, pace, shape, write_behind};
+use crate::bench::volume::asked::{WRITE_BACKS, check, pace, shape, write_behind};
 use fogbank::link::LinkArgs;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
@@ -71,7 +71,7 @@ impl Setting {
         let link = if own_link { args.link } else { link_of(profile) };
         let link_words = link.words();
         let link = link.link()?;
-        let (write_behind, pace) = (write_behind(args, &link)?, pace(args, &link)?);
+        let (write_behind, pace) = (write_behind(args, &link, WRITE_BACKS)?, pace(args, &link)?);
         let block = args.block.as_u64();
         let of_profile = if profile == TaoProfile::TaoSim { 13 * GB } else { GB };
         let shape = shape(args.size.map_or(of_profile, |size| size.as_u64()), block)?;
