@@ -249,7 +249,7 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     let keep = |record: Record| records_of(&record.name, record.content, record.deadline_ms);
     let loaded = options.load(&source, keep, &mut progress).await;
     bar.finish_and_clear();
-    let Loaded { keys, skipped, went_on, was_finished } = loaded?;
+    let Loaded { keys, left_out, went_on, was_finished } = loaded?;
     if was_finished {
         say!(
             "this load is finished: all {keys} records of {} were loaded into {} before; nothing was changed",
@@ -261,9 +261,12 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     if went_on {
         say!("went on with the load that was begun");
     }
-    if skipped > 0 {
-        let keys = counted(skipped, "key", "keys");
+    if left_out.keys > 0 {
+        let keys = counted(left_out.keys, "key", "keys");
         say!("left out {keys} of types that cannot be stored");
+    }
+    for what in &left_out.others {
+        say!("left out {what}");
     }
     let records = counted(keys, "record", "records");
     say!("loaded {records} into {}", place.store_url());

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use fogbank_front::resp::Filled;
 use fogbank_txn::{Filling, Key};
 
-pub use source::{Fingerprint, Format, Reading, Record, Source};
+pub use source::{Fingerprint, Format, LeftOut, Reading, Record, Source};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -32,12 +32,12 @@ use crate::open::OpenOptions;
 use note::Note;
 
 /// What a load came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
     /// Keys that are in the store now.
     pub keys: usize,
-    /// Keys that were left out.
-    pub skipped: u64,
+    /// What was left out.
+    pub left_out: LeftOut,
     /// Whether it went on with what an earlier one had begun.
     pub went_on: bool,
     /// Whether an earlier one had done it all: then nothing was done.
@@ -66,7 +66,7 @@ impl OpenOptions {
         if begun.is_none() && new.is_finished(&trusted) {
             return Ok(Loaded {
                 keys,
-                skipped: reading.skipped,
+                left_out: reading.left_out,
                 went_on: false,
                 was_finished: true,
             });
@@ -131,7 +131,7 @@ impl OpenOptions {
         }
         note.keep_as_finished(&trusted)?;
         new.finish(filling.sections()).await?;
-        Ok(Loaded { keys, skipped: read.skipped, went_on, was_finished: false })
+        Ok(Loaded { keys, left_out: read.left_out, went_on, was_finished: false })
     }
 }
 

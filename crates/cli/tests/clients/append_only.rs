@@ -136,3 +136,43 @@ fn append_only_files_of_a_real_server_are_piped_into_a_running_one() {
         assert_eq!(ask(&mut client, "GET last"), Frame::Bulk(b"1".to_vec()));
     }
 }
+
+/// As Redis 4 to 6 write it: one file, a dump with the commands since then behind it.
+#[test]
+fn an_append_only_file_that_begins_with_a_dump_is_cut_where_load_says() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("d");
+    let redis = Server::redis_with_append_only_files(true);
+    let mut theirs = redis.connect();
+    before(&mut theirs);
+    let parts = files(&mut theirs).into_iter().map(|file| std::fs::read(file).expect("a file"));
+    let parts: Vec<Vec<u8>> = parts.collect();
+    let load = |file: &str| {
+        let mut load = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        load.arg("load").arg("--from").arg(folder.path().join(file)).arg("--data").arg(&data);
+        load.args(["--format", "rdb"]).args(SHAPE.split_whitespace());
+        let output = load.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    std::fs::write(folder.path().join("old.aof"), parts.concat()).expect("written");
+    let (code, said) = load("old.aof");
+    let cut = parts[0].len();
+    assert!(code == Some(64) && !data.exists(), "{said}");
+    for remedy in [format!("head -c {cut}"), format!("tail -c +{}", cut + 1), "--pipe".into()] {
+        assert!(said.contains(&remedy), "{said}");
+    }
+    let [first, second] = ["first.rdb", "second.aof"].map(|name| folder.path().join(name));
+    std::fs::write(&first, &parts.concat()[..cut]).expect("written");
+    std::fs::write(&second, &parts.concat()[cut..]).expect("written");
+    assert_eq!(load("first.rdb").0, Some(0));
+    let ours = Server::try_fogbank_of(SHAPE, &data, &[]).expect("it serves");
+    let (said, clean) = pipe(ours.port, &second);
+    assert!(clean && said.contains("errors: 0"), "{said}");
+    let mut client = ours.connect();
+    for question in QUESTIONS {
+        assert_eq!(ask(&mut client, question), ask(&mut theirs, question), "{question}");
+    }
+    // Commands alone are no dump either.
+    let (code, said) = load("second.aof");
+    assert!(code == Some(64) && said.contains("--pipe"), "{said}");
+}

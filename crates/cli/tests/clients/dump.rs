@@ -109,15 +109,26 @@ fn a_dump_of_a_real_server_becomes_a_store_that_answers_alike() {
     }
     let bytes = std::fs::read(&plain).expect("a dump");
     std::fs::write(folder.join("cut.rdb"), &bytes[..bytes.len() / 2]).expect("written");
-    assert!(refused(folder, &folder.join("cut.rdb"), &[]).contains("no dump"));
+    assert!(refused(folder, &folder.join("cut.rdb"), &[]).contains("cut off"));
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    std::fs::write(folder.join("damaged.rdb"), damaged).expect("written");
+    let said = refused(folder, &folder.join("damaged.rdb"), &["--skip-unsupported"]);
+    assert!(said.contains("damaged"), "{said}");
     std::fs::write(folder.join("none.rdb"), "key,value\n").expect("written");
     assert!(refused(folder, &folder.join("none.rdb"), &[]).contains("no dump"));
 
-    let odd = folder.join("odd.rdb");
+    // Functions belong to no key.
+    let library = "#!lua name=f\nredis.register_function('f', function() return 1 end)";
+    let made = [words("FUNCTION LOAD"), vec![library.as_bytes().to_vec()]].concat();
+    assert_eq!(theirs.call(&made).expect("a reply"), Frame::Bulk(b"f".to_vec()));
+    let odd = save(&mut theirs, "odd.rdb");
+    let said = refused(folder, &odd, &[]);
+    assert!(said.contains("functions") && said.contains("--skip-unsupported"), "{said}");
     let output = load(folder, &odd, &["--skip-unsupported"]);
     let told = String::from_utf8(output.stdout).expect("words");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains("left out 1 key of"), "{told}");
+    assert!(told.contains("left out 1 key of") && told.contains("left out functions"), "{told}");
     ask(&mut theirs, "SELECT 0");
     let ours = Server::try_fogbank_of(SHAPE, &folder.join("d"), &[]).expect("it serves");
     let mut ours = ours.connect();

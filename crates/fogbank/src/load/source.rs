@@ -5,6 +5,7 @@
 //! dump is what Redis writes at `SAVE` ([`super::dump`]). Everything that is read goes into a fingerprint, by
 //! which a file that has changed is told.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -68,8 +69,17 @@ pub struct Fingerprint {
 pub struct Reading {
     /// What it is known again by.
     pub fingerprint: Fingerprint,
-    /// Keys that were left out, since they cannot be stored and that was asked for.
-    pub skipped: u64,
+    /// What was left out, since it cannot be stored and that was asked for.
+    pub left_out: LeftOut,
+}
+
+/// What a dump held that was not taken from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Keys.
+    pub keys: u64,
+    /// What it held beside keys, in words.
+    pub others: BTreeSet<&'static str>,
 }
 
 impl Source {
@@ -107,25 +117,25 @@ impl Source {
     /// Calls `take` with every record in turn.
     pub(super) fn each(&self, mut take: impl FnMut(Record) -> Result<()>) -> Result<Reading> {
         let file = self.open()?;
+        let marked = self.is_marked()?;
         let read = Arc::new(Mutex::new((0, Digesting::default())));
         let file = Digested { file, read: read.clone() };
-        let mut skipped = 0;
+        let mut left_out = LeftOut::default();
         match self.format {
             Format::Csv => {
                 let last = AtomicU64::new(0);
                 self.of_csv(file, &last)?.try_for_each(|record| take(record?))?;
                 self.check_end(last.into_inner())?;
             }
-            Format::Jsonl => self.of_json(file).try_for_each(|record| take(record?))?,
+            Format::Jsonl => self.of_json(file, marked).try_for_each(|record| take(record?))?,
             Format::Rdb => {
-                let file = BufReader::with_capacity(BUFFER_BYTES, file);
-                skipped = dump::each(file, self.skip_unsupported, |why| self.refused(why), take)?;
+                left_out = dump::each(file, self.skip_unsupported, |why| self.refused(why), take)?;
             }
         }
         let mut read = read.lock();
         let sha256 = std::mem::take(&mut read.1).finish();
         let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Reading { fingerprint: Fingerprint { bytes: read.0, sha256 }, skipped })
+        Ok(Reading { fingerprint: Fingerprint { bytes: read.0, sha256 }, left_out })
     }
 
     /// The file, which is read twice: so it has to be one.
@@ -183,8 +193,31 @@ impl Source {
         }))
     }
 
-    fn of_json(&self, file: Digested) -> impl Iterator<Item = Result<Record>> + '_ {
+    /// Whether a text begins with the mark of UTF-8, which is no part of it. Other encodings are refused.
+    fn is_marked(&self) -> Result<bool> {
+        if self.format == Format::Rdb {
+            return Ok(false);
+        }
+        let mut first = Vec::new();
+        let read = self.open()?.take(3).read_to_end(&mut first);
+        read.map_err(|e| self.unreadable(&e.to_string()))?;
+        if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+            let told = "it is UTF-16, as its byte-order mark says; make UTF-8 of it (iconv -f UTF-16 -t UTF-8)";
+            return Err(self.refused(told));
+        }
+        Ok(first == "\u{feff}".as_bytes())
+    }
+
+    /// Without the mark at its beginning, if it is `marked`; what reads CSV takes that for itself.
+    fn of_json(&self, file: Digested, marked: bool) -> impl Iterator<Item = Result<Record>> + '_ {
         let lines = (1..).zip(BufReader::new(file).lines());
+        let lines = lines.map(move |(number, text)| match text {
+            Ok(mut text) if marked && number == 1 => {
+                text.drain(..'\u{feff}'.len_utf8());
+                (number, Ok(text))
+            }
+            text => (number, text),
+        });
         let whole = lines.filter(|(_, text)| text.as_ref().map_or(true, |t| !t.trim().is_empty()));
         whole.map(|(number, text)| {
             let text = text.map_err(|e| self.unreadable(&e.to_string()))?;
@@ -281,6 +314,28 @@ mod tests {
         assert_eq!(parts(&csv), parts(&json));
         assert_eq!(csv.iter().map(|line| line.0).collect::<Vec<_>>(), [2, 3, 5]);
         assert_eq!(json.iter().map(|line| line.0).collect::<Vec<_>>(), [1, 3, 4]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_text() {
+        let csv = lines("x.csv", "\u{feff}key,value\na,b\n").unwrap();
+        let json = lines("x.jsonl", "\u{feff}{\"key\":\"a\",\"value\":\"b\"}\n").unwrap();
+        assert_eq!(csv.first().map(|line| &line.1[..]), Some("a"));
+        assert_eq!(json, [(1, "a".to_owned(), b"b".to_vec())]);
+        assert!(lines("x.jsonl", "\u{feff}").unwrap().is_empty());
+        // Elsewhere it is one.
+        let told = lines("x.jsonl", "\n\u{feff}{}\n").unwrap_err().to_string();
+        assert!(told.contains("line 2"), "{told}");
+        for mark in [b"\xff\xfe", b"\xfe\xff"] {
+            let folder = tempfile::tempdir().unwrap();
+            for name in ["x.csv", "x.jsonl"] {
+                let path = folder.path().join(name);
+                std::fs::write(&path, [&mark[..], b"k\0e\0y\0"].concat()).unwrap();
+                let source = Source::new(&path, None, false).unwrap();
+                let told = source.each(|_| Ok(())).unwrap_err().to_string();
+                assert!(told.contains("UTF-16") && told.contains("iconv"), "{told}");
+            }
+        }
     }
 
     #[test]
