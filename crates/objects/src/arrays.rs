@@ -6,8 +6,7 @@
 //! ```
 //!
 //! In a table of items they are items with these values ([`Small`]). Before the first array is made the
-//! provider's conditional puts are tried, both kinds, on the object `format`: a server that takes no notice
-//! of a condition would let two proxies write one store.
+//! server is tried ([`crate::trial`]).
 //!
 //! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says so when
 //! it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much memory a reply takes.
@@ -27,8 +26,8 @@ pub(crate) trait Small: Sync {
     /// What is there, of at most [`SMALL_BYTES_MAX`].
     async fn read(&self, which: Which) -> std::result::Result<Option<Bytes>, Failure>;
 
-    /// Puts it under a condition; repeated blindly, since it is only ever put with one content.
-    async fn put(&self, which: Which, data: Bytes, only: Only) -> Result<PutOutcome>;
+    /// Puts it if it is not there; repeated blindly, since it is only ever put with one content.
+    async fn put(&self, which: Which, data: Bytes) -> Result<PutOutcome>;
 }
 
 /// Which of them.
@@ -36,14 +35,6 @@ pub(crate) trait Small: Sync {
 pub(crate) enum Which {
     Format,
     Array(ArrayId),
-}
-
-/// When one is put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Only {
-    IfAbsent,
-    /// If it has a tag that nothing has: never.
-    IfUnchangedSinceNever,
 }
 
 /// The arrays of a store that this process made or was told of.
@@ -63,9 +54,8 @@ impl Arrays {
         shape: ArrayShape,
     ) -> Result<()> {
         shape.check()?;
-        try_conditions(small).await?;
-        let written = Bytes::from(encode(shape));
-        small.put(Which::Array(array), written, Only::IfAbsent).await?;
+        small.put(Which::Format, Bytes::from_static(FORMAT)).await?;
+        small.put(Which::Array(array), Bytes::from(encode(shape))).await?;
         let there = read(small, array).await?.ok_or_else(|| no_array(array))?;
         if there != shape {
             let words = format!("array {} exists with another shape: {there:?}", array.0);
@@ -133,22 +123,6 @@ pub(crate) async fn look(small: &impl Small) -> Result<()> {
         )),
         Err(failure) => Err(at_opening(failure)),
     }
-}
-
-/// Puts the object `format`, and sees that conditions that do not hold are taken notice of.
-async fn try_conditions(small: &impl Small) -> Result<()> {
-    let put = |only| small.put(Which::Format, Bytes::from_static(FORMAT), only);
-    put(Only::IfAbsent).await?;
-    let absent = put(Only::IfAbsent).await?;
-    let changed = put(Only::IfUnchangedSinceNever).await?;
-    if (absent, changed) == (PutOutcome::ConditionFailed, PutOutcome::ConditionFailed) {
-        return Ok(());
-    }
-    Err(StoreError::Caller(
-        "this cloud takes no notice of conditional puts (If-None-Match, If-Match), which keep two proxies \
-         from writing one store: use a server, or a version of it, that has them"
-            .into(),
-    ))
 }
 
 fn encode(shape: ArrayShape) -> String {

@@ -19,8 +19,12 @@ pub(crate) enum Blame {
     Absent,
     /// An answer that cannot be one to what was asked.
     Misbehaved,
-    /// An answer that says not you, or not there: the settings are wrong.
+    /// An answer that says not you, or not this: at opening the settings are wrong.
     Denied,
+    /// An answer that says somewhere else: at opening the settings are wrong.
+    Elsewhere,
+    /// An answer that says that all of it is gone: at opening the settings are wrong.
+    Gone,
 }
 
 impl Failure {
@@ -35,14 +39,23 @@ impl Failure {
     pub(crate) fn denied(words: impl Into<String>) -> Self {
         Self { blame: Blame::Denied, words: words.into() }
     }
+
+    pub(crate) fn elsewhere(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Elsewhere, words: words.into() }
+    }
+
+    pub(crate) fn gone(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Gone, words: words.into() }
+    }
 }
 
 impl From<Failure> for StoreError {
-    /// What is denied while a store is open may be granted again; at opening see [`at_opening`].
+    /// What it means while a store is open; at opening see [`at_opening`].
     fn from(failure: Failure) -> Self {
         match failure.blame {
-            Blame::Absent | Blame::Denied => Self::Absent(failure.words),
-            Blame::Misbehaved => Self::Misbehaved(failure.words),
+            Blame::Absent | Blame::Elsewhere => Self::Absent(failure.words),
+            Blame::Denied => Self::Refused(failure.words),
+            Blame::Misbehaved | Blame::Gone => Self::Misbehaved(failure.words),
         }
     }
 }
@@ -63,10 +76,10 @@ pub(crate) fn store_error(error: &object_store::Error) -> StoreError {
     failure(error).into()
 }
 
-/// The same while a store is being opened, where what is denied is the caller's to put right.
+/// The same while a store is being opened, where what is denied, or not there, is the caller's to put right.
 pub(crate) fn at_opening(failure: Failure) -> StoreError {
     match failure.blame {
-        Blame::Denied => StoreError::Caller(failure.words),
+        Blame::Denied | Blame::Elsewhere | Blame::Gone => StoreError::Caller(failure.words),
         _ => failure.into(),
     }
 }

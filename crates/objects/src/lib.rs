@@ -28,6 +28,7 @@ mod credentials;
 mod dynamo;
 mod environment;
 mod error;
+mod meaning;
 mod names;
 mod objects;
 mod profile;
@@ -37,6 +38,7 @@ mod retry;
 mod store;
 mod table_url;
 mod transport;
+mod trial;
 mod url;
 
 #[cfg(feature = "dynamodb")]

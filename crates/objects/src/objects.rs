@@ -201,12 +201,6 @@ impl Objects {
         }
     }
 
-    /// A tag of the right form that no object has.
-    pub(crate) fn tag_of_nothing(&self) -> BlobTag {
-        let tag = if self.provider == Provider::Google { "1" } else { "\"0123456789abcdef\"" };
-        BlobTag(tag.into())
-    }
-
     /// What the provider's conditions are about: generations with Google, entity tags elsewhere.
     fn tag(&self, e_tag: Option<String>, version: Option<String>) -> BlobTag {
         let tag = if self.provider == Provider::Google { version } else { e_tag };

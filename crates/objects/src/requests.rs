@@ -27,6 +27,7 @@ use object_store::client::{
 use reqwest::tls::Certificate;
 
 use crate::error::Failure;
+use crate::meaning::{self, Asked, error_code};
 use crate::retry::{self, Attempt, Tries, Twice};
 use crate::transport;
 
@@ -117,9 +118,10 @@ async fn attempt(
     expect: &Expect,
 ) -> Result<HttpResponse, Attempt> {
     let method = request.method().clone();
-    let conditional = retry::twice(&request) == Twice::Harmful;
+    let conditional = retry::is_conditional(&request);
+    let is_deletion = retry::deletes(&request);
     let (parts, body) = client.execute(request).await.map_err(broken)?.into_parts();
-    if parts.status.is_success() || parts.status == StatusCode::NOT_MODIFIED {
+    if parts.status.is_success() {
         if method != Method::HEAD {
             check_range(&parts, expect).map_err(Attempt::Over)?;
         }
@@ -134,34 +136,15 @@ async fn attempt(
         {
             return Err(Attempt::Over(Failure::misbehaved("a reply shorter than was asked for")));
         }
+        let body = match method {
+            Method::POST => meaning::of_post(body, is_deletion)?,
+            _ => body,
+        };
         return Ok(HttpResponse::from_parts(parts, body.into()));
     }
     let body = read_start(body).await;
-    let code = error_code(&parts, &body);
-    if let Some(trouble) = retry::of_status(parts.status, &code, conditional) {
-        return Err(Attempt::Failed(trouble, status_failure(parts.status, &code)));
-    }
-    match parts.status {
-        StatusCode::NOT_FOUND if NO_BUCKET.contains(&code.as_str()) => {
-            Err(Attempt::Over(Failure::denied(
-                "there is no such bucket (container); create it first, or correct the store URL",
-            )))
-        }
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            Err(Attempt::Over(Failure::misbehaved("an object is shorter than what was written")))
-        }
-        // Some servers answer so to a key that they do not know, and that does not mean no such object.
-        StatusCode::NOT_FOUND if !NO_OBJECT.contains(&code.as_str()) => {
-            Err(Attempt::Over(refused_credentials(parts.status, &code)))
-        }
-        StatusCode::CONFLICT if code != EXISTS => {
-            Err(Attempt::Over(status_failure(parts.status, &code)))
-        }
-        StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => {
-            Ok(HttpResponse::from_parts(parts, body.into()))
-        }
-        status => Err(Attempt::Over(status_failure(status, &code))),
-    }
+    meaning::of_answer(parts.status, &error_code(&parts, &body), Asked { conditional })?;
+    Ok(HttpResponse::from_parts(parts, body.into()))
 }
 
 /// Whether the head of the reply is that of the range asked for, of an object of the right length.
@@ -210,42 +193,6 @@ async fn read_start(mut body: HttpResponseBody) -> Bytes {
         }
     }
     start.freeze()
-}
-
-/// The provider's word for an error: all of them send `<Code>`, Azure also a header.
-fn error_code(parts: &http::response::Parts, body: &[u8]) -> String {
-    let header = parts.headers.get("x-ms-error-code").and_then(|value| value.to_str().ok());
-    let text = String::from_utf8_lossy(body);
-    let element = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let code = header.or(element.map(|(code, _)| code)).unwrap_or_default();
-    code.chars().filter(char::is_ascii_alphanumeric).take(40).collect()
-}
-
-fn said(status: StatusCode, code: &str) -> String {
-    format!("{} {code}", status.as_u16()).trim_end().to_owned()
-}
-
-fn refused_credentials(status: StatusCode, code: &str) -> Failure {
-    Failure::denied(format!(
-        "the object store refused the credentials ({}): check the key in the environment, the machine's \
-         clock, and that the key may read, write, list and delete in that bucket",
-        said(status, code)
-    ))
-}
-
-fn status_failure(status: StatusCode, code: &str) -> Failure {
-    let said = said(status, code);
-    match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused_credentials(status, code),
-        // S3 redirects whoever has the wrong region, so to redirect is not to lie. Nobody follows it.
-        _ if status == StatusCode::BAD_REQUEST || status.is_redirection() => {
-            Failure::denied(format!(
-                "the object store does not take the request ({said}): check region (AWS_REGION) and \
-                 endpoint"
-            ))
-        }
-        _ => Failure::absent(format!("the object store answered {said}")),
-    }
 }
 
 pub(crate) fn broken(error: HttpError) -> Attempt {
@@ -316,10 +263,5 @@ impl fmt::Debug for Service {
 /// A page of a list, or what became of as many deletions: a thousand names of 4 KiB with what is said of each.
 const REPLY_BYTES_MAX: u64 = 4 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
-/// A reply without a body says nothing more.
-const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];
-/// Azure's word for a condition that does not hold; another conflict is no answer.
-const EXISTS: &str = "BlobAlreadyExists";
-const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 const METADATA_HOSTS: [&str; 4] =
     ["169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata"];

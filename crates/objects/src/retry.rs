@@ -137,21 +137,28 @@ pub(crate) fn throttled_schedule() -> RetrySchedule {
 
 /// What `request` means when it is done twice, as far as it shows that.
 pub(crate) fn twice(request: &HttpRequest) -> Twice {
-    let headers = request.headers();
-    let conditional = [header::IF_MATCH.as_str(), header::IF_NONE_MATCH.as_str(), IF_GENERATION];
-    if conditional.iter().any(|&name| headers.contains_key(name)) {
+    if is_conditional(request) {
         return Twice::Harmful;
     }
     match *request.method() {
         Method::GET | Method::HEAD | Method::PUT | Method::DELETE => Twice::Harmless,
-        // Deletions in bulk; what else is posted starts or ends a multipart upload.
-        _ if request.uri().query().is_some_and(deletes) => Twice::Harmless,
+        // What else is posted starts or ends a multipart upload.
+        _ if deletes(request) => Twice::Harmless,
         _ => Twice::Harmful,
     }
 }
 
-fn deletes(query: &str) -> bool {
-    query.split('&').any(|part| ["delete", "delete=", "comp=batch"].contains(&part))
+/// Whether `request` is to be done under a condition only.
+pub(crate) fn is_conditional(request: &HttpRequest) -> bool {
+    let names = [header::IF_MATCH.as_str(), header::IF_NONE_MATCH.as_str(), IF_GENERATION];
+    names.iter().any(|&name| request.headers().contains_key(name))
+}
+
+/// Whether `request` is a deletion of many.
+pub(crate) fn deletes(request: &HttpRequest) -> bool {
+    let one = |part| ["delete", "delete=", "comp=batch"].contains(&part);
+    *request.method() == Method::POST
+        && request.uri().query().is_some_and(|query| query.split('&').any(one))
 }
 
 /// What an error status means; `None` if it is an answer.
@@ -160,6 +167,10 @@ pub(crate) fn of_status(status: StatusCode, code: &str, conditional: bool) -> Op
         StatusCode::TOO_MANY_REQUESTS => Some(Trouble::Throttled),
         StatusCode::SERVICE_UNAVAILABLE if REFUSALS.contains(&code) => Some(Trouble::Throttled),
         StatusCode::REQUEST_TIMEOUT => Some(Trouble::Unknown),
+        // What came there was not what was sent.
+        StatusCode::BAD_REQUEST if BROKEN.contains(&code) => Some(Trouble::Unknown),
+        // It knows no such thing, and will not learn it.
+        StatusCode::NOT_IMPLEMENTED => None,
         // Another conditional request was under way, and this one was not done.
         StatusCode::CONFLICT if conditional && CONFLICTS.contains(&code) => Some(Trouble::Refused),
         _ if status.is_server_error() => Some(Trouble::Unknown),
@@ -176,6 +187,8 @@ pub(crate) fn of_transport(kind: HttpErrorKind) -> Trouble {
 const IF_GENERATION: &str = "x-goog-if-generation-match";
 /// With 503, these say that nothing was done: S3's, then Azure's.
 const REFUSALS: [&str; 3] = ["SlowDown", "RequestLimitExceeded", "ServerBusy"];
+const BROKEN: [&str; 4] =
+    ["RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch"];
 const CONFLICTS: [&str; 2] = ["ConditionalRequestConflict", "OperationAborted"];
 
 #[cfg(test)]

@@ -362,3 +362,186 @@ async fn an_error_repeats_nothing_of_what_the_server_says() {
         assert!(!words.contains("AKIDHUSH") && words.contains(&status[..3]), "{words}");
     }
 }
+
+/// A reply with this status and body, and a tag.
+fn reply(status: &str, body: &str) -> Fate {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nETag: \"x\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+         Content-Length: {}\r\nConnection: close",
+        body.len()
+    );
+    Fate::AnswerInstead(format!("{head}\r\n\r\n{body}").into_bytes())
+}
+
+/// What a server of some kind does with a request, by its head; nothing if it does as S3.
+type Quirk = fn(&str) -> Option<Fate>;
+
+fn has(head: &str, name: &str) -> bool {
+    head.to_ascii_lowercase().contains(&format!("\n{name}:"))
+}
+
+/// Servers that people have, one fault each, and what is said of them.
+const UNSUITABLE: &[(&str, Quirk)] = &[
+    ("takes no notice of conditional puts", |head| {
+        (has(head, "if-none-match") && head.contains("trial")).then(|| reply("200 OK", ""))
+    }),
+    ("the very tag that it gave with the object", |head| {
+        let refused =
+            || Fate::AnswerInstead(error("412 Precondition Failed", "PreconditionFailed"));
+        has(head, "if-match").then(refused)
+    }),
+    ("the very tag that it gave with the object", |head| {
+        has(head, "if-match").then(|| Fate::AnswerInstead(error("404 Not Found", "NoSuchKey")))
+    }),
+    ("takes no notice of the tag", |head| has(head, "if-match").then(|| reply("200 OK", ""))),
+    ("is to find nothing", |head| {
+        let refused =
+            || Fate::AnswerInstead(error("412 Precondition Failed", "PreconditionFailed"));
+        has(head, "if-none-match").then(refused)
+    }),
+    ("does not know how to do", |head| {
+        let unknown = || Fate::AnswerInstead(error("501 Not Implemented", "NotImplemented"));
+        has(head, "if-none-match").then(unknown)
+    }),
+    ("what was put is not there", |head| {
+        let stale = || Fate::AnswerInstead(error("404 Not Found", "NoSuchKey"));
+        (head.starts_with("GET") && head.contains("trial")).then(stale)
+    }),
+    ("no range", |head| has(head, "range").then(|| reply("200 OK", "third content of a trial"))),
+    ("a list does not show", |head| {
+        let empty = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+        head.contains("list-type").then(|| reply("200 OK", empty))
+    }),
+    ("what was deleted is still there", |head| {
+        let nothing_done = "<DeleteResult><Deleted><Key>x</Key></Deleted></DeleteResult>";
+        (head.starts_with("POST") && head.contains("delete")).then(|| reply("200 OK", nothing_done))
+    }),
+];
+
+/// Both ways: who refused the tag that he gave himself was found out at the first commit, and told as an
+/// attack.
+#[tokio::test]
+async fn a_server_that_cannot_hold_a_store_is_told_so_before_it_holds_one() {
+    for (said, quirk) in UNSUITABLE {
+        let server = Server::gofakes3();
+        let between = Between::before(server.port()).await;
+        let store = open(&server, &between).await;
+        // What an earlier trial left shows whether deletion works.
+        let left = store.blob_put("trial", "left".into(), PutCondition::Always).await;
+        left.unwrap();
+        let quirk = *quirk;
+        between.rule(move |head| quirk(head).unwrap_or(Fate::Pass));
+        let made = store.create_array(ARRAY, SHAPE).await;
+        let Err(StoreError::Refused(words)) = &made else { panic!("{said}: {made:?}") };
+        assert!(words.contains(said) && words.contains("unsuitable"), "{said}: {words}");
+        // The canary: without its fault it is suitable, and nothing of the trial is left.
+        between.rule(|_| Fate::Pass);
+        store.create_array(ARRAY, SHAPE).await.unwrap();
+        assert!(store.blob_list("").await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_trial_of_which_an_answer_is_lost_is_begun_again() {
+    let server = Server::gofakes3();
+    let between = Between::before(server.port()).await;
+    for lost in 0..4 {
+        let store = open(&server, &between).await;
+        let mut puts = 0;
+        between.rule(move |head| {
+            let is_put = head.starts_with("PUT") && head.contains("trial");
+            puts += u32::from(is_put);
+            if is_put && puts == lost + 1 { Fate::LoseAnswer } else { Fate::Pass }
+        });
+        store.create_array(ARRAY, SHAPE).await.unwrap();
+        let tried = between.seen("PUT /cloud/x/blobs/trial").len();
+        assert_eq!(tried, 5 + lost as usize + 1, "the {lost}th");
+        // It is tried once.
+        store.create_array(ArrayId(2), SHAPE).await.unwrap();
+        assert_eq!(between.seen("PUT /cloud/x/blobs/trial").len(), tried);
+        between.next("PUT", 0, Fate::Pass);
+    }
+}
+
+/// By whom it is that every call brings nothing.
+fn blamed<T>(outcome: &Result<T, StoreError>) -> &'static str {
+    match outcome {
+        Ok(_) => "nobody",
+        Err(StoreError::Absent(_)) => "absent",
+        Err(StoreError::Refused(_)) => "refusing",
+        Err(StoreError::Misbehaved(_)) => "lying",
+        Err(StoreError::NoArray(_) | StoreError::Caller(_)) => "us",
+    }
+}
+
+/// The same status means the same whatever was asked; what a condition or a missing object is depends on
+/// that.
+#[tokio::test]
+async fn a_status_is_somebodys_whatever_was_asked() {
+    let (_server, between, store) = scene().await;
+    store.write_chunks(vec![chunk(1)]).await.unwrap();
+    // Status and word; what they mean to a get, a put, a put under a condition, a deletion, a list, a read
+    // of cells, and a write of chunks, which reads back.
+    type Row = (&'static str, &'static str, [&'static str; 7]);
+    let table: &[Row] = &[
+        ("403 Forbidden", "AccessDenied", ["refusing"; 7]),
+        ("401 Unauthorized", "", ["refusing"; 7]),
+        ("400 Bad Request", "ExpiredToken", ["refusing"; 7]),
+        ("501 Not Implemented", "NotImplemented", ["refusing"; 7]),
+        ("500 Internal Server Error", "InternalError", ["absent"; 7]),
+        ("503 Service Unavailable", "SlowDown", ["absent"; 7]),
+        ("429 Too Many Requests", "", ["absent"; 7]),
+        ("400 Bad Request", "RequestTimeout", ["absent"; 7]),
+        ("301 Moved Permanently", "PermanentRedirect", ["absent"; 7]),
+        ("404 Not Found", "NoSuchBucket", ["lying"; 7]),
+        ("416 Range Not Satisfiable", "InvalidRange", ["lying"; 7]),
+        ("304 Not Modified", "", ["lying"; 7]),
+        (
+            "412 Precondition Failed",
+            "",
+            ["lying", "lying", "nobody", "lying", "lying", "lying", "lying"],
+        ),
+    ];
+    for (status, code, meant) in table {
+        between.next("", usize::MAX, Fate::AnswerInstead(error(status, code)));
+        let put = |condition| store.blob_put("commit", "ours".into(), condition);
+        let found = [
+            blamed(&store.blob_get("commit").await),
+            blamed(&put(PutCondition::Always).await),
+            blamed(&put(PutCondition::IfAbsent).await),
+            blamed(&store.blob_delete(&["commit"]).await),
+            blamed(&store.blob_list("").await),
+            blamed(&read(&store, 1).await),
+            blamed(&store.write_chunks(vec![chunk(2)]).await),
+        ];
+        assert_eq!(found, *meant, "{status} {code}");
+    }
+}
+
+/// The reply to a deletion of many is a success, and says of each object what became of it. Names in it are
+/// the server's: the library looks for them among those that were asked about, and would not survive another.
+#[tokio::test]
+async fn a_deletion_that_fails_for_one_object_is_told_as_what_it_is() {
+    let (_server, between, store) = scene().await;
+    let failed = |key: &str, code: &str| {
+        let body = format!(
+            "<DeleteResult><Error><Key>{key}</Key><Code>{code}</Code><Message>no</Message></Error>\
+             </DeleteResult>"
+        );
+        reply("200 OK", &body)
+    };
+    for key in ["x/blobs/commit", "another", "", "..//.."] {
+        for (code, blame, sent) in [
+            ("AccessDenied", "refusing", 1),
+            ("NoSuchBucket", "lying", 1),
+            ("InternalError", "absent", 3),
+            ("SlowDown", "absent", 6),
+            ("NoSuchKey", "nobody", 1),
+        ] {
+            between.next("POST", usize::MAX, failed(key, code));
+            let outcome = store.blob_delete(&["commit"]).await;
+            assert_eq!(blamed(&outcome), blame, "{key} {code}: {outcome:?}");
+            assert_eq!(between.seen("POST").len(), sent, "{code}");
+        }
+    }
+}

@@ -9,8 +9,13 @@ use crate::differential::{Plan, differences};
 use crate::resp::Frame;
 use crate::server::Server;
 
+#[path = "../../../objects/tests/server/between.rs"]
+#[allow(clippy::unwrap_used, dead_code)] // it is a test of another crate, too
+mod between;
 #[path = "../../../objects/tests/server/mod.rs"]
 mod bucket;
+
+use between::{Between, Fate, error};
 
 /// As that of other tests of clients, with most of the tree in the cloud.
 const WIDE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 500 \
@@ -23,6 +28,39 @@ const NARROW: &str = "--capacity 2000 --value-size 64 --read-batches 2 --batch 8
 #[cfg(feature = "dynamodb")]
 const ITEMS: &str = "--capacity 6000 --value-size 256 --read-batches 4 --batch 64 \
     --write-batch 128 --interval-ms 5 --cache 4MiB";
+
+/// Servers that a store is not made in, by what each does with a put under a condition, and how that ends.
+#[test]
+fn a_server_that_cannot_hold_a_store_is_refused_when_one_is_made() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let bucket = bucket::Server::gofakes3();
+    let between = runtime.block_on(Between::before(bucket.port()));
+    let refuses_tags = |head: &str| {
+        let is_asked = head.to_ascii_lowercase().contains("\nif-match:");
+        is_asked.then(|| error("412 Precondition Failed", "PreconditionFailed"))
+    };
+    let takes_no_notice = |head: &str| {
+        let is_asked = head.to_ascii_lowercase().contains("\nif-none-match:");
+        let done =
+            b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        (is_asked && head.contains("trial")).then(|| done.to_vec())
+    };
+    let quirks: [(fn(&str) -> Option<Vec<u8>>, &str); 2] =
+        [(refuses_tags, "If-Match"), (takes_no_notice, "conditional puts")];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (number, (quirk, lacks)) in quirks.into_iter().enumerate() {
+        between.rule(move |head| quirk(head).map_or(Fate::Pass, Fate::AnswerInstead));
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        serve.arg("serve").arg("--data").arg(folder.path().join(number.to_string()));
+        serve.args(["--store", &bucket.url(&number.to_string()), "--listen", "127.0.0.1:0"]);
+        serve.args(NARROW.split_whitespace()).envs(bucket.variables(between.port));
+        let output = serve.output().expect("fogbank runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(77), "{said}");
+        assert!(said.contains("unsuitable") && said.contains(lacks), "{said}");
+        assert!(!said.contains("put back"), "{said}");
+    }
+}
 
 fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
     Server::fogbank_on(&bucket.url("clinic"), &bucket.variables(bucket.port()), shape, data)

@@ -32,8 +32,9 @@ use fogbank_store::{
     Result, Store, StoreError,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::sync::OnceCell;
 
-use crate::arrays::{self, Arrays, Only, SMALL_BYTES_MAX, Small, Which, look};
+use crate::arrays::{self, Arrays, SMALL_BYTES_MAX, Small, Which, look};
 use crate::environment::Environment;
 use crate::error::Failure;
 use crate::names::Names;
@@ -41,6 +42,7 @@ use crate::requests::RequestCount;
 use crate::retry::{Tries, Twice};
 use crate::store::ObjectsOptions;
 use crate::table_url::TableUrl;
+use crate::trial;
 
 use blobs::{Blobs, PART_BYTES};
 use chunks::Chunks;
@@ -53,6 +55,8 @@ pub struct DynamoStore {
     keys: Keys,
     arrays: Arrays,
     requests_max: usize,
+    /// Done before the first array is made.
+    tried: OnceCell<()>,
 }
 
 impl DynamoStore {
@@ -73,7 +77,8 @@ impl DynamoStore {
         let requests_max = url.requests_max.unwrap_or(options.requests_max);
         let tries = Tries::new(requests_max, clock, options.absent, options.throttled);
         let table = Table::new(client, url.table.clone(), tries);
-        let store = Self { table, keys: Keys { prefix }, arrays: Arrays::new(), requests_max };
+        let (keys, tried) = (Keys { prefix }, OnceCell::new());
+        let store = Self { table, keys, arrays: Arrays::new(), requests_max, tried };
         look(&store).await?;
         Ok(store)
     }
@@ -110,13 +115,9 @@ impl Small for DynamoStore {
         Ok(Some(data))
     }
 
-    async fn put(&self, which: Which, data: Bytes, only: Only) -> Result<PutOutcome> {
-        let item = blobs::head_of(SMALL_TAG, &data);
-        let condition = match only {
-            Only::IfAbsent => Condition::IfAbsent,
-            Only::IfUnchangedSinceNever => Condition::IfTag("never"),
-        };
-        Ok(match self.table.put(&self.small_key(which), item, condition, Twice::Harmless).await? {
+    async fn put(&self, which: Which, data: Bytes) -> Result<PutOutcome> {
+        let (key, item) = (self.small_key(which), blobs::head_of(SMALL_TAG, &data));
+        Ok(match self.table.put(&key, item, Condition::IfAbsent, Twice::Harmless).await? {
             Put::Done(_) => PutOutcome::Done(BlobTag(SMALL_TAG.into())),
             Put::ConditionFailed => PutOutcome::ConditionFailed,
         })
@@ -133,6 +134,7 @@ impl Store for DynamoStore {
                 shape.cell_bytes
             )));
         }
+        self.tried.get_or_try_init(|| trial::try_out(self, async || Ok(()))).await?;
         self.arrays.create(self, array, shape).await
     }
 
