@@ -7,6 +7,7 @@ use super::watcher::Watcher;
 use fogbank_env::{Clock, Metrics, Mutex};
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -16,8 +17,8 @@ pub struct Server {
     pub limits: Limits,
     /// What programs share.
     pub bounds: Arc<Bounds>,
-    /// The port, for those who ask.
-    pub port: u16,
+    /// Where it listens, for those who ask.
+    pub address: SocketAddr,
     /// Figures about the proxy.
     pub metrics: Metrics,
     /// Whether `INFO` may print the secret ones.
@@ -52,7 +53,7 @@ impl Server {
     /// A server without clients.
     pub fn new(
         settings: &super::Settings,
-        port: u16,
+        address: SocketAddr,
         bounds: Arc<Bounds>,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
@@ -60,7 +61,7 @@ impl Server {
         Self {
             limits: settings.limits.clone(),
             bounds,
-            port,
+            address,
             metrics,
             secret_metrics: settings.secret_metrics,
             started_ms: clock.wall_ms(),

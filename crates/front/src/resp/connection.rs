@@ -324,7 +324,7 @@ impl Connection {
         if let Some(text) = misfit(command, &request) {
             if is_exec {
                 self.discard();
-                let text = format!("Transaction discarded because of: {text}");
+                let text = [b"Transaction discarded because of: ", &text[..]].concat();
                 return self.answer(Reply::error_with_code("EXECABORT", text));
             }
             return self.refuse(Reply::error(text));
@@ -489,19 +489,16 @@ impl Drop for Connection {
 /// it.
 fn unknown_command(request: &Request) -> Reply {
     const SHOWN_BYTES_MAX: usize = 128;
-    // Redis prints C strings: a zero byte ends one.
-    let shown = |bytes: &[u8], max: usize| {
-        let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
-    };
-    let mut arguments = String::new();
-    for argument in request.from(1) {
-        if arguments.len() >= SHOWN_BYTES_MAX {
+    let name = request.shown(0, SHOWN_BYTES_MAX);
+    let mut text = [b"unknown command '", name, b"', with args beginning with: "].concat();
+    let mut room = SHOWN_BYTES_MAX;
+    for index in 1..request.len() {
+        if room == 0 {
             break;
         }
-        let text = shown(argument, SHOWN_BYTES_MAX - arguments.len());
-        arguments.push_str(&format!("'{text}' "));
+        let argument = [b"'", request.shown(index, room), b"' "].concat();
+        text.extend_from_slice(&argument);
+        room = room.saturating_sub(argument.len());
     }
-    let name = shown(request.get(0), SHOWN_BYTES_MAX);
-    Reply::error(format!("unknown command '{name}', with args beginning with: {arguments}"))
+    Reply::error(text)
 }

@@ -53,6 +53,13 @@ impl Request {
         self.frame.slice(self.range(index))
     }
 
+    /// Argument `index` as Redis repeats it in an error, where it prints C strings: up to a zero
+    /// byte, and `bytes_max` of it at most.
+    pub fn shown(&self, index: usize, bytes_max: usize) -> &[u8] {
+        let text = self.get(index).split(|byte| *byte == 0).next().unwrap_or_default();
+        &text[..text.len().min(bytes_max)]
+    }
+
     /// Whether argument `index` is `word`, whatever its case.
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())

@@ -45,13 +45,13 @@ impl From<Pause> for Halt {
 pub type Outcome<T = Reply> = Result<T, Halt>;
 
 /// Ends a command with the generic error `text`.
-pub fn fail<T>(text: &str) -> Outcome<T> {
+pub fn fail<T>(text: impl AsRef<[u8]>) -> Outcome<T> {
     Err(Halt::Reply(Reply::error(text)))
 }
 
 fn wrong_type<T>() -> Outcome<T> {
-    let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    Err(Halt::Reply(Reply::Error(text.into())))
+    let text = "Operation against a key holding the wrong kind of value";
+    Err(Halt::Reply(Reply::error_with_code("WRONGTYPE", text)))
 }
 
 /// What every program of one server shares.

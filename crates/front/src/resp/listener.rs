@@ -103,8 +103,9 @@ impl Listener {
             cursors: Default::default(),
             advisor: self.advisor.clone(),
         });
-        let port = self.address.port();
-        let mut server = Server::new(&self.settings, port, bounds.clone(), clock.clone(), metrics);
+        let address = self.address;
+        let mut server =
+            Server::new(&self.settings, address, bounds.clone(), clock.clone(), metrics);
         server.watcher = self.watcher.clone();
         // One epoch is being committed, one is open and one arrives.
         let epochs = 3 * limits.records_written_max.saturating_mul(limits.block_bytes);

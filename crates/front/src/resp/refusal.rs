@@ -77,7 +77,7 @@ mod tests {
             &Error::TooLarge { what, needed: 17, limit: 16 },
             advisor,
         ) {
-            Reply::Error(line) => line,
+            Reply::Error(line) => String::from_utf8(line.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
         let writes = "ERR the command is too large for one epoch: it needs at least 17 write \

@@ -7,7 +7,6 @@
 
 use super::number::format_double;
 use bytes::{BufMut, Bytes, BytesMut};
-use std::borrow::Cow;
 
 /// The version of the protocol that a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +24,7 @@ pub enum Reply {
     /// A status line.
     Simple(&'static str),
     /// An error line, code first (`ERR ...`, `WRONGTYPE ...`). Made by [`Reply::error`].
-    Error(Cow<'static, str>),
+    Error(Bytes),
     /// A whole number.
     Integer(i64),
     /// Bytes.
@@ -53,14 +52,16 @@ impl Reply {
     pub const OK: Reply = Reply::Simple("OK");
 
     /// An error line of the generic kind.
-    pub fn error(text: impl AsRef<str>) -> Reply {
+    pub fn error(text: impl AsRef<[u8]>) -> Reply {
         Reply::error_with_code("ERR", text)
     }
 
-    /// An error line that starts with `code`. Line ends would break the protocol: they become
-    /// blanks, as in Redis.
-    pub fn error_with_code(code: &str, text: impl AsRef<str>) -> Reply {
-        Reply::Error(Cow::Owned(format!("{code} {}", text.as_ref()).replace(['\r', '\n'], " ")))
+    /// An error line that starts with `code`. It may repeat bytes that a client sent, whatever they
+    /// are. Line ends would break the protocol: they become blanks, as in Redis.
+    pub fn error_with_code(code: &str, text: impl AsRef<[u8]>) -> Reply {
+        let mut line = [code.as_bytes(), b" ", text.as_ref()].concat();
+        line.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+        Reply::Error(line.into())
     }
 
     /// A text as bytes.
@@ -110,7 +111,7 @@ impl Reply {
         let new = version == Version::Resp3;
         match self {
             Reply::Simple(text) => line(b'+', text.as_bytes(), out),
-            Reply::Error(text) => line(b'-', text.as_bytes(), out),
+            Reply::Error(text) => line(b'-', text, out),
             Reply::Integer(value) => number(b':', *value, out),
             Reply::Bulk(bytes) => bulk(bytes, out),
             Reply::Null | Reply::NullArray if new => out.extend_from_slice(b"_\r\n"),
@@ -210,6 +211,13 @@ fn double(value: f64, version: Version, out: &mut BytesMut) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_repeats_what_is_no_text() {
+        let mut out = BytesMut::new();
+        Reply::error(b"no \xff\xfe\n").encode(Version::Resp2, &mut out);
+        assert_eq!(&out[..], b"-ERR no \xff\xfe \r\n");
+    }
 
     fn bytes(reply: &Reply, version: Version) -> String {
         let mut out = BytesMut::new();

@@ -7,6 +7,7 @@ mod keyspace;
 mod own;
 mod real_redis;
 mod requests;
+mod server_commands;
 mod support;
 mod transactions;
 mod watcher;

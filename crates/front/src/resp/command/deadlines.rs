@@ -20,7 +20,7 @@ pub enum Unit {
 
 fn invalid<T>(request: &Request) -> Outcome<T> {
     let name = String::from_utf8_lossy(request.get(0)).to_ascii_lowercase();
-    fail(&format!("invalid expire time in '{name}' command"))
+    fail(format!("invalid expire time in '{name}' command"))
 }
 
 /// The deadline in an argument of a command that sets a value: a time above zero.
@@ -76,13 +76,16 @@ struct Conditions {
 
 fn conditions(request: &Request) -> Outcome<Conditions> {
     let mut found = Conditions::default();
-    for word in request.from(3) {
-        match &word.to_ascii_lowercase()[..] {
+    for index in 3..request.len() {
+        match &request.get(index).to_ascii_lowercase()[..] {
             b"nx" => found.if_none = true,
             b"xx" => found.if_any = true,
             b"gt" => found.if_later = true,
             b"lt" => found.if_earlier = true,
-            _ => return fail(&format!("Unsupported option {}", String::from_utf8_lossy(word))),
+            _ => {
+                let word = request.shown(index, usize::MAX);
+                return fail([b"Unsupported option ", word].concat());
+            }
         }
     }
     if found.if_none && (found.if_any || found.if_later || found.if_earlier) {
@@ -131,7 +134,7 @@ pub fn pttl(db: &mut Db, request: &Request) -> Outcome {
 
 /// `EXPIRETIME key`
 pub fn expiretime(db: &mut Db, request: &Request) -> Outcome {
-    time_left(db, request, |at_ms, _| (at_ms + 500) / 1000)
+    time_left(db, request, |at_ms, _| ((at_ms as u64 + 500) / 1000) as i64)
 }
 
 /// `PEXPIRETIME key`

@@ -1,6 +1,7 @@
 //! Commands on keys of any type, and the scans.
 
-use super::{integer, syntax_error};
+use super::commands::help;
+use super::{small_integer, syntax_error};
 use crate::resp::frame::Request;
 use crate::resp::keyspace::{Collection, Keyspace, Located, Outcome, fail};
 use crate::resp::layout::Kind;
@@ -100,7 +101,7 @@ fn copy_options(request: &Request) -> Outcome<bool> {
             replace = true;
         } else if request.is(index, "db") && index + 1 < request.len() {
             index += 1;
-            if integer(request, index)? != 0 {
+            if small_integer(request, index)? != 0 {
                 return fail("DB index is out of range");
             }
         } else {
@@ -298,9 +299,24 @@ pub fn member_scan(
     Ok((next, keys))
 }
 
-/// `OBJECT ENCODING|FREQ|IDLETIME|REFCOUNT key`
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return how the value of a <key> is encoded: a constant for its type.",
+    "FREQ <key>",
+    "    Return how often the <key> was used; refused, since that is counted nowhere.",
+    "IDLETIME <key>",
+    "    Return the seconds since the <key> was last used: 0.",
+    "REFCOUNT <key>",
+    "    Return the number of references to the value of the <key>: 1.",
+];
+
+/// `OBJECT ENCODING|FREQ|IDLETIME|REFCOUNT key`, `OBJECT HELP`
 pub fn object(db: &mut Db, request: &Request) -> Outcome {
-    let Some(kind) = db.kind(request.get(2))? else { return fail("no such key") };
+    if request.is(1, "help") {
+        return Ok(help(HELP));
+    }
+    let Some(kind) = db.kind(request.get(2))? else { return Ok(Reply::Null) };
     Ok(match &request.get(1).to_ascii_lowercase()[..] {
         b"encoding" => Reply::word(match kind {
             Kind::String => "raw",

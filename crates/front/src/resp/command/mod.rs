@@ -4,10 +4,15 @@
 //! or several times, so it has no effect but through the keyspace. Errors in arguments are found
 //! in the order in which Redis finds them, before or after the look at the key.
 
+mod clients;
+mod commands;
+mod config;
 mod deadlines;
+mod docs;
 mod hashes;
+mod info;
 mod keys;
-pub mod server;
+mod server;
 mod sorted_ranges;
 mod sorted_sets;
 mod strings;
@@ -30,8 +35,8 @@ fn syntax_error<T>() -> Outcome<T> {
 }
 
 fn wrong_arity<T>(request: &Request) -> Outcome<T> {
-    let name = String::from_utf8_lossy(request.get(0)).to_ascii_lowercase();
-    fail(&format!("wrong number of arguments for '{name}' command"))
+    let name = request.get(0).to_ascii_lowercase();
+    fail([b"wrong number of arguments for '", &name[..], b"' command"].concat())
 }
 
 fn integer(request: &Request, index: usize) -> Outcome<i64> {
@@ -39,6 +44,16 @@ fn integer(request: &Request, index: usize) -> Outcome<i64> {
         Some(value) => Ok(value),
         None => fail(NOT_AN_INTEGER),
     }
+}
+
+/// One that Redis keeps in 32 bits.
+fn small_integer(request: &Request, index: usize) -> Outcome<i32> {
+    i32::try_from(integer(request, index)?).map_or_else(
+        |_| {
+            fail(format!("value is out of range, value must between {} and {}", i32::MIN, i32::MAX))
+        },
+        Ok,
+    )
 }
 
 fn double(text: &[u8]) -> Outcome<f64> {

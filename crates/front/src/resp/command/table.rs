@@ -1,7 +1,10 @@
 //! The table of commands: what exists, how many arguments it takes, where its keys are.
 
 use super::server as local;
-use super::{Data, deadlines, hashes, keys, sorted_ranges, sorted_sets, strings};
+use super::{
+    Data, clients, commands, config, deadlines, hashes, info, keys, sorted_ranges, sorted_sets,
+    strings,
+};
 use crate::resp::client::Client;
 use crate::resp::frame::Request;
 use crate::resp::keyspace::Outcome;
@@ -45,20 +48,16 @@ pub struct Command {
     pub name: &'static str,
     /// Number of arguments, the name included; negative: at least so many.
     pub arity: i32,
-    /// Letters: `w`rites, `r`eads, may need `m`emory, is `f`ast, needs `n`o password, `a`dmin.
+    /// Letters: `w`rites, `r`eads, may need `m`emory, is `f`ast, needs `n`o password, `a`dmin; and what
+    /// Redis says of its own: not in `s`cripts, while `l`oading, not in the slow log (`k`), while `b`usy.
     pub flags: &'static str,
     /// First key, last key (negative: from the end) and step.
-    pub keys: (i32, i32, i32),
+    pub keys: Keys,
     /// What carries it out.
     pub action: Action,
 }
 
 impl Command {
-    /// Whether a request with `len` arguments fits.
-    pub fn takes(&self, len: usize) -> bool {
-        takes(self.arity, len)
-    }
-
     /// Whether a flag letter is set.
     pub fn is(&self, flag: char) -> bool {
         self.flags.contains(flag)
@@ -66,10 +65,7 @@ impl Command {
 
     /// The arguments of a request of `len` that are keys.
     pub fn key_places(&self, len: usize) -> impl Iterator<Item = usize> + use<> {
-        let (first, last, step) = self.keys;
-        let last = if last < 0 { len as i32 + last } else { last.min(len as i32 - 1) };
-        let places = if first > 0 { first..last + 1 } else { 0..0 };
-        places.step_by(step.unsigned_abs().max(1) as usize).map(|place| place as usize)
+        key_places(self.keys, len)
     }
 
     /// The kind of data it is about, as `COMMAND DOCS` groups commands.
@@ -78,6 +74,7 @@ impl Command {
             (_, Action::Control(Control::Quit | Control::Reset)) => "connection",
             (_, Action::Control(_)) => "transactions",
             (b"auth" | b"client" | b"echo" | b"hello" | b"ping" | b"select", _) => "connection",
+            (b"wait", _) => "generic",
             (_, Action::Local(_)) => "server",
             ([b'h', ..], _) => "hash",
             ([b'z', ..], _) => "sorted-set",
@@ -105,8 +102,18 @@ pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     TABLE.get(at)
 }
 
-type Keys = (i32, i32, i32);
-const NONE: Keys = (0, 0, 0);
+/// Where keys are among the arguments that `keys` says, of a request of `len`.
+pub fn key_places(keys: Keys, len: usize) -> impl Iterator<Item = usize> + use<> {
+    let (first, last, step) = keys;
+    let last = if last < 0 { len as i32 + last } else { last.min(len as i32 - 1) };
+    let places = if first > 0 { first..last + 1 } else { 0..0 };
+    places.step_by(step.unsigned_abs().max(1) as usize).map(|place| place as usize)
+}
+
+/// First key, last key (negative: from the end) and step.
+pub type Keys = (i32, i32, i32);
+/// No keys.
+pub const NONE: Keys = (0, 0, 0);
 const ONE: Keys = (1, 1, 1);
 const TWO: Keys = (1, 2, 1);
 const ALL: Keys = (1, -1, 1);
@@ -138,19 +145,19 @@ const fn control(
 /// All commands, in order of name.
 pub static TABLE: &[Command] = &[
     data("append", 3, "wmf", ONE, strings::append),
-    connection("auth", -2, "fn", local::auth),
-    connection("client", -2, "", local::client),
-    connection("command", -1, "", local::command),
-    connection("config", -2, "a", local::config),
+    connection("auth", -2, "slfnb", local::auth),
+    connection("client", -2, "", clients::client),
+    connection("command", -1, "l", commands::command),
+    connection("config", -2, "", config::config),
     data("copy", -3, "wm", TWO, keys::copy),
     data("dbsize", 1, "rf", NONE, keys::dbsize),
-    connection("debug", -2, "a", local::debug),
+    connection("debug", -2, "asl", local::debug),
     data("decr", 2, "wmf", ONE, strings::decr),
     data("decrby", 3, "wmf", ONE, strings::decrby),
     data("del", -2, "w", ALL, keys::del),
-    control("discard", 1, "f", NONE, Control::Discard),
-    connection("echo", 2, "f", local::echo),
-    control("exec", 1, "", NONE, Control::Exec),
+    control("discard", 1, "slfb", NONE, Control::Discard),
+    connection("echo", 2, "lf", local::echo),
+    control("exec", 1, "slk", NONE, Control::Exec),
     data("exists", -2, "rf", ALL, keys::exists),
     data("expire", -3, "wf", ONE, deadlines::expire),
     data("expireat", -3, "wf", ONE, deadlines::expireat),
@@ -163,7 +170,7 @@ pub static TABLE: &[Command] = &[
     data("getrange", 4, "r", ONE, strings::getrange),
     data("getset", 3, "wmf", ONE, strings::getset),
     data("hdel", -3, "wf", ONE, hashes::hdel),
-    connection("hello", -1, "fn", local::hello),
+    connection("hello", -1, "slfnb", local::hello),
     data("hexists", 3, "rf", ONE, hashes::hexists),
     data("hget", 3, "rf", ONE, hashes::hget),
     data("hgetall", 2, "r", ONE, hashes::hgetall),
@@ -181,14 +188,14 @@ pub static TABLE: &[Command] = &[
     data("incr", 2, "wmf", ONE, strings::incr),
     data("incrby", 3, "wmf", ONE, strings::incrby),
     data("incrbyfloat", 3, "wmf", ONE, strings::incrbyfloat),
-    connection("info", -1, "", local::info),
+    connection("info", -1, "l", info::info),
     data("keys", 2, "r", NONE, keys::keys),
-    connection("lastsave", 1, "f", local::lastsave),
+    connection("lastsave", 1, "lf", local::lastsave),
     data("mget", -2, "rf", ALL, strings::mget),
     data("mset", -3, "wm", (1, -1, 2), strings::mset),
     data("msetnx", -3, "wm", (1, -1, 2), strings::msetnx),
-    control("multi", 1, "f", NONE, Control::Multi),
-    data("object", -2, "r", (2, 2, 1), keys::object),
+    control("multi", 1, "slfb", NONE, Control::Multi),
+    data("object", -2, "", (2, 2, 1), keys::object),
     data("persist", 2, "wf", ONE, deadlines::persist),
     data("pexpire", -3, "wf", ONE, deadlines::pexpire),
     data("pexpireat", -3, "wf", ONE, deadlines::pexpireat),
@@ -196,27 +203,27 @@ pub static TABLE: &[Command] = &[
     connection("ping", -1, "f", local::ping),
     data("psetex", 4, "wm", ONE, strings::psetex),
     data("pttl", 2, "rf", ONE, deadlines::pttl),
-    control("quit", -1, "fn", NONE, Control::Quit),
+    control("quit", -1, "slfnb", NONE, Control::Quit),
     data("randomkey", 1, "r", NONE, keys::randomkey),
     data("rename", 3, "w", TWO, keys::rename),
     data("renamenx", 3, "wf", TWO, keys::renamenx),
-    control("reset", 1, "fn", NONE, Control::Reset),
+    control("reset", 1, "slfnb", NONE, Control::Reset),
     data("scan", -2, "r", NONE, keys::scan),
-    connection("select", 2, "f", local::select),
+    connection("select", 2, "lf", local::select),
     data("set", -3, "wm", ONE, strings::set),
     data("setex", 4, "wm", ONE, strings::setex),
     data("setnx", 3, "wmf", ONE, strings::setnx),
     data("setrange", 4, "wm", ONE, strings::setrange),
     data("strlen", 2, "rf", ONE, strings::strlen),
     data("substr", 4, "r", ONE, strings::getrange),
-    connection("time", 1, "f", local::time),
+    connection("time", 1, "lf", local::time),
     data("touch", -2, "rf", ALL, keys::exists),
     data("ttl", 2, "rf", ONE, deadlines::ttl),
     data("type", 2, "rf", ONE, keys::kind),
     data("unlink", -2, "wf", ALL, keys::del),
-    control("unwatch", 1, "f", NONE, Control::Unwatch),
-    connection("wait", 3, "", local::wait),
-    control("watch", -2, "f", ALL, Control::Watch),
+    control("unwatch", 1, "slfb", NONE, Control::Unwatch),
+    connection("wait", 3, "s", local::wait),
+    control("watch", -2, "slfb", ALL, Control::Watch),
     data("zadd", -4, "wmf", ONE, sorted_sets::zadd),
     data("zcard", 2, "rf", ONE, sorted_sets::zcard),
     data("zcount", 4, "rf", ONE, sorted_ranges::zcount),
@@ -241,50 +248,98 @@ pub static TABLE: &[Command] = &[
     data("zscore", 3, "rf", ONE, sorted_sets::zscore),
 ];
 
-/// Subcommands, and how many arguments they take, the container's name included.
-static SUBCOMMANDS: &[(&str, &str, i32)] = &[
-    ("client", "getname", 2),
-    ("client", "id", 2),
-    ("client", "info", 2),
-    ("client", "list", -2),
-    ("client", "no-evict", 3),
-    ("client", "setname", 3),
-    ("command", "count", 2),
-    ("command", "docs", -2),
-    ("command", "getkeys", -3),
-    ("command", "info", -2),
-    ("command", "list", -2),
-    ("config", "get", -3),
-    ("config", "resetstat", 2),
-    ("config", "rewrite", 2),
-    ("config", "set", -4),
-    ("object", "encoding", 3),
-    ("object", "freq", 3),
-    ("object", "idletime", 3),
-    ("object", "refcount", 3),
+/// A command of a container.
+pub struct Subcommand {
+    container: &'static str,
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// Number of arguments, the container's name included; negative: at least so many.
+    pub arity: i32,
+    /// Letters, as those of commands.
+    pub flags: &'static str,
+    /// Where its keys are.
+    pub keys: Keys,
+}
+
+impl Subcommand {
+    /// Whether this is its name, in any case.
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        self.name.as_bytes().eq_ignore_ascii_case(name)
+    }
+}
+
+const fn of(
+    container: &'static str,
+    name: &'static str,
+    arity: i32,
+    flags: &'static str,
+) -> Subcommand {
+    Subcommand { container, name, arity, flags, keys: NONE }
+}
+
+const fn of_key(container: &'static str, name: &'static str) -> Subcommand {
+    Subcommand { container, name, arity: 3, flags: "r", keys: (2, 2, 1) }
+}
+
+static SUBCOMMANDS: &[Subcommand] = &[
+    of("client", "getname", 2, "sl"),
+    of("client", "help", 2, "l"),
+    of("client", "id", 2, "sl"),
+    of("client", "info", 2, "sl"),
+    of("client", "list", -2, "asl"),
+    of("client", "no-evict", 3, "asl"),
+    of("client", "setname", 3, "sl"),
+    of("command", "count", 2, "l"),
+    of("command", "docs", -2, "l"),
+    of("command", "getkeys", -4, "l"),
+    of("command", "getkeysandflags", -4, "l"),
+    of("command", "help", 2, "l"),
+    of("command", "info", -2, "l"),
+    of("command", "list", -2, "l"),
+    of("config", "get", -3, "asl"),
+    of("config", "help", 2, "l"),
+    of("config", "resetstat", 2, "asl"),
+    of("config", "rewrite", 2, "asl"),
+    of("config", "set", -4, "asl"),
+    of_key("object", "encoding"),
+    of_key("object", "freq"),
+    of("object", "help", 2, "l"),
+    of_key("object", "idletime"),
+    of_key("object", "refcount"),
 ];
 
-/// Why a request does not fit its command, if it does not.
-pub fn misfit(command: &Command, request: &Request) -> Option<String> {
-    let arity = |name: &str| format!("wrong number of arguments for '{name}' command");
-    let mut subcommands = SUBCOMMANDS.iter().filter(|(name, ..)| *name == command.name).peekable();
+/// The commands that `command` contains.
+pub fn subcommands(command: &Command) -> impl Iterator<Item = &'static Subcommand> + use<> {
+    let container = command.name;
+    SUBCOMMANDS.iter().filter(move |sub| sub.container == container)
+}
+
+/// Why a request is refused before it is looked at, or queued, if it is.
+pub fn misfit(command: &Command, request: &Request) -> Option<Vec<u8>> {
+    let arity = |name: &str| format!("wrong number of arguments for '{name}' command").into_bytes();
+    let mut subcommands = subcommands(command).peekable();
     if subcommands.peek().is_none() || request.len() < 2 {
-        return (!takes(command.arity, request.len())).then(|| arity(command.name));
+        let fits = takes(command.arity, request.len());
+        let is_refused = fits && command.name == "debug";
+        return match fits {
+            true => is_refused.then(|| local::NO_DEBUG.into()),
+            false => Some(arity(command.name)),
+        };
     }
-    match subcommands.find(|(_, name, _)| request.is(1, name)) {
-        Some((container, name, expected)) => {
-            (!takes(*expected, request.len())).then(|| arity(&format!("{container}|{name}")))
-        }
+    match subcommands.find(|sub| sub.is_called(request.get(1))) {
+        Some(sub) => (!takes(sub.arity, request.len()))
+            .then(|| arity(&format!("{}|{}", sub.container, sub.name))),
         None => {
-            let name = request.get(1).split(|b| *b == 0).next().unwrap_or_default();
-            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
             let container = command.name.to_ascii_uppercase();
-            Some(format!("unknown subcommand '{name}'. Try {container} HELP."))
+            let name = request.shown(1, 128);
+            let help = format!("'. Try {container} HELP.");
+            Some([b"unknown subcommand '", name, help.as_bytes()].concat())
         }
     }
 }
 
-fn takes(arity: i32, len: usize) -> bool {
+/// Whether a request with `len` arguments fits.
+pub fn takes(arity: i32, len: usize) -> bool {
     let wanted = arity.unsigned_abs() as usize;
     if arity < 0 { len >= wanted } else { len == wanted }
 }
