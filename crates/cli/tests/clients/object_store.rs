@@ -45,7 +45,8 @@ fn a_server_that_cannot_hold_a_store_is_refused_when_one_is_made() {
             b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         (is_asked && head.contains("trial")).then(|| done.to_vec())
     };
-    let quirks: [(fn(&str) -> Option<Vec<u8>>, &str); 2] =
+    type Quirk = fn(&str) -> Option<Vec<u8>>;
+    let quirks: [(Quirk, &str); 2] =
         [(refuses_tags, "If-Match"), (takes_no_notice, "conditional puts")];
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (number, (quirk, lacks)) in quirks.into_iter().enumerate() {
