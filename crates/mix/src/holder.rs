@@ -8,6 +8,7 @@
 //!    client (`fetch`), or, if the shuffler has lost them, whole levels as they are (`hand`).
 //! 3. The new level comes from the shuffler (`level`). When it is durable, and its job was named,
 //!    its digest goes to the client, which sends records for it; they are durable before `stored`.
+//!    One of another length than its job says is digested all the same, and kept for the proof alone.
 //! 4. *Commit*: the level takes the place of what its job read, if it had not by now. Before, its
 //!    client may ask to be shown the level as it came (`prove`).
 //! 5. *Opening* after a stop: of a partition all levels with records are there in the order of
@@ -60,6 +61,18 @@ pub struct Holder {
     point: Point,
     shelf: Shelf,
     partitions: Box<[Mutex<Held>]>,
+    /// One at a time: when the client has been told of it, it stops.
+    strange: fogbank_env::Mutex<Option<Strange>>,
+}
+
+/// A level of another length than its job says.
+#[derive(Debug)]
+struct Strange {
+    job: (u16, Generation),
+    digest: Digest,
+    signature: Signature,
+    cells: Cells,
+    is_told: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +113,8 @@ impl Holder {
             shelf.forget(partition, &dropped).await?;
             partitions.push(Mutex::new(held));
         }
-        Ok(Self { shape, point, shelf, partitions: partitions.into() })
+        let strange = fogbank_env::Mutex::default();
+        Ok(Self { shape, point, shelf, partitions: partitions.into(), strange })
     }
 
     /// Does what the client asks.
@@ -145,15 +159,20 @@ impl Holder {
         let fits = count > shape.first(partition)
             && count.is_multiple_of(shape.batch())
             && level == shape.written(count)
-            && cells.len() as u32 == shape.size(level, count);
+            && cells.len() <= shape.batch_cells_max();
         if !fits {
-            return Err(Error::Other("a level of another length"));
+            return Err(Error::Other("a level that no job writes"));
         }
         let mut held = held.lock().await;
         let held = &mut *held;
         let (named, is_here) = (held.named, held.made.contains_key(&generation));
-        if is_here || generation < named || count <= held.done() {
+        let job = (partition, generation);
+        let is_strange = self.strange.lock().as_ref().is_some_and(|strange| strange.job == job);
+        if is_here || is_strange || generation < named || count <= held.done() {
             return Ok(Vec::new());
+        }
+        if cells.len() as u32 != shape.size(level, count) {
+            return self.strange_level(job, generation == named, signature, cells);
         }
         // Of those that nobody has named the last to come stays.
         self.drop_made(held, partition, |other| other > named).await?;
@@ -166,6 +185,35 @@ impl Holder {
             true => Ok(told([LevelDigest { partition, generation, digest }.into()])),
             false => Ok(Vec::new()), // the client has not named it yet
         }
+    }
+
+    fn strange_level(
+        &self,
+        job: (u16, Generation),
+        is_named: bool,
+        signature: Signature,
+        cells: Cells,
+    ) -> Result<Vec<HolderSends>> {
+        let mut strange = self.strange.lock();
+        if strange.as_ref().is_some_and(|strange| strange.is_told) {
+            return Err(Error::Other("a level of another length"));
+        }
+        let sums = cells.iter().map(|cell| self.point.sum(cell));
+        let digest = digest(About::Level(job.0, job.1.0), sums);
+        *strange = Some(Strange { job, digest, signature, cells, is_told: false });
+        drop(strange);
+        Ok(if is_named { self.tell_strange(job) } else { Vec::new() })
+    }
+
+    /// The digest of the level of this job, if that is of another length.
+    fn tell_strange(&self, job: (u16, Generation)) -> Vec<HolderSends> {
+        let mut strange = self.strange.lock();
+        let Some(strange) = strange.as_mut().filter(|strange| strange.job == job) else {
+            return Vec::new();
+        };
+        strange.is_told = true;
+        let (partition, generation) = job;
+        told([LevelDigest { partition, generation, digest: strange.digest }.into()])
     }
 
     /// Hears of a job, and says whether it is the newest.
@@ -187,6 +235,7 @@ impl Holder {
         if let Some(digest) = held.made.get(&generation).and_then(|made| made.digest) {
             sends.extend(told([LevelDigest { partition, generation, digest }.into()]));
         }
+        sends.extend(self.tell_strange((partition, generation)));
         Ok(true)
     }
 
@@ -299,6 +348,13 @@ impl Holder {
         let Prove { partition, generation } = *prove;
         let level = self.shape.written(generation.count());
         let made = held.made.get(&generation).filter(|made| made.digest.is_some());
+        let is_it = |of: &&Strange| of.job == (partition, generation) && of.is_told;
+        let strange = self.strange.lock().as_ref().filter(is_it).map(|of| {
+            (of.signature, of.cells.clone())
+        });
+        if let Some((signature, cells)) = strange {
+            return Ok(told([Proof { signature, cells }.into()]));
+        }
         let (signature, cells) = match made {
             Some(made) => {
                 let cells = self.shelf.cells(partition, &[Source { level, generation }]).await?;

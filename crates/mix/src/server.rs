@@ -29,7 +29,7 @@ use crate::message::{Across, Back, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use crate::signed::{PublicKey, Signer, Signing};
-use crate::{Error, Holder, HolderSends, Seed, Shuffler, ShufflerSends};
+use crate::{Error, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
 
 /// A message between the clouds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,12 +140,12 @@ impl MixServer {
         Ok(())
     }
 
-    /// Bytes of a cell of its volume: what a message of the other cloud is read with. Waits until
-    /// the volume is open; `None` if it never is.
-    pub async fn cell_bytes(&self) -> Option<usize> {
+    /// The shape of its volume: what a message of the other cloud is read with. Waits until the
+    /// volume is open; `None` if it never is.
+    pub async fn shape(&self) -> Option<Shape> {
         let mut opened = self.volume.subscribe();
         let volume = opened.wait_for(Option::is_some).await.ok()?;
-        volume.as_ref().map(|volume| volume.opening.shape.cell_bytes())
+        volume.as_ref().map(|volume| volume.opening.shape)
     }
 
     /// Makes the number of the session the highest that was ever open.
@@ -452,7 +452,7 @@ mod tests {
 
     use super::*;
     use crate::message::{Commit, Mix, Recall, Sources, Upload};
-    use crate::{Cells, Generation, Shape};
+    use crate::{Cells, Generation};
 
     fn opening(volume: u64, session: u64) -> Opening {
         let shape = Shape {

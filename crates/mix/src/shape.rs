@@ -194,6 +194,13 @@ impl Shape {
         2
     }
 
+    /// Cells of a batch, at most: the largest level, and as many more as a job uploads. Longer ones
+    /// are no messages, so whatever came can be shown.
+    pub fn batch_cells_max(&self) -> usize {
+        let size = |level| self.size(level, self.cycle() - (1 << level)) as usize;
+        self.stored_levels().map(size).max().unwrap_or(0) + self.batch() as usize
+    }
+
     /// Blocks that the client uploads for the job ending at `count`.
     pub fn uploads(&self, count: u64) -> u32 {
         if self.refreshes(count) { self.top_blocks.into() } else { self.batch() as u32 }
@@ -252,6 +259,10 @@ mod tests {
                         let unread = shape.size(*level, *written) - shape.bears(*level);
                         assert!(unread >= shape.quota(*level), "{level}");
                     }
+                    let handed: u32 =
+                        sources.iter().map(|(level, written)| shape.size(*level, *written)).sum();
+                    let handed = if rebuilds { 0 } else { handed };
+                    assert!(handed.max(size) as usize <= shape.batch_cells_max());
                 }
             }
         }

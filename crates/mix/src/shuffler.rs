@@ -9,8 +9,11 @@
 //!    kept may be lost: then the holder hands it over (`handed`, `strip`).
 //! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
 //! 4. *Commit*: what the job read is kept no more.
-//! 5. What came from the holder is kept as it came, of a read while there is room, of a job until its
-//!    commit: the client may ask to be shown what was digested (`prove`).
+//! 5. What came from the holder can be shown as it came, of a read while there is room, of a job until
+//!    its commit: the client may ask for what was digested (`prove`).
+//!
+//! What came from the holder and does not fit is digested all the same, and nothing is made of it:
+//! the client sees that it is not right, asks for it, and whoever has signed it is named.
 //!
 //! It sees which upload lies in which cell, and of a read neither the level nor the cell.
 
@@ -20,7 +23,7 @@ use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
     MovedDigest, Proof, Prove, ProveRead, Sources, Strip, ToShuffler, Upload, Want,
 };
-use crate::signed::{Signature, UNSIGNED};
+use crate::signed::{Signature, Signed, UNSIGNED};
 use crate::{About, Cells, Error, Generation, Order, Pads, Point, Result, Seed, Shape, digest};
 
 /// What a shuffler sends.
@@ -75,9 +78,17 @@ struct Job {
     pads: Seed,
     carried: Carried,
     uploads: Option<Cells>,
-    /// What was digested of what came from the holder.
-    shown: Option<(Signature, Cells)>,
+    shown: Option<Shown>,
     made: Option<Kept>,
+}
+
+/// What was digested of what came from the holder: the first inputs of the job.
+#[derive(Debug)]
+struct Shown {
+    signature: Signature,
+    cells: usize,
+    /// What was taken off them, by level.
+    pads: Vec<Seed>,
 }
 
 /// What a job carries.
@@ -135,10 +146,13 @@ impl Shuffler {
     /// # Errors
     /// [`Error::Other`] if they do not fit to what the client says.
     pub fn across(&mut self, message: Across) -> Result<Vec<ShufflerSends>> {
+        if message.batch().cells.len() > self.shape.batch_cells_max() {
+            return Err(Error::Other("a batch of more cells than any has"));
+        }
         match message {
             Across::Blinded(Blinded { read, signature, cells }) => {
-                if cells.len() > usize::from(self.shape.levels) {
-                    return Err(Error::Other("a read of more cells than there are levels"));
+                if self.is_long(&cells) {
+                    self.make_room_for_long()?;
                 }
                 if !self.reads.contains_key(&read) {
                     self.make_room(false);
@@ -153,7 +167,7 @@ impl Shuffler {
             Across::Moved(moved) => self.moved(moved),
             Across::Handed(Handed { partition, generation, signature, cells }) => {
                 let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
-                if let Carried::Handed(handed, _) = &mut job.carried {
+                if let Carried::Handed(handed @ None, _) = &mut job.carried {
                     *handed = Some((signature, cells));
                 }
                 self.handed(partition, generation)
@@ -171,37 +185,55 @@ impl Shuffler {
         }
     }
 
+    fn is_long(&self, cells: &Cells) -> bool {
+        cells.len() > usize::from(self.shape.levels)
+    }
+
+    /// A read of more cells than there are levels is kept once at a time: when the client has been
+    /// told of one, it stops.
+    fn make_room_for_long(&mut self) -> Result<()> {
+        let is_long = |known: &Read| known.cells.as_ref().is_some_and(|(_, of)| self.is_long(of));
+        let long = self.reads.iter().find(|(_, known)| is_long(known));
+        match long.map(|(read, known)| (*read, known.want.is_some())) {
+            Some((_, true)) => Err(Error::Other("a read of more cells than there are levels")),
+            Some((read, false)) => {
+                self.reads.remove(&read);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Answers a read of which both have come, as often as it is wanted.
     fn answer(&mut self, read: u64) -> Result<Vec<ShufflerSends>> {
         let come = self.reads.get(&read).map(|read| (read.want, &read.cells));
         let Some((Some((count, index)), Some((_, cells)))) = come else { return Ok(Vec::new()) };
-        if cells.len() != usize::from(count) {
-            self.reads.remove(&read);
-            return Err(Error::Other("another number of cells than were named"));
+        if index >= count {
+            return Err(Error::Client("it wants none of the cells"));
         }
         let digest = digest(About::Read(read), cells.iter().map(|cell| self.point.sum(cell)));
-        let wanted = cells.get(index.into()).ok_or(Error::Client("it wants none of the cells"))?;
-        let mut cells = Cells::with_room(wanted.len(), 1);
-        cells.push(wanted);
-        Ok(vec![ShufflerSends::Client(Answer { read, digest, cells }.into())])
+        let wanted = cells.get(index.into()).filter(|_| cells.len() == usize::from(count));
+        let mut answer = Cells::with_room(self.shape.cell_bytes(), 1);
+        wanted.into_iter().for_each(|wanted| answer.push(wanted));
+        Ok(vec![ShufflerSends::Client(Answer { read, digest, cells: answer }.into())])
     }
 
     /// What an answer was made of.
     fn prove_read(&self, prove: &ProveRead) -> Vec<ShufflerSends> {
         let read = self.reads.get(&prove.read).filter(|read| read.want.is_some());
-        self.proof(read.and_then(|read| read.cells.as_ref()))
+        self.proof(read.and_then(|read| read.cells.clone()))
     }
 
     /// What a digest was made of.
     fn prove(&self, prove: &Prove) -> Vec<ShufflerSends> {
         let job = self.partitions.get(&prove.partition).and_then(|of| of.job.as_ref());
         let job = job.filter(|job| job.generation == prove.generation);
-        self.proof(job.and_then(|job| job.shown.as_ref()))
+        self.proof(job.and_then(|job| job.shown(&self.shape)))
     }
 
-    fn proof(&self, shown: Option<&(Signature, Cells)>) -> Vec<ShufflerSends> {
+    fn proof(&self, shown: Option<(Signature, Cells)>) -> Vec<ShufflerSends> {
         let none = || (UNSIGNED, Cells::new(self.shape.cell_bytes()));
-        let (signature, cells) = shown.cloned().unwrap_or_else(none);
+        let (signature, cells) = shown.unwrap_or_else(none);
         vec![ShufflerSends::Client(Proof { signature, cells }.into())]
     }
 
@@ -251,25 +283,27 @@ impl Shuffler {
     fn moved(&mut self, moved: Moved) -> Result<Vec<ShufflerSends>> {
         let Moved { partition, generation, .. } = moved;
         let Some(job) = self.job(partition, generation) else {
-            let most = self.shape.size(self.shape.top(), generation.count());
-            if moved.cells.len() as u32 > most {
-                return Err(Error::Other("a rebuild of more cells than the top has"));
-            }
+            let most = self.shape.rebuilds_ahead();
+            let cells_max = most * self.shape.size(self.shape.top(), self.shape.cycle()) as usize;
             self.early.retain(|early| early.partition != partition);
             self.early.push_back(moved);
-            if self.early.len() > self.shape.rebuilds_ahead() {
+            let cells =
+                |early: &VecDeque<Moved>| early.iter().map(|of| of.cells.len()).sum::<usize>();
+            while self.early.len() > 1
+                && (self.early.len() > most || cells(&self.early) > cells_max)
+            {
                 self.early.pop_front();
             }
             return Ok(Vec::new());
         };
         let Moved { signature, cells, .. } = moved;
-        job.carried = match job.carried {
-            Carried::Moved => Carried::Here(cells.clone()),
-            _ => return Err(Error::Other("cells that no job waits for")),
-        };
+        if !matches!(job.carried, Carried::Moved) {
+            return Err(Error::Other("cells that no job waits for"));
+        }
         let digest = self.moved_digest(partition, generation, &cells);
         let job = self.job(partition, generation).ok_or(Error::Bug("a job is lost"))?;
-        job.shown = Some((signature, cells));
+        job.shown = Some(Shown { signature, cells: cells.len(), pads: Vec::new() });
+        job.carried = Carried::Here(cells);
         let mut sends = vec![digest];
         sends.extend(self.make(partition)?);
         Ok(sends)
@@ -288,28 +322,20 @@ impl Shuffler {
     fn handed(&mut self, partition: u16, generation: Generation) -> Result<Vec<ShufflerSends>> {
         let shape = self.shape;
         let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
-        let Carried::Handed(handed @ Some(_), Some(seeds)) = &mut job.carried else {
+        let Carried::Handed(Some((signature, cells)), Some(pads)) = &mut job.carried else {
             return Ok(Vec::new());
         };
-        let (signature, shown) = handed.take().ok_or(Error::Bug("nothing was handed over"))?;
-        let mut cells = shown.clone();
-        let sizes =
-            job.sources.0.iter().map(|from| shape.size(from.level, from.generation.count()));
-        let sizes: Vec<u32> = sizes.collect();
-        if seeds.len() != sizes.len() || cells.len() as u32 != sizes.iter().sum::<u32>() {
-            return Err(Error::Other("another number of cells than the levels have"));
+        if pads.len() != job.sources.0.len() {
+            return Err(Error::Client("another number of seeds than of levels"));
         }
-        let mut at = 0;
-        for (seed, size) in seeds.iter().zip(sizes) {
-            let pads = Pads::new(seed, shape.cell_bytes());
-            for place in 0..size {
-                cells.get_mut(at).into_iter().for_each(|cell| pads.xor(place, cell));
-                at += 1;
-            }
-        }
-        job.carried = Carried::Here(cells.clone());
-        job.shown = Some((signature, shown));
-        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
+        let (signature, pads) = (*signature, std::mem::take(pads));
+        let mut cells = std::mem::replace(cells, Cells::new(shape.cell_bytes()));
+        uncover(&shape, &job.sources, &pads, &mut cells);
+        job.shown = Some(Shown { signature, cells: cells.len(), pads });
+        let digest = self.moved_digest(partition, generation, &cells);
+        let job = self.job(partition, generation).ok_or(Error::Bug("a job is lost"))?;
+        job.carried = Carried::Here(cells);
+        let mut sends = vec![digest];
         sends.extend(self.make(partition)?);
         Ok(sends)
     }
@@ -330,11 +356,14 @@ impl Shuffler {
         };
         let (level, generation) = (job.level, job.generation);
         let size = shape.size(level, generation.count());
+        if (carried.len() + uploads.len()) as u32 > size {
+            return match job.shown {
+                Some(_) => Ok(Vec::new()), // it was digested: the client knows what it is
+                None => Err(Error::Client("more cells than the level has")),
+            };
+        }
         let mut inputs = std::mem::replace(carried, Cells::new(shape.cell_bytes()));
         inputs.append(uploads);
-        if inputs.len() as u32 > size {
-            return Err(Error::Other("more cells than the level has"));
-        }
         let (cells, order) = arranged(&inputs, &job.order, &job.pads, size);
         let has = inputs.len() as u32;
         let at = order.into_iter().map(|item| (item < has).then_some(item)).collect();
@@ -364,6 +393,34 @@ impl Shuffler {
     fn job(&mut self, partition: u16, generation: Generation) -> Option<&mut Job> {
         let job = self.partitions.get_mut(&partition)?.job.as_mut()?;
         (job.generation == generation).then_some(job)
+    }
+}
+
+impl Job {
+    /// What was digested, as it came.
+    fn shown(&self, shape: &Shape) -> Option<(Signature, Cells)> {
+        let Shown { signature, cells: count, ref pads } = *self.shown.as_ref()?;
+        let inputs = match (&self.made, &self.carried) {
+            (Some(made), _) => &made.cells,
+            (None, Carried::Here(carried)) => carried,
+            (None, _) => return None,
+        };
+        let mut cells = Cells::with_room(shape.cell_bytes(), count);
+        inputs.iter().take(count).for_each(|cell| cells.push(cell));
+        uncover(shape, &self.sources, pads, &mut cells);
+        Some((signature, cells))
+    }
+}
+
+/// Takes the covers of these levels off all of their cells, or puts them on again.
+fn uncover(shape: &Shape, sources: &Sources, seeds: &[Seed], cells: &mut Cells) {
+    let mut at = 0;
+    for (seed, from) in seeds.iter().zip(&sources.0) {
+        let pads = Pads::new(seed, shape.cell_bytes());
+        for place in 0..shape.size(from.level, from.generation.count()) {
+            cells.get_mut(at).into_iter().for_each(|cell| pads.xor(place, cell));
+            at += 1;
+        }
     }
 }
 

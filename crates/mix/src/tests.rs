@@ -313,11 +313,99 @@ fn what_does_not_fit_is_refused() {
     clouds.job(generation, &Sources::default(), [1, 2]).unwrap();
     assert!(matches!(clouds.shuffle(upload), Err(Error::Client(_))));
     let signature = UNSIGNED;
-    let short = Level { partition: 0, level: 1, generation, signature, cells: cells([1], None) };
-    assert!(matches!(now(clouds.holder.level(short.into())), Err(Error::Other(_))));
-    clouds.shuffle(Want { read: 1, partition: 0, cells: 2, index: 0 }).unwrap();
-    let one = Blinded { read: 1, signature, cells: cells([1], None) };
-    assert!(matches!(clouds.shuffler.across(one.into()), Err(Error::Other(_))));
+    let other = Level { partition: 0, level: 2, generation, signature, cells: cells([1], None) };
+    assert!(matches!(now(clouds.holder.level(other.into())), Err(Error::Other(_))));
+    let wanted = Want { read: 1, partition: 0, cells: 2, index: 2 };
+    clouds.shuffle(wanted).unwrap();
+    let two = Blinded { read: 1, signature, cells: cells([1, 2], None) };
+    assert!(matches!(clouds.shuffler.across(two.into()), Err(Error::Client(_))));
+    let most = shape().batch_cells_max() as u8;
+    let many = Blinded { read: 2, signature, cells: cells(0..=most, None) };
+    assert!(matches!(clouds.shuffler.across(many.into()), Err(Error::Other(_))));
+}
+
+/// What one cloud sends the other may have another number of cells than it is to have: it is
+/// digested, and shown as it came. Nothing that comes later takes its place.
+#[test]
+fn what_does_not_fit_is_digested_and_shown() {
+    let (partition, signature, point) = (0, [7; 64], |of| Point::new(&seed(of), CELL));
+    let sums = |of, cells: &Cells| -> Vec<Sum> {
+        cells.iter().map(|cell| point(of).sum(cell)).collect()
+    };
+    // 1. A read of two.
+    for number in [0, 1, 3, 9] {
+        let (mut clouds, read, come) = (Clouds::new(shape()), 1, cells(0..number, None));
+        clouds.shuffle(Want { read, partition, cells: 2, index: 0 }).unwrap();
+        for (signature, cells) in [(signature, come.clone()), ([8; 64], cells([1, 2], None))] {
+            let sent = clouds.shuffler.across(Blinded { read, signature, cells }.into()).unwrap();
+            clouds.shuffler_sent(sent).unwrap();
+        }
+        let told = digest(About::Read(read), sums(2, &come));
+        let answer = Answer { read, digest: told, cells: Cells::new(CELL) };
+        assert_eq!(clouds.answered, [answer.into()]);
+        clouds.shuffle(ProveRead { partition, read }).unwrap();
+        assert_eq!(clouds.answered[1], Proof { signature, cells: come }.into());
+    }
+    // 2. What a rebuild carries.
+    for (number, is_early) in [0, 1, 12].into_iter().flat_map(|of| [(of, false), (of, true)]) {
+        let (mut clouds, generation, come) = (Clouds::new(shape()), of(4), cells(0..number, None));
+        clouds.job(of(2), &Sources::default(), [1, 2]).unwrap();
+        clouds.end(of(2)).unwrap();
+        let moved = Moved { partition, generation, signature, cells: come.clone() };
+        if is_early {
+            assert_eq!(clouds.shuffler.across(moved.clone().into()), Ok(Vec::new()));
+        }
+        clouds.job(generation, &sources(&[(1, of(2))]), [3, 4]).unwrap();
+        if !is_early {
+            let sent = clouds.shuffler.across(moved.into()).unwrap();
+            clouds.shuffler_sent(sent).unwrap();
+        }
+        let told = digest(About::Moved(partition, generation.0), sums(2, &come));
+        let told = MovedDigest { partition, generation, digest: told };
+        assert_eq!(clouds.answered, [told.into()]);
+        clouds.shuffle(Prove { partition, generation }).unwrap();
+        assert_eq!(clouds.answered[1], Proof { signature, cells: come }.into());
+    }
+    // 3. What is handed over: five cells, of which the covers come off.
+    for number in [0, 3, 5, 7] {
+        let shape = Shape { levels: 4, top_blocks: 9, ..shape() };
+        let (mut clouds, generation, come) = (Clouds::new(shape), of(4), cells(0..number, None));
+        let from = sources(&[(1, of(2))]);
+        clouds.job(generation, &from, [3, 4]).unwrap_err(); // the holder has no such level
+        clouds.shuffle(Strip { partition, generation, pads: vec![seed(9)] }).unwrap();
+        let handed = Handed { partition, generation, signature, cells: come.clone() };
+        let sent = clouds.shuffler.across(handed.into()).unwrap();
+        clouds.shuffler_sent(sent).unwrap();
+        assert!(matches!(clouds.answered[1], FromShuffler::MovedDigest(_)), "{number}");
+        clouds.shuffle(Prove { partition, generation }).unwrap();
+        assert_eq!(clouds.answered[2], Proof { signature, cells: come }.into());
+    }
+    // 4. A level of six.
+    for (number, is_early) in [0, 5, 7].into_iter().flat_map(|of| [(of, false), (of, true)]) {
+        let (mut clouds, generation, come) = (Clouds::new(shape()), of(2), cells(0..number, None));
+        let level = |cells| -> Back {
+            Level { partition, level: 1, generation, signature, cells }.into()
+        };
+        let named = Recall { partition, generation, sources: Sources::default() };
+        let mut sent = Vec::new();
+        if is_early {
+            sent.extend(now(clouds.holder.level(level(come.clone()))).unwrap());
+            assert_eq!(sent, []);
+        }
+        clouds.hold(named).unwrap();
+        if !is_early {
+            sent.extend(now(clouds.holder.level(level(come.clone()))).unwrap());
+        }
+        sent.extend(now(clouds.holder.level(level(cells(0..6, None)))).unwrap());
+        sent.into_iter().for_each(|sent| clouds.holder_sent(sent).unwrap());
+        let told = digest(About::Level(partition, generation.0), sums(1, &come));
+        let records = JobRecords { partition, generation, records: Vec::new() };
+        clouds.told.retain(|told| *told != records.clone().into());
+        let told = LevelDigest { partition, generation, digest: told };
+        assert_eq!(clouds.told, [told.into()]);
+        clouds.hold(Prove { partition, generation }).unwrap();
+        assert_eq!(clouds.told[1], Proof { signature, cells: come }.into());
+    }
 }
 
 /// What a liar may send a holder: a level again, of a job of later, of one that is done; and after
@@ -459,8 +547,17 @@ fn what_the_holder_sends_before_the_client_is_bounded() {
         clouds.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
         assert_eq!(clouds.answered.pop().is_some(), is_there, "{read}");
     }
-    let many = Blinded { read: 0, signature: UNSIGNED, cells: cells([0; 4], None) };
-    assert!(matches!(clouds.shuffler.across(many.into()), Err(Error::Other(_))));
+    // Of reads that are longer than any is one is kept, and none any more when the client was told.
+    let (mut clouds, signature) = (Clouds::new(shape()), UNSIGNED);
+    let long = |read| -> Across { Blinded { read, signature, cells: cells([0; 4], None) }.into() };
+    for read in 0..9 {
+        assert_eq!(clouds.shuffler.across(long(read)).unwrap(), []);
+    }
+    for (read, is_there) in [(7, false), (8, true)] {
+        clouds.shuffle(Want { read, partition: 0, cells: 1, index: 0 }).unwrap();
+        assert_eq!(clouds.answered.pop().is_some(), is_there, "{read}");
+    }
+    assert!(matches!(clouds.shuffler.across(long(9)), Err(Error::Other(_))));
 }
 
 /// Every byte of some messages, and what is left of them when they are cut or changed.

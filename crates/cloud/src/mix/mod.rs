@@ -41,8 +41,7 @@ const KEY_HEADER: &str = "fogbank-key-bin";
 /// Bytes of a message of a volume of this shape, at most: a level, with as much again of what is
 /// small.
 fn message_bytes_max(shape: &Shape) -> usize {
-    let cells = shape.size(shape.top(), shape.cycle()) as usize + shape.batch() as usize;
-    cells * (shape.cell_bytes() + 64) + (64 << 10)
+    shape.batch_cells_max() * (shape.cell_bytes() + 64) + (64 << 10)
 }
 
 /// The other server, as a client names it.

@@ -30,7 +30,7 @@ use super::{
 use crate::figures::Figures;
 use crate::frames::{Frames, pieces};
 use crate::tenant::Tenant;
-use crate::wire::{MESSAGE_BYTES_MAX, SERVED_CHUNK_BYTES_MAX};
+use crate::wire::MESSAGE_BYTES_MAX;
 
 /// What every call of a connection shares.
 #[derive(Clone)]
@@ -143,11 +143,11 @@ impl MixDesk {
         asked: Asked<Streaming<Bytes>>,
     ) -> Result<Response<ReceiverStream<Answer>>, Status> {
         let (clock, mixing) = (&*self.clock, self.mixing());
-        let waits = by(clock, clock.now() + OPEN_NANOS_MAX, mixing.server.cell_bytes()).await;
+        let waits = by(clock, clock.now() + OPEN_NANOS_MAX, mixing.server.shape()).await;
         let closed = || Status::unavailable("its client has not opened this volume here");
-        let cell_bytes = waits.flatten().ok_or_else(closed)?;
+        let shape = waits.flatten().ok_or_else(closed)?;
         let mut coming = asked.into_inner();
-        let mut frames = Frames::new(HEAD_BYTES, SERVED_CHUNK_BYTES_MAX);
+        let mut frames = Frames::new(HEAD_BYTES, message_bytes_max(&shape));
         let mut rooms = Vec::new();
         let message = loop {
             let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
@@ -163,7 +163,7 @@ impl MixDesk {
                 break message;
             }
         };
-        let message = Between::decode(&message, cell_bytes).ok_or_else(no_message)?;
+        let message = Between::decode(&message, shape.cell_bytes()).ok_or_else(no_message)?;
         mixing.server.receive(message.0).await.map_err(status)?;
         let (_, stream) = mpsc::channel(1);
         Ok(Response::new(ReceiverStream::new(stream)))

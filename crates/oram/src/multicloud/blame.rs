@@ -9,13 +9,14 @@
 //!    are, the receiver, who said otherwise. A receiver takes no batch that is not signed, so one
 //!    that shows such a batch has lied.
 //! 4. A receiver that has none any more, since it was started again, or does not answer, proves
-//!    nothing: it is told as a lie of the link between the two.
+//!    nothing: it is told as a lie of the link between the two. It shows no cells, and no signature.
+//! 5. The other cloud is not heard any more: whether it breaks its session changes nothing.
 //!
 //! That a batch is asked for says that its check failed, which is the same whatever was wanted.
 
 use fogbank_mix::Sum;
 use fogbank_mix::message::{Proof, Prove, ProveRead, ToHolder, ToShuffler};
-use fogbank_mix::signed::{Batch, What};
+use fogbank_mix::signed::{Batch, UNSIGNED, What};
 
 use super::plane::{Effect, MulticloudPlane};
 use super::witness::{NAMES, number};
@@ -67,6 +68,7 @@ impl Accusation {
 impl MulticloudPlane {
     /// A check has failed that does not say of whom: from now on only the proof counts.
     pub(super) fn accuse(&mut self, accusation: Accusation, out: &mut Vec<Effect>) {
+        out.clear();
         out.push(accusation.asks());
         self.accusation = Some(accusation);
     }
@@ -74,6 +76,12 @@ impl MulticloudPlane {
     /// Whether a check has failed, and it is not known yet of whom.
     pub fn is_accusing(&self) -> bool {
         self.accusation.is_some()
+    }
+
+    /// Whether what a cloud does still counts: all does, until a check has failed that the other is to
+    /// prove.
+    pub fn hears(&self, cloud: usize) -> bool {
+        self.accusation.as_ref().is_none_or(|accusation| accusation.receiver() == cloud)
     }
 
     /// The question once more, if there is one: a session has ended.
@@ -99,7 +107,7 @@ impl MulticloudPlane {
     fn judge(&self, accusation: &Accusation, proof: &Proof) -> Error {
         let (what, receiver) = (accusation.what, accusation.receiver());
         let (sender, cells) = (1 - receiver, &proof.cells);
-        if cells.is_empty() {
+        if cells.is_empty() && proof.signature == UNSIGNED {
             return lied_between(what);
         }
         let batch = Batch { what: accusation.batch, cells };

@@ -6,8 +6,8 @@
 //! 2. *Below the top* the shuffler is told what to merge, and the holder to send all records of it.
 //!    *A rebuild* has the holder carry a list of cells. *A refresh* fetches them, checks all of
 //!    them, opens what is real and uploads it.
-//! 3. *Check*, when all has come: the seals of whole levels, of which nothing else tells whether a
-//!    record was altered; what the holder sent at the shuffler's point, by the shuffler's
+//! 3. *Check*, each as soon as it can be: the seals of whole levels, of which nothing else tells
+//!    whether a record was altered; what the holder sent at the shuffler's point, by the shuffler's
 //!    digest; what the shuffler sent at the holder's, by the holder's. Then records are sent.
 //! 4. *Commit*, when those are durable: the journal has it, and accesses take the new level. Both
 //!    clouds are told when no read is under way that departed before: it may name what goes then.
@@ -61,6 +61,8 @@ pub struct Job {
     /// Whether the shuffler has to tell what came from the holder, and what it told.
     awaits_moved: bool,
     moved: Option<Digest>,
+    /// What it carries, with the covers that this got on the way, once that was checked.
+    carried: Option<Vec<Sums>>,
     level_digest: Option<Digest>,
     is_checked: bool,
     is_stored: bool,
@@ -98,6 +100,7 @@ impl Job {
             uncovered: None,
             awaits_moved: false,
             moved: None,
+            carried: None,
             level_digest: None,
             is_checked: false,
             is_stored: false,
@@ -148,7 +151,7 @@ impl Job {
     }
 
     /// The cells that it carries, in storage order: what is listed, or all; of a refresh none.
-    fn carried(&self, shape: &Shape) -> Vec<Cell> {
+    fn carries(&self, shape: &Shape) -> Vec<Cell> {
         match shape.refreshes(self.generation.count()) {
             true => Vec::new(),
             false => self.named(shape),
@@ -168,7 +171,7 @@ impl Job {
         (self.generation, self.awaits_moved) = (generation, awaits_moved);
         (self.uploads, self.records, self.fetched) = (None, None, None);
         self.uncovered = None;
-        (self.moved, self.level_digest) = (None, None);
+        (self.moved, self.carried, self.level_digest) = (None, None, None);
         (self.is_checked, self.is_stored) = (false, false);
     }
 }
@@ -427,7 +430,7 @@ impl MulticloudPlane {
             let shuffler = usize::from(1 - partition % 2);
             return Err(lied_by(shuffler, "nothing was kept that could be lost"));
         }
-        job.awaits_moved = true;
+        (job.awaits_moved, job.carried) = (true, None);
         let sources = job.sources.clone();
         let seed = |source: &Source| {
             let purpose = SeedFor::Level(partition, source.level, source.generation.0);
@@ -464,10 +467,17 @@ impl MulticloudPlane {
         }
         let lacks_records = job.records.is_none() && !job.sources.0.is_empty();
         let lacks_moved = job.awaits_moved && job.moved.is_none();
-        if lacks_records || lacks_moved || job.level_digest.is_none() || job.is_checked {
+        if lacks_records || lacks_moved || job.is_checked {
             return Ok(());
         }
-        self.check_level(partition, out)
+        // Before the level is there: of what does not fit none is made.
+        if job.carried.is_none() && !self.check_moved(partition, out)? {
+            return Ok(());
+        }
+        match self.job(partition)?.level_digest {
+            Some(_) => self.check_level(partition, out),
+            None => Ok(()),
+        }
     }
 
     /// All cells of a refresh, dummies too, at the shuffler's point: the holder knows its own.
@@ -518,12 +528,11 @@ impl MulticloudPlane {
         self.job_goes_on(partition, out)
     }
 
-    /// What moved, then the new level; then records for it.
-    fn check_level(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+    /// What it carries, with the covers that it got on the way; whether that is right.
+    fn check_moved(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<bool> {
         let (job, checks, shape) = (self.job(partition)?, self.checks(partition), self.shape);
         let Job { level, generation, .. } = *job;
-        // 1. What it carries, with the covers that it got on the way.
-        let carried = job.carried(&shape);
+        let carried = job.carries(&shape);
         let Some(records) = self.carried_records(job) else {
             return Err(lied_by(usize::from(partition % 2), "the records of a job"));
         };
@@ -562,9 +571,18 @@ impl MulticloudPlane {
             };
             let what = "the cells that a job moves";
             self.accuse(Accusation::new(what, partition, batch, right), out);
-            return Ok(());
+            return Ok(false);
         }
-        // 2. The level: these, the uploads, and zeros, in its order.
+        self.job_mut(partition)?.carried = Some(sums);
+        Ok(true)
+    }
+
+    /// The new level; then records for it.
+    fn check_level(&mut self, partition: u16, out: &mut Vec<Effect>) -> Result<()> {
+        let mut sums = self.job_mut(partition)?.carried.take().unwrap_or_default();
+        let (job, checks, shape) = (self.job(partition)?, self.checks(partition), self.shape);
+        let Job { level, generation, .. } = *job;
+        // 1. What it carries, the uploads, and zeros, in its order.
         sums.extend(job.uploads.iter().flatten());
         let size = shape.size(level, generation.count());
         let seed = Seed::new(self.keys.seed(SeedFor::Order(partition, generation.0)));
@@ -582,7 +600,7 @@ impl MulticloudPlane {
             self.accuse(accusation, out);
             return Ok(());
         }
-        // 3. Its records.
+        // 2. Its records.
         let record =
             |(place, sums): (u32, &Sums)| checks.record(Cell { level, generation, place }, *sums);
         let mut records: Vec<Record> = (0..).zip(&inner).map(record).collect();
@@ -658,7 +676,7 @@ impl MulticloudPlane {
         let job = self.pyramids[usize::from(partition)].job.take_if(is_it).ok_or_else(no_job)?;
         // 1. Which block lies in which cell: what has left since lies in none.
         let pyramid = &self.pyramids[usize::from(partition)];
-        let carried = job.carried(&shape);
+        let carried = job.carries(&shape);
         let mut inputs = Vec::with_capacity(carried.len() + job.blocks.len());
         for cell in &carried {
             inputs.push(pyramid.level(cell.level)?.id(cell.place));

@@ -260,9 +260,6 @@ impl MulticloudPlane {
         if records.len() != access.cells.len() {
             return Err(lied_by(holder, "a read of another number of records"));
         }
-        if answer.cells.len() != 1 {
-            return Err(lied_by(1 - holder, "an answer of another number of cells"));
-        }
         let pads = checks.pads(self.read_seed(read));
         let mut sums = Vec::with_capacity(records.len());
         for (number, (cell, record)) in (0..).zip(access.cells.iter().zip(records)) {
@@ -279,7 +276,10 @@ impl MulticloudPlane {
             self.accuse(accusation, out);
             return Ok(());
         }
-        // 2. The one that came, dummy or not.
+        // 2. The one that came, dummy or not. A shuffler that was sent the wrong number sends none.
+        if answer.cells.len() != 1 {
+            return Err(lied_by(1 - holder, "an answer of another number of cells"));
+        }
         let mut cell = answer.cells.bytes().to_vec();
         let (come, known) = (checks.sums(&cell), sums[index]);
         let is_right = match self.canary.checks_answer_there() {

@@ -28,6 +28,7 @@ use fogbank_mix::session::{FromCloud, ToCloud};
 use fogbank_store::DepartureGrid;
 use tokio::task::JoinSet;
 
+use super::blame::lied_by;
 use super::chain::Uncovered;
 use super::journal;
 use super::links::{Link, OfLink};
@@ -206,7 +207,12 @@ impl Serving {
         }
         let mut effects = Vec::new();
         while let Some(event) = self.events.next(moment) {
-            effects.extend(self.take(event).await?);
+            let was_accusing = self.plane.is_accusing();
+            let come = self.take(event).await?;
+            if self.plane.is_accusing() && !was_accusing {
+                effects.clear(); // nothing leaves after a lie, but the question
+            }
+            effects.extend(come);
         }
         self.look()?;
         while self.plane.under_way() < self.limits.under_way_max
@@ -224,6 +230,7 @@ impl Serving {
             Event::Closes => self.state.is_closing = true,
             Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
             Event::Written(written) => self.state.written = Some(written?),
+            Event::Link(cloud, _) if !self.plane.hears(cloud) => {}
             Event::Link(cloud, of_link) => match of_link {
                 OfLink::Comes(FromCloud::Holder(said)) => {
                     self.links[cloud].is_heard();
@@ -239,11 +246,15 @@ impl Serving {
                         return Err(Error::Register(witness::older(reached, cloud, seen)));
                     }
                     self.links[cloud].is_open(sender);
-                    if self.links.iter().all(Link::has_session) {
+                    if self.plane.is_accusing() || self.links.iter().all(Link::has_session) {
                         return self.plane.repeat();
                     }
                 }
                 OfLink::Broken => self.links[cloud].open(),
+                // Whoever has lied may not let this one through: that ends its session, too.
+                OfLink::Failed(Error::Refused(_)) if self.plane.is_accusing() => {
+                    self.links[cloud].open();
+                }
                 OfLink::Failed(error) if self.plane.is_accusing() => {
                     return Err(self.plane.unproved().unwrap_or(error));
                 }
@@ -257,6 +268,7 @@ impl Serving {
                     let name = witness::NAMES[cloud];
                     return Err(Error::Refused(format!("the {name} cloud: {why}")));
                 }
+                OfLink::Failed(Error::CloudLied(why)) => return Err(lied_by(cloud, &why)),
                 OfLink::Failed(error) => return Err(error),
             },
         }
@@ -272,12 +284,14 @@ impl Serving {
             Path::Cloud(_) => self.plane.canary.waits_for_clouds(),
             Path::Between => self.plane.canary.waits_for_links(),
         };
+        if let Some(error) = tells.and_then(|_| self.plane.unproved()) {
+            return Err(error);
+        }
         let is_there = |cloud: usize, since| self.links[cloud].has_sign_since(since);
         if tells.is_some_and(|since| path.ends().all(|cloud| is_there(cloud, since)))
             && !stays_silent
         {
-            let absent = Error::Absent(format!("{path} for {seconds} s"));
-            return Err(self.plane.unproved().unwrap_or(absent));
+            return Err(Error::Absent(format!("{path} for {seconds} s")));
         }
         for cloud in path.ends() {
             let link = &mut self.links[cloud];

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fogbank_env::{Clock, Mutex, SystemClock};
 use fogbank_mix::Seed;
-use fogbank_mix::message::{Across, Back, Reached, ToHolder, ToShuffler};
+use fogbank_mix::message::{
+    Across, Back, FromHolder, FromShuffler, Reached, ToHolder, ToShuffler,
+};
 use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
-use fogbank_mix::session::{MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
-use fogbank_mix::signed::{PublicKey, Signer};
+use fogbank_mix::session::{
+    FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
+};
+use fogbank_mix::signed::{PublicKey, Signer, Signing};
 use fogbank_store::{MemoryStore, Store};
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -32,6 +36,21 @@ pub struct TwoClouds {
     cut: Mutex<Option<(Cut, bool)>>,
     /// A cloud that says that it has seen nothing.
     says_nothing: Mutex<Option<usize>>,
+    /// A cloud that lies to the other, and whether it has.
+    liar: Mutex<Option<Liar>>,
+    has_lied: Mutex<bool>,
+    volume: Mutex<u64>,
+}
+
+/// A cloud that sends the other a read with a bit changed, and then does what it can not to be told by
+/// name.
+#[derive(Debug, Clone)]
+pub struct Liar {
+    pub cloud: usize,
+    /// How its sessions end from then on.
+    pub then: SessionError,
+    /// Whether it takes nothing any more from the other either.
+    pub refuses: bool,
 }
 
 /// Whether nothing comes from the first and the second cloud to the other.
@@ -53,6 +72,7 @@ impl TwoClouds {
         let signers = [1, 2].map(|secret| Arc::new(Signer::new(&Seed::new([secret; 32]))));
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
         let (named, repeats, says_nothing, silent, cut) = Default::default();
+        let (liar, has_lied, volume) = Default::default();
         Self {
             stores,
             peers,
@@ -65,6 +85,9 @@ impl TwoClouds {
             silent,
             cut,
             says_nothing,
+            liar,
+            has_lied,
+            volume,
         }
     }
 
@@ -91,6 +114,45 @@ impl TwoClouds {
     /// From now on nothing comes from these clouds to the other: they learn that, or it is swallowed.
     pub fn is_cut(&self, cut: Option<(Cut, bool)>) {
         *self.cut.lock() = cut;
+    }
+
+    /// From now on this cloud lies.
+    pub fn has_liar(&self, liar: Liar) {
+        *self.liar.lock() = Some(liar);
+    }
+
+    /// What this cloud does since it has lied.
+    fn since_lie(&self, cloud: usize) -> Option<Liar> {
+        let liar = self.liar.lock().clone().filter(|liar| liar.cloud == cloud);
+        liar.filter(|_| *self.has_lied.lock())
+    }
+
+    /// Returns some time after this cloud has lied, with how its sessions end.
+    async fn breaks(&self, cloud: usize) -> SessionError {
+        let clock = SystemClock::new();
+        if self.liar.lock().is_none() {
+            std::future::pending::<()>().await; // the next message asks again
+        }
+        loop {
+            let lied = self.since_lie(cloud);
+            clock.sleep_until(clock.now() + LIE_NANOS).await;
+            if let Some(liar) = lied {
+                return liar.then;
+            }
+        }
+    }
+
+    /// What a liar makes of a message to the other, once. It signs it.
+    fn lies(&self, from: usize, message: &mut Between) {
+        let is_liar = self.liar.lock().as_ref().is_some_and(|liar| liar.cloud == from);
+        if let (true, Between::Across(across)) = (is_liar, message)
+            && let Across::Blinded(blinded) = across
+            && !std::mem::replace(&mut *self.has_lied.lock(), true)
+        {
+            blinded.cells.get_mut(0).into_iter().for_each(|cell| cell[0] ^= 1);
+            let (volume, own) = (*self.volume.lock(), self.signers[from].clone());
+            Signing { volume, own, other: PublicKey::default() }.sign(across);
+        }
     }
 
     /// Returns when something can come from this cloud to the other.
@@ -193,9 +255,14 @@ struct Peer(Arc<TwoClouds>, usize);
 
 #[async_trait]
 impl PeerLink for Peer {
-    async fn pass(&self, message: Between) -> Result<(), SessionError> {
+    async fn pass(&self, mut message: Between) -> Result<(), SessionError> {
         let Self(clouds, to) = self;
         clouds.note_between(&message);
+        clouds.lies(1 - *to, &mut message);
+        if clouds.since_lie(*to).is_some_and(|liar| liar.refuses) {
+            clouds.breaks(*to).await;
+            return Err(SessionError::Refused("it does not want that".into()));
+        }
         clouds.awake(1 - *to, false).await;
         clouds.awake(*to, false).await;
         clouds.linked(1 - *to).await?;
@@ -213,10 +280,24 @@ impl PeerLink for Peer {
 
 struct Way(Arc<TwoClouds>, usize);
 
+fn is_proof(message: &Result<FromCloud, SessionError>) -> bool {
+    matches!(
+        message,
+        Ok(FromCloud::Holder(FromHolder::Proof(_)) | FromCloud::Shuffler(FromShuffler::Proof(_)))
+    )
+}
+
+/// From a lie to what a liar does about it.
+const LIE_NANOS: u64 = 20_000_000;
+
 #[async_trait]
 impl MixCloud for Way {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
         self.0.awake(self.1, true).await;
+        if let Some(liar) = self.0.since_lie(self.1) {
+            return Err(liar.then);
+        }
+        *self.0.volume.lock() = opening.volume;
         let mut session = self.0.server(self.1).open(opening).await?;
         let reached = self.0.told(self.1, session.reached);
         let (sender, mut asked) = mpsc::channel(QUEUED_MAX);
@@ -224,8 +305,18 @@ impl MixCloud for Way {
         let (told, receiver) = mpsc::channel(QUEUED_MAX);
         let says = clouds.clone();
         tokio::spawn(async move {
-            while let Some(message) = session.receiver.recv().await {
+            loop {
+                let message = tokio::select! { biased;
+                    message = session.receiver.recv() => message,
+                    broken = says.breaks(cloud) => Some(Err(broken)),
+                };
+                let Some(message) = message else { break };
                 says.awake(cloud, false).await;
+                if is_proof(&message) {
+                    // Long enough for a liar to do something about it.
+                    let clock = SystemClock::new();
+                    clock.sleep_until(clock.now() + 10 * LIE_NANOS).await;
+                }
                 if told.send(message).await.is_err() {
                     break;
                 }

@@ -7,6 +7,7 @@ mod clouds;
 mod engines;
 mod history;
 mod late;
+mod lying;
 mod older;
 mod silent;
 mod sizes;

@@ -6,6 +6,7 @@
 //! partition, S2 shuffles it, and a lie of the *link* is one that nothing proves.
 
 use fogbank_mix::message::{FromHolder, FromShuffler};
+use fogbank_mix::signed::UNSIGNED;
 use fogbank_mix::{Generation, Marks, Pads, Seed};
 
 use super::deaths::{ends_well, history, small};
@@ -121,16 +122,6 @@ pub fn lies() -> Vec<(String, Box<Lie>)> {
         "S1 blinded: two cells swapped",
         Box::new(|message, _| {
             swap(&mut of!(message, Across, Blinded).cells);
-            true
-        }),
-    );
-    add(
-        "link: S1 blinded: one cell less",
-        Box::new(|message, _| {
-            let cells = &mut of!(message, Across, Blinded).cells;
-            let mut fewer = Cells::new(cells.cell_bytes());
-            cells.iter().skip(1).for_each(|cell| fewer.push(cell));
-            *cells = fewer;
             true
         }),
     );
@@ -358,6 +349,36 @@ pub fn lies() -> Vec<(String, Box<Lie>)> {
     );
     lies.extend(stale());
     lies.extend(withheld());
+    lies.extend(miscounted());
+    lies
+}
+
+/// Batches of another number of cells.
+fn miscounted() -> Vec<(String, Box<Lie>)> {
+    macro_rules! miscounted {
+        ($lies:ident, $name:literal, $link:ident, $kind:ident) => {
+            for (words, leaves_out, adds) in
+                [("no cell", 999, 0), ("one cell less", 1, 0), ("cells more", 0, 9)]
+            {
+                let lie: Box<Lie> = Box::new(move |message, _| {
+                    let cells = &mut of!(message, $link, $kind).cells;
+                    let mut other = Cells::new(cells.cell_bytes());
+                    cells.iter().skip(leaves_out).for_each(|cell| other.push(cell));
+                    (0..adds).for_each(|_| _ = other.push_zeros());
+                    *cells = other;
+                    true
+                });
+                $lies.push((format!("{}: {words}", $name), lie));
+            }
+        };
+    }
+    let mut lies = Vec::new();
+    miscounted!(lies, "S1 blinded", Across, Blinded);
+    miscounted!(lies, "S1 moved", Across, Moved);
+    miscounted!(lies, "S1 handed", Across, Handed);
+    miscounted!(lies, "S2 level", Back, Level);
+    miscounted!(lies, "S1 refresh", FromHolder, Fetched);
+    miscounted!(lies, "S2 answer", FromShuffler, Answer);
     lies
 }
 
@@ -578,10 +599,17 @@ fn what_is_not_signed_is_told_as_the_link() {
 #[test]
 fn a_false_proof_is_the_lie_of_who_shows_it() {
     type Proves = fn(&mut fogbank_mix::message::Proof);
-    let changes: [(Proves, bool); 3] = [
+    let changes: [(Proves, bool); 4] = [
         (|proof| flip(proof.cells.get_mut(0).unwrap()), true),
         (|proof| proof.signature[0] ^= 1, true),
-        (|proof| proof.cells = Cells::new(proof.cells.cell_bytes()), false),
+        (|proof| proof.cells = Cells::new(proof.cells.cell_bytes()), true),
+        (
+            |proof| {
+                proof.cells = Cells::new(proof.cells.cell_bytes());
+                proof.signature = UNSIGNED;
+            },
+            false,
+        ),
     ];
     for (digest, name) in [
         ("S2 answer: another digest", "the second cloud"),
