@@ -343,11 +343,13 @@ impl Holder {
         Ok(Vec::new())
     }
 
-    /// The level that it digested, as it came.
+    /// The level whose digest it told, as it came. One that came since a start, and that nobody has
+    /// named since, may be another than was digested before: it would blame this cloud.
     async fn prove(&self, held: &Held, prove: &Prove) -> Result<Vec<HolderSends>> {
         let Prove { partition, generation } = *prove;
         let level = self.shape.written(generation.count());
-        let made = held.made.get(&generation).filter(|made| made.digest.is_some());
+        let is_told = |made: &&Made| made.digest.is_some() && held.named == generation;
+        let made = held.made.get(&generation).filter(is_told);
         let is_it = |of: &&Strange| of.job == (partition, generation) && of.is_told;
         let strange = self.strange.lock().as_ref().filter(is_it).map(|of| {
             (of.signature, of.cells.clone())

@@ -526,7 +526,17 @@ fn what_was_digested_is_shown() {
     clouds.hold(prove.clone()).unwrap();
     let Some(FromHolder::Proof(proof)) = clouds.told.pop() else { panic!() };
     assert_eq!(proof.cells.len(), 6);
-    clouds.end(first).unwrap();
+    // A start later: the shuffler sends another, and the holder cannot know that it told of one before.
+    clouds.holder_restarts();
+    let (level, signature, cells) = (1, [9; 64], Cells::zeros(CELL, 6));
+    let other = Level { partition, level, generation: first, signature, cells };
+    assert_eq!(now(clouds.holder.level(other.into())), Ok(Vec::new()));
+    clouds.hold(prove.clone()).unwrap();
+    assert_eq!(clouds.told.pop(), Some(none.clone().into()), "nobody was told of this one");
+    let again = Generation::new(2, 1);
+    clouds.job(again, &Sources::default(), [1, 2]).unwrap();
+    clouds.end(again).unwrap();
+    let prove = Prove { partition, generation: again };
     clouds.hold(prove).unwrap();
     assert_eq!(clouds.told.pop(), Some(none.into()), "it counts: nobody asks any more");
 }
