@@ -207,7 +207,7 @@ impl VolumeTail for MulticloudVolume {
         let settings = self.settings(shape)?;
         let shell = ShellSettings {
             quantum: settings.quantum,
-            under_way_max: settings.under_way_max,
+            under_way_max: settings.at_once()?,
             ..ShellSettings::new(settings.shape)
         };
         Ok(accesses::plan(

@@ -95,7 +95,7 @@ impl MulticloudEngine {
         let links = [link(0), link(1)];
         let fault = Arc::<Fault>::default();
         let limits = Limits {
-            under_way_max: settings.under_way_max,
+            under_way_max: settings.at_once()?,
             entries_max: ENTRIES * settings.checkpoint_every,
             record_bytes_max: settings.record_bytes_max()?,
         };

@@ -140,7 +140,7 @@ impl MulticloudSettings {
         let ImmediateShape { capacity, value_bytes } = self.shape;
         let state = POSITION_BYTES * f64::from(capacity) + self.known_bytes(ID_BYTES)?;
         let value = value_bytes as f64 + BESIDE_A_VALUE;
-        let values = (self.saved_blocks_max() + self.under_way_max) as f64 * value;
+        let values = (self.saved_blocks_max() + self.at_once()?) as f64 * value;
         let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
         let opening = state + READ_TIMES * self.checkpoint_bytes()? as f64;
         let checkpoint = flat + SEALED_PIECES_BYTES;

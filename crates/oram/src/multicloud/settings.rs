@@ -36,7 +36,8 @@ pub struct MulticloudSettings {
     pub extra: u16,
     /// R: every so many rebuilds of the top one is a refresh.
     pub refresh_every: u16,
-    /// Accesses from their departure to their end at most, those that wait to depart too.
+    /// Accesses from their departure to their end at most, those that wait to depart too: fewer of
+    /// long blocks ([`MulticloudSettings::at_once`]).
     pub under_way_max: usize,
     /// Accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
@@ -88,6 +89,15 @@ impl MulticloudSettings {
         Ok(record_bytes * record_parts_max)
     }
 
+    /// Accesses under way at most: no more than a shuffler has room for. Of those it would drop the
+    /// oldest, for which all others wait.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if there is no such volume.
+    pub fn at_once(&self) -> Result<usize> {
+        Ok(self.under_way_max.min(self.public()?.reads_ahead()))
+    }
+
     /// Blocks that a checkpoint has room for: twice those that wait for the jobs of all partitions.
     pub(super) fn saved_blocks_max(&self) -> usize {
         (2 * self.layout.partitions as usize) << self.layout.kept_levels
@@ -114,5 +124,36 @@ impl MulticloudSettings {
         };
         shape.check().map_err(|error| Error::Caller(error.to_string()))?;
         Ok(shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fogbank_mix::message::{Blinded, ProveRead, Want};
+    use fogbank_mix::message::{FromShuffler, ToShuffler};
+    use fogbank_mix::signed::UNSIGNED;
+    use fogbank_mix::{Cells, Seed, Shuffler, ShufflerSends};
+
+    use super::*;
+
+    /// Of as many reads as are under way at once a shuffler answers the oldest, too, and can show it.
+    #[test]
+    fn a_shuffler_has_room_for_what_is_under_way() {
+        for value_bytes in [512, 4 << 10, 64 << 10, 1 << 20, 16 << 20] {
+            let shape = ImmediateShape { capacity: 4_096, value_bytes };
+            let settings = MulticloudSettings::new(shape, 1).unwrap();
+            let public = settings.public().unwrap();
+            let mut shuffler = Shuffler::new(public, &Seed::new([1; 32]));
+            let partition = 0;
+            for read in 0..settings.at_once().unwrap() as u64 {
+                shuffler.ask(Want { read, partition, cells: 1, index: 0 }.into()).unwrap();
+            }
+            let (read, cells) = (0, Cells::zeros(public.cell_bytes(), 1));
+            let sent = shuffler.across(Blinded { read, signature: UNSIGNED, cells }.into());
+            assert_eq!(sent.unwrap().len(), 1, "{value_bytes}");
+            let shown = shuffler.ask(ToShuffler::ProveRead(ProveRead { partition, read })).unwrap();
+            let [ShufflerSends::Client(FromShuffler::Proof(proof))] = &shown[..] else { panic!() };
+            assert_eq!(proof.cells.len(), 1);
+        }
     }
 }
