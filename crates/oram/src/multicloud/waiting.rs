@@ -3,7 +3,9 @@
 //! 1. Accesses end in their order, so all wait for what the oldest one waits for; if none is under
 //!    way, for what a job waits for. That comes over one [`Path`].
 //! 2. It is looked at from time to time. If it was the same twice before, the ends of the path that
-//!    have given no sign meanwhile are as good as gone: their sessions are opened again.
+//!    have given no sign meanwhile are as good as gone: their sessions are opened again. What goes
+//!    from one cloud to the other may take long, and neither says anything meanwhile: there nothing is
+//!    opened, which would end that, before the last look.
 //! 3. If it stays the same for a minute or so, whoever waits is told that the path is absent.
 //!
 //! Looks are counted, not time: while nothing is taken, as when the journal is slow, nothing counts.
@@ -20,7 +22,7 @@ use super::witness::NAMES;
 /// From one look to the next, beside a time for the bytes of the longest message.
 const QUIET_NANOS: Nanos = 10_000_000_000;
 const SLOWEST_NANOS_PER_BYTE: Nanos = 1_000;
-/// Looks that find the same, until sessions are opened again, and until it is told.
+/// Looks that find the same, until sessions of a cloud are opened again, and until it is told.
 const LOOKS_TO_OPEN: u32 = 2;
 const LOOKS_TO_TELL: u32 = 6;
 
@@ -143,7 +145,11 @@ impl Looks {
         };
         self.last = Some((wait, since, found));
         let tells = found >= LOOKS_TO_TELL;
-        (found >= LOOKS_TO_OPEN).then(|| Overdue {
+        let opens = match wait.path {
+            Path::Cloud(_) => found >= LOOKS_TO_OPEN,
+            Path::Between => tells,
+        };
+        opens.then(|| Overdue {
             path: wait.path,
             gone: now.saturating_sub(u64::from(LOOKS_TO_OPEN) * self.quiet),
             // One that was opened again had a look more to do so.

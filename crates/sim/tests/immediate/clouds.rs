@@ -34,6 +34,8 @@ pub struct TwoClouds {
     silent: Mutex<Option<(usize, bool)>>,
     /// Clouds from which nothing comes to the other, and whether they learn that.
     cut: Mutex<Option<(Cut, bool)>>,
+    /// How long a message takes from one cloud to the other.
+    takes: Mutex<u64>,
     /// A cloud that says that it has seen nothing.
     says_nothing: Mutex<Option<usize>>,
     /// A cloud that lies to the other, and whether it has.
@@ -84,6 +86,7 @@ impl TwoClouds {
             repeats,
             silent,
             cut,
+            takes: Mutex::new(0),
             says_nothing,
             liar,
             has_lied,
@@ -153,6 +156,11 @@ impl TwoClouds {
             let (volume, own) = (*self.volume.lock(), self.signers[from].clone());
             Signing { volume, own, other: PublicKey::default() }.sign(across);
         }
+    }
+
+    /// From now on a message from one cloud to the other takes so many nanoseconds.
+    pub fn takes(&self, nanos: u64) {
+        *self.takes.lock() = nanos;
     }
 
     /// Returns when something can come from this cloud to the other.
@@ -266,6 +274,8 @@ impl PeerLink for Peer {
         clouds.awake(1 - *to, false).await;
         clouds.awake(*to, false).await;
         clouds.linked(1 - *to).await?;
+        let (clock, takes) = (SystemClock::new(), *clouds.takes.lock());
+        clock.sleep_until(clock.now() + takes).await;
         let stops = {
             let mut passed = clouds.passed.lock();
             *passed += 1;

@@ -76,6 +76,23 @@ async fn what_is_under_way_goes_on_when_it_works_again() {
     }
 }
 
+/// What goes from one cloud to the other takes long, and comes: nobody ends it.
+#[tokio::test(start_paused = true)]
+async fn a_long_transfer_between_clouds_comes_to_its_end() {
+    for seconds in [15, 45] {
+        let (world, mut history, mut work) =
+            (World::new(Kind::Multicloud), History::new(), Workload::new(9));
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        history.run(&*engine, &mut work, 40).await.unwrap();
+        world.clouds.takes(seconds * SECOND);
+        history.run(&*engine, &mut work, 12).await.unwrap();
+        world.clouds.takes(0);
+        history.check(read_all(&*engine).await.unwrap()).unwrap();
+        engine.close().await.unwrap();
+        assert_eq!(world.clouds.repeats(), []);
+    }
+}
+
 /// What whoever waits is told within so many seconds of something that fails for ever.
 async fn told(world: &World, fails: Fails, seconds: u64) -> (Option<Error>, History) {
     let (mut history, mut work) = (History::new(), Workload::new(7));
