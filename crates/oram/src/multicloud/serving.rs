@@ -6,7 +6,8 @@
 //! 3. At the next point messages and answers leave. Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
 //!    all this, and so is it adopted: its commit record leaves for the first cloud at a point, when
-//!    what the last one superseded is gone.
+//!    what the last one superseded is gone. If that takes as long as some checkpoints, the first cloud
+//!    is told as absent: the journal is not to grow without end.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`).
 //!
@@ -368,7 +369,18 @@ impl Serving {
 
     /// All that the plane has given out is in the journal: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
-        let is_due = self.state.since_cut >= self.limits.entries_max && self.state.cut.is_none();
+        let State { since_cut, cut, deletions, .. } = &self.state;
+        if cut.is_some() && *since_cut >= CUTS_MISSED_MAX * self.limits.entries_max {
+            let what = match deletions.is_empty() {
+                true => "a checkpoint does not come to its end",
+                false => "what the last checkpoint took the place of is not deleted",
+            };
+            return Err(Error::Absent(format!(
+                "the {} cloud: {what}, so the journal would grow without end",
+                witness::NAMES[0]
+            )));
+        }
+        let is_due = *since_cut >= self.limits.entries_max && cut.is_none();
         if !is_due || self.plane.is_accusing() {
             return Ok(());
         }
@@ -413,6 +425,9 @@ impl Serving {
         self.events.end(reason);
     }
 }
+
+/// Checkpoints that would have been due while one is on its way.
+const CUTS_MISSED_MAX: u64 = 4;
 
 pub(super) fn gone() -> Error {
     Error::Bug("whoever serves has gone".into())

@@ -1,10 +1,11 @@
 //! One of two clouds is there and says nothing: frozen, or behind a link that swallows everything.
-//! Or both are there, and do not reach each other.
+//! Or both are there, and do not reach each other. Or one answers, and does not keep checkpoints.
 
 use std::sync::Arc;
 
 use fogbank_env::{Clock, SystemClock, by};
 use fogbank_oram::Error;
+use fogbank_store::{Call, Fault, Faulty};
 #[cfg(feature = "canaries")]
 use fogbank_oram::multicloud::canary::Leak;
 
@@ -127,6 +128,33 @@ async fn what_stays_away_is_told_by_name() {
         history.check(read_all(&*engine).await.unwrap()).unwrap();
         engine.close().await.unwrap();
         assert_eq!(world.clouds.repeats(), [], "{fails:?}");
+    }
+}
+
+/// A deletion, a piece of a checkpoint or a commit record that never comes to its end: the journal does
+/// not grow without end, and whoever waits is told of whom it is.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_keeps_no_checkpoints_is_told_by_name() {
+    type Hangs = fn(&Call<'_>) -> bool;
+    let hangs: [(Hangs, &str); 3] = [
+        (|call| matches!(call, Call::BlobDelete(_)), "not deleted"),
+        (|call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("checkpoint")), "its end"),
+        (|call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("commit")), "its end"),
+    ];
+    for (hangs, word) in hangs {
+        let (mut history, mut work) = (History::new(), Workload::new(3));
+        let mut world = World::new(Kind::Multicloud);
+        world.set_trusted(&(Vec::new(), None)).await;
+        let store = Arc::new(Faulty::new(world.cloud.clone()));
+        let engine = world.open(store.clone()).await.unwrap();
+        store.on_call(move |call, _| hangs(&call).then_some(Fault::Hang));
+        let told = history.run(&*engine, &mut work, 20 * world.checkpoint_every as usize).await;
+        let is_told = |why: &str| why.contains("the first cloud") && why.contains(word);
+        assert!(matches!(&told, Err(Error::Absent(why)) if is_told(why)), "{word}: {told:?}");
+        drop(engine);
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        history.check(read_all(&*engine).await.unwrap()).unwrap();
+        engine.close().await.unwrap();
     }
 }
 
