@@ -433,7 +433,10 @@ impl Serving {
         let entered = self.tenants.enter(name, &shown.ok_or_else(unknown)?, to_mix).await;
         let tenant = entered.map_err(|e| {
             tracing::error!(tenant = name, error = %e, "a tenant cannot be opened");
-            Status::unavailable("the tenant's store cannot be opened")
+            match e {
+                StoreError::Refused(why) => Status::failed_precondition(why),
+                _ => Status::unavailable("the tenant's store cannot be opened"),
+            }
         })?;
         let tenant = tenant.ok_or_else(unknown)?;
         let mut standing = visit.standing.lock().await;

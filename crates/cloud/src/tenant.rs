@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! DATA/tenants/NAME/token          64 hexadecimal digits                     0600
-//! DATA/tenants/NAME/signing        by which it signs for the other of two clouds  0600, when it is opened
+//! DATA/tenants/NAME/signing        by which it signs for the other of two clouds  0600, when it is opened,
+//!                                  and never anew when a volume of two clouds is there
 //! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
 //! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
 //! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
 use fogbank_mix::Seed;
+use fogbank_mix::server::MixServer;
 use fogbank_mix::signed::Signer;
 use fogbank_peer::Desk;
 use fogbank_store::{
@@ -245,8 +247,19 @@ impl Tenants {
             0 => bare,
             bytes => Box::new(TopCache::new(bare, arrays.clone(), bytes)),
         };
-        let secret = compute(|| Token::load_or_create(&folder.join("signing")));
-        let secret = secret.map_err(|e| StoreError::Absent(format!("what it signs by: {e}")))?;
+        let signing = folder.join("signing");
+        let cannot = |e: io::Error| StoreError::Absent(format!("what it signs by: {e}"));
+        // A new one in its place would be one that nobody knows: the other cloud would take nothing.
+        let is_there = compute(|| signing.try_exists()).map_err(cannot)?;
+        if !is_there && MixServer::has_volume(&*cached).await? {
+            return Err(StoreError::Refused(format!(
+                "a volume of two clouds lies here, and the file by which this server signs for it is \
+                 missing: its operator has to put back tenants/{}/signing",
+                folder.file_name().unwrap_or_default().display()
+            )));
+        }
+        let secret = compute(|| Token::load_or_create(&signing));
+        let secret = secret.map_err(cannot)?;
         Ok(Tenant {
             signer: Arc::new(Signer::new(&Seed::new(*secret.bytes()))),
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),

@@ -173,6 +173,37 @@ async fn nothing_is_lost_when_any_of_the_three_ends() {
     assert!(matches!(&refused, Error::CannotUse(why) if why.contains("journal")), "{refused:?}");
 }
 
+/// A server that has lost what it signs by makes no other: it says what is missing, and serves when
+/// that is put back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_signs_by_is_not_made_anew() {
+    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
+    for cloud in &mut clouds {
+        cloud.start().await;
+    }
+    let place = place(folder.path(), &clouds[0]);
+    Volume::create(place.clone(), &config(&clouds[0], Some(clouds[1].url())).unwrap())
+        .await
+        .unwrap();
+    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    for at in [0, 1] {
+        clouds[at].die().await;
+        let signing = clouds[at].folder.path().join("tenants/clinic/signing");
+        let copy = folder.path().join("copy");
+        std::fs::rename(&signing, &copy).unwrap();
+        clouds[at].start().await;
+        let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap().to_string();
+        assert!(refused.contains("put back tenants/clinic/signing"), "{refused}");
+        assert!(!signing.exists(), "none is made in its place");
+        std::fs::rename(&copy, &signing).unwrap();
+        let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+        is_there(&*volume.engine(), 0, 1).await;
+        volume.close().await.unwrap();
+    }
+}
+
 /// A session is told when its server stops, and holds nothing up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_told_that_its_server_stops() {

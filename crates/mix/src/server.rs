@@ -148,6 +148,14 @@ impl MixServer {
         volume.as_ref().map(|volume| volume.opening.shape)
     }
 
+    /// Whether a volume was ever opened in `store`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn has_volume(store: &dyn Store) -> Result<bool, StoreError> {
+        Ok(store.blob_get(FENCE).await?.is_some())
+    }
+
     /// Makes the number of the session the highest that was ever open.
     async fn fence(&self, opening: &Opening) -> Result<(), SessionError> {
         let before = self.store.blob_get(FENCE).await.map_err(absent)?;
