@@ -26,7 +26,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fogbank_env::{Clock, FolderLock, Metrics, Mutex, Nanos, Purpose, Randomness, by};
 use fogbank_peer::{Desks, PeerAddress, write_address};
-use fogbank_store::PlaceHashing;
+use fogbank_store::{PlaceHashing, StoreError};
 use fogbank_tls::{Pin, TlsFiles};
 use http::{Request, Response};
 use hyper::body::Incoming;

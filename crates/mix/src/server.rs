@@ -162,7 +162,10 @@ impl MixServer {
         let condition = match before {
             None => PutCondition::IfAbsent,
             Some((bytes, tag)) => {
-                let last = Opening::decode(&bytes).map_err(|error| blame_bug(&error))?;
+                let last = Opening::decode(&bytes).map_err(|_| {
+                    let why = "a volume that another version of this server keeps is here";
+                    SessionError::Refused(why.into())
+                })?;
                 if (last.volume, last.shape) != (opening.volume, opening.shape) {
                     let why = "another volume, or one of another shape, is here";
                     return Err(SessionError::Refused(why.into()));
@@ -498,6 +501,19 @@ mod tests {
             assert!(matches!(other, Some(SessionError::Refused(_))), "{other:?}");
         }
         server(&store).open(&opening(1, 7)).await.unwrap();
+    }
+
+    /// What another version has noted of a session: nobody has lied, and it is not taken over.
+    #[tokio::test]
+    async fn a_volume_of_another_version_is_refused() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let mut older = opening(1, 5).encode();
+        older.truncate(older.len() - 32);
+        let put = store.blob_put(FENCE, older.into(), PutCondition::IfAbsent).await;
+        assert!(matches!(put, Ok(PutOutcome::Done(_))));
+        let refused = server(&store).open(&opening(1, 6)).await.err();
+        let is_told = matches!(&refused, Some(SessionError::Refused(why)) if why.contains("version"));
+        assert!(is_told, "{refused:?}");
     }
 
     /// Whatever was answered is told, by a server that was started again as well.

@@ -3,20 +3,21 @@
 //!
 //! A task a session carries messages, so who serves never waits for a cloud that is behind. What is
 //! sent while there is no session is dropped: all that is under way is done again when there is
-//! one ([`super::MulticloudPlane::repeat`]).
+//! one ([`super::MulticloudPlane::repeat`]). What waits for its turn can be taken back ([`Outbox`]).
 //!
 //! A cloud that says nothing, though it owes something, is as one that has ended (`waiting`).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fogbank_env::Nanos;
+use fogbank_env::{Mutex, Nanos};
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use fogbank_mix::signed::PublicKey;
 use fogbank_store::DepartureGrid;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::{Error, Result, lied};
@@ -31,13 +32,38 @@ pub(super) const PATIENCE: [Duration; 3] =
 pub enum OfLink {
     /// A session is open: what is under way has to be done again. And the last place of the journal
     /// that the cloud was told before.
-    Opened(mpsc::UnboundedSender<ToCloud>, Reached),
+    Opened(Arc<Outbox>, Reached),
     /// A message has come.
     Comes(FromCloud),
     /// It has ended, and is opened again.
     Broken,
     /// No session is to be had.
     Failed(Error),
+}
+
+/// What waits to be carried to a cloud in a session.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    waiting: Mutex<VecDeque<ToCloud>>,
+    more: Notify,
+}
+
+impl Outbox {
+    fn push(&self, message: ToCloud) {
+        self.waiting.lock().push_back(message);
+        self.more.notify_one();
+    }
+
+    /// The next, when there is one.
+    async fn next(&self) -> ToCloud {
+        loop {
+            let next = self.waiting.lock().pop_front();
+            match next {
+                Some(message) => return message,
+                None => self.more.notified().await,
+            }
+        }
+    }
 }
 
 /// The way to one of the clouds.
@@ -49,7 +75,7 @@ pub struct Link {
     grid: DepartureGrid,
     /// Told of what happens, when it does.
     told: Arc<dyn Fn(OfLink) + Send + Sync>,
-    sender: Option<mpsc::UnboundedSender<ToCloud>>,
+    outbox: Option<Arc<Outbox>>,
     /// The last place of the journal that was said in this session.
     reached: Option<Reached>,
     tasks: JoinSet<()>,
@@ -69,18 +95,18 @@ impl Link {
         grid: DepartureGrid,
         told: Arc<dyn Fn(OfLink) + Send + Sync>,
     ) -> Self {
-        let (sender, reached, tasks, last) = (None, None, JoinSet::new(), None);
+        let (outbox, reached, tasks, last) = (None, None, JoinSet::new(), None);
         let session = Arc::new(AtomicU64::new(opening.session));
         let sign = grid.now();
         let mut link =
-            Self { cloud, key, opening, grid, told, sender, reached, tasks, session, sign, last };
+            Self { cloud, key, opening, grid, told, outbox, reached, tasks, session, sign, last };
         link.open();
         link
     }
 
     /// Begins to open the next session; what the last one sends is heard no more.
     pub fn open(&mut self) {
-        (self.sender, self.reached) = (None, None);
+        (self.outbox, self.reached) = (None, None);
         self.tasks = JoinSet::new();
         let [first, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
         let now = self.grid.now();
@@ -108,13 +134,12 @@ impl Link {
                            tenants/NAME/signing of its server";
                 return told(OfLink::Failed(Error::Refused(why.into())));
             }
-            let (queue, mut queued) = mpsc::unbounded_channel();
-            told(OfLink::Opened(queue, reached));
+            let outbox = Arc::<Outbox>::default();
+            told(OfLink::Opened(outbox.clone(), reached));
             let sends = async move {
-                while let Some(message) = queued.recv().await {
-                    if sender.send(message).await.is_err() {
-                        break;
-                    }
+                // Room first: what has none yet can be taken back.
+                while let Ok(room) = sender.reserve().await {
+                    room.send(outbox.next().await);
                 }
                 std::future::pending::<()>().await // why it ended is said where messages come
             };
@@ -134,8 +159,8 @@ impl Link {
     }
 
     /// What is sent goes there from now on.
-    pub fn is_open(&mut self, sender: mpsc::UnboundedSender<ToCloud>) {
-        self.sender = Some(sender);
+    pub fn is_open(&mut self, outbox: Arc<Outbox>) {
+        self.outbox = Some(outbox);
         self.is_heard();
     }
 
@@ -151,16 +176,21 @@ impl Link {
 
     /// Whether what is sent goes anywhere.
     pub fn has_session(&self) -> bool {
-        self.sender.is_some()
+        self.outbox.is_some()
+    }
+
+    /// Takes back what has not left.
+    pub fn falls_silent(&mut self) {
+        self.outbox.iter().for_each(|outbox| outbox.waiting.lock().clear());
     }
 
     /// The message leaves, if there is a session. It stands on this place of the journal.
     pub fn send(&mut self, message: ToCloud, reached: Reached) {
-        if let Some(sender) = &self.sender {
+        if let Some(outbox) = &self.outbox {
             if self.reached.replace(reached) != Some(reached) {
-                let _it_has_ended = sender.send(ToCloud::Session(reached.into()));
+                outbox.push(ToCloud::Session(reached.into()));
             }
-            let _it_has_ended = sender.send(message);
+            outbox.push(message);
         }
     }
 }

@@ -139,7 +139,11 @@ impl Serving {
     /// all who wait are told.
     pub async fn run(mut self) -> Result<()> {
         let _or_midway = EndsMidway(self.fault.clone());
-        let served = match self.serve().await {
+        let served = self.serve().await;
+        if served.is_err() {
+            self.links.iter_mut().for_each(Link::falls_silent);
+        }
+        let served = match served {
             Err(Error::Bug(what)) => Err(self.stopped(what).await),
             served => served,
         };
@@ -211,7 +215,9 @@ impl Serving {
             let was_accusing = self.plane.is_accusing();
             let come = self.take(event).await?;
             if self.plane.is_accusing() && !was_accusing {
-                effects.clear(); // nothing leaves after a lie, but the question
+                // Nothing leaves after a lie, but the question.
+                effects.clear();
+                self.links.iter_mut().for_each(Link::falls_silent);
             }
             effects.extend(come);
         }
@@ -241,12 +247,12 @@ impl Serving {
                     self.links[cloud].is_heard();
                     return compute(|| self.plane.shuffler_says(cloud, said));
                 }
-                OfLink::Opened(sender, seen) => {
+                OfLink::Opened(outbox, seen) => {
                     let reached = self.reached();
                     if seen > reached && !self.plane.canary.serves_older() {
                         return Err(Error::Register(witness::older(reached, cloud, seen)));
                     }
-                    self.links[cloud].is_open(sender);
+                    self.links[cloud].is_open(outbox);
                     if self.plane.is_accusing() || self.links.iter().all(Link::has_session) {
                         return self.plane.repeat();
                     }

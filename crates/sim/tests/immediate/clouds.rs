@@ -42,6 +42,8 @@ pub struct TwoClouds {
     liar: Mutex<Option<Liar>>,
     has_lied: Mutex<bool>,
     volume: Mutex<u64>,
+    /// Until when nothing comes to the client.
+    held: Mutex<Option<(SystemClock, u64)>>,
 }
 
 /// A cloud that sends the other a read with a bit changed, and then does what it can not to be told by
@@ -49,6 +51,8 @@ pub struct TwoClouds {
 #[derive(Debug, Clone)]
 pub struct Liar {
     pub cloud: usize,
+    /// Reads of which it sends the right cells before.
+    pub spares: u32,
     /// How its sessions end from then on.
     pub then: SessionError,
     /// Whether it takes nothing any more from the other either.
@@ -74,7 +78,7 @@ impl TwoClouds {
         let signers = [1, 2].map(|secret| Arc::new(Signer::new(&Seed::new([secret; 32]))));
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
         let (named, repeats, says_nothing, silent, cut) = Default::default();
-        let (liar, has_lied, volume) = Default::default();
+        let (liar, has_lied, volume, held) = Default::default();
         Self {
             stores,
             peers,
@@ -91,6 +95,7 @@ impl TwoClouds {
             liar,
             has_lied,
             volume,
+            held,
         }
     }
 
@@ -117,6 +122,11 @@ impl TwoClouds {
     /// From now on nothing comes from these clouds to the other: they learn that, or it is swallowed.
     pub fn is_cut(&self, cut: Option<(Cut, bool)>) {
         *self.cut.lock() = cut;
+    }
+
+    /// What comes to the client in the next so many nanoseconds comes at once after them.
+    pub fn holds(&self, nanos: u64) {
+        *self.held.lock() = Some((SystemClock::new(), nanos));
     }
 
     /// From now on this cloud lies.
@@ -147,11 +157,16 @@ impl TwoClouds {
 
     /// What a liar makes of a message to the other, once. It signs it.
     fn lies(&self, from: usize, message: &mut Between) {
-        let is_liar = self.liar.lock().as_ref().is_some_and(|liar| liar.cloud == from);
-        if let (true, Between::Across(across)) = (is_liar, message)
+        let mut liar = self.liar.lock();
+        let liar = liar.as_mut().filter(|liar| liar.cloud == from);
+        if let (Some(liar), Between::Across(across)) = (liar, message)
             && let Across::Blinded(blinded) = across
-            && !std::mem::replace(&mut *self.has_lied.lock(), true)
         {
+            let spares = liar.spares;
+            liar.spares = spares.saturating_sub(1);
+            if spares > 0 || std::mem::replace(&mut *self.has_lied.lock(), true) {
+                return;
+            }
             blinded.cells.get_mut(0).into_iter().for_each(|cell| cell[0] ^= 1);
             let (volume, own) = (*self.volume.lock(), self.signers[from].clone());
             Signing { volume, own, other: PublicKey::default() }.sign(across);
@@ -322,6 +337,10 @@ impl MixCloud for Way {
                 };
                 let Some(message) = message else { break };
                 says.awake(cloud, false).await;
+                let held = says.held.lock().clone();
+                if let Some((clock, until)) = held {
+                    clock.sleep_until(until).await;
+                }
                 if is_proof(&message) {
                     // Long enough for a liar to do something about it.
                     let clock = SystemClock::new();

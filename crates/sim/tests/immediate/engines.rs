@@ -55,6 +55,8 @@ pub struct World {
     pub leak: Option<Leak>,
     /// Of `multicloud`: accesses from one checkpoint to the next.
     pub checkpoint_every: u64,
+    /// Of `multicloud`: what leaves does so at multiples of this.
+    pub quantum: Duration,
     /// What the client of a site has seen.
     seen: Arc<MemorySeen>,
     /// Where `multicloud` has its cells.
@@ -86,6 +88,7 @@ impl World {
             #[cfg(feature = "canaries")]
             leak: None,
             checkpoint_every,
+            quantum: Duration::ZERO,
             seen,
             clouds,
             openings,
@@ -193,7 +196,9 @@ impl World {
         let usual = MulticloudSettings::new(self.shape, 1)?;
         let layout = self.small_layout()?;
         let (refresh_every, checkpoint_every) = (3, self.checkpoint_every);
-        let settings = MulticloudSettings { layout, refresh_every, checkpoint_every, ..usual };
+        let quantum = self.quantum;
+        let settings =
+            MulticloudSettings { layout, refresh_every, checkpoint_every, quantum, ..usual };
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
         let (ways, shape) = (self.clouds.ways(), settings.public()?);
         let settings = MulticloudSettings { signers: signers(&ways, shape).await?, ..settings };

@@ -1,8 +1,10 @@
 //! One of two clouds lies to the other, and then does what it can not to be told by name: it breaks its
 //! own session, opens none any more, or takes nothing from the other, whose session ends for that.
 
+use std::time::Duration;
+
 use fogbank_mix::session::SessionError;
-use fogbank_oram::Error;
+use fogbank_oram::{Access, Address, Error};
 
 use super::clouds::Liar;
 use super::engines::{Kind, World};
@@ -22,11 +24,31 @@ async fn whoever_has_lied_is_told_by_name_whatever_it_does_then() {
             let (mut history, mut work) = (History::new(), Workload::new(5));
             let engine = world.open(world.cloud.clone()).await.unwrap();
             history.run(&*engine, &mut work, 40).await.unwrap();
-            world.clouds.has_liar(Liar { cloud, then: then.clone(), refuses });
+            world.clouds.has_liar(Liar { cloud, spares: 0, then: then.clone(), refuses });
             let told = history.run(&*engine, &mut work, 40).await;
             let is_named =
                 matches!(&told, Err(Error::CloudLied(why)) if why.to_string().contains(name));
             assert!(is_named, "{then:?}, {refuses}: {told:?}");
+        }
+    }
+}
+
+/// Reads that come with the lie, before it, are not answered any more: nothing leaves after it.
+#[tokio::test(start_paused = true)]
+async fn nothing_leaves_at_the_moment_of_a_lie() {
+    for cloud in [0, 1] {
+        let mut world = World::new(Kind::Multicloud);
+        world.quantum = Duration::from_millis(1);
+        let (mut history, mut work) = (History::new(), Workload::new(6));
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        history.run(&*engine, &mut work, 40).await.unwrap();
+        let then = SessionError::Absent("it has gone".into());
+        world.clouds.has_liar(Liar { cloud, spares: 3, then, refuses: false });
+        world.clouds.holds(50_000_000);
+        let asked: Vec<_> = (0..12).map(|of| engine.submit(Address(of), Access::Read)).collect();
+        for ticket in asked {
+            let told = ticket.await;
+            assert!(matches!(told, Err(Error::CloudLied(_))), "{cloud}: {told:?}");
         }
     }
 }
