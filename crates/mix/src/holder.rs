@@ -351,9 +351,8 @@ impl Holder {
         let is_told = |made: &&Made| made.digest.is_some() && held.named == generation;
         let made = held.made.get(&generation).filter(is_told);
         let is_it = |of: &&Strange| of.job == (partition, generation) && of.is_told;
-        let strange = self.strange.lock().as_ref().filter(is_it).map(|of| {
-            (of.signature, of.cells.clone())
-        });
+        let strange =
+            self.strange.lock().as_ref().filter(is_it).map(|of| (of.signature, of.cells.clone()));
         if let Some((signature, cells)) = strange {
             return Ok(told([Proof { signature, cells }.into()]));
         }

@@ -12,6 +12,7 @@
 //! | [`Holder`] | stores levels, reads cells out under pads |
 //! | `shelf` | where its levels lie in a store |
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
+//! | `reads` | what is known of reads at a shuffler |
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | `seen` | how far a client's journal had gone, as this cloud has seen it |
 //! | [`signed`] | signatures under what one cloud sends the other |
@@ -33,6 +34,7 @@ mod marks;
 pub mod message;
 mod order;
 mod pad;
+mod reads;
 mod seen;
 pub mod server;
 pub mod session;

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fogbank_env::{Mutex, RwLock};
+use fogbank_env::{RwLock, compute};
 use fogbank_store::{PutCondition, PutOutcome, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -76,7 +76,7 @@ impl Drop for Running {
 struct Volume {
     opening: Opening,
     holder: Holder,
-    shuffler: Mutex<Shuffler>,
+    shuffler: Shuffler,
     signing: Signing,
     seen: Seen,
     out: RwLock<Option<Outlet>>,
@@ -123,7 +123,9 @@ impl MixServer {
             return Err(SessionError::Misbehaved("what comes is not signed".into()));
         }
         let sends = match message {
-            Between::Across(message) => volume.shuffler.lock().across(message).map(Sends::from),
+            Between::Across(message) => {
+                compute(|| volume.shuffler.across(message)).map(Sends::from)
+            }
             Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
         };
         let sends = sends.map_err(blame)?;
@@ -194,7 +196,7 @@ impl MixServer {
         }
         let Opening { shape, ref point, .. } = *opening;
         let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
-        let shuffler = Mutex::new(Shuffler::new(shape, point));
+        let shuffler = Shuffler::new(shape, point);
         let seen = Seen::open(self.store.clone(), opening.volume).await?;
         let (volume, own, other) = (opening.volume, self.signer.clone(), opening.other);
         let signing = Signing { volume, own, other };
@@ -309,7 +311,7 @@ impl Works {
         let done = async {
             Ok(match message {
                 ToCloud::Holder(message) => self.volume.holder.ask(message).await?.into(),
-                ToCloud::Shuffler(message) => self.volume.shuffler.lock().ask(message)?.into(),
+                ToCloud::Shuffler(message) => compute(|| self.volume.shuffler.ask(message))?.into(),
                 ToCloud::Session(_) => Sends::default(),
             })
         };
@@ -512,7 +514,8 @@ mod tests {
         let put = store.blob_put(FENCE, older.into(), PutCondition::IfAbsent).await;
         assert!(matches!(put, Ok(PutOutcome::Done(_))));
         let refused = server(&store).open(&opening(1, 6)).await.err();
-        let is_told = matches!(&refused, Some(SessionError::Refused(why)) if why.contains("version"));
+        let is_told =
+            matches!(&refused, Some(SessionError::Refused(why)) if why.contains("version"));
         assert!(is_told, "{refused:?}");
     }
 

@@ -16,13 +16,21 @@
 //! the client sees that it is not right, asks for it, and whoever has signed it is named.
 //!
 //! It sees which upload lies in which cell, and of a read neither the level nor the cell.
+//!
+//! # Locks
+//! One a partition, one for all reads, one for what came too early. A level is made, which takes long,
+//! under that of its partition alone: reads go on. Whoever has that of a partition may take that of
+//! what came too early, and no other.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+
+use fogbank_env::Mutex;
 
 use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
-    MovedDigest, Proof, Prove, ProveRead, Sources, Strip, ToShuffler, Upload, Want,
+    MovedDigest, Proof, Prove, Sources, Strip, ToShuffler, Upload, Want,
 };
+use crate::reads::{Reads, Wanted};
 use crate::signed::{Signature, Signed, UNSIGNED};
 use crate::{About, Cells, Error, Generation, Order, Pads, Point, Result, Seed, Shape, digest};
 
@@ -40,18 +48,10 @@ pub enum ShufflerSends {
 pub struct Shuffler {
     shape: Shape,
     point: Point,
-    reads: BTreeMap<u64, Read>,
+    reads: Mutex<Reads>,
     /// What came for a job that the client has not told of yet, of a partition once.
-    early: VecDeque<Moved>,
-    partitions: HashMap<u16, Shuffled>,
-}
-
-/// What has come of a read.
-#[derive(Debug, Default)]
-struct Read {
-    want: Option<(u8, u8)>,
-    /// The first that came: all answers are of one batch.
-    cells: Option<(Signature, Cells)>,
+    early: Mutex<VecDeque<Moved>>,
+    partitions: Box<[Mutex<Shuffled>]>,
 }
 
 #[derive(Debug, Default)]
@@ -106,13 +106,9 @@ impl Shuffler {
     /// Of a volume of this shape, of which nothing is here yet. The point is the cloud's own.
     pub fn new(shape: Shape, point: &Seed) -> Self {
         let point = Point::new(point, shape.cell_bytes());
-        Self {
-            shape,
-            point,
-            reads: BTreeMap::new(),
-            early: VecDeque::new(),
-            partitions: HashMap::new(),
-        }
+        let partitions = (0..shape.partitions).map(|_| Mutex::default()).collect();
+        let reads = Mutex::new(Reads::new(shape));
+        Self { shape, point, reads, early: Mutex::default(), partitions }
     }
 
     /// Does what the client asks.
@@ -120,24 +116,22 @@ impl Shuffler {
     /// # Errors
     /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Other`] if
     /// what the holder sent does not fit to it.
-    pub fn ask(&mut self, message: ToShuffler) -> Result<Vec<ShufflerSends>> {
-        if message.partition() >= self.shape.partitions {
-            return Err(Error::Client("there is no such partition"));
-        }
+    pub fn ask(&self, message: ToShuffler) -> Result<Vec<ShufflerSends>> {
+        let known = self.partitions.get(usize::from(message.partition()));
+        let known = known.ok_or(Error::Client("there is no such partition"))?;
+        let of_partition = || known.lock();
         match message {
-            ToShuffler::Want(Want { read, cells, index, .. }) => {
-                if self.reads.get(&read).is_none_or(|known| known.want.is_none()) {
-                    self.make_room(true);
-                }
-                self.reads.entry(read).or_default().want = Some((cells, index));
-                self.answer(read)
+            ToShuffler::Want(Want { read, cells: count, index, .. }) => {
+                let mut reads = self.reads.lock();
+                reads.is_wanted(read, Wanted { count, index });
+                self.answer(&reads, read)
             }
-            ToShuffler::Mix(mix) => self.mix(mix),
-            ToShuffler::Upload(upload) => self.upload(upload),
-            ToShuffler::Strip(strip) => self.strip(strip),
-            ToShuffler::Prove(prove) => Ok(self.prove(&prove)),
-            ToShuffler::ProveRead(prove) => Ok(self.prove_read(&prove)),
-            ToShuffler::Commit(commit) => self.commit(&commit),
+            ToShuffler::ProveRead(prove) => Ok(self.proof(self.reads.lock().shown(prove.read))),
+            ToShuffler::Mix(mix) => self.mix(&mut of_partition(), mix),
+            ToShuffler::Upload(upload) => self.upload(&mut of_partition(), upload),
+            ToShuffler::Strip(strip) => self.strip(&mut of_partition(), strip),
+            ToShuffler::Prove(prove) => Ok(self.prove(&of_partition(), &prove)),
+            ToShuffler::Commit(commit) => Ok(self.commit(&mut of_partition(), &commit)),
         }
     }
 
@@ -145,69 +139,39 @@ impl Shuffler {
     ///
     /// # Errors
     /// [`Error::Other`] if they do not fit to what the client says.
-    pub fn across(&mut self, message: Across) -> Result<Vec<ShufflerSends>> {
+    pub fn across(&self, message: Across) -> Result<Vec<ShufflerSends>> {
         if message.batch().cells.len() > self.shape.batch_cells_max() {
             return Err(Error::Other("a batch of more cells than any has"));
         }
+        let known = |partition: u16| {
+            let known = self.partitions.get(usize::from(partition));
+            known.ok_or(Error::Other("no partition has the cells"))
+        };
         match message {
             Across::Blinded(Blinded { read, signature, cells }) => {
-                if self.is_long(&cells) {
-                    self.make_room_for_long()?;
+                let mut reads = self.reads.lock();
+                match reads.come(read, signature, cells)? {
+                    true => self.answer(&reads, read),
+                    false => Ok(Vec::new()),
                 }
-                if !self.reads.contains_key(&read) {
-                    self.make_room(false);
-                }
-                let known = self.reads.entry(read).or_default();
-                if known.cells.is_some() {
-                    return Ok(Vec::new());
-                }
-                known.cells = Some((signature, cells));
-                self.answer(read)
             }
-            Across::Moved(moved) => self.moved(moved),
+            Across::Moved(moved) => self.moved(&mut known(moved.partition)?.lock(), moved),
             Across::Handed(Handed { partition, generation, signature, cells }) => {
-                let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
+                let mut shuffled = known(partition)?.lock();
+                let Some(job) = shuffled.job(generation) else { return Ok(Vec::new()) };
                 if let Carried::Handed(handed @ None, _) = &mut job.carried {
                     *handed = Some((signature, cells));
                 }
-                self.handed(partition, generation)
+                self.handed(&mut shuffled, (partition, generation))
             }
-        }
-    }
-
-    /// Of too many reads that the client wants, or that only the holder knows of, the lowest goes: it
-    /// was answered, or is left over. Whatever the holder sends, what was answered stays for a proof.
-    fn make_room(&mut self, is_wanted: bool) {
-        let of = |known: &Read| known.want.is_some() == is_wanted;
-        if self.reads.values().filter(|known| of(known)).count() >= self.shape.reads_ahead() {
-            let lowest = self.reads.iter().find(|(_, known)| of(known)).map(|(read, _)| *read);
-            lowest.into_iter().for_each(|read| _ = self.reads.remove(&read));
-        }
-    }
-
-    fn is_long(&self, cells: &Cells) -> bool {
-        cells.len() > usize::from(self.shape.levels)
-    }
-
-    /// A read of more cells than there are levels is kept once at a time: when the client has been
-    /// told of one, it stops.
-    fn make_room_for_long(&mut self) -> Result<()> {
-        let is_long = |known: &Read| known.cells.as_ref().is_some_and(|(_, of)| self.is_long(of));
-        let long = self.reads.iter().find(|(_, known)| is_long(known));
-        match long.map(|(read, known)| (*read, known.want.is_some())) {
-            Some((_, true)) => Err(Error::Other("a read of more cells than there are levels")),
-            Some((read, false)) => {
-                self.reads.remove(&read);
-                Ok(())
-            }
-            None => Ok(()),
         }
     }
 
     /// Answers a read of which both have come, as often as it is wanted.
-    fn answer(&mut self, read: u64) -> Result<Vec<ShufflerSends>> {
-        let come = self.reads.get(&read).map(|read| (read.want, &read.cells));
-        let Some((Some((count, index)), Some((_, cells)))) = come else { return Ok(Vec::new()) };
+    fn answer(&self, reads: &Reads, read: u64) -> Result<Vec<ShufflerSends>> {
+        let Some((Wanted { count, index }, cells)) = reads.both(read) else {
+            return Ok(Vec::new());
+        };
         if index >= count {
             return Err(Error::Client("it wants none of the cells"));
         }
@@ -218,16 +182,9 @@ impl Shuffler {
         Ok(vec![ShufflerSends::Client(Answer { read, digest, cells: answer }.into())])
     }
 
-    /// What an answer was made of.
-    fn prove_read(&self, prove: &ProveRead) -> Vec<ShufflerSends> {
-        let read = self.reads.get(&prove.read).filter(|read| read.want.is_some());
-        self.proof(read.and_then(|read| read.cells.clone()))
-    }
-
     /// What a digest was made of.
-    fn prove(&self, prove: &Prove) -> Vec<ShufflerSends> {
-        let job = self.partitions.get(&prove.partition).and_then(|of| of.job.as_ref());
-        let job = job.filter(|job| job.generation == prove.generation);
+    fn prove(&self, shuffled: &Shuffled, prove: &Prove) -> Vec<ShufflerSends> {
+        let job = shuffled.job.as_ref().filter(|job| job.generation == prove.generation);
         self.proof(job.and_then(|job| job.shown(&self.shape)))
     }
 
@@ -237,7 +194,7 @@ impl Shuffler {
         vec![ShufflerSends::Client(Proof { signature, cells }.into())]
     }
 
-    fn mix(&mut self, mix: Mix) -> Result<Vec<ShufflerSends>> {
+    fn mix(&self, shuffled: &mut Shuffled, mix: Mix) -> Result<Vec<ShufflerSends>> {
         let Mix { partition, level, generation, sources, order, pads } = mix;
         let (shape, count) = (self.shape, generation.count());
         if level != shape.written(count) {
@@ -246,7 +203,6 @@ impl Shuffler {
         if !sources.rise_below(shape.levels) {
             return Err(Error::Client("a job that reads no such levels"));
         }
-        let shuffled = self.partitions.entry(partition).or_default();
         let mut sends = Vec::new();
         let carried = if sources.0.is_empty() || shape.refreshes(count) {
             Carried::Here(Cells::new(shape.cell_bytes()))
@@ -262,81 +218,88 @@ impl Shuffler {
         shuffled.job =
             Some(Job { level, generation, sources, order, pads, carried, uploads, shown, made });
         let is_it = |moved: &Moved| (moved.partition, moved.generation) == (partition, generation);
-        let early = self.early.iter().position(is_it).and_then(|at| self.early.remove(at));
+        let early = {
+            let mut early = self.early.lock();
+            early.iter().position(is_it).and_then(|at| early.remove(at))
+        };
         if let Some(moved) = early {
-            sends.extend(self.moved(moved)?);
+            sends.extend(self.moved(shuffled, moved)?);
         }
         Ok(sends)
     }
 
-    fn upload(&mut self, upload: Upload) -> Result<Vec<ShufflerSends>> {
+    fn upload(&self, shuffled: &mut Shuffled, upload: Upload) -> Result<Vec<ShufflerSends>> {
         let Upload { partition, generation, cells } = upload;
         let uploads = self.shape.uploads(generation.count());
-        let job = self.job(partition, generation).ok_or(Error::Client("an upload for no job"))?;
+        let job = shuffled.job(generation).ok_or(Error::Client("an upload for no job"))?;
         if cells.len() as u32 != uploads {
             return Err(Error::Client("a job takes another number of blocks"));
         }
         job.uploads = Some(cells);
-        self.make(partition)
+        self.make(job, partition)
     }
 
-    fn moved(&mut self, moved: Moved) -> Result<Vec<ShufflerSends>> {
+    fn moved(&self, shuffled: &mut Shuffled, moved: Moved) -> Result<Vec<ShufflerSends>> {
         let Moved { partition, generation, .. } = moved;
-        let Some(job) = self.job(partition, generation) else {
-            let most = self.shape.rebuilds_ahead();
-            let cells_max = most * self.shape.size(self.shape.top(), self.shape.cycle()) as usize;
-            self.early.retain(|early| early.partition != partition);
-            self.early.push_back(moved);
-            let cells =
-                |early: &VecDeque<Moved>| early.iter().map(|of| of.cells.len()).sum::<usize>();
-            while self.early.len() > 1
-                && (self.early.len() > most || cells(&self.early) > cells_max)
-            {
-                self.early.pop_front();
-            }
+        let Some(job) = shuffled.job(generation) else {
+            self.keep_early(moved);
             return Ok(Vec::new());
         };
         let Moved { signature, cells, .. } = moved;
         if !matches!(job.carried, Carried::Moved) {
             return Err(Error::Other("cells that no job waits for"));
         }
-        let digest = self.moved_digest(partition, generation, &cells);
-        let job = self.job(partition, generation).ok_or(Error::Bug("a job is lost"))?;
+        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
         job.shown = Some(Shown { signature, cells: cells.len(), pads: Vec::new() });
         job.carried = Carried::Here(cells);
-        let mut sends = vec![digest];
-        sends.extend(self.make(partition)?);
+        sends.extend(self.make(job, partition)?);
         Ok(sends)
     }
 
-    fn strip(&mut self, strip: Strip) -> Result<Vec<ShufflerSends>> {
-        let Strip { partition, generation, pads } = strip;
-        let job = self.job(partition, generation).ok_or(Error::Client("seeds for no job"))?;
-        if let Carried::Handed(_, seeds) = &mut job.carried {
-            *seeds = Some(pads);
+    /// What came for a job that nobody has told of yet: of too much the oldest goes.
+    fn keep_early(&self, moved: Moved) {
+        let mut early = self.early.lock();
+        early.retain(|early| early.partition != moved.partition);
+        early.push_back(moved);
+        let most = self.shape.rebuilds_ahead();
+        let cells_max = most * self.shape.size(self.shape.top(), self.shape.cycle()) as usize;
+        let cells = |early: &VecDeque<Moved>| early.iter().map(|of| of.cells.len()).sum::<usize>();
+        while early.len() > 1 && (early.len() > most || cells(&early) > cells_max) {
+            early.pop_front();
         }
-        self.handed(partition, generation)
     }
 
-    /// Takes the covers off what the holder handed over, once the seeds are here too.
-    fn handed(&mut self, partition: u16, generation: Generation) -> Result<Vec<ShufflerSends>> {
-        let shape = self.shape;
-        let Some(job) = self.job(partition, generation) else { return Ok(Vec::new()) };
-        let Carried::Handed(Some((signature, cells)), Some(pads)) = &mut job.carried else {
-            return Ok(Vec::new());
-        };
+    fn strip(&self, shuffled: &mut Shuffled, strip: Strip) -> Result<Vec<ShufflerSends>> {
+        let Strip { partition, generation, pads } = strip;
+        let job = shuffled.job(generation).ok_or(Error::Client("seeds for no job"))?;
         if pads.len() != job.sources.0.len() {
             return Err(Error::Client("another number of seeds than of levels"));
         }
-        let (signature, pads) = (*signature, std::mem::take(pads));
-        let mut cells = std::mem::replace(cells, Cells::new(shape.cell_bytes()));
-        uncover(&shape, &job.sources, &pads, &mut cells);
+        if let Carried::Handed(_, seeds) = &mut job.carried {
+            *seeds = Some(pads);
+        }
+        self.handed(shuffled, (partition, generation))
+    }
+
+    /// Takes the covers off what the holder handed over, once the seeds are here too.
+    fn handed(
+        &self,
+        shuffled: &mut Shuffled,
+        (partition, generation): (u16, Generation),
+    ) -> Result<Vec<ShufflerSends>> {
+        let Some(job) = shuffled.job(generation) else { return Ok(Vec::new()) };
+        let (signature, mut cells, pads) = match &mut job.carried {
+            Carried::Handed(Some((signature, cells)), Some(pads)) => {
+                let nothing = Cells::new(self.shape.cell_bytes());
+                (*signature, std::mem::replace(cells, nothing), std::mem::take(pads))
+            }
+            _ => return Ok(Vec::new()),
+        };
+        uncover(&self.shape, &job.sources, &pads, &mut cells);
+        let mut sends = vec![self.moved_digest(partition, generation, &cells)];
         job.shown = Some(Shown { signature, cells: cells.len(), pads });
-        let digest = self.moved_digest(partition, generation, &cells);
-        let job = self.job(partition, generation).ok_or(Error::Bug("a job is lost"))?;
         job.carried = Carried::Here(cells);
-        let mut sends = vec![digest];
-        sends.extend(self.make(partition)?);
+        sends.extend(self.make(job, partition)?);
         Ok(sends)
     }
 
@@ -347,10 +310,11 @@ impl Shuffler {
     }
 
     /// Makes the level, once all is here that goes into it.
-    fn make(&mut self, partition: u16) -> Result<Vec<ShufflerSends>> {
+    fn make(&self, job: &mut Job, partition: u16) -> Result<Vec<ShufflerSends>> {
         let shape = self.shape;
-        let job = self.partitions.get_mut(&partition).and_then(|shuffled| shuffled.job.as_mut());
-        let Some(job) = job.filter(|job| job.made.is_none()) else { return Ok(Vec::new()) };
+        if job.made.is_some() {
+            return Ok(Vec::new());
+        }
         let (Carried::Here(carried), Some(uploads)) = (&mut job.carried, &job.uploads) else {
             return Ok(Vec::new());
         };
@@ -373,26 +337,18 @@ impl Shuffler {
         Ok(vec![ShufflerSends::Holder(level.into())])
     }
 
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<ShufflerSends>> {
-        let top = self.shape.top();
-        let Some(shuffled) = self.partitions.get_mut(&commit.partition) else {
-            return Ok(Vec::new());
-        };
+    fn commit(&self, shuffled: &mut Shuffled, commit: &Commit) -> Vec<ShufflerSends> {
         let is_it = |job: &mut Job| job.generation == commit.generation;
-        let Some(job) = shuffled.job.take_if(is_it) else { return Ok(Vec::new()) };
-        match job.level == top {
-            true => shuffled.kept.clear(),
-            false => shuffled.kept.retain(|level, _| *level > job.level),
+        if let Some(job) = shuffled.job.take_if(is_it) {
+            match job.level == self.shape.top() {
+                true => shuffled.kept.clear(),
+                false => shuffled.kept.retain(|level, _| *level > job.level),
+            }
+            if let Some(made) = job.made.filter(|_| job.level != self.shape.top()) {
+                shuffled.kept.insert(job.level, made);
+            }
         }
-        if let Some(made) = job.made.filter(|_| job.level != top) {
-            shuffled.kept.insert(job.level, made);
-        }
-        Ok(Vec::new())
-    }
-
-    fn job(&mut self, partition: u16, generation: Generation) -> Option<&mut Job> {
-        let job = self.partitions.get_mut(&partition)?.job.as_mut()?;
-        (job.generation == generation).then_some(job)
+        Vec::new()
     }
 }
 
@@ -425,6 +381,11 @@ fn uncover(shape: &Shape, sources: &Sources, seeds: &[Seed], cells: &mut Cells) 
 }
 
 impl Shuffled {
+    /// The job of this attempt, if it is under way.
+    fn job(&mut self, generation: Generation) -> Option<&mut Job> {
+        self.job.as_mut().filter(|job| job.generation == generation)
+    }
+
     /// The cells of these levels in storage order, if all are kept.
     fn gather(&self, sources: &Sources, cell_bytes: usize) -> Option<Cells> {
         let mut cells = Cells::new(cell_bytes);
@@ -456,4 +417,39 @@ fn arranged(inputs: &Cells, order: &Seed, pads: &Seed, size: u32) -> (Cells, Vec
         pads.xor(place, cell);
     }
     (cells, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While a level of a partition is made, reads of it and jobs of others go on.
+    #[test]
+    fn a_level_that_is_made_holds_up_its_partition_alone() {
+        let shape = Shape {
+            partitions: 2,
+            levels: 3,
+            kept_levels: 1,
+            top_blocks: 5,
+            spare: 1,
+            extra: 1,
+            refresh_every: 9,
+            block_bytes: 16,
+        };
+        let seed = |of| Seed::new([of; 32]);
+        let shuffler = Shuffler::new(shape, &seed(1));
+        let _is_made = shuffler.partitions[0].lock();
+        let (read, partition, signature) = (1, 0, UNSIGNED);
+        shuffler.ask(Want { read, partition, cells: 1, index: 0 }.into()).unwrap();
+        let cells = Cells::zeros(32, 1);
+        let sent = shuffler.across(Blinded { read, signature, cells }.into()).unwrap();
+        assert!(matches!(sent[..], [ShufflerSends::Client(FromShuffler::Answer(_))]));
+        let (partition, generation, sources) = (1, Generation::new(2, 0), Sources::default());
+        let (order, pads) = (seed(2), seed(3));
+        let mix = Mix { partition, level: 1, generation, sources, order, pads };
+        shuffler.ask(mix.into()).unwrap();
+        let upload = Upload { partition, generation, cells: Cells::zeros(32, 2) };
+        let sent = shuffler.ask(upload.into()).unwrap();
+        assert!(matches!(sent[..], [ShufflerSends::Holder(_)]));
+    }
 }

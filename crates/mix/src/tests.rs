@@ -329,9 +329,8 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn what_does_not_fit_is_digested_and_shown() {
     let (partition, signature, point) = (0, [7; 64], |of| Point::new(&seed(of), CELL));
-    let sums = |of, cells: &Cells| -> Vec<Sum> {
-        cells.iter().map(|cell| point(of).sum(cell)).collect()
-    };
+    let sums =
+        |of, cells: &Cells| -> Vec<Sum> { cells.iter().map(|cell| point(of).sum(cell)).collect() };
     // 1. A read of two.
     for number in [0, 1, 3, 9] {
         let (mut clouds, read, come) = (Clouds::new(shape()), 1, cells(0..number, None));
@@ -383,9 +382,8 @@ fn what_does_not_fit_is_digested_and_shown() {
     // 4. A level of six.
     for (number, is_early) in [0, 5, 7].into_iter().flat_map(|of| [(of, false), (of, true)]) {
         let (mut clouds, generation, come) = (Clouds::new(shape()), of(2), cells(0..number, None));
-        let level = |cells| -> Back {
-            Level { partition, level: 1, generation, signature, cells }.into()
-        };
+        let level =
+            |cells| -> Back { Level { partition, level: 1, generation, signature, cells }.into() };
         let named = Recall { partition, generation, sources: Sources::default() };
         let mut sent = Vec::new();
         if is_early {
@@ -619,7 +617,7 @@ fn messages_are_what_is_written_here() {
 /// the proof of a lie.
 #[test]
 fn what_was_answered_outlasts_a_flood() {
-    let mut shuffler = Shuffler::new(shape(), &seed(2));
+    let shuffler = Shuffler::new(shape(), &seed(2));
     let cells = || Cells::zeros(shape().cell_bytes(), 1);
     let blinded = |read| Across::from(Blinded { read, signature: UNSIGNED, cells: cells() });
     shuffler.ask(Want { partition: 0, read: 1, cells: 1, index: 0 }.into()).unwrap();
@@ -643,7 +641,7 @@ fn what_was_answered_outlasts_a_flood() {
 #[test]
 fn levels_that_cannot_be_are_refused() {
     for list in [vec![(255, of(2))], vec![(1, of(2)); 200], vec![(3, of(2))]] {
-        let mut shuffler = Shuffler::new(shape(), &seed(2));
+        let shuffler = Shuffler::new(shape(), &seed(2));
         let (level, sources) = (shape().written(4), sources(&list));
         let (order, pads) = (seed(3), seed(4));
         let mix = Mix { partition: 0, level, generation: of(4), sources, order, pads };
