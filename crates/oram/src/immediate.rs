@@ -28,7 +28,7 @@ mod leaving;
 #[cfg(feature = "testing")]
 pub mod plain;
 pub(crate) mod plane;
-mod records;
+pub(crate) mod records;
 pub(crate) mod requests;
 mod reread;
 mod returns;

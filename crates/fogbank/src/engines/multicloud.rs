@@ -86,7 +86,7 @@ struct MulticloudVolume {
 }
 
 /// Of the journal that this program writes, and of what both clouds keep.
-const FORMAT: u16 = 2;
+const FORMAT: u16 = 3;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {

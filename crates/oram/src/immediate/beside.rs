@@ -16,7 +16,7 @@ use crate::{Error, Result, of_task};
 /// See the module.
 pub struct Beside<P: Plane> {
     /// Records that do not count yet.
-    pub records: Records<P>,
+    pub records: Records<Vec<P::Request>>,
     /// A checkpoint that is being written.
     pub checkpoints: JoinSet<Result<Checkpoint>>,
     /// The commit record that adopts it.
@@ -34,7 +34,7 @@ pub enum Ended<P: Plane> {
     /// What was superseded is gone.
     Deleted,
     /// The oldest records, at least one, were put.
-    Landed(Landed<P>),
+    Landed(Landed<Vec<P::Request>>),
 }
 
 impl<P: Plane> Beside<P> {

@@ -300,7 +300,8 @@ impl<P: Plane> Departures<P> {
         let record = shared.codec.encode(&parts, behind);
         shared.fault.sound()?;
         let begun = self.vault.begin_record(&record)?;
-        self.beside.records.begin(&shared, begun, requests).await;
+        let put = async move { Ok(begun.put().await?) };
+        self.beside.records.begin(&shared.fault, put, requests).await;
         while self.beside.records.len() >= shared.shell.records_at_once {
             self.one_ends().await?;
         }
@@ -308,7 +309,7 @@ impl<P: Plane> Departures<P> {
     }
 
     /// The oldest records are durable: they count, and what they name may leave.
-    async fn count(&mut self, (put, records): Landed<P>) -> Result<()> {
+    async fn count(&mut self, (put, records): Landed<Vec<P::Request>>) -> Result<()> {
         self.vault.count(put).await?;
         for requests in records {
             if P::HAS_JOBS {

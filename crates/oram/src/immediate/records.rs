@@ -3,21 +3,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use fogbank_durable::{BegunRecord, PutRecord};
+use fogbank_durable::PutRecord;
 use tokio::task::JoinSet;
 
 use super::beside::leave_now;
-use super::engine::Shared;
-use super::plane::Plane;
+use super::entrance::Fault;
 use crate::{Error, Result, of_task};
 
 /// Records that were put, and what may leave when they count.
-pub type Landed<P> = (Vec<PutRecord>, Vec<Vec<<P as Plane>::Request>>);
+pub type Landed<T> = (Vec<PutRecord>, Vec<T>);
 
 /// See the module.
-pub struct Records<P: Plane> {
+pub struct Records<T> {
     /// What may leave when they count; oldest first.
-    under_way: VecDeque<Vec<P::Request>>,
+    under_way: VecDeque<T>,
     /// The number of the first of them.
     first: u64,
     /// Each left where it was decided; a task of its own waits for its end.
@@ -25,7 +24,7 @@ pub struct Records<P: Plane> {
     landed: BTreeMap<u64, PutRecord>,
 }
 
-impl<P: Plane> Records<P> {
+impl<T> Records<T> {
     /// None.
     pub fn new() -> Self {
         let (under_way, landed) = (VecDeque::new(), BTreeMap::new());
@@ -42,17 +41,26 @@ impl<P: Plane> Records<P> {
         self.under_way.is_empty()
     }
 
-    /// A record leaves now; `requests` may when it counts.
+    /// What may leave behind them, the oldest first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.under_way.iter_mut()
+    }
+
+    /// What may leave behind the newest.
+    pub fn last_mut(&mut self) -> Option<&mut T> {
+        self.under_way.back_mut()
+    }
+
+    /// A record is put now; `behind` may leave when it counts.
     pub async fn begin(
         &mut self,
-        shared: &Arc<Shared<P>>,
-        begun: BegunRecord,
-        requests: Vec<P::Request>,
+        fault: &Arc<Fault>,
+        put: impl Future<Output = Result<PutRecord>> + Send + 'static,
+        behind: T,
     ) {
         let number = self.first + self.under_way.len() as u64;
-        self.under_way.push_back(requests);
-        leave_now(&shared.fault, &mut self.puts, async move { Ok((number, begun.put().await?)) })
-            .await;
+        self.under_way.push_back(behind);
+        leave_now(fault, &mut self.puts, async move { Ok((number, put.await?)) }).await;
     }
 
     /// Waits until the oldest has landed, and takes it and all behind it that have. Nothing is lost
@@ -60,7 +68,7 @@ impl<P: Plane> Records<P> {
     ///
     /// # Errors
     /// Those of a put.
-    pub async fn land(&mut self) -> Result<Landed<P>> {
+    pub async fn land(&mut self) -> Result<Landed<T>> {
         loop {
             let counts = (self.first..).zip(self.landed.keys());
             let counts = counts.take_while(|(number, landed)| number == *landed).count();
@@ -85,7 +93,7 @@ impl<P: Plane> Records<P> {
         None
     }
 
-    fn take(&mut self, counts: usize) -> Landed<P> {
+    fn take(&mut self, counts: usize) -> Landed<T> {
         let put = std::iter::from_fn(|| self.landed.pop_first().map(|(_, put)| put));
         let put = put.take(counts).collect();
         self.first += counts as u64;

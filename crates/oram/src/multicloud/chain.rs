@@ -110,8 +110,12 @@ impl Uncovering {
     /// # Errors
     /// [`Error::Bug`] if a rebuild of the top is not known any more.
     pub fn find(&self) -> Result<Uncovered> {
-        let walked = self.cells.par_iter().map(|cell| self.walk(*cell));
-        let (found, works) = walked.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let walk = |cell: &Cell| self.walk(*cell);
+        let walked = match self.cells.len() {
+            1 => self.cells.iter().map(walk).collect::<Result<Vec<_>>>()?, // of a read: one thread
+            _ => self.cells.par_iter().map(walk).collect::<Result<Vec<_>>>()?,
+        };
+        let (found, works) = walked.into_iter().unzip();
         Ok(Uncovered { whose: self.whose, found, works })
     }
 

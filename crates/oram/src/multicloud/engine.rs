@@ -6,11 +6,12 @@ use fogbank_env::Nanos;
 use fogbank_mix::session::{MixCloud, Opening};
 
 use super::canary::Canary;
+use super::departing::Departing;
 use super::journal::{self, Entry};
 use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
 use super::serving::{Event, Limits, Serving, State};
-use super::settings::MulticloudSettings;
+use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
 use super::waiting::Looks;
 use super::witness;
 use crate::Result;
@@ -97,12 +98,11 @@ impl MulticloudEngine {
         let limits = Limits {
             under_way_max: settings.at_once()?,
             entries_max: ENTRIES * settings.checkpoint_every,
-            record_bytes_max: settings.record_bytes_max()?,
         };
-        let mut state = State::default();
-        if was_midway {
-            state.since_cut = limits.entries_max; // so the journal does not grow on
-        }
+        let since_cut = if was_midway { limits.entries_max } else { 0 }; // it does not grow on
+        let state = State { since_cut, ..State::default() };
+        let (records, bytes) = (RECORDS_AT_ONCE as usize, settings.record_bytes_max()?);
+        let departing = Departing::new(shape, records, bytes);
         let looks = Looks::new(&shape, grid.now());
         let mut serving = Serving {
             plane,
@@ -112,7 +112,7 @@ impl MulticloudEngine {
             tells: tells.clone(),
             events,
             fault: fault.clone(),
-            shape,
+            departing,
             limits,
             looks,
             state,

@@ -155,17 +155,17 @@ pub fn entry_bytes_max(shape: &Shape) -> usize {
     4 + access_bytes(shape).max(1 + 8 + 4 + shape.block_bytes as usize).max(of_job)
 }
 
-/// Entries as the records in which they are written together, of at most so many bytes.
-pub fn records(entries: impl Iterator<Item = Vec<u8>>, bytes_max: usize) -> Vec<Vec<u8>> {
-    let mut records: Vec<SectionWriter> = Vec::new();
-    for entry in entries {
-        let is_full = |record: &SectionWriter| record.0.len() + 4 + entry.len() > bytes_max;
-        if records.last().is_none_or(is_full) {
-            records.push(SectionWriter::default());
-        }
-        records.last_mut().into_iter().for_each(|record| _ = record.bytes(&entry));
-    }
-    records.into_iter().map(|record| record.0).collect()
+/// Takes entries, at least one, that are written together: a record of at most so many bytes.
+pub fn record(entries: &mut Vec<Vec<u8>>, bytes_max: usize) -> Vec<u8> {
+    let mut bytes = 0;
+    let fits = |entry: &&Vec<u8>| {
+        bytes += 4 + entry.len();
+        bytes <= bytes_max
+    };
+    let together = entries.iter().take_while(fits).count().max(1).min(entries.len());
+    let mut record = SectionWriter::default();
+    entries.drain(..together).for_each(|entry| _ = record.bytes(&entry));
+    record.0
 }
 
 /// The entries of a record; what it is padded with says that there are none.

@@ -59,6 +59,7 @@ mod canary;
 pub mod canary;
 mod chain;
 mod checks;
+mod departing;
 mod engine;
 mod figures;
 mod job;

@@ -2,8 +2,9 @@
 //!
 //! 1. What has arrived and come by a moment in the middle between two points of the grid is taken
 //!    then, in its order; the plane says what has to take place.
-//! 2. Entries of the journal are written together, and durable before anything of it leaves.
-//! 3. At the next point messages and answers leave. Chains are walked meanwhile.
+//! 2. Entries go into the journal, several records at once, while events are taken (`departing`).
+//! 3. At the next point messages and answers leave whose entries, and all before them, are durable.
+//!    Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
 //!    all this, and so is it adopted: its commit record leaves for the first cloud at a point, when
 //!    what the last one superseded is gone. If that takes as long as some checkpoints, the first cloud
@@ -13,6 +14,7 @@
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
+//! - Nothing is sent while a cloud has no session: what is under way is repeated when both have.
 //! - Whatever goes wrong ends everything: no message and no answer leaves after it.
 //!
 //! # What the clouds see
@@ -25,13 +27,13 @@ use std::sync::Arc;
 use fogbank_durable::{Checkpoint, Cut, PutAdoption, Vault};
 use fogbank_env::compute;
 use fogbank_mix::message::Reached;
-use fogbank_mix::session::{FromCloud, ToCloud};
+use fogbank_mix::session::FromCloud;
 use fogbank_store::DepartureGrid;
 use tokio::task::JoinSet;
 
 use super::blame::lied_by;
 use super::chain::Uncovered;
-use super::journal;
+use super::departing::{Departing, Leaving};
 use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
 use super::waiting::{Looks, Overdue, Path};
@@ -80,7 +82,7 @@ pub struct Serving {
     pub tells: Tells<Event>,
     pub events: Events<Event>,
     pub fault: Arc<Fault>,
-    pub shape: fogbank_mix::Shape,
+    pub departing: Departing,
     pub limits: Limits,
     pub looks: Looks,
     pub state: State,
@@ -91,7 +93,6 @@ pub struct Limits {
     pub under_way_max: usize,
     /// Entries of the journal from one checkpoint to the next: those of jobs that begin again, too.
     pub entries_max: u64,
-    pub record_bytes_max: usize,
 }
 
 /// What is under way beside the plane.
@@ -128,9 +129,9 @@ impl Serving {
     /// # Errors
     /// Of the cloud that does not answer, or refuses.
     pub async fn begin(&mut self) -> Result<()> {
-        while !self.links.iter().all(Link::has_session) {
-            let effects = self.take_events().await?;
-            self.take_place(effects).await?;
+        while !self.has_sessions() {
+            self.take_events().await?;
+            self.take_place().await?;
         }
         Ok(())
     }
@@ -160,9 +161,9 @@ impl Serving {
     async fn serve(&mut self) -> Result<()> {
         while !self.is_done() {
             // 1. What has happened by the middle between two points.
-            let effects = self.take_events().await?;
+            self.take_events().await?;
             // 2. and 3. What follows from it.
-            self.take_place(effects).await?;
+            self.take_place().await?;
             // 4. A checkpoint, from time to time.
             self.cut_if_due()?;
         }
@@ -175,24 +176,38 @@ impl Serving {
         Ok(())
     }
 
-    /// A commit record that could not be put has stopped the vault, which then says only that it has
-    /// stopped.
+    /// A record, or a commit record, that could not be put has stopped the vault, which then says only
+    /// that it has stopped.
     async fn stopped(&mut self, what: String) -> Error {
-        let put = match self.vault.was_given_up() {
-            true => self.state.adoptions.join_next().await,
-            false => None,
+        if !self.vault.was_given_up() {
+            return Error::Bug(what);
+        }
+        let put = self.state.adoptions.join_next().await;
+        let failed = match put.and_then(|put| of_task(put).err()) {
+            Some(failed) => Some(failed),
+            None => self.departing.failure().await,
         };
-        put.and_then(|put| of_task(put).err()).unwrap_or(Error::Bug(what))
+        failed.unwrap_or(Error::Bug(what))
+    }
+
+    /// Whether both are open. Until then nothing is sent: all is done again when they are.
+    fn has_sessions(&self) -> bool {
+        self.links.iter().all(Link::has_session)
     }
 
     fn is_done(&self) -> bool {
         let State { is_closing, arrived, .. } = &self.state;
         let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && self.events.is_empty();
-        *is_closing && is_idle && self.state.cut.is_none() && !self.plane.is_accusing()
+        let is_quiet = self.departing.is_empty() && self.state.cut.is_none();
+        *is_closing && is_idle && is_quiet && !self.plane.is_accusing()
     }
 
-    async fn take_events(&mut self) -> Result<Vec<Effect>> {
+    async fn take_events(&mut self) -> Result<()> {
         let moment = tokio::select! { biased;
+            landed = self.departing.land() => {
+                self.vault.count(landed?).await?;
+                self.grid.now()
+            }
             moment = self.events.moment() => moment?,
             Some(put) = self.state.adoptions.join_next() => {
                 self.adopted(of_task(put)?).await?;
@@ -210,25 +225,40 @@ impl Serving {
         while let Some(ended) = self.state.deletions.try_join_next() {
             of_task(ended)?;
         }
-        let mut effects = Vec::new();
         while let Some(event) = self.events.next(moment) {
             let was_accusing = self.plane.is_accusing();
-            let come = self.take(event).await?;
+            let effects = self.take(event).await?;
             if self.plane.is_accusing() && !was_accusing {
                 // Nothing leaves after a lie, but the question.
-                effects.clear();
+                self.departing.falls_silent();
                 self.links.iter_mut().for_each(Link::falls_silent);
+                self.state.falls_silent();
             }
-            effects.extend(come);
+            self.given_out(effects);
         }
         self.look()?;
         while self.plane.under_way() < self.limits.under_way_max
             && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
         {
             self.state.replies.insert(self.plane.next_number(), reply);
-            effects.extend(compute(|| self.plane.arrive(Some(address.0), access))?);
+            let effects = compute(|| self.plane.arrive(Some(address.0), access))?;
+            self.given_out(effects);
         }
-        Ok(effects)
+        Ok(())
+    }
+
+    /// Chains are walked from now on; all else takes place in its turn.
+    fn given_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Uncover(cells) = effect {
+                let tells = self.tells.clone();
+                self.state.beside.spawn_blocking(move || {
+                    tells.tell(Event::Uncovered(cells.find())).map_err(|_| gone())
+                });
+            } else {
+                self.state.since_cut += self.departing.push(effect);
+            }
+        }
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
@@ -253,7 +283,8 @@ impl Serving {
                         return Err(Error::Register(witness::older(reached, cloud, seen)));
                     }
                     self.links[cloud].is_open(outbox);
-                    if self.plane.is_accusing() || self.links.iter().all(Link::has_session) {
+                    if self.plane.is_accusing() || self.has_sessions() {
+                        self.departing.forget_messages();
                         return self.plane.repeat();
                     }
                 }
@@ -275,7 +306,9 @@ impl Serving {
                     let name = witness::NAMES[cloud];
                     return Err(Error::Refused(format!("the {name} cloud: {why}")));
                 }
-                OfLink::Failed(Error::CloudLied(why)) => return Err(lied_by(cloud, &why)),
+                OfLink::Failed(Error::CloudLied(why)) => {
+                    return Err(lied_by(cloud, &why.to_string()));
+                }
                 OfLink::Failed(error) => return Err(error),
             },
         }
@@ -309,58 +342,35 @@ impl Serving {
         Ok(())
     }
 
-    async fn take_place(&mut self, effects: Vec<Effect>) -> Result<()> {
-        let adopts = !self.plane.is_accusing()
+    async fn take_place(&mut self) -> Result<()> {
+        // 1. What has to be durable is made so.
+        self.departing.begin(&mut self.vault, &self.fault).await?;
+        let is_covered = self.state.cut.as_ref().is_some_and(|cut| self.vault.covers(cut));
+        let adopts = is_covered
+            && !self.plane.is_accusing()
             && self.state.written.is_some()
             && self.state.deletions.is_empty();
-        if effects.is_empty() && !adopts {
-            return Ok(());
+        // 2. What stands behind it leaves.
+        if adopts || self.departing.may_leave() {
+            self.grid.next_usable_point(|| ()).await;
         }
-        // 1. Chains are walked from now on, and what has to be durable is made so.
-        let (mut entries, mut leaves) = (Vec::new(), Vec::new());
-        for effect in effects {
-            match effect {
-                Effect::Journal(entry) => entries.push(entry.encode(&self.shape)),
-                Effect::Uncover(cells) => {
-                    let tells = self.tells.clone();
-                    self.state.beside.spawn_blocking(move || {
-                        tells.tell(Event::Uncovered(cells.find())).map_err(|_| gone())
-                    });
-                }
-                leaving => leaves.push(leaving),
-            }
-        }
-        self.state.since_cut += entries.len() as u64;
-        for record in journal::records(entries.into_iter(), self.limits.record_bytes_max) {
-            self.vault.append(&record).await?;
-        }
-        // 2. The rest leaves.
-        self.grid.next_usable_point(|| ()).await;
         let reached = self.reached();
-        for leaving in leaves {
+        let sends = self.has_sessions() || self.plane.is_accusing();
+        for leaving in self.departing.leave() {
             match leaving {
-                Effect::Holder(partition, message) => {
-                    let holder = usize::from(partition % 2);
-                    self.links[holder].send(ToCloud::Holder(message), reached);
+                Leaving::Message(cloud, message) if sends => {
+                    self.links[cloud].send(message, reached)
                 }
-                Effect::Shuffler(partition, message) => {
-                    let shuffler = usize::from(1 - partition % 2);
-                    self.links[shuffler].send(ToCloud::Shuffler(message), reached);
-                }
-                Effect::Answer(number, value) => {
+                Leaving::Message(..) => {}
+                Leaving::Answer(number, value) => {
                     if let Some(Some(reply)) = self.state.replies.remove(&number) {
                         let _nobody_waits = reply.send(Ok(value));
                     }
                 }
-                Effect::Journal(_) | Effect::Uncover(_) => {}
             }
         }
         if adopts {
             self.begin_adoption().await?;
-        }
-        if self.plane.is_accusing() {
-            self.state.falls_silent();
-            return Ok(());
         }
         while let Some(ended) = self.state.beside.try_join_next() {
             of_task(ended)?;
@@ -373,7 +383,7 @@ impl Serving {
         Reached { epoch: self.vault.epoch(), place: self.vault.place() }
     }
 
-    /// All that the plane has given out is in the journal: the state is what that leads to.
+    /// All that the plane has given out has its record: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
         let State { since_cut, cut, deletions, .. } = &self.state;
         if cut.is_some() && *since_cut >= CUTS_MISSED_MAX * self.limits.entries_max {
@@ -387,7 +397,7 @@ impl Serving {
             )));
         }
         let is_due = *since_cut >= self.limits.entries_max && cut.is_none();
-        if !is_due || self.plane.is_accusing() {
+        if !is_due || !self.departing.is_recorded() || self.plane.is_accusing() {
             return Ok(());
         }
         self.state.since_cut = 0;
@@ -401,8 +411,7 @@ impl Serving {
         Ok(())
     }
 
-    /// The commit record of the checkpoint leaves. Every record before its cut counts: there is one
-    /// at a time.
+    /// The commit record of the checkpoint leaves, of which every record before its cut counts.
     async fn begin_adoption(&mut self) -> Result<()> {
         let Some((checkpoint, cut)) = self.state.written.take().zip(self.state.cut) else {
             return Err(Error::Bug("no cut".into()));

@@ -20,6 +20,8 @@ const REFRESH_EVERY: u16 = 32;
 const UNDER_WAY_MAX: usize = 1_024;
 /// Accesses from one checkpoint to the next.
 const CHECKPOINT_EVERY: u64 = 65_536;
+/// W: records of the journal under way. More of them are shorter, and cost a disk as much each.
+pub(super) const RECORDS_AT_ONCE: u32 = 4;
 /// About how long a record of the journal may become.
 const RECORD_BYTES_MAX: usize = 2 << 20;
 
@@ -77,7 +79,7 @@ impl MulticloudSettings {
         Ok(VaultSettings {
             record_bytes: journal::UNIT_BYTES,
             record_parts_max: RECORD_BYTES_MAX.max(record_bytes).div_ceil(journal::UNIT_BYTES),
-            records_at_once: 1,
+            records_at_once: RECORDS_AT_ONCE,
             full_every: 1,
             pieces: Piecing::usual(4),
         })
@@ -143,7 +145,7 @@ mod tests {
             let shape = ImmediateShape { capacity: 4_096, value_bytes };
             let settings = MulticloudSettings::new(shape, 1).unwrap();
             let public = settings.public().unwrap();
-            let mut shuffler = Shuffler::new(public, &Seed::new([1; 32]));
+            let shuffler = Shuffler::new(public, &Seed::new([1; 32]));
             let partition = 0;
             for read in 0..settings.at_once().unwrap() as u64 {
                 shuffler.ask(Want { read, partition, cells: 1, index: 0 }.into()).unwrap();

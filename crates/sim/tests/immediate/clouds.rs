@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fogbank_env::{Clock, Mutex, SystemClock};
 use fogbank_mix::Seed;
-use fogbank_mix::message::{
-    Across, Back, FromHolder, FromShuffler, Reached, ToHolder, ToShuffler,
-};
+use fogbank_mix::message::{Across, Back, FromHolder, FromShuffler, Reached, ToHolder, ToShuffler};
 use fogbank_mix::server::{Between, LocalPeer, MixServer, PeerLink};
 use fogbank_mix::session::{
     FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,

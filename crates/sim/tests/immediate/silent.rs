@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fogbank_env::{Clock, SystemClock, by};
 use fogbank_oram::Error;
-use fogbank_store::{Call, Fault, Faulty};
 #[cfg(feature = "canaries")]
 use fogbank_oram::multicloud::canary::Leak;
+use fogbank_store::{Call, Fault, Faulty};
 
 use super::clouds::TwoClouds;
 use super::engines::{Kind, World};
@@ -138,7 +138,10 @@ async fn a_store_that_keeps_no_checkpoints_is_told_by_name() {
     type Hangs = fn(&Call<'_>) -> bool;
     let hangs: [(Hangs, &str); 3] = [
         (|call| matches!(call, Call::BlobDelete(_)), "not deleted"),
-        (|call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("checkpoint")), "its end"),
+        (
+            |call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("checkpoint")),
+            "its end",
+        ),
         (|call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("commit")), "its end"),
     ];
     for (hangs, word) in hangs {
