@@ -4,7 +4,7 @@
 //!    by a server that was started again, too. The session before is told that it is over, and its
 //!    work is waited for; then the new one is open.
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
-//!    in order for one. What comes of one goes to the client, then to the other cloud.
+//!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of one goes to the client, then to the other cloud.
 //!    What the client says of its journal is durable before that (`seen`).
 //! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has signed
 //!    them. One is acknowledged when it is worked off here; what has to go back for it does so in the session.
@@ -294,8 +294,8 @@ impl Works {
                         if let Some(before) = before {
                             let _done = before.await;
                         }
-                        own.ask(message).await;
-                        drop((permit, done));
+                        own.ask(message, done).await;
+                        drop(permit);
                     });
                 }
             }
@@ -304,7 +304,9 @@ impl Works {
         while works.join_next().await.is_some() {}
     }
 
-    async fn ask(&self, message: ToCloud) {
+    /// Works it off. The next of its partition is not kept waiting for the other cloud: what goes there
+    /// may be long, and the link slow.
+    async fn ask(&self, message: ToCloud, worked_off: oneshot::Sender<()>) {
         if self.out.is_over() {
             return;
         }
@@ -325,6 +327,7 @@ impl Works {
                 for message in client {
                     self.out.tell(Ok(message)).await;
                 }
+                drop(worked_off);
                 let signed = peer.into_iter().map(|message| self.volume.signed(message));
                 self.pass(signed.collect()).await;
             }
@@ -569,6 +572,34 @@ mod tests {
         second.sender.send(wrong).await.unwrap();
         let refused = second.receiver.recv().await;
         assert!(matches!(refused, Some(Err(SessionError::Refused(_)))), "{refused:?}");
+    }
+
+    /// A message to the other cloud takes long: reads of its partition go on, and so do all others.
+    #[tokio::test]
+    async fn what_goes_to_the_other_cloud_keeps_nobody_waiting() {
+        struct Slow;
+        #[async_trait]
+        impl PeerLink for Slow {
+            async fn pass(&self, _: Between) -> Result<(), SessionError> {
+                std::future::pending().await
+            }
+        }
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let signer = Arc::new(Signer::new(&Seed::new([5; 32])));
+        let cloud = MixServer::new(store, Arc::new(Slow), signer);
+        let mut session = cloud.open(&opening(1, 1)).await.unwrap();
+        let (partition, generation) = (0, Generation::new(2, 0));
+        let (order, pads) = (Seed::new([1; 32]), Seed::new([2; 32]));
+        let sources = Sources::default();
+        let mix = Mix { partition, level: 1, generation, sources: sources.clone(), order, pads };
+        let upload = Upload { partition, generation, cells: Cells::zeros(32, 2) };
+        for message in [mix.into(), upload.into()] {
+            session.sender.send(ToCloud::Shuffler(message)).await.unwrap();
+        }
+        let recall = Recall { partition, generation, sources };
+        session.sender.send(ToCloud::Holder(recall.into())).await.unwrap();
+        let told = session.receiver.recv().await;
+        assert!(matches!(told, Some(Ok(FromCloud::Holder(_)))), "{told:?}");
     }
 
     /// The other cloud is not there: the client hears of it, and has to do all again.
