@@ -150,7 +150,7 @@ async fn a_store_that_keeps_no_checkpoints_is_told_by_name() {
         world.set_trusted(&(Vec::new(), None)).await;
         let store = Arc::new(Faulty::new(world.cloud.clone()));
         let engine = world.open(store.clone()).await.unwrap();
-        store.on_call(move |call, _| hangs(&call).then_some(Fault::Hang));
+        store.on_call(move |call, _| hangs(call).then_some(Fault::Hang));
         let told = history.run(&*engine, &mut work, 20 * world.checkpoint_every as usize).await;
         let is_told = |why: &str| why.contains("the first cloud") && why.contains(word);
         assert!(matches!(&told, Err(Error::Absent(why)) if is_told(why)), "{word}: {told:?}");
