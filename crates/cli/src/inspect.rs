@@ -126,13 +126,10 @@ impl Told<'_> {
             }
         }
         say!(
-            "  shape       {} records of {}, epochs of {} x {} reads and {} writes every {} ms",
+            "  shape       {} records of {}, {}",
             config.capacity,
             size(config.value_size as u64),
-            config.read_batches,
-            config.batch,
-            config.write_batch,
-            config.interval_ms
+            config.epochs()
         );
         say!(
             "  tree        Z {}, S {}, A {}, leaf level {}; cells of {}",
@@ -170,6 +167,7 @@ impl Told<'_> {
             "full_epoch": found.verified.map(|standing| standing.full_epoch),
             "full_pieces": found.verified.map(|standing| standing.full_pieces),
             "config": self.config,
+            "epoch_ms": self.config.epoch_ms(),
             "buckets": held.buckets,
             "bucket_bytes": self.bucket_bytes(),
             "checkpoint_pieces": held.pieces,

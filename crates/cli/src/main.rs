@@ -11,6 +11,7 @@ mod register_server;
 mod rotate;
 mod salvage;
 mod serve;
+mod settings;
 mod site;
 mod upkeep;
 mod volume_plan;
@@ -19,7 +20,7 @@ mod volume_server;
 use std::process::ExitCode;
 
 use fogbank::Result;
-use fogbank::args::{Cli, Command, SiteCommand, VolumeCommand};
+use fogbank::args::{Cli, Command, ConfigCommand, SiteCommand, VolumeCommand};
 use fogbank_terminal::warn_on_standard_error;
 
 fn main() -> ExitCode {
@@ -57,6 +58,9 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Site(command) => site::run(command).await,
         Command::Mount(args) => mount::run(args).await,
         Command::Plan(args) => plan::run(*args),
+        Command::Config(ConfigCommand::Check(args)) => settings::check(*args),
+        Command::Completions(args) => forward::to_lab("completions", &args),
+        Command::Man(args) => forward::to_lab("man", &args),
         Command::Tune(args) => forward::to_lab("tune", &args),
         Command::Bench(args) => forward::to_lab("bench", &args),
         Command::Audit(args) => forward::to_lab("audit", &args),

@@ -12,7 +12,9 @@ use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
 use fogbank_terminal::{log_to_standard_error, stop_signal};
 
-use crate::volume_server::{explain, nbd_place, serve_disk, served_at, tell, tell_next};
+use crate::volume_server::{
+    check_reach, explain, nbd_place, serve_disk, served_at, tell, tell_next,
+};
 
 /// Does what was asked of a site.
 ///
@@ -81,6 +83,7 @@ async fn compare(args: &SiteCompareArgs) -> Result<()> {
 async fn serve(args: SiteServeArgs) -> Result<()> {
     log_to_standard_error();
     let (place, read_only) = (nbd_place(&args.nbd)?, args.read_only);
+    check_reach(&place, args.in_clear, "")?;
     let settings = Settings { place, read_only, ..Settings::default() };
     let listener = Listener::bind(settings).await.map_err(explain)?;
     let client = SitePlace::new(&args.client.data);

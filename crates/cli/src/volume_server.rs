@@ -31,6 +31,9 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
         return Err(Error::Usage(why.into()));
     }
     place.check_free(&[])?;
+    if !args.sparse {
+        config.check_room(&place)?;
+    }
     Volume::create(place.clone(), &config).await?;
     say!("made a volume of {}", config.size());
     let kept = if place.registers.is_some() { "key" } else { "key and register" };
@@ -93,13 +96,32 @@ pub fn nbd_place(nbd: &str) -> Result<nbd::Place> {
 
 fn settings(args: &VolumeServeArgs) -> Result<Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    let place = nbd_place(&args.nbd)?;
+    check_reach(&place, tls.is_some() || args.in_clear, "give --tls-cert and --tls-key, ")?;
     Ok(Settings {
-        place: nbd_place(&args.nbd)?,
+        place,
         read_only: args.read_only,
         trim: args.trim,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         ..Settings::default()
     })
+}
+
+/// Refuses to serve a disk in clear where other machines reach it, unless that is wanted: whoever is in
+/// between would read and change everything.
+///
+/// # Errors
+/// [`Error::Usage`], with what to do instead.
+pub fn check_reach(place: &nbd::Place, is_wanted: bool, tls: &str) -> Result<()> {
+    match place {
+        nbd::Place::Tcp(address) if !address.ip().is_loopback() && !is_wanted => {
+            Err(Error::Usage(format!(
+                "other machines reach --nbd {address}, and everything would go there in clear: {tls}listen \
+                 on 127.0.0.1 or unix:PATH, or say --in-clear"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn or_a_socket(error: Error) -> Error {

@@ -165,3 +165,104 @@ fn a_folder_with_other_things_in_it_gets_no_store() {
         assert_eq!(left.len(), 1, "{command:?} wrote something");
     }
 }
+
+/// Nobody reads 177 lines to find a port: one line a flag, in groups, on a terminal of 80 columns.
+#[test]
+fn the_short_help_of_serve_fits_a_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = |flag| String::from_utf8(fogbank(folder.path(), &["serve", flag]).stdout).unwrap();
+    let (short, long) = (help("-h"), help("--help"));
+    let lines = short.lines().count();
+    assert!(lines <= 60, "{lines} lines\n{short}");
+    let wide: Vec<&str> = short.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+    for group in ["Where:", "Shape of a new store:", "Clients:", "When:", "To look at:"] {
+        assert!(short.contains(&format!("\n{group}\n")), "no {group}\n{short}");
+    }
+    // What is left out there is said in the long one.
+    assert!(long.lines().count() > 2 * lines);
+    for said in ["FOGBANK_WRITE_BATCH", "s3://BUCKET/PREFIX", "register-server", "Europe/Berlin"] {
+        assert!(long.contains(said) && !short.contains(said), "{said}");
+    }
+}
+
+/// A setting that is misspelt would not be made, and nobody would know.
+#[test]
+fn a_variable_that_is_no_setting_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.current_dir(folder.path()).args(args).env(name, "1000");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for args in [&["plan"][..], &["serve", "--data", "d"], &["inspect"]] {
+        let (code, words) = run("FOGBANK_CAPACTIY", args);
+        assert_eq!(code, Some(64), "{words}");
+        assert!(words.contains("FOGBANK_CAPACTIY"), "{words}");
+        assert!(words.contains("did you mean FOGBANK_CAPACITY?"), "{words}");
+    }
+    assert!(!folder.path().join("d").exists());
+    for known in ["FOGBANK_CAPACITY", "FOGBANK_SIM_SCALE", "FOGBANK_CLOUD_CREDENTIALS"] {
+        assert_eq!(run(known, &["plan"]).0, Some(0), "{known}");
+    }
+}
+
+#[test]
+fn settings_are_checked_without_making_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("shape.toml"), "capacity = 5000\nwrite-batch = 64\n").unwrap();
+    std::fs::write(folder.join("wrong.toml"), "capactiy = 5000\n").unwrap();
+    let check = ["config", "check", "--data", "d", "--config", "shape.toml", "--batch", "50"];
+    let told = fogbank(folder, &check);
+    let words = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.status.code(), Some(0));
+    let epochs = "epochs of 2 x 50 reads and 64 writes, one every 480 ms";
+    for part in ["5000 records", epochs, "--capacity 5000", "--write-batch 64"] {
+        assert!(words.contains(part), "{words}");
+    }
+    assert!(!folder.join("d").exists());
+    for (wrong, part) in [
+        (["--config", "wrong.toml"], "capactiy"),
+        (["--capacity", "0"], "capacity"),
+        (["--store", "ftp://x"], "ftp"),
+    ] {
+        let words = refused(folder, &[&["config", "check"][..], &wrong].concat());
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+#[test]
+fn what_its_disk_cannot_hold_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands: [(&[&str], &str); 2] = [
+        (&["volume", "create", "--size", "3TB", "--engine", "partition"], "--sparse"),
+        (&["serve", "--capacity", "400000000", "--value-size", "64KiB"], "--capacity"),
+    ];
+    for (command, remedy) in commands {
+        let listen: &[&str] =
+            if command[0] == "serve" { &["--listen", "127.0.0.1:0"] } else { &[] };
+        let words = refused(folder.path(), &[command, listen, &["--data", "d"]].concat());
+        assert!(words.contains("are free") && words.contains(remedy), "{words}");
+        let made = folder.path().join("d/proxy/key");
+        assert!(!made.exists(), "{command:?} made a key");
+    }
+}
+
+/// Whoever is in between would read and change everything on the disk.
+#[test]
+fn a_disk_is_served_to_other_machines_in_clear_only_if_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for serve in [&["volume", "serve"][..], &["site", "serve"]] {
+        for address in ["0.0.0.0:0", "[::]:0"] {
+            let nbd = ["--data", "d", "--nbd", address];
+            let words = refused(folder.path(), &[serve, &nbd].concat());
+            assert!(words.contains("in clear") && words.contains("--in-clear"), "{words}");
+            // Then it is refused for another reason: there is no disk.
+            let said = fogbank(folder.path(), &[serve, &nbd, &["--in-clear"]].concat());
+            let words = String::from_utf8(said.stderr).unwrap();
+            assert!(!words.contains("--in-clear") && !said.status.success(), "{words}");
+        }
+    }
+}

@@ -30,7 +30,8 @@ use crate::volume::Flags;
     version,
     about,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
+    after_help = "Where a flag is also an environment variable, --help names it.\n\
+                  Exit codes: 0 done, 1 a check failed, 3 too little data to say, 64 wrong usage, \
                   130 stopped by a signal, others as in sysexits.h."
 )]
 pub struct Cli {
@@ -81,6 +82,9 @@ pub enum Command {
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = plan::PRICES_HELP)]
     Plan(Box<PlanArgs>),
+    /// Settings.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
     #[command(disable_help_flag = true)]
     Tune(ForwardedArgs),
@@ -90,6 +94,30 @@ pub enum Command {
     /// Check recorded traces: is there anything in them that the cloud must not learn?
     #[command(disable_help_flag = true)]
     Audit(ForwardedArgs),
+    /// Print what completes commands in a shell.
+    #[command(disable_help_flag = true)]
+    Completions(ForwardedArgs),
+    /// Write manual pages.
+    #[command(disable_help_flag = true)]
+    Man(ForwardedArgs),
+}
+
+/// What to do with settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// See whether settings make a store, without making one, and say what they stand for.
+    Check(Box<ConfigCheckArgs>),
+}
+
+/// Which settings to check.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigCheckArgs {
+    /// Where the store is to be.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Its shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
 }
 
 /// What is typed after a command that is a program of its own.
@@ -139,6 +167,9 @@ pub struct VolumeCreateArgs {
     /// Where.
     #[command(flatten)]
     pub place: StoreArgs,
+    /// Make it though its disk has not the room for all of it: it grows as it is written.
+    #[arg(long)]
+    pub sparse: bool,
     /// The shape.
     #[command(flatten)]
     pub shape: VolumeShapeArgs,
@@ -191,6 +222,10 @@ pub struct VolumeServeArgs {
     /// Its private key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Without a certificate, serve other machines all the same: whoever is in the network between reads
+    /// and changes everything on the disk.
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub in_clear: bool,
 }
 
 /// How a volume is mounted.
@@ -227,19 +262,24 @@ pub enum FileSystem {
 /// Where a store is.
 #[derive(Debug, Clone, Args)]
 pub struct PlaceArgs {
-    /// Directory of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the
-    /// cloud side (in DIR/cloud).
-    #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
+    /// Directory of both sides.
+    ///
+    /// Of the trusted side (in DIR/proxy) and, unless --store says otherwise, of the cloud side (in
+    /// DIR/cloud).
+    #[arg(long, help_heading = WHERE, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
+    /// URL of the cloud side [file://DIR/cloud].
+    ///
+    /// file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
     /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
     /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS);
     /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
-    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    #[arg(long, help_heading = WHERE, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
-    /// The shape (preset = "busy", capacity = 1000, ...) from a TOML file; flags and environment
-    /// go before it.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_CONFIG")]
+    /// TOML file with the shape.
+    ///
+    /// As in preset = "busy", capacity = 1000; flags and environment go before it.
+    #[arg(long, help_heading = WHERE, value_name = "FILE", env = "FOGBANK_CONFIG")]
     pub config: Option<PathBuf>,
     /// Where the freshness register is, if not in DIR/proxy.
     #[command(flatten)]
@@ -249,9 +289,11 @@ pub struct PlaceArgs {
 /// Which servers keep the freshness register.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RegistersArgs {
-    /// Servers that keep the freshness register of the store instead of DIR/proxy: a file of mode 0600
-    /// with their addresses, one a line (see fogbank register-server), 3 or another odd number.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_REGISTERS")]
+    /// File with servers of the freshness register.
+    ///
+    /// They keep it instead of DIR/proxy. The file has mode 0600 and their addresses, one a line (see
+    /// fogbank register-server), 3 or another odd number.
+    #[arg(long, help_heading = WHERE, value_name = "FILE", env = "FOGBANK_REGISTERS")]
     pub registers: Option<PathBuf>,
 }
 
@@ -270,55 +312,72 @@ pub struct RegisterServerArgs {
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShapeArgs {
-    /// A shape by name, for all that is not given otherwise [new stores: small].
-    #[arg(long, value_enum, env = "FOGBANK_PRESET")]
+    /// By name [small].
+    ///
+    /// For all that is not given otherwise.
+    #[arg(long, help_heading = SHAPE, value_enum, env = "FOGBANK_PRESET")]
     pub preset: Option<Preset>,
-    /// Records of at most --value-size bytes that the store can hold (longer ones take several)
-    /// [new stores: 100000].
-    #[arg(long, value_name = "N", env = "FOGBANK_CAPACITY")]
+    /// Records that it can hold [100000].
+    ///
+    /// Of at most --value-size bytes; longer ones take several.
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_CAPACITY")]
     pub capacity: Option<u32>,
-    /// Bytes of a record's value that one cell holds [new stores: 512 B].
-    #[arg(long, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
+    /// Bytes of a value that one cell holds [512 B].
+    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
     pub value_size: Option<ByteSize>,
-    /// Read batches an epoch: the longest chain of dependent reads a transaction can make in one
-    /// [new stores: 2].
-    #[arg(long, value_name = "R", env = "FOGBANK_READ_BATCHES")]
+    /// Read batches an epoch [2].
+    ///
+    /// The longest chain of dependent reads that a transaction can make in one.
+    #[arg(long, help_heading = SHAPE, value_name = "R", env = "FOGBANK_READ_BATCHES")]
     pub read_batches: Option<usize>,
-    /// Read batches under way at once [new stores: 1]. More keep a slow link busy: a batch leaves while
-    /// the one before is still on its way; a chain of dependent reads is that many times shorter.
-    #[arg(long, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
+    /// Read batches under way at once [1].
+    ///
+    /// More keep a slow link busy: a batch leaves while the one before is still on its way; a chain of
+    /// dependent reads is that many times shorter.
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
     pub in_flight: Option<usize>,
-    /// Messages of 2 MiB under way at once, of a batch or of a commit [new stores: 6]. More fill a
-    /// longer or faster link and take as much more memory.
-    #[arg(long, value_name = "N", env = "FOGBANK_WINDOWS")]
+    /// Messages of 2 MiB under way at once [6].
+    ///
+    /// Of a batch or of a commit. More fill a longer or faster link and take as much more memory.
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WINDOWS")]
     pub windows: Option<usize>,
-    /// Reads of a read batch [new stores: 132]. A command reads at most --read-batches times this.
-    #[arg(long, value_name = "N", env = "FOGBANK_BATCH")]
+    /// Reads of a read batch [132].
+    ///
+    /// A command reads at most --read-batches times this.
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_BATCH")]
     pub batch: Option<usize>,
-    /// Writes of an epoch [new stores: 132]. A command changes at most so many records.
-    #[arg(long, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
+    /// Writes of an epoch [132].
+    ///
+    /// A command changes at most so many records.
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
     pub write_batch: Option<usize>,
-    /// Milliseconds between batches; 0 sends each as soon as the one before is done, which shows
-    /// the cloud how long the proxy's own work takes (benchmarks only) [new stores: 160].
-    #[arg(long, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
+    /// Milliseconds between batches [160].
+    ///
+    /// 0 sends each as soon as the one before is done, which shows the cloud how long the proxy's own
+    /// work takes (benchmarks only).
+    #[arg(long, help_heading = SHAPE, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
     pub interval_ms: Option<u64>,
-    /// Memory of the proxy for the top of the tree; 0 keeps none [new stores: 64MiB].
-    #[arg(long, value_name = "SIZE", env = "FOGBANK_CACHE")]
+    /// Memory for the top of the tree [64MiB].
+    ///
+    /// 0 keeps none of it in the proxy.
+    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_CACHE")]
     pub cache: Option<ByteSize>,
-    /// Z: real blocks a bucket holds (derived from the capacity).
-    #[arg(long, value_name = "Z", env = "FOGBANK_BUCKET_REALS")]
+    /// Z: real blocks of a bucket [by capacity].
+    #[arg(long, help_heading = SHAPE, value_name = "Z", env = "FOGBANK_BUCKET_REALS")]
     pub bucket_reals: Option<u16>,
-    /// S: dummies of a bucket (derived from Z).
-    #[arg(long, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES")]
+    /// S: dummies of a bucket [by Z].
+    #[arg(long, help_heading = SHAPE, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES")]
     pub bucket_dummies: Option<u16>,
-    /// A: accesses between evictions (derived from Z).
-    #[arg(long, value_name = "A", env = "FOGBANK_EVICT_EVERY")]
+    /// A: accesses between evictions [by Z].
+    #[arg(long, help_heading = SHAPE, value_name = "A", env = "FOGBANK_EVICT_EVERY")]
     pub evict_every: Option<u32>,
-    /// L: the level of the leaves (derived from capacity and A).
-    #[arg(long, value_name = "L", env = "FOGBANK_LEAF_LEVEL")]
+    /// L: the level of the leaves [by capacity and A].
+    #[arg(long, help_heading = SHAPE, value_name = "L", env = "FOGBANK_LEAF_LEVEL")]
     pub leaf_level: Option<u32>,
-    /// Whether a path read is one XORed cell: auto asks for it where a link lies between.
-    #[arg(long, value_enum, env = "FOGBANK_XOR")]
+    /// XORed reads.
+    ///
+    /// Whether a path read is one XORed cell.
+    #[arg(long, help_heading = SHAPE, value_enum, env = "FOGBANK_XOR")]
     pub xor: Option<Xor>,
 }
 
@@ -334,6 +393,13 @@ pub enum Xor {
     Off,
 }
 
+/// The groups of the help of a server.
+const WHERE: &str = "Where";
+const SHAPE: &str = "Shape of a new store";
+const CLIENTS: &str = "Clients";
+const WHEN: &str = "When";
+const OBSERVED: &str = "To look at";
+
 /// How to reach the server.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
@@ -343,36 +409,45 @@ pub struct ServeArgs {
     /// Its shape.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// Where Redis clients connect.
+    /// For Redis.
+    ///
+    /// Where clients connect.
     #[arg(
         long,
+        help_heading = CLIENTS,
         value_name = "HOST:PORT",
         env = "FOGBANK_LISTEN",
         default_value = "127.0.0.1:6379"
     )]
     pub listen: String,
-    /// A file whose first line is the password clients must give.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_PASSWORD_FILE")]
+    /// File whose first line is their password.
+    #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_PASSWORD_FILE")]
     pub password_file: Option<PathBuf>,
-    /// Certificate chain (PEM) to serve TLS with; needs --tls-key.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_CERT", requires = "tls_key")]
+    /// Certificate chain (PEM) for TLS.
+    #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// Private key (PEM) of --tls-cert.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
+    #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Connections at once.
-    #[arg(long, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000)]
+    #[arg(long, help_heading = CLIENTS, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000)]
     pub max_connections: usize,
-    /// Let INFO show what the cloud must not learn (hits, deduplicated reads, stash size).
-    #[arg(long)]
+    /// Let INFO show secret figures.
+    ///
+    /// What the cloud must not learn: hits, deduplicated reads, stash size.
+    #[arg(long, help_heading = OBSERVED)]
     pub secret_metrics: bool,
-    /// Write a trace of everything the cloud sees to this file, which must be new (and FILE.1,
-    /// FILE.2 and so on, which follow it).
-    #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
+    /// Write what the cloud sees.
+    ///
+    /// A trace of everything, to this file, which must be new (and FILE.1, FILE.2 and so on, which
+    /// follow it).
+    #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD", help_heading = OBSERVED)]
     pub record: Option<PathBuf>,
-    /// Write what is asked (which key, when, whether to change it) to this new file, which only its
-    /// owner may read: for the auditor's picture. Secret.
-    #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY")]
+    /// Write what is asked. Secret.
+    ///
+    /// Which key, when, whether to change it: to this new file, which only its owner may read, for the
+    /// auditor's picture.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY", help_heading = OBSERVED)]
     pub history: Option<PathBuf>,
     /// When epochs run.
     #[command(flatten)]
@@ -385,19 +460,24 @@ pub struct ServeArgs {
 /// When epochs run.
 #[derive(Debug, Clone, Args)]
 pub struct ScheduleArgs {
-    /// When there is traffic: always; or hours such as "mon-fri 08:00-18:00", outside which commands are
-    /// refused.
-    #[arg(long, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
+    /// When there is traffic.
+    ///
+    /// always; or hours such as "mon-fri 08:00-18:00", outside which commands are refused.
+    #[arg(long, help_heading = WHEN, value_name = "WHEN", env = "FOGBANK_SCHEDULE", default_value = "always")]
     pub schedule: String,
-    /// The time zone of the hours of --schedule, such as Europe/Berlin [this machine's].
-    #[arg(long, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
+    /// Of --schedule [this machine's].
+    ///
+    /// The time zone of its hours, such as Europe/Berlin.
+    #[arg(long, help_heading = WHEN, value_name = "ZONE", env = "FOGBANK_TIME_ZONE")]
     pub time_zone: Option<String>,
-    /// Rest, that is, send nothing, when no client has been connected for so long, such as 10m; the next
-    /// one wakes the store. The cloud then sees when somebody is there [never].
-    #[arg(long, value_name = "TIME", env = "FOGBANK_REST_AFTER", value_parser = rest_after)]
+    /// Send nothing without clients [never].
+    ///
+    /// Rest when no client has been connected for so long, such as 10m; the next one wakes the store.
+    /// The cloud then sees when somebody is there.
+    #[arg(long, help_heading = WHEN, value_name = "TIME", env = "FOGBANK_REST_AFTER", value_parser = rest_after)]
     pub rest_after: Option<Duration>,
     /// What --rest-after was.
-    #[arg(long, hide = true, env = "FOGBANK_LINGER_S")]
+    #[arg(long, help_heading = WHEN, hide = true, env = "FOGBANK_LINGER_S")]
     pub linger_s: Option<String>,
 }
 
@@ -561,19 +641,26 @@ pub struct RotateKeyArgs {
 /// What to show of a running server, and where.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ViewArgs {
-    /// Serve a page that shows, live, what is asked beside what the cloud sees. Secret: an address
-    /// of this machine only, such as 127.0.0.1:8080.
-    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_DASHBOARD")]
+    /// A live page. Secret.
+    ///
+    /// Shows what is asked beside what the cloud sees: at an address of this machine only, such as
+    /// 127.0.0.1:8080.
+    #[arg(long, help_heading = OBSERVED, value_name = "HOST:PORT", env = "FOGBANK_DASHBOARD")]
     pub dashboard: Option<String>,
-    /// Serve the public figures to Prometheus, at /metrics.
-    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_METRICS")]
+    /// Public figures, for Prometheus.
+    ///
+    /// At /metrics.
+    #[arg(long, help_heading = OBSERVED, value_name = "HOST:PORT", env = "FOGBANK_METRICS")]
     pub metrics: Option<String>,
-    /// Serve the secret figures to a Prometheus of the trusted side, at /metrics: an address of
-    /// this machine only.
-    #[arg(long, value_name = "HOST:PORT", env = "FOGBANK_SECRET_METRICS_ADDRESS")]
+    /// Secret figures, for Prometheus.
+    ///
+    /// For one of the trusted side, at /metrics: an address of this machine only.
+    #[arg(long, help_heading = OBSERVED, value_name = "HOST:PORT", env = "FOGBANK_SECRET_METRICS_ADDRESS")]
     pub secret_metrics_address: Option<String>,
-    /// Let --dashboard and --secret-metrics-address be reached from other machines, without
-    /// password or encryption: only on a network that is trusted like the proxy.
-    #[arg(long)]
+    /// Let others reach the secret ones.
+    ///
+    /// --dashboard and --secret-metrics-address, from other machines, without password or encryption:
+    /// only on a network that is trusted like the proxy.
+    #[arg(long, help_heading = OBSERVED)]
     pub secrets_anywhere: bool,
 }

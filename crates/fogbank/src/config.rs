@@ -60,6 +60,22 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
+    /// What an epoch does and how long it takes, in words: its batches and its commit begin at points
+    /// of the grid, of which `interval_ms` is the distance.
+    pub fn epochs(&self) -> String {
+        let Self { read_batches, batch, write_batch, .. } = self;
+        let when = match self.epoch_ms() {
+            0 => "back to back".into(),
+            ms => format!("one every {ms} ms"),
+        };
+        format!("epochs of {read_batches} x {batch} reads and {write_batch} writes, {when}")
+    }
+
+    /// Milliseconds of an epoch; 0 if epochs run back to back.
+    pub fn epoch_ms(&self) -> u64 {
+        (self.read_batches as u64 + 1).saturating_mul(self.interval_ms)
+    }
+
     /// The configuration of a new store: what is given, the rest derived.
     ///
     /// # Errors

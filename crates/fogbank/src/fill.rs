@@ -79,6 +79,9 @@ impl<'a, 'p> Fill<'a, 'p> {
         passed: u64,
         progress: &'a mut Progress<'p>,
     ) -> Result<Self> {
+        if !goes_on {
+            options.check_room(config)?;
+        }
         let target = options.fill_target(note, goes_on).await?;
         if target.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
             return Err(Error::Usage(

@@ -44,6 +44,7 @@ pub mod plan;
 pub mod preset;
 pub mod recording;
 pub mod registers;
+mod room;
 pub mod schedule;
 pub mod side_check;
 pub mod site;

@@ -33,6 +33,7 @@ use crate::fill::{MARKER, NOTED};
 use crate::object_default::shape_for;
 use crate::opened::{Opened, Recovery};
 use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
+use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
 use crate::side_check::check_apart;
@@ -174,12 +175,23 @@ impl OpenOptions {
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {
                 let link = self.across_a_link();
-                StoreConfig::derive_at(&self.new_shape()?, sides.bare.xor().is_some(), link)?
+                let offered = sides.bare.xor().is_some();
+                let config = StoreConfig::derive_at(&self.new_shape()?, offered, link)?;
+                self.check_room(&config)?;
+                config
             }
         };
         config.agree(&self.shape)?;
         let record = config.encode();
         self.open_as(sides, config, record).await
+    }
+
+    /// Refuses to make a store that its disk does not hold when it is full.
+    pub(crate) fn check_room(&self, config: &StoreConfig) -> Result<()> {
+        match &self.on {
+            Some(_) => Ok(()),
+            None => self.place.check_room(Plan::storage_bytes_of(config)?, "--capacity"),
+        }
     }
 
     /// Refuses to go by what a commit record claims where there is no key to open it.

@@ -223,7 +223,7 @@ mod tests {
             let name = setting[0].trim_start_matches("--");
             let arg = serve.get_arguments().find(|arg| arg.get_long() == Some(name)).unwrap();
             let help = arg.get_long_help().or(arg.get_help()).unwrap().to_string();
-            let said = help.split("[new stores: ").nth(1).and_then(|rest| rest.split(']').next());
+            let said = help.split('[').nth(1).and_then(|rest| rest.split(']').next());
             let said = said.unwrap_or_else(|| panic!("--{name}: {help}"));
             let bytes = |word: &str| word.parse::<ByteSize>().map(|size| size.as_u64());
             assert_eq!(bytes(said), bytes(&setting[1]), "--{name}");

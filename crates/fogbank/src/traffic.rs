@@ -79,7 +79,7 @@ impl Traffic {
 
     /// Bytes a second both ways when epochs run at the points of the grid; `None` if they run back to back.
     pub fn bytes_per_s(&self, config: &StoreConfig) -> Option<f64> {
-        let epoch_s = (config.read_batches + 1) as f64 * config.interval_ms as f64 / 1000.0;
+        let epoch_s = config.epoch_ms() as f64 / 1000.0;
         let bytes = self.bytes_read(config) + self.bytes_written(config);
         (config.interval_ms > 0).then(|| bytes / epoch_s)
     }

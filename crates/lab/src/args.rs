@@ -47,6 +47,26 @@ pub enum Command {
     /// trained to tell them apart. Exit codes: 0 nothing found, 1 a leak was found, 3 too little
     /// data to say.
     Audit(AuditArgs),
+    /// Print what completes commands in a shell: for bash, fogbank completions bash > FILE, and source it.
+    Completions(CompletionsArgs),
+    /// Write manual pages: one for every command, for man -l FILE or a folder of MANPATH.
+    Man(ManArgs),
+}
+
+/// Which shell.
+#[derive(Debug, Clone, Args)]
+pub struct CompletionsArgs {
+    /// Its name.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+/// Where to.
+#[derive(Debug, Clone, Args)]
+pub struct ManArgs {
+    /// A folder, which is made if there is none.
+    #[arg(value_name = "DIR")]
+    pub to: PathBuf,
 }
 
 /// What to measure.

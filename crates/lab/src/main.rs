@@ -6,6 +6,7 @@
 mod args;
 mod audit;
 mod bench;
+mod manual;
 mod tune;
 
 use std::process::ExitCode;
@@ -26,6 +27,8 @@ async fn command(lab: Lab) -> Result<()> {
     warn_on_standard_error();
     match lab.command {
         Command::Audit(args) => audit::run(&args),
+        Command::Completions(args) => manual::complete(&args),
+        Command::Man(args) => manual::write(&args),
         // What watches a proxy ends at a signal by itself, and then says what it has seen.
         Command::Tune(args) if args.of.serve.is_some() => tune::run(*args).await,
         Command::Tune(args) => until_stopped(tune::run(*args)).await,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
 
+mod environment;
 mod log;
 mod progress;
 mod signals;
@@ -11,7 +12,7 @@ mod signals;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Command, Parser};
 use fogbank::{Error, Result};
 use fogbank_process::say_error;
 
@@ -21,7 +22,12 @@ pub use signals::{stop_signal, until_stopped};
 
 /// Runs what was typed, on a runtime of its own, to the end of the program.
 pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) -> F) -> ExitCode {
-    let typed = match T::try_parse() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    if let Some(why) = environment::refusal(&T::command(), names) {
+        say_error!("fogbank: {why}");
+        return ExitCode::from(64);
+    }
+    let typed = match typed() {
         Ok(typed) => typed,
         Err(told) => {
             let _closed = told.print(); // whoever hung up does not want to know
@@ -42,6 +48,20 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
             e.exit_code()
         }
     }
+}
+
+/// What was typed. The short help is short: what the environment calls a setting stands in the long one.
+fn typed<T: Parser>() -> std::result::Result<T, clap::Error> {
+    let mut command = T::command();
+    if std::env::args_os().any(|word| word == "-h") {
+        command = without_environment(command);
+    }
+    let mut matches = command.clone().try_get_matches()?;
+    T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+fn without_environment(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(without_environment)
 }
 
 /// The address that was typed after `flag`.

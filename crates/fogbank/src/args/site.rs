@@ -86,4 +86,8 @@ pub struct SiteServeArgs {
     /// Refuse writes.
     #[arg(long)]
     pub read_only: bool,
+    /// Serve other machines all the same: whoever is in the network between reads and changes everything
+    /// on the disk.
+    #[arg(long)]
+    pub in_clear: bool,
 }

@@ -47,15 +47,17 @@ impl Plan {
         let traffic = Traffic::of(config)?;
         let epoch = Epoch::of(config, &traffic, link, machine);
         let accesses = (config.read_batches * config.batch + config.write_batch) as f64;
-        let geometry = config.geometry()?;
-        // Buckets, those that an epoch writes beside the ones they replace, and the checkpoints.
-        let chunk_bytes = geometry.chunk_bytes() as f64;
-        let storage_bytes = geometry.storage_bytes() as f64
-            + traffic.buckets * chunk_bytes
-            + config.vault_settings()?.full_every as f64
-                * (traffic.full_bytes + traffic.delta_bytes);
+        let storage_bytes = storage_bytes(config, &traffic)?;
         let proxy_bytes = proxy_bytes(config, &traffic)?;
         Ok(Self { traffic, epoch, accesses, storage_bytes, proxy_bytes })
+    }
+
+    /// Bytes that a store of this configuration takes in the cloud when every bucket is written.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn storage_bytes_of(config: &StoreConfig) -> Result<f64> {
+        storage_bytes(config, &Traffic::of(config)?)
     }
 
     /// Bytes that an access moves, journal and checkpoints included.
@@ -79,6 +81,15 @@ impl Plan {
 
 /// Bytes of memory once the store is full: positions, buckets' metadata, the cached top, the images of
 /// an epoch, windows under way, the directory, and what the process takes anyway.
+/// Buckets, those that an epoch writes beside the ones they replace, and the checkpoints.
+fn storage_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
+    let geometry = config.geometry()?;
+    let full_every = config.vault_settings()?.full_every as f64;
+    Ok(geometry.storage_bytes() as f64
+        + traffic.buckets * geometry.chunk_bytes() as f64
+        + full_every * (traffic.full_bytes + traffic.delta_bytes))
+}
+
 fn proxy_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
     let geometry = config.geometry()?;
     let (reals, slots) = (f64::from(config.bucket_reals), f64::from(geometry.bucket.slots()));

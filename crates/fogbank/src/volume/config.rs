@@ -14,7 +14,10 @@ use crate::args::VolumeShapeArgs;
 use crate::disk::disk_size;
 use crate::engines::{NewVolume, VolumeEngine, VolumeTail};
 use crate::error::{Error, Result};
+use crate::link::LinkArgs;
+use crate::place::Place;
 use crate::plan::lines::{Line, not_known};
+use crate::plan::price::prices;
 use crate::plan::volume::{VolumePlan, VolumeSite};
 
 /// Blocks of this size or more hold nothing that a file system would want of one.
@@ -130,6 +133,18 @@ impl VolumeConfig {
     /// known.
     pub fn cost(&self, flow: Flow, url: &str) -> Vec<Line> {
         self.tail.cost(self.shape, flow, url).unwrap_or_else(not_known)
+    }
+
+    /// Refuses to make the volume in a folder of this machine that has not the room for all of it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], with what is there.
+    pub fn check_room(&self, place: &Place) -> Result<()> {
+        let url = place.store_url();
+        let (prices, link) = (prices(None, &url)?, LinkArgs::default());
+        let site = VolumeSite { url: &url, prices: &prices, link: &link };
+        let bytes = self.plan(Flow::default(), &site)?.storage_bytes;
+        place.check_room(bytes, "--size (or --sparse, if room comes later)")
     }
 
     /// What the volume will need at `site`.
