@@ -13,6 +13,7 @@ use fogbank_store::shape::rewritten;
 use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutOutcome, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::names::{Names, SHARDS};
 use crate::objects::{Condition, Objects};
@@ -23,6 +24,27 @@ pub(crate) struct Chunks<'a> {
     pub objects: &'a Objects,
     pub names: &'a Names,
     pub options: &'a ObjectsOptions,
+    pub writing: &'a Writing,
+}
+
+/// Chunks take no more than three quarters of the requests while they are written, however many wait:
+/// a journal record, or a read, finds a free one.
+pub(crate) struct Writing {
+    places: Semaphore,
+    all: usize,
+}
+
+impl Writing {
+    /// Of so many requests.
+    pub(crate) fn of(requests_max: usize) -> Self {
+        let all = (requests_max / 4 * 3).clamp(1, Semaphore::MAX_PERMITS);
+        Self { places: Semaphore::new(all), all }
+    }
+
+    /// Places for so many requests, or for as many as there are.
+    pub(crate) async fn take(&self, requests: usize) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire_many(requests.min(self.all) as u32).await.ok()
+    }
 }
 
 impl Chunks<'_> {
@@ -43,6 +65,7 @@ impl Chunks<'_> {
         if write.data.len() > self.options.parts_from_bytes {
             return self.write_large(write).await;
         }
+        let _place = self.writing.take(1).await;
         let path = self.names.chunk(write.chunk)?;
         let data = write.data.clone();
         match self.objects.put(&path, data, Condition::IfAbsentElseReadBack).await? {
@@ -56,6 +79,7 @@ impl Chunks<'_> {
         if self.objects.length(&path).await?.is_some() {
             return self.read_back(write).await;
         }
+        let _places = self.writing.take(PARTS_AT_ONCE).await;
         let part_bytes = self.options.part_bytes;
         self.objects.put_in_parts(&path, write.data, part_bytes, PARTS_AT_ONCE).await
     }

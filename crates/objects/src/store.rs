@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::arrays::{Arrays, SMALL_BYTES_MAX, Small, Which, look};
 use crate::blobs::Blobs;
-use crate::chunks::Chunks;
+use crate::chunks::{Chunks, Writing};
 use crate::credentials;
 use crate::environment::Environment;
 use crate::error::{Failure, failure};
@@ -67,6 +67,7 @@ pub struct ObjectsStore {
     requests: Arc<Requests>,
     /// Done before the first array is made.
     tried: OnceCell<()>,
+    writing: Writing,
 }
 
 impl ObjectsStore {
@@ -89,7 +90,8 @@ impl ObjectsStore {
         let store = credentials::connect(url, environment, connector)?;
         let objects = Objects::new(store, url.provider);
         let (arrays, tried) = (Arrays::new(), OnceCell::new());
-        let store = Self { objects, names, arrays, options, requests, tried };
+        let writing = Writing::of(options.requests_max);
+        let store = Self { objects, names, arrays, options, requests, tried, writing };
         look(&store).await?;
         Ok(store)
     }
@@ -100,7 +102,8 @@ impl ObjectsStore {
     }
 
     fn chunks(&self) -> Chunks<'_> {
-        Chunks { objects: &self.objects, names: &self.names, options: &self.options }
+        let Self { objects, names, options, writing, .. } = self;
+        Chunks { objects, names, options, writing }
     }
 
     fn blobs(&self) -> Blobs<'_> {

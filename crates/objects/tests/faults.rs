@@ -67,6 +67,30 @@ fn chunk(version: u64) -> ChunkWrite {
     ChunkWrite { chunk: name(version), data: vec![version as u8; SHAPE.chunk_bytes()].into() }
 }
 
+/// A journal record does not wait for chunks, however many are being written.
+#[tokio::test]
+async fn chunks_that_are_written_leave_room_for_a_record() {
+    let (server, between, _) = scene().await;
+    let environment = server.variables(between.port).into_iter().collect();
+    let options = ObjectsOptions { requests_max: 4, ..quick() };
+    let clock = Arc::new(SystemClock::new());
+    let url = server.url("x").parse().unwrap();
+    let store = Arc::new(ObjectsStore::open(&url, &environment, options, clock).await.unwrap());
+    store.create_array(ARRAY, SHAPE).await.unwrap();
+    let is_chunk = |head: &str| head.starts_with("PUT") && !head.contains("/blobs/");
+    between.rule(move |head| if is_chunk(head) { Fate::Hold } else { Fate::Pass });
+    let writing = store.clone();
+    let writes =
+        tokio::spawn(async move { writing.write_chunks((1..9).map(chunk).collect()).await });
+    while between.seen("PUT").len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    let put = store.blob_put("journal/1", Bytes::from_static(b"x"), PutCondition::IfAbsent).await;
+    assert!(matches!(put, Ok(PutOutcome::Done(_))), "{put:?}");
+    assert_eq!(between.seen("PUT").len(), 4);
+    writes.abort();
+}
+
 const COMMIT: &str = "PUT /cloud/x/blobs/commit";
 
 #[tokio::test]

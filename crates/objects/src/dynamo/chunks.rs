@@ -19,7 +19,7 @@ use fogbank_store::{
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::chunks::{of_shard, without_repetitions};
+use crate::chunks::{Writing, of_shard, without_repetitions};
 use crate::dynamo::keys::{Key, Keys};
 use crate::dynamo::table::{Change, Condition, ItemsMax, Put, Table};
 use crate::names::SHARDS;
@@ -30,6 +30,7 @@ pub(crate) struct Chunks<'a> {
     pub table: &'a Table,
     pub keys: &'a Keys,
     pub requests_max: usize,
+    pub writing: &'a Writing,
 }
 
 impl Chunks<'_> {
@@ -109,8 +110,11 @@ impl Chunks<'_> {
         shape_of: impl Fn(ChunkName) -> ArrayShape,
     ) -> Result<()> {
         let writes = without_repetitions(writes)?;
-        let said = writes.iter().map(|write| self.say(write, shape_of(write.chunk)));
-        let said: Vec<_> = said.collect();
+        let say = async |write: &ChunkWrite, shape| {
+            let _place = self.writing.take(1).await;
+            self.say(write, shape).await
+        };
+        let said: Vec<_> = writes.iter().map(|write| say(write, shape_of(write.chunk))).collect();
         stream::iter(said).buffer_unordered(self.requests_max).try_collect::<()>().await?;
         let mut changes = Vec::new();
         for ChunkWrite { chunk, data } in writes {
@@ -121,7 +125,7 @@ impl Chunks<'_> {
                 changes.push(Change::Put(self.keys.cell(chunk, cell), bytes));
             }
         }
-        self.change(changes).await
+        self.change_in_turn(changes, Some(self.writing)).await
     }
 
     /// Puts the item that says that a chunk version is there.
@@ -160,12 +164,23 @@ impl Chunks<'_> {
     }
 
     pub(crate) async fn change(&self, changes: Vec<Change>) -> Result<()> {
+        self.change_in_turn(changes, None).await
+    }
+
+    async fn change_in_turn(&self, changes: Vec<Change>, turn: Option<&Writing>) -> Result<()> {
         let bytes = |change: &Change| match change {
             Change::Put(_, bytes) => bytes.len(),
             Change::Delete(_) => 0,
         };
         let batches = batches(changes, CHANGES_AT_ONCE, bytes);
-        let made = batches.into_iter().map(|batch| self.table.change_many(batch));
+        let change = async |batch| {
+            let _place = match turn {
+                Some(writing) => writing.take(1).await,
+                None => None,
+            };
+            self.table.change_many(batch).await
+        };
+        let made: Vec<_> = batches.into_iter().map(change).collect();
         let mut made = stream::iter(made).buffer_unordered(self.requests_max);
         while made.try_next().await?.is_some() {}
         Ok(())

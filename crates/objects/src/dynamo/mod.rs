@@ -35,6 +35,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::arrays::{self, Arrays, SMALL_BYTES_MAX, Small, Which, look};
+use crate::chunks::Writing;
 use crate::environment::Environment;
 use crate::error::Failure;
 use crate::names::Names;
@@ -57,6 +58,7 @@ pub struct DynamoStore {
     requests_max: usize,
     /// Done before the first array is made.
     tried: OnceCell<()>,
+    writing: Writing,
 }
 
 impl DynamoStore {
@@ -77,8 +79,8 @@ impl DynamoStore {
         let requests_max = url.requests_max.unwrap_or(options.requests_max);
         let tries = Tries::new(requests_max, clock, options.absent, options.throttled);
         let table = Table::new(client, url.table.clone(), tries);
-        let (keys, tried) = (Keys { prefix }, OnceCell::new());
-        let store = Self { table, keys, arrays: Arrays::new(), requests_max, tried };
+        let (keys, tried, writing) = (Keys { prefix }, OnceCell::new(), Writing::of(requests_max));
+        let store = Self { table, keys, arrays: Arrays::new(), requests_max, tried, writing };
         look(&store).await?;
         Ok(store)
     }
@@ -89,7 +91,8 @@ impl DynamoStore {
     }
 
     fn chunks(&self) -> Chunks<'_> {
-        Chunks { table: &self.table, keys: &self.keys, requests_max: self.requests_max }
+        let Self { table, keys, requests_max, writing, .. } = self;
+        Chunks { table, keys, requests_max: *requests_max, writing }
     }
 
     fn blobs(&self) -> Blobs<'_> {

@@ -20,6 +20,8 @@ pub enum Fate {
     AnswerInstead(Vec<u8>),
     /// It does not arrive; the answer never ends.
     Flood,
+    /// It does not arrive, and nothing is answered.
+    Hold,
 }
 
 type Rule = Box<dyn FnMut(&str) -> Fate + Send>;
@@ -100,6 +102,7 @@ async fn one(
             client.write_all(&answer).await.ok();
         }
         Fate::AnswerInstead(answer) => drop(client.write_all(&answer).await),
+        Fate::Hold => std::future::pending().await,
         Fate::Flood => {
             let head = b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
                 Transfer-Encoding: chunked\r\n\r\n";
