@@ -44,6 +44,12 @@ impl DepartureGrid {
         self.clock.now()
     }
 
+    /// The last point that has passed.
+    pub fn last_point(&self) -> Nanos {
+        let now = self.clock.now();
+        now - now.checked_rem(self.quantum).unwrap_or(0)
+    }
+
     /// Waits for the next point at which something may leave, and returns it. What is done at a
     /// point takes time, so what it brings about leaves at the next one.
     pub async fn departure(&self) -> Nanos {

@@ -205,7 +205,12 @@ impl<P: Plane> Departures<P> {
                 false => None,
             };
             tokio::select! { biased;
-                Some(ended) = self.beside.next() => self.take(ended?).await?,
+                Some(ended) = self.beside.next() => {
+                    let point = shared.grid.last_point();
+                    self.take(ended?).await?;
+                    // The point for which it waits may have been missed.
+                    decision = decision.filter(|_| shared.grid.last_point() == point);
+                }
                 () = at_rate(&self.rate_grid) => {
                     let _nothing_is_taken = shared.taking.read().await;
                     if !self.rate_grid.as_mut().is_some_and(RateGrid::was_missed) {

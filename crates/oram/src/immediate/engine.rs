@@ -222,13 +222,11 @@ impl<P: Plane> Shared<P> {
 
     /// Waits for a point at which it may be decided what leaves at the next: one at which nothing
     /// is being taken, or it would depend on how long that takes. Nothing is taken until the guard
-    /// is dropped. Whoever comes back to it late gets a later point.
+    /// is dropped.
     pub async fn decision(&self) -> (Nanos, RwLockReadGuard<'_, ()>) {
         loop {
             let point = self.grid.departure().await;
-            let room = self.grid.quantum() / 2;
-            let is_late = room > 0 && self.grid.now() > point + room;
-            if let (false, Ok(nothing_is_taken)) = (is_late, self.taking.try_read()) {
+            if let Ok(nothing_is_taken) = self.taking.try_read() {
                 return (point, nothing_is_taken);
             }
         }

@@ -15,6 +15,8 @@ const RECORD_BYTES_MAX: usize = 2 << 20;
 /// Messages in which a write-back leaves: larger ones cost no less a byte, and what comes behind
 /// one waits.
 const WINDOW_BYTES_MAX: usize = 256 << 10;
+/// The same of what jobs write, some of whose chunks are longer.
+const JOBS_WINDOW_BYTES_MAX: usize = 1 << 20;
 /// About as many of them are under way, or a message that ends would leave a hole.
 const WINDOWS: usize = 32;
 /// Never fewer, however large a bucket is: each waits for a round trip.
@@ -106,10 +108,12 @@ impl ShellSettings {
     }
 
     /// The same for an engine with jobs: about so many bytes under way, in as many messages as are
-    /// worth while, or in one whose chunk is larger.
-    pub(crate) fn with_jobs_behind(self, bytes: usize) -> Self {
-        let window_bytes = bytes.div_ceil(WINDOWS);
-        Self { window_bytes, windows: WINDOWS, bytes_at_once: bytes, ..self }
+    /// worth while; two at least where a chunk is larger, or the link would stand idle while one is
+    /// acknowledged.
+    pub(crate) fn with_jobs_behind(self, bytes: usize, chunk_bytes: usize) -> Self {
+        let window_bytes = bytes.div_ceil(WINDOWS).min(JOBS_WINDOW_BYTES_MAX);
+        let bytes_at_once = bytes.max(2 * chunk_bytes);
+        Self { window_bytes, windows: WINDOWS, bytes_at_once, ..self }
     }
 
     /// Chunks in a message at most.

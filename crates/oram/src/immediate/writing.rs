@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use fogbank_env::{Mutex, Nanos};
 use fogbank_store::{ChunkWrite, LinkPacer, Store};
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -128,10 +129,16 @@ pub async fn send_all<P: Plane>(
     let acknowledged = Mutex::new(Vec::new());
     let mut barrier = FuturesUnordered::new();
     let mut pacer = LinkPacer::new(shared.grid.quantum(), shared.shell.pace.up_bytes_per_s);
+    // Waited for over all that ends or is sealed meanwhile, or its point would be missed.
+    let mut departure = None;
     loop {
         if barrier.is_empty() && !acknowledged.lock().is_empty() {
             barrier.push(pass_barrier(&shared, &acknowledged));
         }
+        departure = match queue.may_leave(&shared) {
+            true => departure.or_else(|| Some(Box::pin(turn(&shared, pacer.soonest())))),
+            false => None,
+        };
         let windows = tokio::select! { biased;
             Some(ended) = under_way.next() => {
                 let (of, bytes): Sent = ended?;
@@ -153,7 +160,8 @@ pub async fn send_all<P: Plane>(
                 }
                 vec![number] // there was nothing to send
             }
-            point = turn(&shared, &pacer), if queue.may_leave(&shared) => {
+            Some(point) = OptionFuture::from(departure.as_mut()) => {
+                departure = None;
                 shared.fault.sound()?;
                 let hurries = shared.look(|core| core.canary.hurries());
                 while queue.may_leave(&shared)
@@ -201,9 +209,9 @@ async fn pass_barrier<P: Plane>(
 }
 
 /// Waits for the point at which the next message leaves.
-async fn turn<P: Plane>(shared: &Shared<P>, pacer: &LinkPacer) -> Nanos {
+async fn turn<P: Plane>(shared: &Shared<P>, soonest: Option<Nanos>) -> Nanos {
     if !shared.look(|core| core.canary.hurries()) {
-        shared.grid.wait_until_before(pacer.soonest()).await;
+        shared.grid.wait_until_before(soonest).await;
     }
     if shared.look(|core| core.canary.is_late()) {
         shared.grid.departure().await;

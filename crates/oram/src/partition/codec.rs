@@ -167,9 +167,9 @@ impl PartitionCodec {
         cells.for_each(|(at, (bytes, held))| {
             let id = held.as_ref().map_or(DUMMY, |(block, _)| u64::from(*block));
             bytes[..BLOCK_ID_BYTES].copy_from_slice(&id.to_le_bytes());
-            if let Some((_, value)) = held {
-                bytes[BLOCK_ID_BYTES..BLOCK_ID_BYTES + value.len()].copy_from_slice(value);
-            }
+            // Of a dummy zeros are copied: it takes as long.
+            let value = held.as_ref().map_or(&self.zeros, |(_, value)| value);
+            bytes[BLOCK_ID_BYTES..BLOCK_ID_BYTES + value.len()].copy_from_slice(value);
             keys.cells().seal(place(&name, at as u16), bytes);
         });
         ChunkWrite { chunk: name, data: data.into() }

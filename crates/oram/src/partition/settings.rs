@@ -95,7 +95,9 @@ impl PartitionSettings {
 
     /// The same with about so many bytes of written levels under way at once.
     pub fn with_write_behind(self, bytes: usize) -> Self {
-        let shell = self.shell.clone().with_jobs_behind(bytes);
+        let longest = self.layout.stored_levels().map(|level| self.layout.segment(level)).max();
+        let chunk_bytes = usize::from(longest.unwrap_or(0)) * self.cell_bytes();
+        let shell = self.shell.clone().with_jobs_behind(bytes, chunk_bytes);
         Self { shell, ..self }
     }
 
@@ -136,7 +138,10 @@ impl PartitionSettings {
 
     /// Blocks that a checkpoint has room for with their values. See the module.
     pub(super) fn saved_blocks_max(&self) -> usize {
-        self.layout.stash_blocks_max() + self.held_max() as usize + self.shell.under_way_max
+        let blocks =
+            self.layout.stash_blocks_max() + self.held_max() as usize + self.shell.under_way_max;
+        // Each is somewhere once.
+        blocks.min(self.layout.blocks as usize)
     }
 
     /// Accesses whose orders are not carried out, at most.

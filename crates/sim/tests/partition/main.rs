@@ -8,6 +8,7 @@ mod changes;
 mod exact;
 mod histories;
 mod lives;
+mod messages;
 mod rules;
 mod simulated;
 mod spoiled;

@@ -92,6 +92,10 @@ const AROUND: &[Change] = &[
         let at = midway(lives, |r| is_put(r, "commit"));
         cut(&mut lives[0], at, 1);
     }),
+    ("records are deleted twice", "commit-order", |lives| {
+        let at = midway(lives, |r| r.operation() == Operation::BlobDelete);
+        again(&mut lives[0], at);
+    }),
     ("the records of a checkpoint are kept", "commit-order", |lives| {
         let at = midway(lives, |r| r.operation() == Operation::BlobDelete);
         cut(&mut lives[0], at, 1);
@@ -289,6 +293,11 @@ const PYRAMIDS: &[Change] = &[
         let Event::Sent(sent) = &mut lives[0][at] else { panic!("a request") };
         let Request::DeleteChunks { chunks } = &mut sent.request else { panic!("a deletion") };
         chunks.pop();
+    }),
+    ("an opening lists another array", "blob-order", |lives| {
+        let at = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);
+        let Event::Sent(sent) = &mut lives[1][at] else { panic!("a request") };
+        sent.request = Request::ListChunks { array: ArrayId(77) };
     }),
     ("an opening lists an array twice", "waits-for-all", |lives| {
         let at = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);

@@ -167,7 +167,7 @@ pub(super) trait Plane: Sized + Send {
     /// An instant begins.
     fn instant_begins(_machine: &mut Immediate<Self>) {}
     /// The store is swept, and serves.
-    fn serves(&mut self) {}
+    fn serves(&mut self, _at: Nanos) {}
     /// Whether a message of its own is due that leaves before anything else is decided, wherever it
     /// stands within the instant.
     fn awaits_message(&self) -> bool {

@@ -185,7 +185,7 @@ impl<P: Plane> Immediate<P> {
 
     fn serve(&mut self) {
         self.stage = Stage::Serving;
-        self.plane.serves();
+        self.plane.serves(self.at);
         self.grid.after(self.at);
     }
 

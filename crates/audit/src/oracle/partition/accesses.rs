@@ -143,10 +143,10 @@ impl Partition {
         let jobs = self.state.begin_jobs(self.budget());
         let begun = commits.len() + jobs.len();
         // What came without a message may have come before the record was cut, or after.
-        let accesses = match parts > begun + accesses && self.come_silent() {
-            true => self.parts_at_hand(ends).1,
-            false => accesses,
-        };
+        let mut accesses = accesses;
+        while parts > begun + accesses && self.come_silent() {
+            accesses = self.parts_at_hand(ends).1;
+        }
         // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
         let stops = accesses > 0 && wait == 0 && parts == begun && self.have_ended();
         let accesses = if stops { 0 } else { accesses };
@@ -329,7 +329,7 @@ impl Partition {
     pub(super) fn comes_silently(&mut self, at: Nanos, what: Own) {
         match self.config.quantum_ns {
             0 if self.now.replay.is_at_hand => {}
-            0 => self.now.silent.push((at, what)),
+            0 => self.now.silent.push_back((at, what)),
             quantum => {
                 self.now.replay.under_way += 1;
                 self.now.timers.push((at + quantum, what));
@@ -337,12 +337,14 @@ impl Partition {
         }
     }
 
-    /// What came without a message and within this instant has come; whether there was anything.
+    /// The next of what comes without a message within this instant has come; whether there was one.
     pub(super) fn come_silent(&mut self) -> bool {
-        let silent = std::mem::take(&mut self.now.silent);
-        let is_any = !silent.is_empty();
-        silent.into_iter().for_each(|(at, what)| self.comes(what, at));
-        is_any
+        let next = self.now.silent.pop_front();
+        next.map(|(at, what)| self.comes(what, at)).is_some()
+    }
+
+    pub(super) fn all_come_silent(&mut self) {
+        while self.come_silent() {}
     }
 
     /// Holds what is shown of the first record against what was; whether nothing was.

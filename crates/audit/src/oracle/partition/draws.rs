@@ -40,7 +40,7 @@ impl Acting for Partition {
     }
 
     fn next_own(&mut self) -> Option<Act> {
-        self.come_silent();
+        self.all_come_silent();
         if let Some(write) = self.next_written() {
             return Some(write);
         }

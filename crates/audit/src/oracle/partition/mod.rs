@@ -156,7 +156,7 @@ struct Now {
     /// What comes without a message, and from when it counts; without a grid, at any time within
     /// the instant.
     timers: Vec<(Nanos, Own)>,
-    silent: Vec<(Nanos, Own)>,
+    silent: VecDeque<(Nanos, Own)>,
     /// Jobs that have begun to write; by their place among them, partitions whose jobs were written, and
     /// those that the barrier under way serves.
     begun: u64,
@@ -266,7 +266,7 @@ impl Plane for Partition {
     }
 
     fn answer(&mut self, client: &Client) -> Step {
-        self.come_silent();
+        self.all_come_silent();
         self.check_answer(client)
     }
 
@@ -307,7 +307,7 @@ impl Plane for Partition {
         match request {
             Some(Request::ReadCells { .. }) => {}
             Some(Request::BlobPut { name, .. }) if is_record(name) => {}
-            _ => _ = machine.plane.come_silent(),
+            _ => machine.plane.all_come_silent(),
         }
         match (request, machine.plane.next_due()) {
             (None, Some(Due::Accesses(_))) => machine.plane.is_followed(),
@@ -333,8 +333,8 @@ impl Plane for Partition {
         }
     }
 
-    fn serves(&mut self) {
-        self.write_again();
+    fn serves(&mut self, at: Nanos) {
+        self.write_again(at);
     }
 
     fn awaits_message(&self) -> bool {

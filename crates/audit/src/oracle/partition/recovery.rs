@@ -10,6 +10,8 @@
 
 use std::collections::VecDeque;
 
+use fogbank_env::Nanos;
+
 use super::accesses::Shown;
 use super::job::Phase;
 use super::layout::version;
@@ -194,12 +196,12 @@ impl Partition {
     }
 
     /// Jobs without a commit write what they have to, as this opening's.
-    pub(super) fn write_again(&mut self) {
+    pub(super) fn write_again(&mut self, at: Nanos) {
         let opening = self.opening;
         for counters in &mut self.state.partitions {
             if let Some(job) = &mut counters.job {
                 (job.step, job.version) = (Phase::Come, version(opening, job.until));
-                job.came = (0, 0, 0);
+                job.came = (at, 0, 0);
                 job.early.clear();
             }
         }

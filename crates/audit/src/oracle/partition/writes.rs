@@ -121,12 +121,15 @@ impl Partition {
     }
 
     /// Partitions whose jobs have windows that have not left, in their order.
-    pub(super) fn open_windows(&self) -> Vec<((bool, Came), u32)> {
+    pub(super) fn open_windows(&self) -> Vec<((bool, Came, u32), u32)> {
         let open = |(partition, counters): (u32, &super::Counters)| {
             let job = counters.job.as_ref().filter(|job| !job.windows.is_empty())?;
             let (at, record, nth) = job.came;
-            let came = if self.config.quantum_ns > 0 { (at, record, nth) } else { (at, 0, 0) };
-            Some(((!job.has_begun(), came), partition))
+            let (came, tie) = match self.config.quantum_ns {
+                0 => ((at, 0, 0), 0),
+                _ => ((at, record, nth), partition),
+            };
+            Some(((!job.has_begun(), came, tie), partition))
         };
         let mut open: Vec<_> = (0..).zip(&self.state.partitions).filter_map(open).collect();
         open.sort_unstable();
@@ -155,9 +158,8 @@ impl Partition {
             }
             windows.push((partition, names));
         }
-        // Without points, what gets whole within the instant may be too late for this message.
-        let has_room = bytes < self.config.window_bytes && self.config.quantum_ns > 0;
-        let next = self.next_windows().filter(|_| has_room);
+        let has_room = bytes < self.config.window_bytes;
+        let next = self.next_windows().filter(|next| has_room && self.is_in_time(next, at));
         if !rest.is_empty() || next.is_some() {
             let due = next.map_or("nothing more in it".into(), |next| format!("{next:?} as well"));
             return fault("level-whole", due, format!("{} chunks", writes.len()));
@@ -166,6 +168,14 @@ impl Partition {
         let (messages, under_way) = self.now.windows;
         self.now.windows = (messages + 1, under_way + bytes);
         Ok(Own::Write(windows))
+    }
+
+    /// Whether what jobs of these partitions write is there for a message of `at`: without points, what
+    /// gets whole within the instant may be too late for it.
+    fn is_in_time(&self, partitions: &[u32], at: Nanos) -> bool {
+        let is_there = |job: &Job| job.has_begun() || job.came.0 < at;
+        let mut jobs = partitions.iter().filter_map(|partition| self.state.job(*partition));
+        self.config.quantum_ns > 0 || jobs.any(is_there)
     }
 
     /// The window of a job that comes first of these chunks: its partition, and what is due in it.
