@@ -234,7 +234,7 @@ async fn what_cannot_be_is_refused_with_what_to_do() {
     let none = config(&clouds[0], None).err().unwrap().to_string();
     assert!(none.contains("--second-store"), "{none}");
     for (second, word) in
-        [("file:///x".to_owned(), "fogbank-cloud"), (clouds[0].url(), "one tenant of one server")]
+        [("file:///x".to_owned(), "fogbank-cloud"), (clouds[0].url(), "one server")]
     {
         let config = config(&clouds[0], Some(second)).unwrap();
         let refused = Volume::create(place.clone(), &config).await.err().unwrap().to_string();

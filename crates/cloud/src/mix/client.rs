@@ -53,13 +53,16 @@ impl MixClient {
     /// [`StoreError::Caller`] for URLs and credentials that cannot be.
     pub fn open(url: &str, other: &str, clock: &Arc<dyn Clock>) -> Result<Self, StoreError> {
         let (address, other) = (Address::parse(url)?, Address::parse(other)?);
-        if (&address.place, &address.tenant) == (&other.place, &other.tenant) {
+        let (own, credentials) = (address.load()?, other.load()?);
+        // Also two tenants of a server are one cloud: it would see everything.
+        if address.place == other.place || own.pin == credentials.pin {
             return Err(StoreError::Caller(
-                "both clouds are one tenant of one server, which would see everything".into(),
+                "both clouds are one server, which would see everything: give two, at providers that \
+                 do not work together"
+                    .into(),
             ));
         }
-        let dial = Dial::new(&address, &address.load()?)?;
-        let credentials = other.load()?;
+        let dial = Dial::new(&address, &own)?;
         let peer = Peer {
             place: other.place,
             tenant: other.tenant,

@@ -95,9 +95,18 @@ pub(super) fn write_behind(opening: &VolumeOpening, usual: &Behind) -> usize {
     opening.flow.write_behind.unwrap_or(usual) as usize
 }
 
+/// What the cloud sees where there may be a fixed rate.
+pub(super) const HOW_MANY: &str = "the cloud sees how many blocks you ask for, and when; volume serve \
+                                   --fixed-rate N hides it";
+
 /// What the volume takes there, and bytes that a block of a busy one moves, or bytes a second at a
 /// fixed rate: in lines of a banner.
-pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<Line> {
+pub(super) fn traffic(
+    traffic: Traffic,
+    storage_bytes: u64,
+    flow: Flow,
+    seen: &'static str,
+) -> Vec<Line> {
     let gb = storage_bytes as f64 / 1e9;
     let storage = format!("up to {gb:.2} GB at the cloud side, once the volume is full");
     let mut lines = vec![("storage", storage)];
@@ -109,12 +118,7 @@ pub(super) fn traffic(traffic: Traffic, storage_bytes: u64, flow: Flow) -> Vec<L
                 "traffic",
                 format!("every block you ask for sends {up:.0} KB and receives {down:.0} KB"),
             ));
-            lines.push((
-                "seen",
-                "the cloud sees how many blocks you ask for, and when; volume serve --fixed-rate N \
-                 hides it"
-                    .into(),
-            ));
+            lines.push(("seen", seen.into()));
         }
         Some(Rate { interval, accesses }) => {
             let per_s = accesses as f64 * 1e9 / interval as f64;

@@ -200,7 +200,8 @@ impl VolumeTail for MulticloudVolume {
 
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let settings = self.settings(shape)?;
-        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
+        let seen = "both clouds see how many blocks you ask for, and when";
+        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow, seen))
     }
 
     fn plan(&self, shape: VolumeShape, _: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {

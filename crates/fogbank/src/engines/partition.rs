@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings, RECORD_FORMAT};
 use serde::{Deserialize, Serialize};
 
-use super::accesses::{Reckoned, Requests};
+use super::accesses::{HOW_MANY, Reckoned, Requests};
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
 use crate::plan::lines::Line;
@@ -140,7 +140,7 @@ impl VolumeTail for PartitionVolume {
 
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let settings = self.settings(shape, Flow::default());
-        Ok(accesses::traffic(settings.traffic(), settings.storage_bytes_max(), flow))
+        Ok(accesses::traffic(settings.traffic(), settings.storage_bytes_max(), flow, HOW_MANY))
     }
 
     fn plan(&self, shape: VolumeShape, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {

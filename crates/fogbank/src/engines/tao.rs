@@ -14,7 +14,7 @@ use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use serde::{Deserialize, Serialize};
 
-use super::accesses::{Reckoned, Requests};
+use super::accesses::{HOW_MANY, Reckoned, Requests};
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
 use crate::plan::lines::Line;
@@ -97,7 +97,7 @@ impl VolumeTail for TaoVolume {
 
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let settings = self.settings(shape, Flow::default());
-        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow))
+        Ok(accesses::traffic(settings.traffic()?, settings.storage_bytes_max()?, flow, HOW_MANY))
     }
 
     fn plan(&self, shape: VolumeShape, flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {

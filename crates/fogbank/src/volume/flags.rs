@@ -66,9 +66,17 @@ pub(crate) static QUANTUM_US: Flag = Flag {
     value_name: "US",
     about: "Whatever leaves does so at multiples of so many microseconds, so that its moment does \
             not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only) \
-            [1000]",
-    parse: number,
+            [1000; at most a second]",
+    parse: quantum,
 };
+
+/// Reads microseconds up to a second: with more nothing would seem to happen.
+fn quantum(typed: &str) -> Result<u64, String> {
+    match number(typed)? {
+        longer if longer > 1_000_000 => Err("at most 1000000, a second".into()),
+        us => Ok(us),
+    }
+}
 
 /// The flags that were given, with their values.
 #[derive(Debug, Clone, Default)]
@@ -145,9 +153,12 @@ mod tests {
         let flags = read(&["--cache", "2MiB", "--quantum-us", "0"]).unwrap();
         assert_eq!((flags.get(&CACHE), flags.get(&QUANTUM_US)), (Some(2 << 20), Some(0)));
         assert_eq!(flags.flags().count(), 2);
-        for wrong in
-            [["--cache", "much"], ["--quantum-us", "-1"], ["--write-back-every", "4294967296"]]
-        {
+        for wrong in [
+            ["--cache", "much"],
+            ["--quantum-us", "-1"],
+            ["--quantum-us", "1000001"],
+            ["--write-back-every", "4294967296"],
+        ] {
             assert!(read(&wrong).is_err(), "{wrong:?}");
         }
     }
