@@ -80,6 +80,11 @@ impl DepartureGrid {
         self.clock.arrive_at(point).await;
     }
 
+    /// Waits until about a point of the caller's, without keeping a core.
+    pub async fn come_near(&self, point: Nanos) {
+        self.clock.come_near(point).await;
+    }
+
     /// Waits until `point` is the next one; not at all if it is, has passed, or there is none.
     pub async fn wait_until_before(&self, point: Option<Nanos>) {
         let Some(between) = point.map(|point| point.saturating_sub(self.quantum / 2)) else {

@@ -30,7 +30,7 @@ pub struct SiteParameters {
 }
 
 /// Of the sealed objects that this program writes.
-const FORMAT: u16 = 3;
+const FORMAT: u16 = 4;
 
 impl SiteParameters {
     /// The header as it is sealed.

@@ -6,31 +6,33 @@
 //!    slots are written.
 //! 3. What was written counts once its versions are put. If another was first, it is deleted.
 //! 4. *Finish*: addresses are put, and the versions of all slots, as the manifest.
-//! 5. Whoever closes deletes what it has written, unless it was about to put the versions.
+//! 5. Whoever closes deletes what it has written, unless it was about to put the versions; whoever
+//!    slept until the table was installed, too, but for what the manifest names.
 //!
 //! # Invariants
-//! - A request leaves when the log has come to its place in the piece, not before.
-//! - Of all builds of a client one request reads and one writes at a time, so a query has one chunk
-//!   before it. Whoever is an eighth of an epoch late has four under way, and waits for no place.
+//! - A request leaves when the log has come to its place in the piece, not before, and in its turn
+//!   among those of all builds of the client (`lane`), so that queries have few before them.
 //! - In memory are the blocks of one piece, and some requests.
 //!
 //! # What the cloud sees
 //! Fixed reads and writes, which follow from the piece; who does it, and when, from the log. The
 //! making of what is written has a public time.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use fogbank_durable::shared::{Object, Site, Superblock};
-use fogbank_env::{Nanos, compute};
+use fogbank_env::{Mutex, Nanos, compute};
 use fogbank_seal::Sealer;
 use fogbank_store::DepartureGrid;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::watch;
 
 use super::canary::Canary;
-use super::cells::{AT_ONCE, Cells, Run};
+use super::cells::{Cells, Run, Way};
 use super::dealing::{Dealer, Filler};
+use super::lane::AT_ONCE;
 use super::pieces::{Piece, Pieces, share};
 use super::schedule::Table;
 use super::table::{Body, Recipe};
@@ -42,19 +44,16 @@ pub struct Pace {
     pub length: watch::Receiver<u64>,
     /// Those of the piece.
     pub places: Range<u64>,
-    /// Places after which a request is late.
-    pub slack: u64,
     /// Whether the client closes.
     pub closing: watch::Receiver<bool>,
 }
 
 impl Pace {
-    /// Waits for the place at which `moved` cells of `all` have been read or written; whether it
-    /// was long ago.
+    /// Waits for the place at which `moved` cells of `all` have been read or written.
     ///
     /// # Errors
     /// [`Error::Caller`] if the client closes.
-    async fn come(&self, moved: u64, all: u64) -> Result<bool> {
+    async fn come(&self, moved: u64, all: u64) -> Result<()> {
         let Range { start, end } = self.places;
         let due = start + share(end - start, moved, all);
         let (mut length, mut closing) = (self.length.clone(), self.closing.clone());
@@ -64,7 +63,7 @@ impl Pace {
             biased;
             _ = closing.wait_for(|is_closing| *is_closing) => Err(closed()),
             come = length.wait_for(|length| *length > due) => {
-                come.map(|come| *come > due + self.slack).map_err(|_| closed())
+                come.map(|_| ()).map_err(|_| closed())
             }
         }
     }
@@ -85,9 +84,14 @@ pub struct Build {
     pub known: u32,
     /// Whether somebody may have done it.
     pub may_be_there: bool,
+    /// What has been read of what pieces have written.
+    pub found: Arc<Found>,
     pub pace: Pace,
     pub canary: Arc<Canary>,
 }
+
+/// By piece: the versions of what it has written, once they are known.
+pub type Found = Mutex<BTreeMap<u32, Vec<u64>>>;
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,6 +240,7 @@ impl Build {
         let (versions, ()) = tokio::try_join!(self.versions(fills), cells.put_addresses(index))?;
         match versions {
             Ok(versions) => {
+                cells.are_durable().await?;
                 cells.put_versions(self.manifest(), &index.start, &versions.concat()).await?;
                 Ok(Outcome::Done)
             }
@@ -245,12 +250,20 @@ impl Build {
 
     /// What pieces of these numbers have written; the first that is not there, if one is not.
     async fn versions(&self, numbers: Range<u32>) -> Result<Versions> {
+        let unknown = |number: &u32| !self.found.lock().contains_key(number);
+        let unknown: Vec<u32> = numbers.clone().filter(unknown).collect();
         let get = |number| async move {
-            let found = self.cells.versions(self.object(number), &self.recipe.index.start).await?;
-            Ok::<_, Error>(found.map(|(versions, _)| versions).ok_or(number))
+            let found = self.cells.paced_versions(self.object(number), &self.recipe.index.start);
+            if let Some(versions) = found.await? {
+                self.found.lock().insert(number, versions);
+            }
+            Ok::<_, Error>(())
         };
-        let found = stream::iter(numbers).map(get).buffered(FETCHED_AT_ONCE);
-        Ok(found.try_collect::<Vec<_>>().await?.into_iter().collect())
+        let got = stream::iter(unknown).map(get).buffered(FETCHED_AT_ONCE);
+        got.try_collect::<()>().await?;
+        let found = self.found.lock();
+        let of = |number| found.get(&number).cloned().ok_or(number);
+        Ok(numbers.map(of).collect())
     }
 
     /// Reads slots of a source, each request at its place: from which slot on, and what is there.
@@ -271,9 +284,11 @@ impl Build {
             let some = first..first.saturating_add(request).min(slots.end);
             let moved = before + u64::from(first - slots.start);
             async move {
-                let is_late = self.pace.come(moved, all).await?;
-                let _turn = self.cells.turn(false, is_late).await?;
-                Ok((first, self.cells.read_slots(table, some).await?))
+                self.pace.come(moved, all).await?;
+                let turn = self.cells.turn(Way::Reads, (table.level, some.len())).await?;
+                let bodies = self.cells.read_slots(table, some).await?;
+                turn.has_come();
+                Ok((first, bodies))
             }
         };
         stream::iter(firsts).map(read).buffered(AT_ONCE)
@@ -304,9 +319,11 @@ impl Build {
             }
         }
         let read = move |(moved, cells, versions): (u64, Range<u32>, Vec<u64>)| async move {
-            let is_late = self.pace.come(moved, all).await?;
-            let _turn = self.cells.turn(false, is_late).await?;
-            self.cells.read(&self.run_of(true), cells, &versions).await
+            self.pace.come(moved, all).await?;
+            let turn = self.cells.turn(Way::Reads, (level, cells.len())).await?;
+            let bodies = self.cells.read(&self.run_of(true), cells, &versions).await?;
+            turn.has_come();
+            Ok(bodies)
         };
         stream::iter(requests).map(read).buffered(AT_ONCE)
     }
@@ -324,14 +341,16 @@ impl Build {
         let request = cells.request(run.table.level);
         let [read, written] = self.moves();
         let write = |at: u32| async move {
-            let is_late = match self.pace.come(read + u64::from(at), read + written).await {
+            match self.pace.come(read + u64::from(at), read + written).await {
                 Err(Error::Caller(_)) => return Ok(None),
                 come => come?,
-            };
-            let _turn = self.cells.turn(true, is_late).await?;
+            }
             let some = bodies[at as usize..].chunks(request as usize).next().unwrap_or_default();
+            let turn = cells.turn(Way::Writes, (run.table.level, some.len())).await?;
             let sealer = Sealer { tick: sealer.tick + u64::from(at), ..sealer };
-            cells.write(run, first + at, some, sealer).await.map(Some)
+            let versions = cells.write(run, first + at, some, sealer).await?;
+            turn.has_come();
+            Ok(Some(versions))
         };
         let all = bodies.len() as u32;
         let writes = stream::iter((0..all).step_by(request as usize)).map(write);
@@ -347,6 +366,16 @@ impl Build {
             return Ok(Outcome::Left);
         }
         let versions = versions.into_iter().flatten().collect::<Vec<_>>().concat();
+        // Sweeps that would have found it may be over, if this client slept so long.
+        let installed = async { Ok(Superblock::get(&self.site, self.installed).await?.is_some()) };
+        let ((), is_installed) = tokio::try_join!(cells.are_durable(), installed)?;
+        if is_installed {
+            let named =
+                if run.is_dealt { None } else { cells.versions(self.manifest(), start).await? };
+            let named = named.map(|(named, _)| named).unwrap_or_default();
+            cells.delete(run, first, &versions, &named).await?;
+            return Ok(Outcome::Done);
+        }
         if !cells.put_versions(self.object(self.number), start, &versions).await?
             && self.are_another_s(run, &versions).await?
         {

@@ -25,11 +25,10 @@ use fogbank_durable::shared::{Object, Site};
 use fogbank_env::{Mutex, compute};
 use fogbank_seal::{Digest, Mark, Sealer, SessionKey, TAG_BYTES, TICK_BITS};
 use fogbank_store::{
-    ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, Store, StoreError,
+    ArrayId, ArrayShape, Cell, CellReads, ChunkName, ChunkWrite, DepartureGrid, Store, StoreError,
 };
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-
+use super::lane::{Lane, Turn};
 use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 use super::table::{Body, Index};
@@ -42,6 +41,8 @@ const DEALT: u16 = 64;
 /// Stands for an address where there is none.
 const NOBODY: u32 = u32::MAX;
 const ADDRESS_BYTES: usize = 4;
+/// Of what says which versions a piece has written: 8 for each of its chunks, about.
+const VERSIONS_BYTES: usize = 16 << 10;
 
 /// See the module.
 pub struct Cells {
@@ -55,12 +56,16 @@ pub struct Cells {
     installed: Mutex<BTreeMap<Table, Arc<Installed>>>,
     /// Levels whose arrays this client has made.
     made: Mutex<BTreeSet<u8>>,
-    /// Requests of builds that read, and that write.
-    turns: [Semaphore; 2],
+    /// Of builds: one for requests that read, and one for those that write.
+    lanes: [Lane; 2],
 }
 
-/// Requests of all builds of a client that are under way at once, each way, where it is late.
-pub const AT_ONCE: usize = 4;
+/// What a request of a build does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Reads,
+    Writes,
+}
 
 /// A table that can be read.
 struct Installed {
@@ -73,7 +78,12 @@ struct Installed {
 
 impl Cells {
     /// Those of a site, of which none is installed yet. All calls but touches go to its own store.
-    pub fn new(site: Arc<Site>, bare: Arc<dyn Store>, schedule: Schedule) -> Self {
+    pub fn new(
+        site: Arc<Site>,
+        bare: Arc<dyn Store>,
+        schedule: Schedule,
+        grid: &DepartureGrid,
+    ) -> Self {
         let block_bytes = site.parameters().block_bytes as usize;
         let dealt = (0..=schedule.bottom()).map(|level| {
             let cells = schedule.kinds_of(level).filter(|table| table.index >= 0);
@@ -81,19 +91,21 @@ impl Cells {
         });
         let dealt = dealt.collect();
         let (installed, made) = Default::default();
-        let turns = [AT_ONCE; 2].map(Semaphore::new);
-        Self { site, bare, schedule, block_bytes, dealt, installed, made, turns }
+        let lanes = [Lane::new(grid), Lane::new(grid)];
+        Self { site, bare, schedule, block_bytes, dealt, installed, made, lanes }
     }
 
-    /// Waits for the turn of a request of a build. One that is not late goes alone: a query has
-    /// no more than that before it, whatever is built.
+    /// Waits for the turn of a request of a build, for so many cells of a level's table.
     ///
     /// # Errors
     /// None while there are builds.
-    pub async fn turn(&self, writes: bool, is_late: bool) -> Result<SemaphorePermit<'_>> {
-        let turns = &self.turns[usize::from(writes)];
-        let turn = turns.acquire_many(if is_late { 1 } else { AT_ONCE as u32 });
-        turn.await.map_err(|e| Error::Bug(e.to_string()))
+    pub async fn turn(&self, way: Way, (level, cells): (u8, usize)) -> Result<Turn<'_>> {
+        let run = Run { table: Table { level, index: 0 }, is_dealt: false, start: Mark::default() };
+        self.lane(way).turn(cells * self.shape_of(&run).cell_bytes as usize).await
+    }
+
+    fn lane(&self, way: Way) -> &Lane {
+        &self.lanes[way as usize]
     }
 
     /// Opens the cells of these slots: `None` if the server does not have all of them.
@@ -288,14 +300,32 @@ impl Cells {
         self.get(table).map(|installed| installed.versions.clone())
     }
 
-    /// Puts which versions count, when all that they name is durable; whether it did.
+    /// Waits until all that was written is durable.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn are_durable(&self) -> Result<()> {
+        self.site.store().barrier().await.map_err(blame)
+    }
+
+    /// Puts which versions count, all of which are durable; whether it did.
     ///
     /// # Errors
     /// By blame.
     pub async fn put_versions(&self, of: Object, start: &Mark, versions: &[u64]) -> Result<bool> {
-        self.site.store().barrier().await.map_err(blame)?;
         let plain: Vec<u8> = versions.iter().flat_map(|version| version.to_le_bytes()).collect();
+        let _turn = self.lane(Way::Writes).turn(plain.len()).await?;
         Ok(self.site.put(of, start, &plain).await?)
+    }
+
+    /// Which versions of what a piece has written count, for another piece: in its turn.
+    ///
+    /// # Errors
+    /// As [`Cells::versions`].
+    pub async fn paced_versions(&self, of: Object, start: &Mark) -> Result<Option<Vec<u64>>> {
+        // How many there are is known by the answer.
+        let _turn = self.lane(Way::Reads).turn(VERSIONS_BYTES).await?;
+        Ok(self.versions(of, start).await?.map(|(versions, _)| versions))
     }
 
     /// Which versions count, and the digest of what says so; `None` if nobody has said it yet.
@@ -319,6 +349,7 @@ impl Cells {
         let mut addresses = Vec::new();
         index.addresses().iter().for_each(|address| addresses.extend(address.to_le_bytes()));
         addresses.resize(self.schedule.reals(level) as usize * ADDRESS_BYTES, u8::MAX);
+        let _turn = self.lane(Way::Writes).turn(addresses.len()).await?;
         self.site.put(Object::Index(level, of_level), &index.start, &addresses).await?;
         Ok(())
     }

@@ -107,6 +107,18 @@ impl Client {
         if let Some((address, access)) = &query {
             self.shape.check(crate::Address(*address), access)?;
         }
+        self.append(query, false)
+    }
+
+    /// Says that the session ends.
+    ///
+    /// # Errors
+    /// Whatever has stopped it.
+    pub fn leave(&mut self) -> Result<Vec<Effect>> {
+        self.append(None, true)
+    }
+
+    fn append(&mut self, query: Option<(u32, Access)>, leaves: bool) -> Result<Vec<Effect>> {
         self.step(|client, out| {
             client.turn += 1;
             out.push(Effect::Append(Entry {
@@ -115,6 +127,7 @@ impl Client {
                 seen: client.follower.length(),
                 seen_digest: client.follower.digest(),
                 query,
+                leaves,
             }));
             Ok(())
         })

@@ -52,14 +52,15 @@ impl HierarchyEngine {
         let bare = site.store().clone();
         let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
         let site = Arc::new(site.by_way_of(paced));
-        let cells = || Cells::new(site.clone(), bare.clone(), schedule);
+        let cells = || Cells::new(site.clone(), bare.clone(), schedule, &grid);
         let joined = join(&site, &log, &grid, cells, schedule, known.as_ref()).await?;
         let Joined { client, cells, listener, superblock, effects } = joined;
         // 2. Who listens, and who serves.
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;
         let (tells, events) = Events::new(&grid);
         let newest = client.newest_superblock();
-        let upkeep = Upkeep::new(client.follower(), public_time, newest);
+        let session = (site.session(), newest);
+        let upkeep = Upkeep::new(client.follower(), public_time, session, grid.now());
         let shape = client.shape();
         let fault = Arc::<Fault>::default();
         let now = grid.now();

@@ -20,6 +20,8 @@ pub struct Entry {
     pub seen_digest: Digest,
     /// The address and what is done to it; `None` of one that only shows that its session lives.
     pub query: Option<(u32, Access)>,
+    /// Whether it is the session's last: its client leaves. It asks for nothing then.
+    pub leaves: bool,
 }
 
 /// What is published of a place, the same by whoever does it.

@@ -22,6 +22,7 @@ use super::canary::Canary;
 use super::entry::{Entry, Found};
 use super::replay::Replay;
 use super::schedule::{Schedule, Table};
+use super::sessions::Sessions;
 use super::table::{Body, Holds, Index, Live, Recipe};
 use crate::{Access, Error, Result, lied};
 
@@ -63,8 +64,8 @@ pub struct Before {
     /// The digests of the histories from the first place of the second epoch before that (or of
     /// the log) to its own first place.
     pub digests: Vec<Digest>,
-    /// Last turns, of sessions whose entries it has seen.
-    pub turns: BTreeMap<u32, u64>,
+    /// Who has logged what, so far as it has seen.
+    pub sessions: Sessions,
     /// The values at the end of the epoch before.
     pub values: BTreeMap<u32, Bytes>,
     /// The addresses of all tables that queries of that epoch touch.
@@ -87,8 +88,8 @@ pub struct Follower {
     /// Digests of the histories from place `digests_from` to the end of the log.
     digests: VecDeque<Digest>,
     digests_from: u64,
-    /// Of every session the last turn.
-    turns: BTreeMap<u32, u64>,
+    /// Who has logged what.
+    pub sessions: Sessions,
     /// Whether it has followed from the first entry on, so that it knows the turns of all.
     knows_all_turns: bool,
     /// How epochs began, as long as it may be asked.
@@ -127,7 +128,7 @@ impl Follower {
             zeros: vec![0; block_bytes].into(),
             digests: [header].into(),
             digests_from: 0,
-            turns: BTreeMap::new(),
+            sessions: Sessions::default(),
             knows_all_turns: true,
             starts: BTreeMap::new(),
             seen: Default::default(),
@@ -151,7 +152,7 @@ impl Follower {
         canary: Arc<Canary>,
     ) -> Result<Self> {
         let missing = |what: &str| Error::Bug(format!("who joins is not told of {what}"));
-        let Before { epoch, digests, turns, values, tables: addresses, marks } = before;
+        let Before { epoch, digests, sessions, values, tables: addresses, marks } = before;
         let start_of = |table| {
             let marks = marks.get(&schedule.build_starts(table));
             marks.and_then(|marks| marks.first()).copied().ok_or_else(|| missing("a mark"))
@@ -195,7 +196,7 @@ impl Follower {
             zeros: vec![0; block_bytes].into(),
             digests: digests.into(),
             digests_from: digests_from.ok_or_else(|| missing("fewer digests"))?,
-            turns,
+            sessions,
             knows_all_turns: false,
             starts: BTreeMap::new(),
             seen: [BTreeSet::new(), seen],
@@ -289,9 +290,8 @@ impl Follower {
     }
 
     fn check(&mut self, entry: &Entry, place: u64, is_void: bool) -> Result<()> {
-        let last = self.turns.insert(entry.session, entry.turn);
-        let is_next = match last {
-            Some(last) => entry.turn == last + 1,
+        let is_next = match self.sessions.logged(place, entry) {
+            Some(last) => entry.turn == last.turn + 1,
             // Of a session of before only the entries that count can be checked.
             None => entry.turn == 1 || !self.knows_all_turns,
         };

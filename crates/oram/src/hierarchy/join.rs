@@ -115,10 +115,10 @@ impl At<'_> {
             let mut before = Before { epoch, ..Before::default() };
             before.digests.push(history_before);
             while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
-                let Heard::Entry(_, entry, stored) = listener.hear().await? else { continue };
+                let Heard::Entry(place, entry, stored) = listener.hear().await? else { continue };
                 let last = before.digests.last().copied().unwrap_or_default();
                 before.digests.push(digest(&[&last, &stored]));
-                before.turns.insert(entry.session, entry.turn);
+                before.sessions.logged(place, &entry);
             }
             for (known, _) in chain {
                 let place = schedule.first_of(known.number - 1).checked_sub(from);
@@ -160,6 +160,7 @@ impl At<'_> {
             seen: follower.length(),
             seen_digest: follower.digest(),
             query: None,
+            leaves: false,
         };
         let bytes = seal_entry(site, &greeting, block_bytes)?;
         let mine = digest(&[&bytes]);

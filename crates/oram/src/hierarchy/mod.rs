@@ -43,8 +43,8 @@
 //! # Departures from the protocol
 //!
 //! Streams of orders and fakes are ChaCha, as all of this program are (decision 0055). Joining,
-//! what is kept for how long: decision 0060. Who builds what, and at which pace: decisions 0065 and
-//! 0067.
+//! what is kept for how long: decision 0060. Who builds what, and at which pace: decisions 0065,
+//! 0067 and 0073.
 //!
 //! Paper: Williams, Sion and Tomescu, PrivateFS: A Parallel Oblivious File System, CCS 2012.
 
@@ -62,15 +62,18 @@ mod entry;
 mod fakes;
 mod follower;
 mod join;
+mod lane;
 mod listening;
 mod pieces;
 mod replay;
 mod schedule;
 mod sealed;
 mod serving;
+mod sessions;
 mod sweep;
 mod table;
 mod upkeep;
+mod whose;
 
 #[cfg(test)]
 mod tests;

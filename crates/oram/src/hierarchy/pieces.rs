@@ -6,8 +6,8 @@
 //! 3. Then each range is *filled*: its buckets are read, and its cells written, fakes among them.
 //! 4. A last piece *finishes* the table: it says which versions of all chunks count.
 //! 5. All that a build reads and writes is spread evenly over the places of its period, but for half
-//!    an epoch at the end in which it is installed. A piece belongs to the session that logged the
-//!    first of its places. A quarter of an epoch after the last one it is late.
+//!    an epoch at the end in which it is installed. Whose a piece is follows from its places
+//!    (`whose`).
 //!
 //! # Invariants
 //! - Everything here follows from the schedule and the table alone.
@@ -44,8 +44,6 @@ pub struct Pieces {
     range: u32,
     is_dealt: bool,
     places: Range<u64>,
-    /// From the end of a piece to where it is late.
-    late: u64,
 }
 
 impl Pieces {
@@ -70,7 +68,7 @@ impl Pieces {
             let period = schedule.first_of(schedule.installed(table)) - start;
             start..start + period - (epoch / 2).max(period / 16)
         };
-        Self { table, sources, slots, piece, range, is_dealt, places, late: epoch / 4 }
+        Self { table, sources, slots, piece, range, is_dealt, places }
     }
 
     /// All pieces, by number.
@@ -154,11 +152,6 @@ impl Pieces {
         };
         costs.iter().map(|cost| piece(*cost)).collect()
     }
-
-    /// The length of the log at which a piece that ends at this place is late.
-    pub fn is_late_at(&self, ends: u64) -> u64 {
-        ends + self.late
-    }
 }
 
 /// So many of `whole` as `part` is of `of`, rounded down.
@@ -219,7 +212,7 @@ mod tests {
                 let needed = schedule.first_of(schedule.installed(table));
                 let last = places.last().unwrap().end;
                 assert!(places[0].start >= starts && last + 8 <= needed, "{table:?}");
-                assert!(pieces.is_late_at(last) <= needed);
+                assert!(last + u64::from(schedule.epoch) / 4 <= needed);
             }
         }
     }

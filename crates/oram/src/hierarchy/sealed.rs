@@ -15,8 +15,9 @@ use fogbank_seal::Sealer;
 use super::entry::{Entry, Found};
 use crate::{Access, Error, Result, lied};
 
-/// Of an entry without a query.
+/// Of an entry without a query; and of one that is its session's last.
 const KIND_NONE: u8 = u8::MAX;
+const KIND_LAST: u8 = u8::MAX - 1;
 const TURN_BYTES: usize = 8;
 const DIGEST_BYTES: usize = 32;
 const HEAD_BYTES: usize = 8 + DIGEST_BYTES + 1 + 4 + 4 + 4;
@@ -31,6 +32,7 @@ pub fn seal_entry(site: &Site, entry: &Entry, block_bytes: usize) -> Result<Byte
             let (kind, offset, halves) = access.journalled();
             (kind, *address, offset, halves)
         }
+        None if entry.leaves => (KIND_LAST, 0, 0, [&[][..], &[]]),
         None => (KIND_NONE, 0, 0, [&[][..], &[]]),
     };
     let mut plain = Vec::with_capacity(HEAD_BYTES + block_bytes);
@@ -57,11 +59,11 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
     let session = Sealer::of(sealed).map_err(|_| lied("an entry has no sealer"))?.session;
     let plain = site.open(&entry_bound(turn), sealed).await?;
     let parsed = parse(&plain, block_bytes);
-    let (seen, seen_digest, query) = parsed.ok_or_else(|| strange("an entry"))?;
-    Ok(Entry { session, turn: u64::from_le_bytes(*turn), seen, seen_digest, query })
+    let (seen, seen_digest, query, leaves) = parsed.ok_or_else(|| strange("an entry"))?;
+    Ok(Entry { session, turn: u64::from_le_bytes(*turn), seen, seen_digest, query, leaves })
 }
 
-type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>);
+type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, bool);
 
 fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
     if plain.len() != HEAD_BYTES + block_bytes {
@@ -75,14 +77,14 @@ fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
     let (length, bytes) = rest.split_first_chunk()?;
     let bytes = bytes.get(..u32::from_le_bytes(*length) as usize)?;
     let query = match *kind {
-        KIND_NONE => None,
+        KIND_NONE | KIND_LAST => None,
         kind => {
             let journalled = (kind, u32::from_le_bytes(*offset), bytes);
             let access = Access::from_journal(journalled, block_bytes)?;
             Some((u32::from_le_bytes(*address), access))
         }
     };
-    Some((u64::from_le_bytes(*seen), *digest, query))
+    Some((u64::from_le_bytes(*seen), *digest, query, *kind == KIND_LAST))
 }
 
 /// A result as it is published.

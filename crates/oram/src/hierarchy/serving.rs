@@ -6,6 +6,7 @@
 //! 3. At the next point appends, touches, results and answers leave.
 //! 4. What is this session's to do for all, builds and superblocks, is begun; what is another's and
 //!    late is taken over (`upkeep`).
+//! 5. Whoever closes says so in its last entry, so that others take its part over at once.
 //!
 //! # Invariants
 //! - Whatever goes wrong ends everything: nothing leaves after it.
@@ -137,11 +138,15 @@ pub struct State {
     /// The newest superblock as stored.
     pub superblock: Digest,
     pub is_closing: bool,
+    /// The turn that says that it leaves, and until when it waits for the answer.
+    pub leaves: Option<(u64, Nanos)>,
     pub beside: JoinSet<()>,
 }
 
 /// Queries of one client under way at once, at most.
 pub const UNDER_WAY_MAX: usize = 64;
+/// Who leaves waits for its last turn for so many public times, at most: others can do it, too.
+const LEAVES_WITHIN: Nanos = 2;
 
 impl Serving {
     /// Serves until it is closed. Whatever goes wrong ends everything, and all who wait are told.
@@ -165,6 +170,7 @@ impl Serving {
             }
             effects.extend(self.take_over()?);
             effects.extend(self.ask()?);
+            effects.extend(self.speak()?);
             // 2. and 3. What follows from it.
             self.take_place(effects).await?;
             // 4. What is done for all.
@@ -177,9 +183,9 @@ impl Serving {
     }
 
     fn is_done(&self) -> bool {
-        let State { is_closing, waiting, arrived, publishing, .. } = &self.state;
-        let is_idle = waiting.is_empty() && arrived.is_empty() && *publishing == 0;
-        *is_closing && is_idle && self.state.removing == 0 && self.state.building == 0
+        let State { publishing, removing, building, leaves, .. } = &self.state;
+        let has_left = leaves.is_some_and(|(_, until)| self.grid.now() >= until);
+        has_left && *publishing == 0 && *removing == 0 && *building == 0
     }
 
     async fn take(&mut self, event: Event) -> Result<Vec<Effect>> {
@@ -192,10 +198,11 @@ impl Serving {
                     if self.state.sent.remove(&entry.turn) != Some(stored) {
                         return Err(Error::Fenced);
                     }
-                    self.upkeep.has_logged(&self.client.follower().schedule, place);
                 }
-                self.state.missing.insert(place, self.grid.now());
+                let now = self.grid.now();
+                self.state.missing.insert(place, now);
                 let effects = compute(|| self.client.entries(place, &[(entry, stored)]));
+                self.upkeep.has_logged(self.client.follower(), now);
                 self.length.send_replace(self.client.follower().length());
                 for index in self.client.follower.take_unmade() {
                     self.state.beside.spawn_blocking(move || index.make());
@@ -249,6 +256,33 @@ impl Serving {
         Ok(effects)
     }
 
+    /// Says what asks for nothing: that it leaves, when nobody waits any longer; or that it lives.
+    fn speak(&mut self) -> Result<Vec<Effect>> {
+        let State { is_closing, waiting, arrived, leaves, sent, .. } = &self.state;
+        if leaves.is_some() {
+            return Ok(Vec::new());
+        }
+        if *is_closing && waiting.is_empty() && arrived.is_empty() {
+            // Others go on with what it builds, or this client when it comes back.
+            self.closing.send_replace(true);
+            let effects = self.client.leave()?;
+            let until = self.grid.now() + LEAVES_WITHIN * self.upkeep.public_time();
+            self.state.leaves = Some((self.client.turn(), until));
+            return Ok(effects);
+        }
+        let is_to_speak = sent.is_empty() && self.upkeep.is_to_speak(self.client.follower());
+        if is_to_speak { self.client.ask(None) } else { Ok(Vec::new()) }
+    }
+
+    /// A turn has been answered, or came too late: the last one, too?
+    fn is_answered(&mut self, turn: u64) {
+        if let Some((last, until)) = &mut self.state.leaves
+            && *last == turn
+        {
+            *until = 0;
+        }
+    }
+
     /// Takes over what has been missed for the public time.
     fn take_over(&mut self) -> Result<Vec<Effect>> {
         let (now, late) = (self.grid.now(), self.upkeep.public_time());
@@ -300,16 +334,16 @@ impl Serving {
             *since = now;
         }
         self.cells.forget(number.saturating_sub(3));
-        self.upkeep.is_superblock(&schedule, number);
+        self.upkeep.is_superblock(self.client.follower(), number, now);
         self.client.superblock(number)
     }
 
     async fn take_place(&mut self, mut effects: Vec<Effect>) -> Result<()> {
         // An entry that came too late is asked for anew.
         while let Some(at) = effects.iter().position(|effect| matches!(effect, Effect::Void(_))) {
-            if let Effect::Void(turn) = effects.remove(at)
-                && let Some((address, access, reply)) = self.state.waiting.remove(&turn)
-            {
+            let Effect::Void(turn) = effects.remove(at) else { continue };
+            self.is_answered(turn);
+            if let Some((address, access, reply)) = self.state.waiting.remove(&turn) {
                 effects.extend(self.client.ask(Some((address, access.clone())))?);
                 self.state.waiting.insert(self.client.turn(), (address, access, reply));
             }
@@ -334,6 +368,7 @@ impl Serving {
                     leaves.push(Leaving::Publish(found, sealed));
                 }
                 Effect::Answer(turn, before) => {
+                    self.is_answered(turn);
                     if let Some((_, access, reply)) = self.state.waiting.remove(&turn) {
                         leaves.push(Leaving::Answer(access, before, reply));
                     }

@@ -71,22 +71,10 @@ impl Remains {
         }
         let kept = u64::from(self.site.parameters().kept_epochs);
         if let Some(epoch) = number.checked_sub(kept) {
-            self.forget(epoch).await?;
+            forget(&*self.log, &self.grid, schedule.first_of(epoch)).await?;
+            self.site.delete(&kept_until(&schedule, epoch)).await?;
         }
         Ok(())
-    }
-
-    /// What was kept until `epoch`.
-    async fn forget(&self, epoch: u64) -> Result<()> {
-        let Self { schedule, .. } = *self;
-        forget(&*self.log, &self.grid, schedule.first_of(epoch)).await?;
-        let gone = schedule.superseding(epoch).into_iter();
-        let of_table =
-            |Table { level, index }| [Object::Index(level, index), Object::Manifest(level, index)];
-        let mut objects: Vec<Object> = gone.flat_map(of_table).collect();
-        let first = schedule.oldest_start(epoch.saturating_sub(1));
-        objects.extend((first..schedule.oldest_start(epoch)).map(Object::Marks));
-        Ok(self.site.delete(&objects).await?)
     }
 
     /// Step 2 of the module, for a level.
@@ -144,6 +132,17 @@ impl Remains {
     }
 }
 
+/// What tables were found by that was kept until `epoch`, and until the one before.
+fn kept_until(schedule: &Schedule, epoch: u64) -> Vec<Object> {
+    let of_table =
+        |Table { level, index }| [Object::Index(level, index), Object::Manifest(level, index)];
+    let before = epoch.saturating_sub(1);
+    let gone = (before..=epoch).flat_map(|epoch| schedule.superseding(epoch));
+    let first = schedule.oldest_start(before.saturating_sub(1));
+    let marks = (first..schedule.oldest_start(epoch)).map(Object::Marks);
+    gone.flat_map(of_table).chain(marks).collect()
+}
+
 /// Whether `table` is installed by superblock `number`. It comes from a name that the cloud may have
 /// made up: none that is installed by then has a larger index, and with one nothing is reckoned.
 fn is_installed(schedule: &Schedule, table: Table, number: u64) -> bool {
@@ -154,6 +153,21 @@ fn is_installed(schedule: &Schedule, table: Table, number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever had to remove something may have been stopped: the next one finds it, too.
+    #[test]
+    fn what_was_not_removed_at_its_epoch_is_at_the_next() {
+        let schedule = Schedule::new(64, 4, 2, 4, true).unwrap();
+        let all = |epochs: std::ops::RangeInclusive<u64>| {
+            let all = epochs.flat_map(|epoch| kept_until(&schedule, epoch));
+            all.collect::<BTreeSet<Object>>()
+        };
+        assert!(all(1..=200).len() > 300);
+        for skipped in 2..199 {
+            let others = &all(1..=skipped - 1) | &all(skipped + 1..=200);
+            assert_eq!(others, all(1..=200), "without {skipped}");
+        }
+    }
 
     /// A claim's name is the cloud's to make up: an index that no table has yet is passed over, however
     /// large it is.

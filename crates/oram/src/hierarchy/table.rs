@@ -66,7 +66,7 @@ impl Holds {
                 sources.iter().flat_map(|of| of.addresses().iter().copied()).collect()
             }
         };
-        addresses.sort_unstable();
+        addresses.sort(); // a few sorted runs, which it merges
         addresses.dedup();
         addresses.into()
     }
@@ -87,8 +87,10 @@ impl Index {
         Self { table, start: *start, from, made, reals, slots, key }
     }
 
-    /// Makes addresses and order, unless they are there.
+    /// Makes addresses and order, unless they are there: of one table at a time in a process.
     pub fn make(&self) {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock();
         self.made();
     }
 

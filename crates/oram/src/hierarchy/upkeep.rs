@@ -3,8 +3,8 @@
 //!
 //! 1. *Build*: pieces of this session, and those that are late (`builds`, `building`).
 //! 2. *Close*: superblock k, when results and tables are there. It is the affair of the session
-//!    that logged the first place of epoch k - 1; when it could have been put for the public time,
-//!    of everybody.
+//!    that logged the first place of epoch k - 1 (or, when that has gone, of another: `whose`), and
+//!    of who has just built a table; when it could have been put for the public time, of everybody.
 //! 3. *Remove*: whoever put superblock k removes what nobody needs any longer (`sweep`).
 //!
 //! Two that do the same write the same plaintext; which of them counts is decided by a put.
@@ -45,14 +45,16 @@ pub struct Upkeep {
     asked: (Nanos, u64, u32),
     /// Whether it was tried to put it.
     has_tried: bool,
+    /// Whether a table that it may wait for has been built here since it was tried.
+    has_built: bool,
 }
 
 impl Upkeep {
-    /// What there is to do after superblock `number`.
-    pub fn new(follower: &Follower, public_time: Nanos, number: u64) -> Self {
-        let builds = Builds::new(&follower.schedule, public_time, number);
-        let (since, is_asking, asked, has_tried) = Default::default();
-        Self { public_time, builds, since, is_asking, asked, has_tried }
+    /// What there is to do for a session after superblock `session.1`.
+    pub fn new(follower: &Follower, public_time: Nanos, session: (u32, u64), now: Nanos) -> Self {
+        let builds = Builds::new(follower, public_time, session, now);
+        let (since, is_asking, asked, has_tried, has_built) = Default::default();
+        Self { public_time, builds, since, is_asking, asked, has_tried, has_built }
     }
 
     /// After how long without what another has to do it is taken over.
@@ -63,13 +65,18 @@ impl Upkeep {
     /// What came of a piece of a build here. The superblock that waits for the table can be put.
     pub fn has_ended(&mut self, table: Table, number: u32, outcome: Outcome, now: Nanos) {
         if self.builds.has_ended(table, number, outcome, now) {
-            self.asked = Default::default();
+            (self.asked, self.has_built) = (Default::default(), true);
         }
     }
 
-    /// This session has logged a place.
-    pub fn has_logged(&mut self, schedule: &Schedule, place: u64) {
-        self.builds.has_logged(schedule, place);
+    /// The newest place of the log has come.
+    pub fn has_logged(&mut self, follower: &Follower, now: Nanos) {
+        self.builds.has_logged(follower, now);
+    }
+
+    /// Whether this session has to show that it lives.
+    pub fn is_to_speak(&self, follower: &Follower) -> bool {
+        self.builds.is_to_speak(follower)
     }
 
     /// A superblock that was asked for is there or is not.
@@ -91,11 +98,12 @@ impl Upkeep {
         let (_, asked_at, times) = self.asked;
         self.asked = (now, length, if length == asked_at { times + 1 } else { 1 });
         self.is_asking = true;
+        self.has_built = false;
     }
 
     /// Superblock `number` is there.
-    pub fn is_superblock(&mut self, schedule: &Schedule, number: u64) {
-        self.builds.is_superblock(schedule, number);
+    pub fn is_superblock(&mut self, follower: &Follower, number: u64, now: Nanos) {
+        self.builds.is_superblock(follower, number, now);
         self.since = None;
     }
 
@@ -115,21 +123,17 @@ impl Serving {
     /// By blame.
     pub async fn look_after(&mut self) -> Result<()> {
         let now = self.grid.now();
-        let state = &self.state;
-        if state.is_closing && state.waiting.is_empty() && state.arrived.is_empty() {
-            // Others go on, or this client when it comes back.
-            self.closing.send_replace(true);
-            return Ok(());
-        }
-        for due in self.upkeep.builds.due(self.client.follower(), now) {
-            let Due { pieces, number, known, may_be_there, places } = due;
+        let leaves = self.state.leaves.is_some();
+        let due =
+            if leaves { Vec::new() } else { self.upkeep.builds.due(self.client.follower(), now) };
+        for due in due {
+            let Due { pieces, number, known, may_be_there, places, found } = due;
             let (table, follower) = (pieces.table, self.client.follower());
             // Results that came meanwhile show that it is there.
             let Some(recipe) = follower.recipe(table) else {
                 self.upkeep.builds.is_built(table);
                 continue;
             };
-            let slack = u64::from(follower.schedule.epoch) / 8;
             let build = Build {
                 site: self.site.clone(),
                 cells: self.cells.clone(),
@@ -140,10 +144,10 @@ impl Serving {
                 number,
                 known,
                 may_be_there,
+                found,
                 pace: Pace {
                     length: self.length.subscribe(),
                     places,
-                    slack,
                     closing: self.closing.subscribe(),
                 },
                 canary: follower.canary.clone(),
@@ -163,16 +167,16 @@ impl Serving {
         }
         let may_close = self.client.may_close(number);
         let since = may_close.then(|| *self.upkeep.since.get_or_insert(now));
-        let is_mine = start.session == self.site.session();
+        let is_mine = self.upkeep.builds.closes() || self.upkeep.has_built;
         let is_late = since.is_some_and(|since| now >= since + self.upkeep.public_time);
         let closes = may_close && (is_mine || is_late);
         let is_first = closes && !self.upkeep.has_tried;
         if !is_first && now < self.upkeep.asks_at(length) {
             return Ok(());
         }
+        let step = Step::new(self, number, (start.history, is_first))?;
         self.upkeep.has_tried |= closes;
         self.upkeep.asks(length, now);
-        let step = Step::new(self, number, start.history)?;
         self.beside(async move {
             let found = if closes { step.close().await? } else { step.get().await? };
             Ok(Event::Superblock(number, found))
@@ -198,12 +202,14 @@ struct Step {
     previous: Digest,
     /// The tables that it installs, with the marks of their builds.
     tables: Vec<(Table, Mark)>,
-    /// Of epoch `number - 2`, if there is one.
-    marks: Vec<Mark>,
+    /// Of epoch `number - 2`, if there is one and they are to be put.
+    marks: Option<Vec<Mark>>,
 }
 
 impl Step {
-    fn new(serving: &Serving, number: u64, history: Digest) -> Result<Self> {
+    /// `first`: of the history before epoch `number - 1`, and whether this client has not tried to
+    /// close before.
+    fn new(serving: &Serving, number: u64, (history, is_first): (Digest, bool)) -> Result<Self> {
         let follower = serving.client.follower();
         let schedule = follower.schedule;
         let start = |table| {
@@ -213,6 +219,7 @@ impl Step {
         };
         let tables = schedule.installing(number).into_iter().map(start);
         let start = number.checked_sub(2).and_then(|epoch| follower.start_of(epoch));
+        let marks = start.filter(|_| is_first).map(|start| start.marks.clone());
         Ok(Self {
             site: serving.site.clone(),
             cells: serving.cells.clone(),
@@ -223,7 +230,7 @@ impl Step {
             history,
             previous: serving.state.superblock,
             tables: tables.collect::<Result<_>>()?,
-            marks: start.map(|start| start.marks.clone()).unwrap_or_default(),
+            marks,
         })
     }
 
@@ -263,21 +270,26 @@ impl Step {
     /// Puts it, if the tables that it installs are there, and removes what is superseded then.
     async fn close(self) -> Result<Option<Known>> {
         let get = async { Ok(Superblock::get(&self.site, self.number).await?) };
-        let (found, manifests) = tokio::try_join!(get, self.install())?;
+        let (found, manifests, ()) = tokio::try_join!(get, self.install(), self.put_marks())?;
         // Another may have been first, long ago.
         if found.is_some() {
             return self.found(found, manifests).await;
         }
         let Some(manifests) = manifests else { return Ok(None) };
-        if let Some(epoch) = self.number.checked_sub(2) {
-            let mark = super::follower::mark(&self.history);
-            self.site.put(Object::Marks(epoch), &mark, &self.marks.concat()).await?;
-        }
         let (stored, is_first) = self.of(manifests).put(&self.site).await?;
         let Self { site, cells, log, grid, schedule, number, .. } = self;
         let remains = Remains { site, cells, log, grid, schedule, number };
         let remains = is_first.then_some(remains);
         Ok(Some(Known { stored, remains }))
+    }
+
+    /// They are there before it, whoever puts it.
+    async fn put_marks(&self) -> Result<()> {
+        if let (Some(epoch), Some(marks)) = (self.number.checked_sub(2), &self.marks) {
+            let mark = super::follower::mark(&self.history);
+            self.site.put(Object::Marks(epoch), &mark, &marks.concat()).await?;
+        }
+        Ok(())
     }
 
     fn of(&self, manifests: Vec<Digest>) -> Superblock {

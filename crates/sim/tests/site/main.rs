@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod far;
+mod leaving;
 mod left;
 mod lies;
 mod pace;
 mod slow;
+mod speed;
 mod world;
 
 use std::collections::BTreeMap;

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use fogbank_store::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, Result};
 use tokio::sync::mpsc;
 
+use super::phases::Phases;
+
 /// What has passed so far, of all clients together.
 #[derive(Debug, Default)]
 pub struct LogTraffic {
@@ -43,12 +45,13 @@ impl LogTraffic {
 pub struct CountedLog<L> {
     log: L,
     traffic: Arc<LogTraffic>,
+    phases: Arc<Phases>,
 }
 
 impl<L: Log> CountedLog<L> {
-    /// Counts what passes to `log` in `traffic`.
-    pub fn new(log: L, traffic: Arc<LogTraffic>) -> Self {
-        Self { log, traffic }
+    /// Counts what passes to `log` in `traffic`, and notes in `phases` when.
+    pub fn new(log: L, traffic: Arc<LogTraffic>, phases: Arc<Phases>) -> Self {
+        Self { log, traffic, phases }
     }
 
     fn sends(&self, bytes: &Bytes) {
@@ -60,21 +63,26 @@ impl<L: Log> CountedLog<L> {
 impl<L: Log> Log for CountedLog<L> {
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
         self.sends(&entry.bytes);
+        self.phases.appends(&entry.bytes);
         self.log.append(entry).await
     }
 
     async fn publish(&self, place: u64, result: Bytes) -> Result<()> {
         self.sends(&result);
+        self.phases.publishes();
         self.log.publish(place, result).await
     }
 
     async fn follow(&self, from: u64) -> Result<LogEvents> {
         let mut events = self.log.follow(from).await?;
         let (tells, told) = mpsc::channel(LOG_EVENTS_AHEAD);
-        let traffic = self.traffic.clone();
+        let (traffic, phases) = (self.traffic.clone(), self.phases.clone());
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 event.iter().for_each(|event| traffic.hear(event));
+                if let Ok(LogEvent::Entry(_, entry)) = &event {
+                    phases.hears(entry);
+                }
                 if tells.send(event).await.is_err() {
                     return;
                 }

@@ -8,11 +8,12 @@
 //! 3. Measure: across the links each draws a block, reads or writes it, holds what comes back
 //!    against what it has to be, and goes on; until that table has been built, or as long as was
 //!    asked. No two clients ask for one block: nobody else tells a client what it has to find.
-//! 4. What passes is counted at each client, by parts (`counted_log`, `row`).
+//! 4. What passes is counted at each client, by parts (`counted_log`, `row`), and when (`phases`).
 //!
 //! The server is this process's memory, and so is what clients have seen: no disk is waited for.
 
 mod counted_log;
+mod phases;
 mod row;
 mod warm;
 
@@ -51,6 +52,7 @@ pub async fn run(args: BenchSiteArgs) -> Result<()> {
         let measured = warm.measure(*clients, (link, args.quantum_us), args.seconds).await?;
         let row = Row::of(*clients, &measured, block_bytes)?;
         say!("{}", row.line());
+        say!("{}", row.phases());
         if args.json {
             let mut figures = row.json();
             figures["link"] = args.link.words().into();

@@ -3,6 +3,7 @@
 use fogbank::{Error, Result};
 use serde_json::{Value, json};
 
+use super::phases::NAMES;
 use super::warm::Measured;
 
 /// Figures of a point. Bytes are those of a query, of all clients together.
@@ -22,6 +23,8 @@ pub struct Row {
     builds: f64,
     superblocks: f64,
     built: f64,
+    /// What a query waits for, and what is left for results and the grid.
+    phases: [f64; NAMES.len() + 1],
 }
 
 /// The columns of [`Row::line`].
@@ -37,7 +40,7 @@ impl Row {
     /// # Errors
     /// [`Error::TooFewData`] if nobody was answered.
     pub fn of(clients: usize, measured: &Measured, block_bytes: u32) -> Result<Self> {
-        let Measured { answers, traffic, log, places, built } = measured;
+        let Measured { answers, traffic, log, times, places, built } = measured;
         let (latencies, seconds) = (&answers.latencies, answers.seconds);
         if latencies.is_empty() || *places == 0 {
             return Err(Error::TooFewData(format!(
@@ -48,6 +51,11 @@ impl Row {
         let cells = |bytes: u64| each(bytes) / f64::from(block_bytes + BESIDE_BYTES);
         let quantile = |share| latencies.value_at_quantile(share) as f64 / 1e6;
         let beside = traffic.cells + traffic.superblocks;
+        let mut phases = [latencies.mean() / 1e6; NAMES.len() + 1];
+        for (at, nanos) in times.nanos.iter().enumerate() {
+            phases[at] = *nanos as f64 / 1e6 / times.count.max(1) as f64;
+            phases[NAMES.len()] -= phases[at];
+        }
         Ok(Self {
             clients,
             per_s: latencies.len() as f64 / seconds,
@@ -61,6 +69,7 @@ impl Row {
             builds: each((traffic.read + traffic.written).saturating_sub(beside)),
             superblocks: each(traffic.superblocks),
             built: *built,
+            phases,
         })
     }
 
@@ -80,6 +89,14 @@ impl Row {
         )
     }
 
+    /// What its queries wait for, on a line of its own.
+    pub fn phases(&self) -> String {
+        let each = |(name, ms): (&&str, &f64)| format!("{ms:.1} {name}");
+        let each: Vec<String> =
+            NAMES.iter().chain(&["for results"]).zip(&self.phases).map(each).collect();
+        format!("        ms of a query: {}", each.join(", "))
+    }
+
     /// The same for programs.
     pub fn json(&self) -> Value {
         json!({
@@ -97,6 +114,7 @@ impl Row {
             "builds_bytes_per_op": self.builds,
             "superblocks_bytes_per_op": self.superblocks,
             "largest_table_built": self.built,
+            "phases_ms": self.phases,
         })
     }
 }

@@ -14,6 +14,7 @@ use fogbank_terminal::bar;
 use rand_core::Rng;
 
 use super::counted_log::{CountedLog, LogTraffic};
+use super::phases::{Phases, Timed, Times};
 use crate::bench::counted::{Counted, Traffic};
 use crate::bench::volume::clients::{Answers, Field, Running, Span, Written};
 
@@ -21,10 +22,8 @@ type Far = Arc<Delay<Arc<dyn Store>>>;
 
 /// Queries under way while loading: an engine takes so many.
 const LOAD_UNDER_WAY: usize = 64;
-/// Queries of each client across its link before it is measured; and epochs before that without
-/// one, until the pieces that are built are theirs, not of whoever was there before and has gone.
+/// Queries of each client across its link before it is measured.
 const WARM_UP: u64 = 16;
-const WARM_UP_EPOCHS: u64 = 8;
 /// Nanoseconds from one look at the log to the next.
 const LOOK: Nanos = 50_000_000;
 const SITE: StoreId = StoreId([1; 16]);
@@ -50,6 +49,8 @@ pub struct Measured {
     pub traffic: Traffic,
     /// Bytes to the log and from it.
     pub log: [u64; 2],
+    /// What queries waited for.
+    pub times: Times,
     /// Places that the log has grown by.
     pub places: u64,
     /// How much of the building of one table of the largest level fell into it.
@@ -59,7 +60,8 @@ pub struct Measured {
 /// A client of the site.
 struct Client {
     far: Far,
-    store: Arc<Counted<Far>>,
+    store: Arc<Counted<Timed<Far>>>,
+    phases: Arc<Phases>,
     field: Arc<Field<HierarchyEngine>>,
 }
 
@@ -93,7 +95,7 @@ impl Warm {
         seconds: Option<f64>,
     ) -> Result<Measured> {
         let warm_up = WARM_UP * clients as u64;
-        let before = warm_up + self.schedule.first_of(WARM_UP_EPOCHS);
+        let before = warm_up + self.schedule.first_of(self.warm_up_epochs());
         let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + before);
         let table = table.ok_or_else(|| Error::Bug("no table is built any more".into()))?;
         let (first, ends) = (self.starts(table), self.installed(table));
@@ -116,7 +118,7 @@ impl Warm {
         joined.iter().for_each(|client| client.far.set_link(link));
         running.go_on_while(|| left_to(first)).await?;
         let (from, length) = (clock.now(), passed.length());
-        let (traffic, log) = (traffic(&joined), passed.bytes());
+        let (traffic, log, times) = (traffic(&joined), passed.bytes(), times(&joined));
         match seconds {
             Some(seconds) => running.go_on(from + (seconds * 1e9) as Nanos, &bar).await?,
             None => running.go_on_while(|| left_to(ends)).await?,
@@ -127,6 +129,7 @@ impl Warm {
         let measured = Measured {
             traffic: self::traffic(&joined).since(traffic),
             log: [up - log[0], down - log[1]],
+            times: self::times(&joined).since(times),
             places: grown,
             built: grown as f64 / places as f64,
             answers: running.end(span).await?,
@@ -136,6 +139,13 @@ impl Warm {
             client.field.engine.close().await?;
         }
         Ok(measured)
+    }
+
+    /// Epochs without a link before that, as long as the table of the last level but one is built:
+    /// then whatever is built was begun by those who are measured, as at a site that goes on.
+    fn warm_up_epochs(&self) -> u64 {
+        let below = u32::from(self.schedule.bottom()).saturating_sub(2);
+        u64::from(self.schedule.growth).pow(below) + 1
     }
 
     /// The place at which this table of the largest level starts to be built.
@@ -170,15 +180,17 @@ impl Warm {
         let faults = random.stream(Purpose::Faults);
         let far = Delay::new(self.store.clone(), clock.clone(), Link::instant(), faults);
         let far = Arc::new(far);
-        let store = Arc::new(Counted::new(far.clone()));
+        let phases = Arc::new(Phases::new(clock.clone()));
+        let store = Arc::new(Counted::new(Timed::new(far.clone(), phases.clone())));
         let mut salts = random.stream(Purpose::Incarnation);
         let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;
-        let log = CountedLog::new(far.far_log(self.log.clone()), self.passed.clone());
+        let log = far.far_log(self.log.clone());
+        let log = CountedLog::new(log, self.passed.clone(), phases.clone());
         let grid = DepartureGrid::new(clock.clone(), Duration::from_micros(quantum_us));
         let seen = Arc::new(MemorySeen::default());
         let engine = HierarchyEngine::open(site, Arc::new(log), seen, grid).await?;
         let field = Field::of_many(engine, clock, self.written.clone(), share);
-        Ok(Client { far, store, field })
+        Ok(Client { far, store, phases, field })
     }
 
     /// The next part of the seed's randomness.
@@ -192,6 +204,10 @@ fn traffic(clients: &[Client]) -> Traffic {
     let mut sum = Traffic::default();
     clients.iter().for_each(|client| sum += client.store.traffic());
     sum
+}
+
+fn times(clients: &[Client]) -> Times {
+    clients.iter().map(|client| client.phases.times()).fold(Times::default(), Times::and)
 }
 
 fn master() -> MasterKey {

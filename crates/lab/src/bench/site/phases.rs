@@ -1,0 +1,117 @@
+//! What a query waits for, as the calls of its client show it, which has one under way.
+//!
+//! Its entry is appended and heard; its cells are asked for, which waits for a superblock where it
+//! is missing; they come; what was found is published. The rest of its time it waits for the results
+//! of places before its own, and for points of the grid.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fogbank_env::{Clock, Mutex, Nanos};
+use fogbank_store::{Call, Operation, Reply, Store, StoreError, store_by_calls};
+
+/// The phases that are told apart, in their order.
+pub const NAMES: [&str; 4] = ["to be heard", "to touch", "to be touched", "to publish"];
+
+/// The times of one client's queries, or of several clients'.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Times {
+    /// By phase, of all queries together.
+    pub nanos: [Nanos; NAMES.len()],
+    /// Queries.
+    pub count: u64,
+}
+
+impl Times {
+    /// Those since `before`.
+    pub fn since(self, before: Self) -> Self {
+        let nanos = std::array::from_fn(|at| self.nanos[at] - before.nanos[at]);
+        Self { nanos, count: self.count - before.count }
+    }
+
+    /// Those of another client, too.
+    pub fn and(self, other: Self) -> Self {
+        let nanos = std::array::from_fn(|at| self.nanos[at] + other.nanos[at]);
+        Self { nanos, count: self.count + other.count }
+    }
+}
+
+/// Notes when a client does what.
+pub struct Phases {
+    clock: Arc<dyn Clock>,
+    state: Mutex<(Vec<Nanos>, Bytes, Times)>,
+}
+
+impl Phases {
+    /// Of a client that has done nothing yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    /// So far.
+    pub fn times(&self) -> Times {
+        self.state.lock().2
+    }
+
+    /// An entry leaves.
+    pub fn appends(&self, entry: &Bytes) {
+        let (mut state, now) = (self.state.lock(), self.clock.now());
+        (state.0, state.1) = (vec![now], entry.clone());
+    }
+
+    /// An entry is heard.
+    pub fn hears(&self, entry: &Bytes) {
+        if self.state.lock().1 == *entry {
+            self.comes(1);
+        }
+    }
+
+    /// The result of a place leaves.
+    pub fn publishes(&self) {
+        self.comes(NAMES.len());
+    }
+
+    /// What is number `at` of a query comes, if those before it have.
+    fn comes(&self, at: usize) {
+        let now = self.clock.now();
+        let (moments, _, times) = &mut *self.state.lock();
+        if moments.len() != at {
+            return;
+        }
+        moments.push(now);
+        if at == NAMES.len() {
+            for (sum, pair) in times.nanos.iter_mut().zip(moments.windows(2)) {
+                *sum += pair[1] - pair[0];
+            }
+            times.count += 1;
+            moments.clear();
+        }
+    }
+}
+
+/// A store that notes when cells are touched.
+pub struct Timed<S> {
+    inner: S,
+    phases: Arc<Phases>,
+}
+
+impl<S: Store> Timed<S> {
+    /// Notes it in `phases`.
+    pub fn new(inner: S, phases: Arc<Phases>) -> Self {
+        Self { inner, phases }
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Reply, StoreError> {
+        let touches = call.operation() == Operation::ReadCells;
+        if touches {
+            self.phases.comes(2);
+        }
+        let reply = call.perform(&self.inner).await;
+        if touches {
+            self.phases.comes(3);
+        }
+        reply
+    }
+}
+
+store_by_calls!(Timed);
