@@ -28,11 +28,11 @@ struct Writing<P: Plane> {
     /// In the order of sealing.
     number: u64,
     written: P::Written,
-    /// Messages that have not ended.
+    /// Windows whose messages have not ended.
     left: usize,
 }
 
-/// What is sealed: what is known of it, and its messages.
+/// What is sealed: what is known of it, and its windows.
 type Sealed<P> = (<P as Plane>::Written, Vec<Vec<ChunkWrite>>);
 
 /// Seals what falls due, until nobody can bring any more. A task of its own: messages under way are
