@@ -4,8 +4,9 @@
 //!    by a server that was started again, too. The session before is told that it is over, and its
 //!    work is waited for; then the new one is open.
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
-//!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of one goes to the client, then to the other cloud.
-//!    What the client says of its journal is durable before that (`seen`).
+//!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of
+//!    one goes to the client, then to the other cloud. What the client says of its journal is
+//!    durable before that (`seen`).
 //! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has signed
 //!    them. One is acknowledged when it is worked off here; what has to go back for it does so in the session.
 //! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
@@ -471,16 +472,7 @@ mod tests {
     use crate::{Cells, Generation};
 
     fn opening(volume: u64, session: u64) -> Opening {
-        let shape = Shape {
-            partitions: 2,
-            levels: 3,
-            kept_levels: 1,
-            top_blocks: 5,
-            spare: 1,
-            extra: 1,
-            refresh_every: 9,
-            block_bytes: 16,
-        };
+        let shape = Shape { partitions: 2, ..crate::tests::shape() };
         Opening { volume, shape, point: Seed::new([3; 32]), other: [4; 32], session }
     }
 

@@ -426,16 +426,7 @@ mod tests {
     /// While a level of a partition is made, reads of it and jobs of others go on.
     #[test]
     fn a_level_that_is_made_holds_up_its_partition_alone() {
-        let shape = Shape {
-            partitions: 2,
-            levels: 3,
-            kept_levels: 1,
-            top_blocks: 5,
-            spare: 1,
-            extra: 1,
-            refresh_every: 9,
-            block_bytes: 16,
-        };
+        let shape = Shape { partitions: 2, ..crate::tests::shape() };
         let seed = |of| Seed::new([of; 32]);
         let shuffler = Shuffler::new(shape, &seed(1));
         let _is_made = shuffler.partitions[0].lock();

@@ -10,7 +10,8 @@ use crate::*;
 
 const CELL: usize = 32;
 
-fn shape() -> Shape {
+/// One partition, of three levels.
+pub(crate) fn shape() -> Shape {
     Shape {
         partitions: 1,
         levels: 3,
