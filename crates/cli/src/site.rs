@@ -68,6 +68,7 @@ async fn status(args: &SiteArgs) -> Result<()> {
     say!("  disk          {}", size(&status));
     let epoch = counted(parameters.epoch as usize, "query", "queries");
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
+    say!("  seen here     epoch {}, which this goes on from", status.seen.saturating_sub(1));
     say!("  public time   {} ms", parameters.public_ms);
     Ok(())
 }

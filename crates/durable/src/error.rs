@@ -54,6 +54,12 @@ pub enum Error {
     /// Another proxy opened the store after us.
     #[error("another proxy has opened this store; this one stops and has changed nothing since")]
     Fenced,
+    /// What is asked for is of an epoch of a site that its client has not come to.
+    #[error("this client has come to epoch {newest} so far: compare at that")]
+    Ahead {
+        /// The newest one that it has seen.
+        newest: u64,
+    },
     /// Opened with settings other than those it was created with.
     #[error("this store was created with other settings: {0}")]
     OtherSettings(String),
@@ -172,6 +178,8 @@ pub enum Suspicion {
     Piece(Blob),
     /// What two reads of the configuration returned differs.
     Config,
+    /// The header of a site does not open by the key and the id that are given.
+    SiteHeader,
     /// Something of a site that many clients share.
     Site(&'static str),
 }
@@ -221,6 +229,7 @@ impl std::fmt::Display for Suspicion {
             }
             Self::Piece(_) => "a piece of a checkpoint is missing or changed",
             Self::Config => "two reads of the configuration differ",
+            Self::SiteHeader => "its header does not open: the key or the id is of another site",
             Self::Site(what) => what,
         })?;
         self.blob().map_or(Ok(()), |blob| write!(f, ": {blob}"))

@@ -92,7 +92,7 @@ impl From<fogbank_durable::Error> for Error {
             E::CloudLied(suspicion) => Self::CloudLied(format!("{error}{}", way_on(*suspicion))),
             E::CloudEmpty => Self::CloudLied(error.to_string()),
             E::Fenced => Self::Overtaken(error.to_string()),
-            E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore => {
+            E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore | E::Ahead { .. } => {
                 Self::Usage(error.to_string())
             }
             E::RegisterLost(_) | E::Register { .. } | E::Stopped => {
@@ -254,6 +254,8 @@ mod tests {
             S::Format(7),
             S::Piece(blob),
             S::Config,
+            S::SiteHeader,
+            S::Site("gone"),
         ];
         let lies = suspicions.map(Vault::CloudLied).into_iter().chain([Vault::CloudEmpty]);
         for lie in lies {
@@ -269,6 +271,7 @@ mod tests {
             (Vault::Refused(gone()), 77),
             (Vault::Fenced, 78),
             (Vault::Exists, 64),
+            (Vault::Ahead { newest: 7 }, 64),
             (Vault::Format { found: 9, known: 3 }, 64),
             (Vault::Register { place: gone(), reason: gone() }, 74),
         ] {

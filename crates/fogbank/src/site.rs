@@ -10,13 +10,21 @@
 //!    open by them.
 //! 3. *Open*: a session is taken, and the client joins where the site is by now.
 //!
+//! From the first two on the client keeps what it has seen: whatever comes later has to go on from
+//! there. A copy of the folder is a client of its own, which knows what the original had seen when
+//! it was made: every start takes a session, and so a key, that no other has.
+//!
 //! What the cloud sees is the engine's (`fogbank_oram::hierarchy`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_durable::shared::{Compared, FileSeen, SeenRegister, Site, SiteParameters, Superblock};
+use bytesize::ByteSize;
+use fogbank_durable::Suspicion;
+use fogbank_durable::shared::{
+    Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
+};
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
@@ -69,12 +77,17 @@ const KEPT_EPOCHS: [u64; 2] = [8, 64];
 /// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest
 /// site.
 const BLOCKS_MAX: u64 = 1 << 22;
+/// A piece has no fewer slots than so many times the root of those that the bottom has at least, or
+/// most of what is dealt would be padding.
+const PIECE_ROOTS: u64 = 32;
 /// Bytes of a table that a builder has before it at once, about.
 const PIECE_BYTES: u64 = 128 << 20;
 /// And at most: a builder holds one of each level.
 const PIECE_BYTES_MAX: u64 = 512 << 20;
 /// Blocks above it have shorter epochs, so that the log keeps enough of them.
 const LARGE_BLOCK: u64 = 16 << 10;
+/// Blocks have at most so many bytes, or the log could not keep enough epochs.
+const LARGEST_BLOCK_LOG: u32 = 15;
 
 /// The parameters of a site of such a size and such blocks.
 ///
@@ -91,21 +104,10 @@ pub fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
              blocks of a site have at most 32KiB"
         )));
     }
-    if u64::from(blocks) > BLOCKS_MAX {
-        return Err(Error::Usage(format!(
-            "--size {size}: a site has at most {BLOCKS_MAX} blocks, for every client knows where each \
-             lies; a larger --block makes room for more, and a volume may be larger"
-        )));
+    if u64::from(blocks) > blocks_max(block) {
+        return Err(too_large(size, block));
     }
-    // Not so small that most of what is dealt would be padding.
-    let piece = (PIECE_BYTES / block).max(32 * (2 * u64::from(blocks)).isqrt());
-    if piece * block > PIECE_BYTES_MAX {
-        return Err(Error::Usage(format!(
-            "--size {size}: whoever builds its tables would hold pieces of {} MiB in memory; take a \
-             smaller --size, or a smaller --block",
-            (piece * block) >> 20
-        )));
-    }
+    let piece = (PIECE_BYTES / block).max(PIECE_ROOTS * (2 * u64::from(blocks)).isqrt());
     Ok(SiteParameters {
         blocks,
         block_bytes: block_bytes as u32,
@@ -114,6 +116,37 @@ pub fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
         kept_epochs: kept.min(most) as u32,
         ..USUAL
     })
+}
+
+/// Blocks of such a size that a site can have: a client knows where each lies, and whoever builds
+/// has pieces in memory.
+fn blocks_max(block: u64) -> u64 {
+    let root = PIECE_BYTES_MAX / (PIECE_ROOTS * block);
+    BLOCKS_MAX.min(((root + 1) * (root + 1) - 1) / 2)
+}
+
+/// Says how large a site can be, and with which blocks it can be so large.
+fn too_large(size: u64, block: u64) -> Error {
+    let said = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
+    let usual = || (9..=LARGEST_BLOCK_LOG).map(|log| 1 << log);
+    let fits = |block: &u64| size <= block * blocks_max(*block);
+    let fitting = usual().filter(fits).map(|block| format!("--block {block}"));
+    let way_on = match fitting.collect::<Vec<_>>().join(" or ") {
+        none if none.is_empty() => {
+            let most = usual().map(|block| block * blocks_max(block)).max().unwrap_or_default();
+            format!(
+                "no site has more than {}, and a volume may (fogbank volume create)",
+                said(most)
+            )
+        }
+        blocks => format!("take {blocks}"),
+    };
+    Error::Usage(format!(
+        "--size {size}: a site with blocks of {} has at most {}, for every client knows where each \
+         block lies and builds tables in memory; {way_on}",
+        said(block),
+        said(block * blocks_max(block))
+    ))
 }
 
 /// Where a client of a site has its own side.
@@ -131,6 +164,8 @@ pub struct SiteStatus {
     pub parameters: SiteParameters,
     /// The number of the newest superblock: epochs that the site has come to.
     pub superblock: u64,
+    /// That of the newest one that this client has seen before.
+    pub seen: u64,
 }
 
 impl SitePlace {
@@ -181,14 +216,15 @@ impl SitePlace {
                 std::fs::remove_file(&path).map_err(cannot)?;
             }
         }
-        Ok(made?)
+        made?;
+        self.sees(&at, &master, &noted).await
     }
 
     /// Makes this folder a client of the site `id` at `store`, whose key is in the file `key`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is something in the folder already; [`Error::CloudLied`] if the
-    /// site is not that of the key and the id.
+    /// [`Error::Usage`] if there is something in the folder already, or the site is not that of the
+    /// key and the id.
     pub async fn join(&self, store: &str, key: &Path, id: &str) -> Result<SiteStatus> {
         let noted = Noted { format: FORMAT, id: id.to_owned(), store: store.to_owned() };
         let of_site = noted.id()?;
@@ -198,30 +234,30 @@ impl SitePlace {
         }
         let master = self.load(key, &random)?;
         let (at, _) = open_site_store(store).await?;
-        Site::look(at, (&master, of_site)).await?;
+        Site::look(at.clone(), (&master, of_site)).await.map_err(of_another)?;
         let text = std::fs::read(key);
         let text = text.map_err(|e| Error::CannotUse(format!("{}: {e}", key.display())))?;
         let cannot = |e| Error::CannotUse(format!("{}: {e}", self.key().display()));
         fogbank_env::write_secret(&self.key(), &text).map_err(cannot)?;
         self.note(&noted)?;
+        self.sees(&at, &master, &noted).await?;
         self.status().await
     }
 
-    /// What is known of the site, as the server shows it. Nothing is written there.
+    /// What is known of the site, as the server shows it, held against the superblocks that this
+    /// client has seen. Nothing is written.
     ///
     /// # Errors
-    /// By blame.
+    /// [`Error::CloudLied`] if the server shows another site, or an older one; by blame.
     pub async fn status(&self) -> Result<SiteStatus> {
-        let (noted, random) = (self.noted()?, randomness()?);
-        let master = self.load(&self.key(), &random)?;
-        let (at, _) = open_site_store(&noted.store).await?;
-        let site = Arc::new(Site::look(at, (&master, noted.id()?)).await?);
-        let newest = Superblock::newest(&site, 1, None).await?;
+        let (noted, site, seen) = self.look().await?;
+        let newest = Superblock::newest(&site, 1, seen.as_ref()).await?;
         Ok(SiteStatus {
             id: noted.id,
             store: noted.store,
             parameters: site.parameters(),
             superblock: newest.first().map_or(0, |(superblock, _)| superblock.number),
+            seen: seen.map_or(0, |seen| seen.superblock),
         })
     }
 
@@ -231,14 +267,9 @@ impl SitePlace {
     /// # Errors
     /// [`Error::CloudLied`] if the server shows something else by now; by blame.
     pub async fn compare(&self, at: Option<u64>) -> Result<Compared> {
-        let (noted, random) = (self.noted()?, randomness()?);
-        let master = self.load(&self.key(), &random)?;
-        let seen = FileSeen::new(&self.0.join(SEEN)).read().await?;
+        let (_, site, seen) = self.look().await?;
         let nothing = || Error::Usage("this client has seen nothing yet: serve it first".into());
-        let seen = seen.ok_or_else(nothing)?;
-        let (store, _) = open_site_store(&noted.store).await?;
-        let site = Arc::new(Site::look(store, (&master, noted.id()?)).await?);
-        Ok(Compared::of(&site, &seen, at).await?)
+        Ok(Compared::of(&site, &seen.ok_or_else(nothing)?, at).await?)
     }
 
     /// Joins the site with a session of its own, as far as it has come by now.
@@ -252,13 +283,36 @@ impl SitePlace {
         let alone = lock_folder(&noted.store)?;
         let (at, clock) = open_site_store(&noted.store).await?;
         let mut salts = random.stream(Purpose::Incarnation);
-        let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await?;
+        let seen = Arc::new(FileSeen::new(&self.0.join(SEEN)));
+        let has_seen = seen.read().await?.is_some();
+        let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await;
+        let site = site.map_err(|error| gone(error, has_seen))?;
         let quantum = Duration::from_micros(site.parameters().quantum_us.into());
         let log = open_log(&noted.store, at, &clock, &site.parameters()).await?;
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let seen = Arc::new(FileSeen::new(&self.0.join(SEEN)));
         let engine = HierarchyEngine::open(site, log, seen, grid).await?;
         Ok(Disk::new(Arc::new(engine), clock, (lock, alone)))
+    }
+
+    /// The site, for whoever only looks, and what this client has seen of it.
+    async fn look(&self) -> Result<(Noted, Arc<Site>, Option<Seen>)> {
+        let (noted, random) = (self.noted()?, randomness()?);
+        let master = self.load(&self.key(), &random)?;
+        let seen = FileSeen::new(&self.0.join(SEEN)).read().await?;
+        let (store, _) = open_site_store(&noted.store).await?;
+        let site = Site::look(store, (&master, noted.id()?)).await;
+        let site = site.map_err(|error| gone(error, seen.is_some()))?;
+        Ok((noted, Arc::new(site), seen))
+    }
+
+    /// Keeps what the server shows now, where nothing was seen before.
+    async fn sees(&self, at: &Arc<dyn Store>, master: &MasterKey, noted: &Noted) -> Result<()> {
+        let register = FileSeen::new(&self.0.join(SEEN));
+        if register.read().await?.is_none() {
+            let site = Arc::new(Site::look(at.clone(), (master, noted.id()?)).await?);
+            register.save(&Seen::at_first(&site).await?).await?;
+        }
+        Ok(())
     }
 
     fn begin(&self, store: &str) -> Result<(FolderLock, Randomness)> {
@@ -332,6 +386,27 @@ impl SiteStatus {
     /// Bytes of the disk.
     pub fn bytes(&self) -> u64 {
         u64::from(self.parameters.blocks) * u64::from(self.parameters.block_bytes)
+    }
+}
+
+/// What it means for a client that comes anew that a site does not open.
+fn of_another(error: fogbank_durable::Error) -> Error {
+    match error {
+        fogbank_durable::Error::CloudLied(Suspicion::SiteHeader) => Error::Usage(
+            "the site there does not open by this --key and this --id: is the key another site's, or \
+             the id mistyped? fogbank site status of another client tells it. If both are right, the \
+             server shows another site"
+                .into(),
+        ),
+        error => error.into(),
+    }
+}
+
+/// What it means that there is no site, where this client may have seen one.
+fn gone(error: fogbank_durable::Error, has_seen: bool) -> Error {
+    match error {
+        fogbank_durable::Error::NoStore if has_seen => fogbank_durable::Error::CloudEmpty.into(),
+        error => error.into(),
     }
 }
 
@@ -420,7 +495,7 @@ mod tests {
         // A key and an id that do not belong together open nothing.
         let wrong = "0".repeat(32);
         let error = two.join(&url, &one.key(), &wrong).await.unwrap_err();
-        assert!(matches!(error, Error::CloudLied(_)), "{error}");
+        assert!(matches!(error, Error::Usage(_)) && error.to_string().contains("--id"), "{error}");
         for id in ["", "12", "zz"] {
             let error = two.join(&url, &one.key(), id).await.unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error}");
@@ -444,7 +519,93 @@ mod tests {
         let code = one.compare(None).await.unwrap();
         assert_eq!(two.compare(Some(code.number)).await.unwrap(), code);
         let beyond = two.compare(Some(9)).await.unwrap_err();
-        assert!(beyond.to_string().contains("epoch 1"), "{beyond}");
+        let is_usage = matches!(beyond, Error::Usage(_));
+        assert!(is_usage && beyond.to_string().contains("epoch 1"), "{beyond}");
+    }
+
+    /// So many reads, some at once.
+    async fn reads(place: &SitePlace, count: u32) {
+        let disk = place.open().await.unwrap();
+        let asked: Vec<_> =
+            (0..count).map(|n| disk.engine().submit(Address(n % 256), Access::Read)).collect();
+        for ticket in asked {
+            ticket.await.unwrap();
+        }
+        disk.close().await.unwrap();
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+            let to = to.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => _ = std::fs::copy(entry.path(), to).unwrap(),
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_only_looks_notices_a_server_that_went_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let url = format!("file://{}", at("cloud").display());
+        let (one, two) = (SitePlace::new(&at("one")), SitePlace::new(&at("two")));
+        one.create(&url, MIB, 4096).await.unwrap();
+        copy(&at("cloud"), &at("old"));
+        reads(&one, 600).await;
+        let status = one.status().await.unwrap();
+        assert!(status.superblock > 1 && status.seen == status.superblock, "{status:?}");
+        // Who joins has seen what it was shown then, before it ever asks.
+        two.join(&url, &one.key(), &status.id).await.unwrap();
+        assert_eq!(two.status().await.unwrap().seen, status.superblock);
+        assert_eq!(two.compare(None).await.unwrap(), one.compare(None).await.unwrap());
+        // A copy of a client's folder is one more client, from where the original was.
+        copy(&at("one"), &at("three"));
+        let three = SitePlace::new(&at("three"));
+        for place in [&three, &one, &three] {
+            reads(place, 3).await;
+        }
+        for shown in [Some("old"), None] {
+            std::fs::rename(at("cloud"), at("newest")).unwrap();
+            if let Some(old) = shown {
+                copy(&at(old), &at("cloud"));
+            }
+            for place in [&one, &two, &three] {
+                let looked = place.status().await.unwrap_err();
+                assert!(matches!(looked, Error::CloudLied(_)), "{shown:?}: {looked}");
+                let compared = place.compare(None).await.unwrap_err();
+                assert!(matches!(compared, Error::CloudLied(_)), "{shown:?}: {compared}");
+                let opened = place.open().await.err().unwrap();
+                assert!(matches!(opened, Error::CloudLied(_)), "{shown:?}: {opened}");
+            }
+            let _none = std::fs::remove_dir_all(at("cloud"));
+            std::fs::rename(at("newest"), at("cloud")).unwrap();
+        }
+        one.status().await.unwrap();
+    }
+
+    /// Whatever is said to be too large, what is proposed in its place is not.
+    #[test]
+    fn what_is_proposed_for_a_size_that_is_refused_fits() {
+        for log in 20..=38 {
+            for size in [1 << log, 3 << (log - 1)] {
+                for block in [512, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10] {
+                    let Err(refused) = parameters_of(size, block) else { continue };
+                    let words = refused.to_string();
+                    let proposed: Vec<u64> = words
+                        .split("take --block ")
+                        .nth(1)
+                        .into_iter()
+                        .flat_map(|blocks| blocks.split(" or --block "))
+                        .map(|block| block.parse().unwrap())
+                        .collect();
+                    assert!(proposed.iter().all(|block| parameters_of(size, *block).is_ok()));
+                    let fits = size <= 16 << 30 || block > 32 << 10;
+                    assert!(fits != (proposed.is_empty() && block <= 32 << 10), "{size}: {words}");
+                }
+            }
+        }
     }
 
     #[test]

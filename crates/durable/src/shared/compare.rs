@@ -34,14 +34,11 @@ impl Compared {
     ///
     /// # Errors
     /// [`Error::CloudLied`] if the server shows another chain than the client has seen;
-    /// [`Error::Refused`] if the client has not come so far.
+    /// [`Error::Ahead`] if the client has not come so far.
     pub async fn of(site: &Arc<Site>, seen: &Seen, at: Option<u64>) -> Result<Self> {
         let number = at.unwrap_or(seen.superblock);
         if !(1..=seen.superblock).contains(&number) {
-            return Err(Error::Refused(format!(
-                "this client has come to epoch {} so far: compare at that",
-                seen.superblock
-            )));
+            return Err(Error::Ahead { newest: seen.superblock });
         }
         let chain = Superblock::newest(site, 1, Some(seen)).await?;
         let newest = chain.first().map_or(number, |(newest, _)| newest.number);

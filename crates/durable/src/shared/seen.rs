@@ -6,12 +6,14 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_env::{Mutex, compute};
 use fogbank_held::SlotFile;
 use fogbank_seal::Digest;
 
+use super::{Site, Superblock};
 use crate::section::{SectionReader, SectionWriter};
 use crate::{Error, Result};
 
@@ -31,6 +33,24 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// What whoever comes anew has seen: the newest superblock that the server shows, and nothing
+    /// of the log.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn at_first(site: &Arc<Site>) -> Result<Self> {
+        let newest = Superblock::newest(site, 1, None).await?;
+        let (superblock, stored) = newest.first().ok_or(Error::NoStore)?;
+        let header = site.header();
+        Ok(Self {
+            superblock: superblock.number,
+            stored: *stored,
+            length: 0,
+            digest: header,
+            epoch_start: header,
+        })
+    }
+
     /// As bytes.
     fn encode(&self) -> Vec<u8> {
         let mut w = SectionWriter::default();

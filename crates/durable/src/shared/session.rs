@@ -14,7 +14,7 @@ use rand_core::Rng;
 use super::header::SiteParameters;
 use super::names::Object;
 use super::{Superblock, lied};
-use crate::{Error, Result};
+use crate::{Error, Result, Suspicion};
 
 /// The salt in front of what a session seals first.
 const SALT_BYTES: usize = 32;
@@ -78,7 +78,8 @@ impl Site {
     /// Reads the header of a site, and takes the next free session.
     ///
     /// # Errors
-    /// [`Error::NoStore`] if there is none; by blame.
+    /// [`Error::NoStore`] if there is none; [`Suspicion::SiteHeader`] if it is of another key or
+    /// id; by blame.
     pub async fn join(
         store: Arc<dyn Store>,
         (master, id): (&MasterKey, StoreId),
@@ -143,7 +144,7 @@ impl Site {
         let keys = SiteKeys::derive(master, id);
         let found = store.blob_get(&Object::Header.to_string()).await?;
         let (bytes, _) = found.ok_or(Error::NoStore)?;
-        let wrong = |_| lied("its header does not open: the key or the id is of another site");
+        let wrong = |_| Error::CloudLied(Suspicion::SiteHeader);
         let (_, plain) = open_first(&keys, NOBODY, Object::Header, &bytes).map_err(wrong)?;
         Ok((keys, SiteParameters::decode(&plain)?, digest(&[&bytes])))
     }
