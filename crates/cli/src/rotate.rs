@@ -16,6 +16,7 @@
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
 use fogbank::backup::{back_up, unread};
@@ -47,7 +48,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     }
     new.check_free(&[])?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
-    let copy = copy_to(nameless(&old, "rotating")?, &args.place, &key, &random).await?;
+    let copy = copy_to(nameless(&old.trusted(), "rotating")?, &args.place, &key, &random).await?;
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
     let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
@@ -79,9 +80,12 @@ async fn copy_to(
     Ok(file)
 }
 
-/// A file beside the key of `place` that goes with the process, however that ends.
-pub fn nameless(place: &Place, name: &str) -> Result<File> {
-    let path = place.trusted().join(name);
+/// A file in the folder of a trusted side that goes with the process, however that ends.
+///
+/// # Errors
+/// [`Error::CannotUse`] if it cannot be made.
+pub fn nameless(trusted: &Path, name: &str) -> Result<File> {
+    let path = trusted.join(name);
     let fault = |e| Error::CannotUse(format!("{}: {e}", path.display()));
     let mut options = FileOptions::new();
     let file = options.read(true).write(true).create(true).truncate(true).mode(0o600);

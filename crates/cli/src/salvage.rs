@@ -63,7 +63,7 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
     }
     new.check_free(&[])?;
     let key = passing_key(&randomness()?);
-    let copy = BufWriter::new(nameless(&old, "repairing")?);
+    let copy = BufWriter::new(nameless(&old.trusted(), "repairing")?);
     let (copy, lost) = salvaged(&old, copy, &key).await?;
     let fault = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
     let mut copy = copy.into_inner().map_err(|e| fault(e.into_error()))?;
@@ -87,7 +87,7 @@ async fn salvaged(
 ) -> Result<(BufWriter<File>, Lost)> {
     let stored = OpenOptions::new(place.clone()).existing().stored().await?;
     let (random, passing) = (randomness()?, passing_key(&randomness()?));
-    let aside = (nameless(place, "salvaging")?, &passing);
+    let aside = (nameless(&place.trusted(), "salvaging")?, &passing);
     let bar = bar("salvaging");
     let mut progress = |done, of| show(&bar, done, of);
     let salvaged = salvage(stored, aside, file, (master, &random), &mut progress).await;

@@ -3,15 +3,23 @@
 //! The address is bound before the site is joined, so an address that is taken changes nothing; the
 //! disk is closed after the last reply has left, so what was acknowledged is kept.
 
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek};
+
 use fogbank::args::{
-    SiteArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs,
+    SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
+use fogbank::backup::unread;
 use fogbank::site::{SitePlace, SiteStatus};
-use fogbank::{Result, counted, disk_size};
+use fogbank::{Error, Result, counted, disk_size};
+use fogbank_durable::BackupReader;
 use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
-use fogbank_terminal::{log_to_standard_error, stop_signal};
+use fogbank_terminal::{bar, log_to_standard_error, show, stop_signal};
 
+use crate::rotate::{nameless, passing_key};
+use crate::upkeep::{into_new_file, kept, key, randomness};
 use crate::volume_server::{
     check_reach, explain, nbd_place, serve_disk, served_at, tell, tell_next,
 };
@@ -27,6 +35,10 @@ pub async fn run(command: SiteCommand) -> Result<()> {
         SiteCommand::Status(args) => status(&args).await,
         SiteCommand::Compare(args) => compare(&args).await,
         SiteCommand::Serve(args) => serve(args).await,
+        SiteCommand::Verify(args) => verify(&args).await,
+        SiteCommand::Backup(args) => backup(args).await,
+        SiteCommand::Restore(args) => restore(args).await,
+        SiteCommand::RotateKey(args) => rotate(args).await,
     }
 }
 
@@ -39,14 +51,7 @@ async fn create(args: SiteCreateArgs) -> Result<()> {
     let data = args.client.data.display();
     tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4     as root"));
     tell("or", format_args!("fogbank site serve --data {data}"));
-    tell(
-        "others join",
-        format_args!(
-            "copy {} to them, then fogbank site join --data DIR --key FILE --id {} --store URL",
-            place.key().display(),
-            status.id
-        ),
-    );
+    tell_others(&place, &status);
     Ok(())
 }
 
@@ -96,6 +101,109 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     tell("seen by all", "how many queries each client asks and when, not what for");
     tell_next(&uri);
     serve_disk(disk, listener, signal).await
+}
+
+async fn verify(args: &SiteArgs) -> Result<()> {
+    let bar = bar("verifying");
+    let verified = SitePlace::new(&args.data).verify(&mut |done, of| show(&bar, done, of)).await;
+    bar.finish_and_clear();
+    let blocks = counted(verified? as usize, "block", "blocks");
+    say!("everything that is in use is what was written; {blocks} that are not zeros");
+    Ok(())
+}
+
+async fn backup(args: SiteBackupArgs) -> Result<()> {
+    let place = SitePlace::new(&args.client.data);
+    let write = async |file| {
+        let bar = bar("backing up");
+        let mut progress = |done, of| show(&bar, done, of);
+        let written = place.back_up(BufWriter::new(file), None, &mut progress).await;
+        bar.finish_and_clear();
+        let (file, blocks) = written?;
+        Ok((kept(file, &args.to)?, blocks))
+    };
+    let (bytes, blocks) = into_new_file(&args.to, &place.store()?, write).await?;
+    let blocks = counted(blocks as usize, "block", "blocks");
+    say!("wrote {} ({bytes} bytes, {blocks}), sealed by the key of this site", args.to.display());
+    Ok(())
+}
+
+async fn restore(args: SiteRestoreArgs) -> Result<()> {
+    let master = key(&args.key)?;
+    let open = || {
+        let file = File::open(&args.from)
+            .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
+        BackupReader::open(BufReader::new(file), &master).map_err(unread)
+    };
+    let place = SitePlace::new(&args.client.data);
+    fill(&place, &args.store, open, "restoring").await?;
+    tell_new(&place).await
+}
+
+async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
+    let (old, new) = (SitePlace::new(&args.client.data), SitePlace::new(&args.to));
+    let old_store = old.store()?;
+    if old_store == args.to_store {
+        return Err(Error::Usage(
+            "the new site would lie where the old one is; say another place with --to-store".into(),
+        ));
+    }
+    // Nothing is sent to the new site before the last message to the old one.
+    let passing = passing_key(&randomness()?);
+    let file = nameless(old.trusted(), "rotating")?;
+    let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
+    let bar = bar("reading the old site");
+    let mut progress = |done, of| show(&bar, done, of);
+    let written = old.back_up(BufWriter::new(file), Some(&passing), &mut progress).await;
+    bar.finish_and_clear();
+    let copy = written?.0.into_inner().map_err(|e| unwritten(e.into_error()))?;
+    let open = || {
+        (&copy).rewind().map_err(unwritten)?;
+        BackupReader::open(BufReader::new(&copy), &passing).map_err(unread)
+    };
+    fill(&new, &args.to_store, open, "filling the new site").await?;
+    tell_new(&new).await?;
+    tell(
+        "then",
+        format_args!(
+            "have the tenant of {old_store} removed, and delete {}: its key still opens what is there",
+            old.trusted().display()
+        ),
+    );
+    Ok(())
+}
+
+/// Makes a site of a backup.
+async fn fill<R: Read>(
+    place: &SitePlace,
+    store: &str,
+    open: impl FnMut() -> Result<BackupReader<R>> + Send,
+    doing: &'static str,
+) -> Result<()> {
+    let bar = bar(doing);
+    let restored = place.restore(store, open, &mut |done, of| show(&bar, done, of)).await;
+    bar.finish_and_clear();
+    restored
+}
+
+async fn tell_new(place: &SitePlace) -> Result<()> {
+    let status = place.status().await?;
+    say!("made the site {}, {}, of what the other held", status.id, size(&status));
+    tell_site(place, &status);
+    tell_others(place, &status);
+    Ok(())
+}
+
+/// How others come.
+fn tell_others(place: &SitePlace, status: &SiteStatus) {
+    tell(
+        "others join",
+        format_args!(
+            "copy {} to them, then fogbank site join --data DIR --key FILE --id {} --store URL",
+            place.key().display(),
+            status.id
+        ),
+    );
 }
 
 fn size(status: &SiteStatus) -> String {

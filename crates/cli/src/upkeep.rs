@@ -157,33 +157,45 @@ fn or_look(error: Error) -> Error {
 pub async fn backup(args: BackupArgs) -> Result<()> {
     let place = existing(&args.place)?;
     let master = key(&place.trusted().join("key"))?;
-    let wrong = |why: &str| Error::Usage(format!("cannot write {}: {why}", args.to.display()));
-    check_apart("--to", Some(&args.to), &place.store_url())?;
-    if args.to.exists() {
+    let write = async |file| match args.salvage {
+        true => crate::salvage::write(&args, &place, file, &master).await,
+        false => write_backup(&args, file, &master).await.map(|bytes| (bytes, None)),
+    };
+    let (bytes, lost) = into_new_file(&args.to, &place.store_url(), write).await?;
+    say!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
+    lost.map_or(Ok(()), |lost| crate::salvage::tell(&lost))
+}
+
+/// Has a backup of the store at `store` written into a file `to` that is not there yet.
+///
+/// # Errors
+/// [`Error::Usage`] if there is one, or it would lie where the cloud side is; those of `write`.
+pub async fn into_new_file<T>(
+    to: &Path,
+    store: &str,
+    write: impl AsyncFnOnce(File) -> Result<T>,
+) -> Result<T> {
+    let wrong = |why: &str| Error::Usage(format!("cannot write {}: {why}", to.display()));
+    check_apart("--to", Some(to), store)?;
+    if to.exists() {
         return Err(wrong("it exists; choose a new name"));
     }
     // Half a backup must not be taken for one: it gets its name when it is whole.
-    let mut partial = args.to.clone().into_os_string();
+    let mut partial = to.to_owned().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let mut options = FileOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
     let file = file.map_err(|e| wrong(&e.to_string()))?;
-    let written = match args.salvage {
-        true => crate::salvage::write(&args, &place, file, &master).await,
-        false => write_backup(&args, file, &master).await.map(|bytes| (bytes, None)),
-    };
-    let named = match written {
-        Ok(written) => std::fs::hard_link(&partial, &args.to)
-            .or_else(|_| std::fs::rename(&partial, &args.to))
+    let named = match write(file).await {
+        Ok(written) => std::fs::hard_link(&partial, to)
+            .or_else(|_| std::fs::rename(&partial, to))
             .map(|()| written)
             .map_err(|e| wrong(&e.to_string())),
         Err(error) => Err(error),
     };
     let _ = std::fs::remove_file(&partial); // it has its name, or is of no use
-    let (bytes, lost) = named?;
-    say!("wrote {} ({bytes} bytes), sealed by the key of this store", args.to.display());
-    lost.map_or(Ok(()), |lost| crate::salvage::tell(&lost))
+    named
 }
 
 async fn write_backup(args: &BackupArgs, file: File, master: &MasterKey) -> Result<u64> {
@@ -320,7 +332,11 @@ pub fn existing(args: &StoreArgs) -> Result<Place> {
     )))
 }
 
-fn key(path: &Path) -> Result<MasterKey> {
+/// The key in a file.
+///
+/// # Errors
+/// [`Error::CannotUse`] if there is none.
+pub fn key(path: &Path) -> Result<MasterKey> {
     let mut unused = randomness()?.stream(Purpose::MasterKey);
     fogbank_seal::load_or_create(path, &mut unused, false)
         .map_err(|e| Error::CannotUse(e.to_string()))

@@ -14,7 +14,8 @@ mod site;
 
 pub use self::plan::{PlanArgs, VolumePlanArgs};
 pub use self::site::{
-    SiteArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs,
+    SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;

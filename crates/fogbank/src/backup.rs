@@ -52,7 +52,7 @@ pub async fn back_up<W: Write + Send>(
     for section in resting.directory() {
         writer.section(section.tag, &section.data).map_err(unwritten)?;
     }
-    let mut copy = Copy { writer, blocks: Vec::new(), failure: None, lost: None, progress };
+    let mut copy = Copy::new(writer, progress);
     let scanned = resting.scan(&mut copy).await;
     copy.end(scanned.err())
 }
@@ -88,7 +88,7 @@ pub async fn salvage<A: Read + Write + Seek + Send, W: Write>(
     let bytes = config.encode();
     let writer = BackupWriter::begin(&mut aside, passing, &bytes, random).map_err(unwritten)?;
     let lost = Some(Lost { records: stored.directory().records(), ..Lost::default() });
-    let mut copy = Copy { writer, blocks: Vec::new(), failure: None, lost, progress };
+    let mut copy = Copy { lost, ..Copy::new(writer, progress) };
     let scanned = stored.scan(&mut copy).await;
     let mut lost = copy.lost.take().unwrap_or_default();
     copy.end(scanned.err())?;
@@ -106,7 +106,7 @@ pub async fn salvage<A: Read + Write + Seek + Send, W: Write>(
 }
 
 /// Takes blocks from a scan to a backup.
-struct Copy<'a, 'p, W> {
+pub(crate) struct Copy<'a, 'p, W> {
     writer: BackupWriter<W>,
     blocks: Vec<u8>,
     /// Why the file could not be written: the scan knows only that it was ended.
@@ -116,7 +116,12 @@ struct Copy<'a, 'p, W> {
     progress: &'a mut Progress<'p>,
 }
 
-impl<W: Write> Copy<'_, '_, W> {
+impl<'a, 'p, W: Write> Copy<'a, 'p, W> {
+    /// To a backup that has been begun; it ends with the first block that is lost.
+    pub(crate) fn new(writer: BackupWriter<W>, progress: &'a mut Progress<'p>) -> Self {
+        Self { writer, blocks: Vec::new(), failure: None, lost: None, progress }
+    }
+
     fn flush(&mut self) -> std::result::Result<(), BackupError> {
         self.writer.section(BLOCKS, &self.blocks)?;
         self.blocks.clear();
@@ -124,7 +129,7 @@ impl<W: Write> Copy<'_, '_, W> {
     }
 
     /// After a scan that ended well, or with an error: the file.
-    fn end(mut self, ended: Option<Error>) -> Result<W> {
+    pub(crate) fn end(mut self, ended: Option<Error>) -> Result<W> {
         if let Some(failure) = self.failure.take() {
             return Err(unwritten(failure));
         }
@@ -196,10 +201,7 @@ impl OpenOptions {
         drop(directory);
         let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;
         while let Some((tag, data)) = section {
-            if tag != BLOCKS {
-                return Err(unread(BackupError::Damaged));
-            }
-            let blocks = blocks(&config, &data)?.into_iter();
+            let blocks = blocks(config.value_size, tag, &data)?.into_iter();
             new.write(blocks.filter_map(|(old, value)| Some((moved.address(old)?, value)))).await?;
             section = backup.section().map_err(unread)?;
         }
@@ -225,13 +227,19 @@ fn moved(
     Ok(moving.arrive(&new.ring_settings().shape, new.key_budget, randomness)?)
 }
 
-/// The blocks of a section.
-fn blocks(config: &StoreConfig, data: &[u8]) -> Result<Vec<(Address, Bytes)>> {
+/// The blocks of a section, each of `value_bytes`.
+///
+/// # Errors
+/// [`Error::CheckFailed`] for a section of something else.
+pub(crate) fn blocks(value_bytes: usize, tag: u16, data: &[u8]) -> Result<Vec<(Address, Bytes)>> {
+    if tag != BLOCKS || !data.len().is_multiple_of(4 + value_bytes) {
+        return Err(unread(BackupError::Damaged));
+    }
     let one = |block: &[u8]| {
         let (address, value) = block.split_first_chunk().ok_or(unread(BackupError::Damaged))?;
         Ok((Address(u32::from_le_bytes(*address)), Bytes::copy_from_slice(value)))
     };
-    data.chunks(4 + config.value_size).map(one).collect()
+    data.chunks(4 + value_bytes).map(one).collect()
 }
 
 /// A piece of the directory at its public length.
@@ -245,7 +253,8 @@ fn piece(config: &StoreConfig, tag: u16, data: Vec<u8>) -> Result<Section> {
     }
 }
 
-fn unwritten(error: BackupError) -> Error {
+/// What it means that a backup cannot be written.
+pub(crate) fn unwritten(error: BackupError) -> Error {
     Error::CannotUse(format!("the backup cannot be written: {error}"))
 }
 

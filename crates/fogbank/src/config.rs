@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::{ShapeArgs, Xor};
 use crate::engines::ring;
 use crate::error::{Error, Result};
+use crate::site::SiteShape;
 
 /// The most that a batch reads or an epoch writes.
 pub const BATCH_MAX: usize = 100_000;
@@ -330,6 +331,9 @@ impl StoreConfig {
             Error::Usage(match crate::volume::is_of_volume(bytes) {
                 true => {
                     "this is a volume, a disk and no store of keys and values: fogbank volume serve, fogbank mount".into()
+                }
+                false if SiteShape::of(bytes).is_some() => {
+                    "this is of a site, which many clients share: fogbank site restore".into()
                 }
                 false => format!("this store was made by another version of fogbank: {e}"),
             })

@@ -16,16 +16,20 @@
 //!
 //! What the cloud sees is the engine's (`fogbank_oram::hierarchy`).
 
+mod filling;
+mod reading;
+mod shape;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
     Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
 };
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
+use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::url::StoreUrl;
@@ -36,7 +40,8 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::place::{lock_trusted_side, of_store, open_store};
 use crate::side_check::check_apart;
-use crate::volume::VolumeShape;
+pub use reading::SiteShape;
+pub use shape::parameters_of;
 
 /// What `DIR/proxy/site` says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,103 +60,29 @@ const SITE: &str = "site";
 const SEEN: &str = "seen";
 const KEY: &str = "key";
 
-/// How a site is made, where its maker says nothing else.
-const USUAL: SiteParameters = SiteParameters {
-    blocks: 0,
-    block_bytes: 0,
-    epoch: 256,
-    growth: 2,
-    draw: 8,
-    piece: 0,
-    kept_epochs: 64,
-    public_ms: 1_000,
-    quantum_us: 1_000,
-};
-
-/// Bytes of the log that a server keeps in memory, at most, with room to spare.
-const LOG_BYTES: u64 = 128 << 20;
-/// Beside a block, of an entry and of a result.
-const PLACE_BYTES: u64 = 700;
-/// R, at most and at least: a client that is away for longer has to be started again.
-const KEPT_EPOCHS: [u64; 2] = [8, 64];
-/// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest
-/// site.
-const BLOCKS_MAX: u64 = 1 << 22;
-/// A piece has no fewer slots than so many times the root of those that the bottom has at least, or
-/// most of what is dealt would be padding.
-const PIECE_ROOTS: u64 = 32;
-/// Bytes of a table that a builder has before it at once, about.
-const PIECE_BYTES: u64 = 128 << 20;
-/// And at most: a builder holds one of each level.
-const PIECE_BYTES_MAX: u64 = 512 << 20;
-/// Blocks above it have shorter epochs, so that the log keeps enough of them.
-const LARGE_BLOCK: u64 = 16 << 10;
-/// Blocks have at most so many bytes, or the log could not keep enough epochs.
-const LARGEST_BLOCK_LOG: u32 = 15;
-
-/// The parameters of a site of such a size and such blocks.
-///
-/// # Errors
-/// [`Error::Usage`] if there is no such site.
-pub fn parameters_of(size: u64, block: u64) -> Result<SiteParameters> {
-    let VolumeShape { blocks, block_bytes } = VolumeShape::new(size, block)?;
-    let epoch = if block > LARGE_BLOCK { USUAL.epoch / 2 } else { USUAL.epoch };
-    let [least, most] = KEPT_EPOCHS;
-    let kept = LOG_BYTES / (u64::from(epoch) * (2 * block + PLACE_BYTES));
-    if kept < least {
-        return Err(Error::Usage(format!(
-            "--block {block}: every query takes an entry and a result of a block to all clients; \
-             blocks of a site have at most 32KiB"
-        )));
-    }
-    if u64::from(blocks) > blocks_max(block) {
-        return Err(too_large(size, block));
-    }
-    let piece = (PIECE_BYTES / block).max(PIECE_ROOTS * (2 * u64::from(blocks)).isqrt());
-    Ok(SiteParameters {
-        blocks,
-        block_bytes: block_bytes as u32,
-        epoch,
-        piece: piece.next_multiple_of(64) as u32,
-        kept_epochs: kept.min(most) as u32,
-        ..USUAL
-    })
-}
-
-/// Blocks of such a size that a site can have: a client knows where each lies, and whoever builds
-/// has pieces in memory.
-fn blocks_max(block: u64) -> u64 {
-    let root = PIECE_BYTES_MAX / (PIECE_ROOTS * block);
-    BLOCKS_MAX.min(((root + 1) * (root + 1) - 1) / 2)
-}
-
-/// Says how large a site can be, and with which blocks it can be so large.
-fn too_large(size: u64, block: u64) -> Error {
-    let said = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
-    let usual = || (9..=LARGEST_BLOCK_LOG).map(|log| 1 << log);
-    let fits = |block: &u64| size <= block * blocks_max(*block);
-    let fitting = usual().filter(fits).map(|block| format!("--block {block}"));
-    let way_on = match fitting.collect::<Vec<_>>().join(" or ") {
-        none if none.is_empty() => {
-            let most = usual().map(|block| block * blocks_max(block)).max().unwrap_or_default();
-            format!(
-                "no site has more than {}, and a volume may (fogbank volume create)",
-                said(most)
-            )
-        }
-        blocks => format!("take {blocks}"),
-    };
-    Error::Usage(format!(
-        "--size {size}: a site with blocks of {} has at most {}, for every client knows where each \
-         block lies and builds tables in memory; {way_on}",
-        said(block),
-        said(block * blocks_max(block))
-    ))
-}
-
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
 pub struct SitePlace(PathBuf);
+
+/// A site that is joined.
+struct Joined {
+    engine: HierarchyEngine,
+    parameters: SiteParameters,
+    master: MasterKey,
+    clock: Arc<dyn Clock>,
+    held: (FolderLock, Option<FolderLock>),
+}
+
+impl Joined {
+    fn shape(&self) -> SiteShape {
+        let SiteParameters { blocks, block_bytes, .. } = self.parameters;
+        SiteShape { blocks, block_bytes }
+    }
+
+    async fn close(self) -> Result<()> {
+        Ok(self.engine.close().await?)
+    }
+}
 
 /// What is known of a site.
 #[derive(Debug, Clone)]
@@ -179,9 +110,22 @@ impl SitePlace {
         self.0.join(SITE).exists()
     }
 
+    /// The folder of this client's own side.
+    pub fn trusted(&self) -> &Path {
+        &self.0
+    }
+
     /// The file of the secret.
     pub fn key(&self) -> PathBuf {
         self.0.join(KEY)
+    }
+
+    /// Where the site is, by its URL.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no client here.
+    pub fn store(&self) -> Result<String> {
+        Ok(self.noted()?.store)
     }
 
     /// Makes a site at `store`, of such a shape, and this folder its first client.
@@ -190,6 +134,17 @@ impl SitePlace {
     /// [`Error::Usage`] if there is a site or something else already; by blame.
     pub async fn create(&self, store: &str, size: u64, block: u64) -> Result<()> {
         let parameters = parameters_of(size, block)?;
+        let finish = async |site: Site, _: &DepartureGrid| Ok(site.finish().await?);
+        self.make(store, parameters, finish).await
+    }
+
+    /// Begins a site and has it finished; what a stop has left is gone on with.
+    async fn make(
+        &self,
+        store: &str,
+        parameters: SiteParameters,
+        finish: impl AsyncFnOnce(Site, &DepartureGrid) -> Result<()>,
+    ) -> Result<()> {
         schedule_of(&parameters)?;
         let (_lock, random) = self.begin(store)?;
         let mut stream = random.stream(Purpose::MasterKey);
@@ -205,10 +160,10 @@ impl SitePlace {
         self.note(&noted)?;
         let master = fogbank_seal::load_or_create(&self.key(), &mut stream, true)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
-        let (at, _) = open_site_store(store).await?;
+        let (at, clock) = open_site_store(store).await?;
         let mut salts = random.split(1).stream(Purpose::Incarnation);
-        let made = Site::create(&at, (&master, noted.id()?), parameters, &mut salts).await;
-        if is_new && matches!(made, Err(fogbank_durable::Error::Exists)) {
+        let begun = Site::begin(&at, (&master, noted.id()?), parameters, &mut salts).await;
+        if is_new && matches!(begun, Err(fogbank_durable::Error::Exists)) {
             // There is another's: this key and this id are of no site.
             for file in [SITE, KEY] {
                 let path = self.0.join(file);
@@ -216,7 +171,8 @@ impl SitePlace {
                 std::fs::remove_file(&path).map_err(cannot)?;
             }
         }
-        made?;
+        let quantum = Duration::from_micros(parameters.quantum_us.into());
+        finish(begun?, &DepartureGrid::new(clock, quantum)).await?;
         self.sees(&at, &master, &noted).await
     }
 
@@ -277,6 +233,11 @@ impl SitePlace {
     /// # Errors
     /// By blame.
     pub async fn open(&self) -> Result<Disk> {
+        let Joined { engine, clock, held, .. } = self.join_engine().await?;
+        Ok(Disk::new(Arc::new(engine), clock, held))
+    }
+
+    async fn join_engine(&self) -> Result<Joined> {
         let (noted, random) = (self.noted()?, randomness()?);
         let lock = lock_trusted_side(&self.0)?;
         let master = self.load(&self.key(), &random)?;
@@ -287,11 +248,12 @@ impl SitePlace {
         let has_seen = seen.read().await?.is_some();
         let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
-        let quantum = Duration::from_micros(site.parameters().quantum_us.into());
-        let log = open_log(&noted.store, at, &clock, &site.parameters()).await?;
+        let parameters = site.parameters();
+        let quantum = Duration::from_micros(parameters.quantum_us.into());
+        let log = open_log(&noted.store, at, &clock, &parameters).await?;
         let grid = DepartureGrid::new(clock.clone(), quantum);
         let engine = HierarchyEngine::open(site, log, seen, grid).await?;
-        Ok(Disk::new(Arc::new(engine), clock, (lock, alone)))
+        Ok(Joined { engine, parameters, master, clock, held: (lock, alone) })
     }
 
     /// The site, for whoever only looks, and what this client has seen of it.
@@ -583,49 +545,5 @@ mod tests {
             std::fs::rename(at("newest"), at("cloud")).unwrap();
         }
         one.status().await.unwrap();
-    }
-
-    /// Whatever is said to be too large, what is proposed in its place is not.
-    #[test]
-    fn what_is_proposed_for_a_size_that_is_refused_fits() {
-        for log in 20..=38 {
-            for size in [1 << log, 3 << (log - 1)] {
-                for block in [512, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10] {
-                    let Err(refused) = parameters_of(size, block) else { continue };
-                    let words = refused.to_string();
-                    let proposed: Vec<u64> = words
-                        .split("take --block ")
-                        .nth(1)
-                        .into_iter()
-                        .flat_map(|blocks| blocks.split(" or --block "))
-                        .map(|block| block.parse().unwrap())
-                        .collect();
-                    assert!(proposed.iter().all(|block| parameters_of(size, *block).is_ok()));
-                    let fits = size <= 16 << 30 || block > 32 << 10;
-                    assert!(fits != (proposed.is_empty() && block <= 32 << 10), "{size}: {words}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_a_log_or_memory_cannot_hold_is_refused() {
-        let of = |size, block| parameters_of(size, block).unwrap();
-        assert_eq!((of(MIB, 512).kept_epochs, of(MIB, 4096).kept_epochs), (64, 58));
-        assert_eq!((of(MIB, 16 << 10).epoch, of(MIB, 32 << 10).epoch), (256, 128));
-        assert!(of(MIB, 16 << 10).kept_epochs >= 8 && of(MIB, 32 << 10).kept_epochs >= 8);
-        let largest = [(16 << 30, 4), (16 << 30, 8), (8 << 30, 16), (4 << 30, 32)];
-        for (size, block) in
-            largest.map(|(size, kib)| (size, kib << 10)).into_iter().chain([(MIB, 512)])
-        {
-            let parameters = of(size, block);
-            schedule_of(&parameters).unwrap();
-            assert!(u64::from(parameters.piece) * block <= PIECE_BYTES_MAX, "{parameters:?}");
-            let more = parameters_of(size + 256 * MIB, block);
-            assert!(size == MIB || matches!(more, Err(Error::Usage(_))), "{size} {block}");
-        }
-        for (size, block) in [(64 * MIB, 64 << 10), (128 << 30, 32 << 10)] {
-            assert!(matches!(parameters_of(size, block), Err(Error::Usage(_))));
-        }
     }
 }

@@ -27,22 +27,26 @@ pub struct SiteParameters {
     pub public_ms: u32,
     /// Messages leave at multiples of so many microseconds; 0: as soon as they can.
     pub quantum_us: u32,
+    /// Whether it was made of what another held: then all blocks are in a table that is there from
+    /// the first query on.
+    pub has_image: bool,
 }
 
 /// Of the sealed objects that this program writes.
-const FORMAT: u16 = 4;
+const FORMAT: u16 = 5;
 
 impl SiteParameters {
     /// The header as it is sealed.
     pub(super) fn encode(&self) -> Vec<u8> {
         let Self { blocks, block_bytes, epoch, growth, draw, piece, .. } = *self;
-        let Self { kept_epochs, public_ms, quantum_us, .. } = *self;
+        let Self { kept_epochs, public_ms, quantum_us, has_image, .. } = *self;
         let mut w = SectionWriter::default();
         w.u16(FORMAT);
         let first = [blocks, block_bytes, epoch, growth, draw, piece];
         for field in first.into_iter().chain([kept_epochs, public_ms, quantum_us]) {
             w.u32(field);
         }
+        w.u32(has_image.into());
         w.0
     }
 
@@ -66,6 +70,7 @@ impl SiteParameters {
             kept_epochs: r.u32()?,
             public_ms: r.u32()?,
             quantum_us: r.u32()?,
+            has_image: r.u32()? != 0,
         };
         if r.is_empty() { Ok(parameters) } else { Err(Error::Bug("a header is too long".into())) }
     }

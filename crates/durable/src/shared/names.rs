@@ -55,7 +55,7 @@ impl Object {
         let mut fields = name.split('/');
         let kind = fields.next()?;
         let mut number = || u64::from_str_radix(fields.next()?, 16).ok();
-        let (level, index) = (number()?.try_into().ok()?, number()?.try_into().ok()?);
+        let (level, index) = (number()?.try_into().ok()?, number()?.cast_signed());
         let piece = number()?.try_into().ok()?;
         match (kind, number()) {
             ("piece", None) => Some(Self::Piece(level, index, piece)),
@@ -101,7 +101,11 @@ mod tests {
 
     #[test]
     fn objects_of_builds_are_found_by_their_names() {
-        for object in [Object::Piece(3, 1 << 40, 7), Object::Claim(31, 0, 1 << 31, 1 << 63)] {
+        for object in [
+            Object::Piece(3, 1 << 40, 7),
+            Object::Claim(31, 0, 1 << 31, 1 << 63),
+            Object::Claim(2, -1, 0, 1),
+        ] {
             let name = object.to_string();
             let (Object::Piece(level, ..) | Object::Claim(level, ..)) = object else { panic!() };
             let prefixes = Object::of_builds(level);
@@ -109,7 +113,7 @@ mod tests {
             assert_eq!(Object::of_build(&name), Some(object));
         }
         for name in
-            ["", "site", "piece/01", "piece/01/ffffffffffffffff/01", "claim/01/01/01", "x/1/1/1"]
+            ["", "site", "piece/01", "piece/01/1ffffffffffffffff/01", "claim/01/01/01", "x/1/1/1"]
         {
             assert_eq!(Object::of_build(name), None, "{name}");
         }

@@ -44,16 +44,29 @@ impl Site {
         Ok(store.blob_get(&Object::Superblock(1).to_string()).await?.is_none())
     }
 
-    /// Makes a site.
+    /// Makes a site, all of whose blocks hold zeros.
     ///
     /// # Errors
     /// [`Error::Exists`] if there is one; by blame.
     pub async fn create(
         store: &Arc<dyn Store>,
-        (master, id): (&MasterKey, StoreId),
+        keys: (&MasterKey, StoreId),
         parameters: SiteParameters,
         random: &mut (impl Rng + Send),
     ) -> Result<()> {
+        Self::begin(store, keys, parameters, random).await?.finish().await
+    }
+
+    /// Begins to make a site: nobody can join it before it is finished.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if there is one; by blame.
+    pub async fn begin(
+        store: &Arc<dyn Store>,
+        (master, id): (&MasterKey, StoreId),
+        parameters: SiteParameters,
+        random: &mut (impl Rng + Send),
+    ) -> Result<Self> {
         let keys = SiteKeys::derive(master, id);
         let sealed = seal_first(&keys, NOBODY, Object::Header, &parameters.encode(), random);
         let name = Object::Header.to_string();
@@ -70,9 +83,15 @@ impl Site {
                 return Err(Error::Exists);
             }
         }
-        let site = Self::join(store.clone(), (master, id), random).await?;
-        let first = Superblock::first(&site);
-        first.put(&site).await.map(|_| ())
+        Self::join(store.clone(), (master, id), random).await
+    }
+
+    /// What was begun can be joined from now on.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn finish(&self) -> Result<()> {
+        Superblock::first(self).put(self).await.map(|_| ())
     }
 
     /// Reads the header of a site, and takes the next free session.

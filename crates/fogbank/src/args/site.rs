@@ -19,6 +19,20 @@ pub enum SiteCommand {
     Compare(SiteCompareArgs),
     /// Serve the disk of a site to this machine (NBD), until a signal says stop. Others do so, too.
     Serve(SiteServeArgs),
+    /// Read a site from one end to the other and check that every byte is what was written. Others
+    /// may work on it meanwhile.
+    Verify(SiteArgs),
+    /// Copy everything a site holds at one moment into one sealed file. Others may work on it
+    /// meanwhile.
+    Backup(SiteBackupArgs),
+    /// Make a new site, with a key of its own, of what a backup of one holds.
+    Restore(SiteRestoreArgs),
+    /// Copy a site into a new one that has a key of its own: who has the old key alone is no client
+    /// of it. Stop all clients before.
+    ///
+    /// Nothing of the old site is changed or deleted; have its tenant removed when the others have
+    /// joined the new one.
+    RotateKey(SiteRotateKeyArgs),
 }
 
 /// Which client of a site.
@@ -27,6 +41,50 @@ pub struct SiteArgs {
     /// Directory of this client's own side (in DIR/proxy).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
+}
+
+/// What is copied.
+#[derive(Debug, Clone, Args)]
+pub struct SiteBackupArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// The file, which is not there yet.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+}
+
+/// What a site is made of.
+#[derive(Debug, Clone, Args)]
+pub struct SiteRestoreArgs {
+    /// Which client: the first of the new site.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// The key of the site that was backed up: a copy of the file proxy/key of a client.
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Where clients of the new site meet: grpc://HOST:PORT/TENANT, another tenant of a
+    /// fogbank-cloud.
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: String,
+}
+
+/// Where a site goes.
+#[derive(Debug, Clone, Args)]
+pub struct SiteRotateKeyArgs {
+    /// Which client of the old site.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// Directory of the first client of the new site.
+    #[arg(long, value_name = "NEWDIR")]
+    pub to: PathBuf,
+    /// Where clients of the new site meet: grpc://HOST:PORT/TENANT, another tenant of a
+    /// fogbank-cloud.
+    #[arg(long, value_name = "URL")]
+    pub to_store: String,
 }
 
 /// What is compared.

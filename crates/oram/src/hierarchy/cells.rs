@@ -233,6 +233,21 @@ impl Cells {
         Ok(())
     }
 
+    /// Deletes all chunks of a level's tables, where nobody has read any yet.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn clear(&self, level: u8) -> Result<()> {
+        self.make_arrays(level).await?;
+        let table = Table { level, index: 0 };
+        let run = Run { table, is_dealt: false, start: Mark::default() };
+        let names = self.site.store().list_chunks(run.array()).await.map_err(blame)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.site.store().delete_chunks(&names).await.map_err(blame)
+    }
+
     /// Writes cells of a run from one on, the first of a chunk, sealed from a tick on. The versions
     /// of the chunks.
     ///

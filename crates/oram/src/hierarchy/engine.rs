@@ -20,15 +20,18 @@ use crate::immediate::entrance::{Entered, Entrance, Fault};
 use crate::immediate::events::{Events, Tells};
 
 /// A client of a site. See the module `hierarchy` for the protocol.
-pub struct HierarchyEngine(Entrance<(Nanos, Event)>);
+pub struct HierarchyEngine {
+    entrance: Entrance<(Nanos, Event)>,
+    tells: Tells<Event>,
+}
 
-/// The schedule of a site of these parameters, whose tables start empty.
+/// The schedule of a site of these parameters.
 ///
 /// # Errors
 /// [`crate::Error::Caller`] if there is no such site.
 pub fn schedule_of(parameters: &SiteParameters) -> Result<Schedule> {
     let SiteParameters { blocks, block_bytes, epoch, growth, draw, piece, .. } = *parameters;
-    let schedule = Schedule::new(blocks, epoch, growth, draw, false)?;
+    let schedule = Schedule::new(blocks, epoch, growth, draw, parameters.has_image)?;
     Ok(schedule.in_pieces(piece)?.of_blocks(block_bytes))
 }
 
@@ -98,7 +101,13 @@ impl HierarchyEngine {
             closing: watch::Sender::new(false),
             _beside: beside,
         };
-        Ok(Self(tells.entrance(shape, fault, tokio::spawn(serving.run(effects)))))
+        let served = tokio::spawn(serving.run(effects));
+        Ok(Self { entrance: tells.clone().entrance(shape, fault, served), tells })
+    }
+
+    /// Tells the task that serves, if it still does.
+    pub(super) fn tell(&self, event: Event) {
+        let _nobody_serves = self.tells.tell(event);
     }
 }
 
@@ -130,6 +139,6 @@ impl Entered for HierarchyEngine {
     type Told = (Nanos, Event);
 
     fn entrance(&self) -> &Entrance<Self::Told> {
-        &self.0
+        &self.entrance
     }
 }

@@ -108,6 +108,10 @@ impl At<'_> {
         let canary = Arc::new(Canary::default());
         let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
         let follower = if number == 1 {
+            for table in schedule.tables(0) {
+                let image = cells.install(table, &mark(&history_before)).await?;
+                image.ok_or_else(|| lied("a manifest is withheld"))?;
+            }
             Follower::new(schedule, keys, history_before, block_bytes, canary)
         } else {
             // 2. The log of the epochs before, by its digests alone.
@@ -133,7 +137,10 @@ impl At<'_> {
             before.marks = marks(site, &schedule, epoch, end).await?;
             let start = |table| start_of(&schedule, &before.marks, (epoch, end), table);
             for table in schedule.tables(epoch) {
-                let addresses = cells.addresses(table, &start(table)?).await?;
+                let addresses = match table.index {
+                    ..0 => Some((0..schedule.blocks).collect()), // an image holds all
+                    _ => cells.addresses(table, &start(table)?).await?,
+                };
                 let addresses = addresses.ok_or_else(|| lied("an index is withheld"))?;
                 before.tables.insert(table, addresses);
             }

@@ -26,7 +26,11 @@
 //! 8. Superblock k says that what epoch k needs is there; its touches wait for it.
 //!
 //! The rules (`schedule`, `table`, `fakes`, `replay`, `follower`) and the client do no I/O;
-//! `engine`, `serving`, `listening`, `join` and `upkeep` carry out what the client says.
+//! `engine`, `serving`, `listening`, `join` and `upkeep` carry out what the client says; `scan`
+//! reads all that there is.
+//!
+//! 9. A site that is made of what another held starts from an *image*: a bottom that is there from
+//!    the first query on (`image`).
 //!
 //! # Invariants
 //!
@@ -61,11 +65,13 @@ mod engine;
 mod entry;
 mod fakes;
 mod follower;
+mod image;
 mod join;
 mod lane;
 mod listening;
 mod pieces;
 mod replay;
+mod scan;
 mod schedule;
 mod sealed;
 mod serving;
@@ -83,5 +89,6 @@ pub use client::{Client, Effect};
 pub use engine::{HierarchyEngine, schedule_of};
 pub use entry::{Entry, Found};
 pub use follower::{Follower, Plan};
+pub use image::{Take, finish_with};
 pub use schedule::{Schedule, Table};
 pub use table::{Body, Index};

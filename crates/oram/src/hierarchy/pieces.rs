@@ -62,7 +62,9 @@ impl Pieces {
         let sources = sources.collect();
         let epoch = u64::from(schedule.epoch);
         let start = schedule.first_of(schedule.build_starts(table));
-        let places = if table.level == 0 {
+        let places = if table.index < 0 {
+            start..start // an image is there before the first place
+        } else if table.level == 0 {
             start + epoch / 8..start + epoch / 2
         } else {
             let period = schedule.first_of(schedule.installed(table)) - start;

@@ -64,6 +64,12 @@ impl Replay {
         Some(value)
     }
 
+    /// All values that it knows, each as it is after the last place replayed.
+    pub fn window(&self) -> impl Iterator<Item = (&u32, &Bytes)> {
+        let is_newest = |(address, _): &(&u32, &Bytes)| !self.now.contains_key(*address);
+        self.before.iter().filter(is_newest).chain(&self.now)
+    }
+
     /// The values of `epoch` at its end, by address: what table (0, epoch) holds. `None` if it is
     /// not replayed yet, or no longer kept.
     pub fn of_epoch(&self, schedule: &Schedule, epoch: u64) -> Option<&BTreeMap<u32, Bytes>> {

@@ -24,7 +24,7 @@ use fogbank_durable::shared::{Seen, SeenRegister, Site};
 use fogbank_env::{Nanos, compute};
 use fogbank_seal::{Digest, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::building::Outcome;
@@ -32,6 +32,7 @@ use super::cells::Cells;
 use super::client::{Client, Effect};
 use super::entry::Found;
 use super::listening::{Heard, forgotten, publish};
+use super::scan::{Cut, CutAsked};
 use super::schedule::Table;
 use super::sealed::{seal_entry, seal_result};
 use super::sweep::Remains;
@@ -63,6 +64,8 @@ pub enum Event {
     Removed,
     /// A piece of a table's build has come to its end.
     Built(Table, u32, Outcome),
+    /// Somebody wants the state as it is after all places that are known.
+    Cuts(oneshot::Sender<Cut>),
     /// Time passes.
     Tick,
     /// Something has failed beside.
@@ -137,6 +140,8 @@ pub struct State {
     pub arrived: std::collections::VecDeque<Arrival>,
     /// The newest superblock as stored.
     pub superblock: Digest,
+    /// Who waits for the state at a moment.
+    pub cuts: Vec<CutAsked>,
     pub is_closing: bool,
     /// The turn that says that it leaves, and until when it waits for the answer.
     pub leaves: Option<(u64, Nanos)>,
@@ -175,6 +180,7 @@ impl Serving {
             self.take_place(effects).await?;
             // 4. What is done for all.
             self.look_after().await?;
+            self.cut();
             while let Some(ended) = self.state.beside.try_join_next() {
                 of_task(ended.map(Ok))?;
             }
@@ -238,6 +244,7 @@ impl Serving {
                 self.state.building -= 1;
                 self.upkeep.has_ended(table, number, outcome, self.grid.now());
             }
+            Event::Cuts(cut) => self.state.cuts.push((self.client.follower().length(), cut)),
             Event::Tick => {}
             Event::Failed(error) => return Err(error),
         }
@@ -281,6 +288,20 @@ impl Serving {
         {
             *until = 0;
         }
+    }
+
+    /// Gives the state to those for whom all is there that they wait for.
+    fn cut(&mut self) {
+        let (client, cells) = (&self.client, &self.cells);
+        let waits = |(length, asked): CutAsked| match Cut::of(client, cells, length) {
+            Some(cut) => {
+                let _nobody_waits = asked.send(cut);
+                None
+            }
+            None => Some((length, asked)),
+        };
+        self.state.cuts =
+            std::mem::take(&mut self.state.cuts).into_iter().filter_map(waits).collect();
     }
 
     /// Takes over what has been missed for the public time.

@@ -146,6 +146,9 @@ fn kept_until(schedule: &Schedule, epoch: u64) -> Vec<Object> {
 /// Whether `table` is installed by superblock `number`. It comes from a name that the cloud may have
 /// made up: none that is installed by then has a larger index, and with one nothing is reckoned.
 fn is_installed(schedule: &Schedule, table: Table, number: u64) -> bool {
+    if schedule.has_image && table == schedule.image() {
+        return true;
+    }
     let is_possible = u64::try_from(table.index).is_ok_and(|index| index <= number);
     is_possible && schedule.installed(table) <= number
 }
@@ -176,9 +179,14 @@ mod tests {
         let schedule = Schedule::new(64, 4, 2, 4, true).unwrap();
         for index in [9, 1 << 40, i64::MAX - 1, i64::MAX, -1, i64::MIN] {
             for level in 0..4 {
-                assert!(!is_installed(&schedule, Table { level, index }, 8), "{level} {index}");
+                let is_image = schedule.image() == Table { level, index };
+                assert!(
+                    is_image || !is_installed(&schedule, Table { level, index }, 8),
+                    "{level} {index}"
+                );
             }
         }
+        assert!(is_installed(&schedule, schedule.image(), 1));
         let first = Table { level: 0, index: 0 };
         let installed = schedule.installed(first);
         assert!(is_installed(&schedule, first, installed));

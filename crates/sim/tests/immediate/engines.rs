@@ -147,6 +147,7 @@ impl World {
             kept_epochs: 4,
             public_ms: 200,
             quantum_us: 0,
+            has_image: false,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let master = (&MasterKey::from_bytes(&mut [7; 32]), StoreId([1; 16]));

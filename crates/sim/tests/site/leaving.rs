@@ -36,6 +36,7 @@ const SITE: SiteParameters = SiteParameters {
     kept_epochs: 16,
     public_ms: 1_000,
     quantum_us: 1_000,
+    has_image: false,
 };
 
 /// The longest query of one client that goes on when the others have left after so many queries,

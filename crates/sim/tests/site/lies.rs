@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::world::{BLOCKS, SITE, World, master};
 
 /// Everything that the server holds, as it is now.
-async fn copy(of: &MemoryStore) -> Arc<dyn Store> {
+pub async fn copy(of: &MemoryStore) -> Arc<dyn Store> {
     let copy = Arc::new(MemoryStore::new());
     for name in of.blob_list("").await.unwrap() {
         let (blob, _) = of.blob_get(&name).await.unwrap().unwrap();
@@ -34,7 +34,7 @@ async fn copy(of: &MemoryStore) -> Arc<dyn Store> {
     copy
 }
 
-async fn writes(engine: &dyn ImmediateEngine, rounds: u32) -> Result<(), Error> {
+pub async fn writes(engine: &dyn ImmediateEngine, rounds: u32) -> Result<(), Error> {
     for round in 0..rounds {
         let access = Access::Write { offset: 0, bytes: vec![round as u8].into() };
         engine.submit(Address(round % BLOCKS), access).await?;
@@ -43,11 +43,11 @@ async fn writes(engine: &dyn ImmediateEngine, rounds: u32) -> Result<(), Error> 
 }
 
 /// A client of the server whose store this is.
-async fn join(
+pub async fn join(
     store: Arc<dyn Store>,
     seen: Arc<dyn fogbank_durable::shared::SeenRegister>,
     seed: u64,
-) -> Result<Arc<dyn ImmediateEngine>, Error> {
+) -> Result<Arc<HierarchyEngine>, Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let mut salts = Randomness::repeatable(seed).stream(Purpose::Incarnation);
     let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;

@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod far;
+mod image;
 mod leaving;
 mod left;
 mod lies;
 mod pace;
 mod slow;
 mod speed;
+mod whole;
 mod world;
 
 use std::collections::BTreeMap;

@@ -39,6 +39,7 @@ async fn speed(blocks: u32, piece: u32, clients: u64, queries: u64) -> [f64; 3] 
         kept_epochs: 64,
         public_ms: 1_000,
         quantum_us: 1_000,
+        has_image: false,
     };
     let mut server = Far::new(site).await;
     // 1. All blocks are written, and then some, until the first table of the largest level is there.

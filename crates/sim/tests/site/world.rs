@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fogbank_durable::shared::{MemorySeen, SeenRegister, Site, SiteParameters};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
-use fogbank_oram::hierarchy::HierarchyEngine;
-use fogbank_oram::{Error, ImmediateEngine};
+use fogbank_oram::Error;
+use fogbank_oram::hierarchy::{HierarchyEngine, Take, finish_with};
 use fogbank_seal::{MasterKey, StoreId};
-use fogbank_store::{BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
+use fogbank_store::{ArrayId, BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
 use tokio::sync::OnceCell;
 
 use crate::slow::SlowLog;
@@ -25,6 +26,10 @@ pub struct World {
     pub store: Arc<MemoryStore>,
     log: OnceCell<Arc<dyn Log>>,
     joined: Mutex<Cell<u64>>,
+    /// Whether the site is made of what another held: of block n, bytes n + 1.
+    has_image: bool,
+    /// The versions of its chunks.
+    pub image: Mutex<Vec<u64>>,
 }
 
 pub fn master() -> MasterKey {
@@ -35,8 +40,13 @@ pub const SITE: StoreId = StoreId([1; 16]);
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        let (store, log, joined) = Default::default();
-        Self { seed, store, log, joined }
+        let (store, log, joined, image) = Default::default();
+        Self { seed, store, log, joined, has_image: false, image }
+    }
+
+    /// One that starts with block n full of n + 1; block 0 was not told of.
+    pub fn of_another(seed: u64) -> Self {
+        Self { has_image: true, ..Self::new(seed) }
     }
 
     /// Whether all but the smallest tables are built in many pieces.
@@ -50,7 +60,7 @@ impl World {
     }
 
     /// A client that has seen nothing.
-    pub async fn join(&self) -> Result<Arc<dyn ImmediateEngine>, Error> {
+    pub async fn join(&self) -> Result<Arc<HierarchyEngine>, Error> {
         self.join_as(self.register()).await
     }
 
@@ -58,7 +68,16 @@ impl World {
     pub async fn join_as(
         &self,
         seen: Arc<dyn SeenRegister>,
-    ) -> Result<Arc<dyn ImmediateEngine>, Error> {
+    ) -> Result<Arc<HierarchyEngine>, Error> {
+        self.join_over(seen, LATE / 4).await
+    }
+
+    /// The same whose round trips take so long.
+    pub async fn join_over(
+        &self,
+        seen: Arc<dyn SeenRegister>,
+        round_trip: Duration,
+    ) -> Result<Arc<HierarchyEngine>, Error> {
         let number = {
             let joined = self.joined.lock();
             joined.set(joined.get() + 1);
@@ -67,7 +86,7 @@ impl World {
         let random = Randomness::repeatable(self.seed * 1_000 + number);
         let log = self.log.get_or_init(|| self.begin()).await.clone();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let link = Link { round_trip: LATE / 4, jitter: LATE, ..Link::instant() };
+        let link = Link { round_trip, jitter: LATE, ..Link::instant() };
         let store: Arc<dyn Store> = Arc::new(Delay::new(
             self.store.clone(),
             clock.clone(),
@@ -95,10 +114,25 @@ impl World {
             kept_epochs: 16,
             public_ms: 300,
             quantum_us: 0,
+            has_image: self.has_image,
         };
         let store: Arc<dyn Store> = self.store.clone();
         let mut salts = Randomness::repeatable(self.seed).stream(Purpose::Incarnation);
-        Site::create(&store, (&master(), SITE), parameters, &mut salts).await.unwrap();
+        let site = Site::begin(&store, (&master(), SITE), parameters, &mut salts).await.unwrap();
+        if self.has_image {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            let grid = DepartureGrid::new(clock, Duration::from_millis(1));
+            let blocks = |take: &mut Take<'_>| {
+                take(1, vec![9; VALUE_BYTES].into())?; // the last counts
+                let of = |block: u32| Bytes::from(vec![block as u8 + 1; VALUE_BYTES]);
+                (1..BLOCKS).try_for_each(|block| take(block, of(block)))
+            };
+            finish_with(site, &grid, blocks, |_, _| {}).await.unwrap();
+            let chunks = store.list_chunks(ArrayId(3)).await.unwrap();
+            self.image.lock().extend(chunks.iter().map(|chunk| chunk.version));
+        } else {
+            site.finish().await.unwrap();
+        }
         Arc::new(BlobLog::open(store, Arc::new(SystemClock::new()), 1 << 24).await.unwrap())
     }
 
