@@ -13,6 +13,7 @@ mod salvage;
 mod serve;
 mod settings;
 mod site;
+mod site_plan;
 mod upkeep;
 mod volume_plan;
 mod volume_server;

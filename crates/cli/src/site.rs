@@ -30,6 +30,7 @@ use crate::volume_server::{
 /// By blame, see [`fogbank::Error`].
 pub async fn run(command: SiteCommand) -> Result<()> {
     match command {
+        SiteCommand::Plan(args) => crate::site_plan::run(&args),
         SiteCommand::Create(args) => create(args).await,
         SiteCommand::Join(args) => join(args).await,
         SiteCommand::Status(args) => status(&args).await,

@@ -59,11 +59,7 @@ const ROWS: [Row; 12] = [
     ("and receives", false, |plan| size(plan.down_bytes)),
     ("reads an access", false, |plan| format!("{:.1}", plan.reads)),
     ("writes an access", false, |plan| format!("{:.1}", plan.writes)),
-    ("answers after", true, |plan| match plan.answer_s {
-        0.0 => "-".into(),
-        short if short < 1.0 => format!("{:.0} ms", short * 1e3),
-        long => seconds(long),
-    }),
+    ("answers after", true, |plan| answer(plan.answer_s)),
     ("accesses/s at most", true, |plan| {
         plan.per_s.map_or("-".into(), |per_s| format!("{per_s:.0}"))
     }),
@@ -72,11 +68,23 @@ const ROWS: [Row; 12] = [
     ("a million accesses", true, |plan| usd(plan.bill.per_million.usd())),
 ];
 
+/// Says a row of a plan: a column for each that is planned.
+pub fn row(what: &str, said: impl Iterator<Item = String>) {
+    let cells: Vec<String> = said.map(|said| format!("{said:>14}")).collect();
+    say!("{what:<22} {}", cells.concat());
+}
+
+/// A time until an answer, in words.
+pub fn answer(answer_s: f64) -> String {
+    match answer_s {
+        0.0 => "-".into(),
+        short if short < 1.0 => format!("{:.0} ms", short * 1e3),
+        long => seconds(long),
+    }
+}
+
 fn print(plans: &[OfEngine], all: bool) {
-    let row = |what: &str, said: &dyn Fn(&OfEngine) -> String| {
-        let cells: Vec<String> = plans.iter().map(|of| format!("{:>14}", said(of))).collect();
-        say!("{what:<22} {}", cells.concat());
-    };
+    let row = |what: &str, said: &dyn Fn(&OfEngine) -> String| row(what, plans.iter().map(said));
     row("", &|(engine, _)| engine.name.to_owned());
     for (what, _, said) in ROWS.into_iter().filter(|(_, unasked, _)| all || *unasked) {
         row(what, &|(_, plan)| plan.as_ref().map_or_else(|_| "-".into(), said));

@@ -15,7 +15,7 @@ mod site;
 pub use self::plan::{PlanArgs, VolumePlanArgs};
 pub use self::site::{
     SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs,
-    SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SitePlanArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;

@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 
+use crate::link::LinkArgs;
+
 /// What to do with a site.
 #[derive(Debug, Subcommand)]
 pub enum SiteCommand {
+    /// Say what a site will need, by the number of its clients, before it is made.
+    Plan(SitePlanArgs),
     /// Make a site, and DIR its first client.
     Create(SiteCreateArgs),
     /// Make DIR a client of a site that there is.
@@ -41,6 +45,27 @@ pub struct SiteArgs {
     /// Directory of this client's own side (in DIR/proxy).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
+}
+
+/// Which site to plan.
+#[derive(Debug, Clone, Args)]
+pub struct SitePlanArgs {
+    /// Bytes of the disk.
+    #[arg(long, value_name = "SIZE")]
+    pub size: ByteSize,
+    /// Bytes of a block.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub block: ByteSize,
+    /// How many clients ask.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 5, 30],
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub clients: Vec<u32>,
+    /// The link of each client to the server.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// One JSON object as the last line of standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What is copied.

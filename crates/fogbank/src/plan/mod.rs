@@ -12,6 +12,7 @@ pub mod lines;
 pub mod machine;
 pub mod price;
 pub mod requests;
+pub mod site;
 pub mod time;
 pub mod volume;
 

@@ -60,6 +60,7 @@ mod canary;
 pub mod canary;
 mod cells;
 mod client;
+mod cost;
 mod dealing;
 mod engine;
 mod entry;
@@ -86,6 +87,7 @@ mod tests;
 
 pub use canary::Canary;
 pub use client::{Client, Effect};
+pub use cost::{Cost, stored_bytes};
 pub use engine::{HierarchyEngine, schedule_of};
 pub use entry::{Entry, Found};
 pub use follower::{Follower, Plan};

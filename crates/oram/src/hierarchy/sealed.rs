@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use fogbank_durable::shared::Site;
-use fogbank_seal::Sealer;
+use fogbank_seal::{HEADER_BYTES, Sealer, TAG_BYTES};
 
 use super::entry::{Entry, Found};
 use crate::{Access, Error, Result, lied};
@@ -21,6 +21,12 @@ const KIND_LAST: u8 = u8::MAX - 1;
 const TURN_BYTES: usize = 8;
 const DIGEST_BYTES: usize = 32;
 const HEAD_BYTES: usize = 8 + DIGEST_BYTES + 1 + 4 + 4 + 4;
+
+/// Bytes of an entry and of a result, as they are stored.
+pub fn stored_bytes(block_bytes: usize) -> [usize; 2] {
+    let sealed = HEADER_BYTES + block_bytes + TAG_BYTES;
+    [TURN_BYTES + HEAD_BYTES + sealed, DIGEST_BYTES + sealed]
+}
 
 /// An entry as it is appended.
 ///

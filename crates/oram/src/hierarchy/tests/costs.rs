@@ -1,5 +1,6 @@
 //! Cells a query, counted by following a log, held against the table of the protocol.
 
+use super::orders::WHOLE;
 use super::*;
 
 /// Tables touched a query, and cells in all: those, the entry, the result, and what builds read and
@@ -30,6 +31,48 @@ fn cells_a_query_are_those_of_the_protocol() {
         println!("{blocks}: {found_tables:.1} tables, {found:.1} cells");
         assert!((found_tables / tables - 1.0).abs() < 0.1, "{blocks}: {found_tables} tables");
         assert!((found / cells - 1.0).abs() < 0.1, "{blocks}: {found} cells");
+    }
+}
+
+/// What is reckoned in advance is what is counted, epoch by epoch.
+#[test]
+fn what_is_reckoned_of_a_site_is_what_it_comes_to() {
+    for (blocks, piece) in [(5_000, 128), (5_000, WHOLE), (60_000, 4_096)] {
+        let schedule = Schedule::new(blocks, 64, 2, 8, false).unwrap().in_pieces(piece).unwrap();
+        let (cost, period) = (Cost::of(&schedule), 1u64 << schedule.bottom());
+        let (mut touched, mut moved, mut stored) = (0, [0, 0], 0);
+        for epoch in 4 * period..6 * period {
+            touched += 64 * schedule.tables(epoch).len() as u64;
+            for table in schedule.starting(epoch) {
+                let pieces = Pieces::new(&schedule, table);
+                for [read, written] in pieces.all().map(|piece| pieces.moves(&piece)) {
+                    moved = [moved[0] + read, moved[1] + written];
+                }
+            }
+            let now = (0..=schedule.bottom()).flat_map(|level| {
+                let all = (0..=(epoch >> level) as i64).rev().take(12);
+                all.map(move |index| Table { level, index })
+            });
+            let lives = |table: &Table| {
+                (schedule.build_starts(*table)..=schedule.superseded(*table)).contains(&epoch)
+            };
+            let cells = |table: Table| {
+                let is_built = schedule.installed(table) <= epoch;
+                let dealt = Pieces::new(&schedule, table).bucket_cells();
+                u64::from(schedule.slots(table)) + if is_built { 0 } else { u64::from(dealt) }
+            };
+            stored = stored.max(now.filter(lives).map(cells).sum::<u64>());
+        }
+        let queries = (64 * 2 * period) as f64;
+        for (reckoned, counted) in [
+            (cost.touched, touched as f64 / queries),
+            (cost.read, moved[0] as f64 / queries),
+            (cost.written, moved[1] as f64 / queries),
+        ] {
+            assert!((reckoned / counted - 1.0).abs() < 1e-9, "{reckoned}, {counted} counted");
+        }
+        let over = cost.stored as f64 / stored as f64;
+        assert!((1.0..1.15).contains(&over), "{} cells, {stored} counted", cost.stored);
     }
 }
 
