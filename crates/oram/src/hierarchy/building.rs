@@ -199,6 +199,9 @@ impl Build {
         };
         let first = slots.start;
         let (sealer, bodies) = tokio::try_join!(self.claim(), self.filled(slots, dealt))?;
+        if self.canary.fills_ask_anew() && bodies.iter().flatten().flatten().next().is_none() {
+            self.found.lock().clear();
+        }
         match bodies {
             Some(bodies) => self.write(&self.run_of(false), first, &bodies, sealer).await,
             None => self.is_built().await,
@@ -346,7 +349,9 @@ impl Build {
                 come => come?,
             }
             let some = bodies[at as usize..].chunks(request as usize).next().unwrap_or_default();
-            let turn = cells.turn(Way::Writes, (run.table.level, some.len())).await?;
+            let blocks = || some.iter().flatten().count();
+            let counted = self.canary.lane_cells(some.len(), blocks);
+            let turn = cells.turn(Way::Writes, (run.table.level, counted)).await?;
             let sealer = Sealer { tick: sealer.tick + u64::from(at), ..sealer };
             let versions = cells.write(run, first + at, some, sealer).await?;
             turn.has_come();

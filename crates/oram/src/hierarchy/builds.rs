@@ -26,6 +26,7 @@ use super::follower::Follower;
 use super::pieces::Pieces;
 use super::schedule::Table;
 use super::whose::Whose;
+use crate::Access;
 
 /// See the module.
 pub struct Builds {
@@ -105,11 +106,17 @@ impl Builds {
     /// The newest place of the log has come.
     pub fn has_logged(&mut self, follower: &Follower, now: Nanos) {
         let (sessions, place) = (&follower.sessions, follower.length().saturating_sub(1));
+        let writes = || {
+            let query = follower.plan(place).and_then(|plan| plan.query.as_ref());
+            query.is_some_and(|(_, access)| matches!(access, Access::Write { .. }))
+        };
+        let is_passed_over = follower.canary.passes_writers_over() && writes();
         for UnderWay { whose, next, done, .. } in self.under_way.values_mut() {
-            let is_done = |number: u32| number < *next || done.contains(&number);
-            whose.logged(place, sessions, is_done, now);
+            let is_left =
+                |number: u32| number >= *next && !done.contains(&number) && !is_passed_over;
+            whose.logged(place, sessions, is_left, now);
         }
-        self.superblock.logged(place, sessions, |_| false, now);
+        self.superblock.logged(place, sessions, |_| true, now);
     }
 
     /// Whether it is this session's to put the next superblock.

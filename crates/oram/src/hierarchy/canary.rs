@@ -24,6 +24,15 @@ canary! {
         AnswersAtOnce,
         /// A superblock counts results that are found. Rule: that are there for all.
         ClosesEarly,
+        /// Who logs a write does not go on with what another has left. Rule: whoever logs next.
+        HeirByKind,
+        /// A request of a build takes as much of its lane as it holds blocks. Rule: cells.
+        LaneByContent,
+        /// What pieces have written is asked for again after one that filled nothing. Rule: it is
+        /// kept.
+        FillsAskAnew,
+        /// A result is sealed by the number of its place. Rule: by a tick that nothing else has.
+        NonceByPlace,
         /// A bucket of a build is as long as what it holds. Rule: padded.
         BucketNotPadded,
     }
@@ -39,6 +48,15 @@ canary! {
         takes_over_afresh: TakeoverFreshFakes,
         answers_at_once: AnswersAtOnce,
         closes_early: ClosesEarly,
+        passes_writers_over: HeirByKind,
+        fills_ask_anew: FillsAskAnew,
+        seals_by_place: NonceByPlace,
         pads_no_bucket: BucketNotPadded,
+    }
+    /// Cells that a request of a build counts for in its lane, of which some hold a block.
+    fn lane_cells(&self, cells: usize, blocks: impl FnOnce() -> usize) -> usize {
+        cells
+    } or {
+        if self.is(Leak::LaneByContent) { 64 * blocks() } else { cells }
     }
 }

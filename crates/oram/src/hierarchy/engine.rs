@@ -9,6 +9,7 @@ use fogbank_store::{DepartureGrid, GridStore, Log};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::canary::Canary;
 use super::cells::Cells;
 use super::join::{Joined, join};
 use super::listening::{Listener, append_all};
@@ -47,6 +48,29 @@ impl HierarchyEngine {
         seen: Arc<dyn SeenRegister>,
         grid: DepartureGrid,
     ) -> Result<Self> {
+        Self::open_with(site, (log, seen), grid, Canary::default()).await
+    }
+
+    /// One that leaks.
+    ///
+    /// # Errors
+    /// As [`HierarchyEngine::open`].
+    #[cfg(feature = "canaries")]
+    pub async fn open_leaking(
+        site: Site,
+        (log, seen): (Arc<dyn Log>, Arc<dyn SeenRegister>),
+        grid: DepartureGrid,
+        leak: super::canary::Leak,
+    ) -> Result<Self> {
+        Self::open_with(site, (log, seen), grid, Canary::new(leak)).await
+    }
+
+    async fn open_with(
+        site: Site,
+        (log, seen): (Arc<dyn Log>, Arc<dyn SeenRegister>),
+        grid: DepartureGrid,
+        canary: Canary,
+    ) -> Result<Self> {
         let parameters = site.parameters();
         let schedule = schedule_of(&parameters)?;
         // 1. What was seen of it, and what is there.
@@ -56,7 +80,8 @@ impl HierarchyEngine {
         let paced = Arc::new(GridStore::new(bare.clone(), grid.clone()));
         let site = Arc::new(site.by_way_of(paced));
         let cells = || Cells::new(site.clone(), bare.clone(), schedule, &grid);
-        let joined = join(&site, &log, &grid, cells, schedule, known.as_ref()).await?;
+        let parts = (schedule, Arc::new(canary));
+        let joined = join(&site, &log, &grid, cells, parts, known.as_ref()).await?;
         let Joined { client, cells, listener, superblock, effects } = joined;
         // 2. Who listens, and who serves.
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;

@@ -57,7 +57,7 @@ pub async fn join(
     log: &Arc<dyn Log>,
     grid: &DepartureGrid,
     cells: impl Fn() -> Cells,
-    schedule: Schedule,
+    (schedule, canary): (Schedule, Arc<Canary>),
     seen: Option<&Seen>,
 ) -> Result<Joined> {
     let (mut tries, turns) = (1, AtomicU64::new(0));
@@ -66,7 +66,8 @@ pub async fn join(
         let chain = Superblock::newest(site, 3, seen).await?;
         let newest = chain.first().map_or(0, |(superblock, _)| superblock.number);
         check_start(&schedule, &chain, seen)?;
-        let place = At { site, log, grid, schedule, chain: &chain, seen, turns: &turns };
+        let (chain, turns, canary) = (&chain, &turns, &canary);
+        let place = At { site, log, grid, schedule, canary, chain, seen, turns };
         match place.join(cells()).await {
             Err(error) if tries < TRIES => {
                 let now = Superblock::newest(site, 1, None).await?;
@@ -86,6 +87,7 @@ struct At<'a> {
     log: &'a Arc<dyn Log>,
     grid: &'a DepartureGrid,
     schedule: Schedule,
+    canary: &'a Arc<Canary>,
     /// The newest superblock and those before it.
     chain: &'a [(Superblock, Digest)],
     seen: Option<&'a Seen>,
@@ -95,7 +97,7 @@ struct At<'a> {
 
 impl At<'_> {
     async fn join(&self, cells: Cells) -> Result<Joined> {
-        let Self { site, log, grid, schedule, chain, seen, turns } = *self;
+        let Self { site, log, grid, schedule, canary, chain, seen, turns } = *self;
         let hidden = || lied("a superblock is hidden");
         let of = |back: usize| chain.get(back).ok_or_else(hidden);
         let (newest, superblock) = of(0)?;
@@ -105,7 +107,7 @@ impl At<'_> {
         let mut listener = Listener::new(site, log, grid, from);
         let keys = site.keys().clone();
         let block_bytes = site.parameters().block_bytes as usize;
-        let canary = Arc::new(Canary::default());
+        let canary = canary.clone();
         let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
         let follower = if number == 1 {
             for table in schedule.tables(0) {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fogbank_durable::shared::Site;
 use fogbank_seal::{HEADER_BYTES, Sealer, TAG_BYTES};
 
+use super::canary::Canary;
 use super::entry::{Entry, Found};
 use crate::{Access, Error, Result, lied};
 
@@ -97,9 +98,13 @@ fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
 ///
 /// # Errors
 /// Those of a seal.
-pub fn seal_result(site: &Site, found: &Found) -> Result<Bytes> {
+pub fn seal_result(site: &Site, found: &Found, canary: &Canary) -> Result<Bytes> {
     let plain = [&found.digest[..], &found.base].concat();
-    Ok(site.seal(&result_bound(found.place), &plain)?.into())
+    let sealer = match canary.seals_by_place() {
+        true => Sealer { session: site.session(), tick: found.place },
+        false => site.take(1)?,
+    };
+    Ok(site.own().seal(sealer, &result_bound(found.place), &plain).into())
 }
 
 /// What was published of a place.

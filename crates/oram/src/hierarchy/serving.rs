@@ -384,7 +384,8 @@ impl Serving {
                 Effect::Register(length, log) => self.save(length, log).await?,
                 Effect::Touch(place, slots) => leaves.push(Leaving::Touch(place, slots)),
                 Effect::Publish(found) => {
-                    let sealed = seal_result(&self.site, &found)?;
+                    let canary = &self.client.follower().canary;
+                    let sealed = seal_result(&self.site, &found, canary)?;
                     self.state.publishing += 1;
                     leaves.push(Leaving::Publish(found, sealed));
                 }

@@ -69,12 +69,12 @@ impl Whose {
         whose
     }
 
-    /// The newest place has been logged. Pieces that are done are left out.
+    /// The newest place has been logged. Pieces that are left to be done may be given away.
     pub fn logged(
         &mut self,
         place: u64,
         sessions: &Sessions,
-        is_done: impl Fn(u32) -> bool,
+        is_left: impl Fn(u32) -> bool,
         now: Nanos,
     ) {
         let session = sessions.at(place);
@@ -86,7 +86,7 @@ impl Whose {
                 Some(last) => (last.place, self.epoch),
                 None => (given.since, self.epoch),
             };
-            if place > last + waits + self.level && !is_done(number) {
+            if place > last + waits + self.level && is_left(number) {
                 *given = Given { session, since: place, late: None };
             }
         }

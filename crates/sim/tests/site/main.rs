@@ -6,11 +6,13 @@
 mod far;
 mod image;
 mod leaving;
+mod ledger;
 mod left;
 mod lies;
 mod pace;
 mod slow;
 mod speed;
+mod touches;
 mod whole;
 mod world;
 
@@ -184,7 +186,80 @@ async fn lives(seeds: std::ops::Range<u64>) {
         }
         let answered = hold(&histories, &format!("seed {seed}"));
         assert!(answered > 50, "{seed}: {answered}");
+        let (slots, again) = world.touches.count().unwrap();
+        println!("seed {seed}: {slots} slots, {again} touches again");
+        assert!(slots > 200, "{slots}");
     }
+}
+
+/// Some die and join again, and whoever has a copy of another's folder comes beside it: each start
+/// is a session of its own, and none seals two things by one tick.
+#[tokio::test(start_paused = true)]
+async fn no_nonce_is_used_twice_by_who_has_another_s_folder() {
+    let world = World::new(50);
+    let seen = world.register();
+    let engine = world.join_as(seen.clone()).await.unwrap();
+    work(engine.clone(), Histories::default(), (1, 40)).await.unwrap();
+    let copy = world.register();
+    copy.save(&seen.read().await.unwrap().unwrap()).await.unwrap();
+    let histories = Histories::default();
+    let mut works = JoinSet::new();
+    for (client, seen) in (2..).zip([copy, seen]) {
+        let engine = world.join_as(seen).await.unwrap();
+        works.spawn(work(engine, histories.clone(), (client, 120)));
+    }
+    works.spawn(work(engine, histories, (4, 120)));
+    while let Some(done) = works.join_next().await {
+        done.unwrap().unwrap();
+    }
+    let count = world.ledger.count().unwrap();
+    println!("{count} seals");
+    assert!(count > 3_000, "{count}");
+}
+
+/// Of clients that leak in what they touch some rule says so by its name.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn touches_that_leak_break_a_rule() {
+    use world::Leak;
+    for (leak, rule) in [
+        (Leak::WindowOneEpoch, "slot-once"),
+        (Leak::FakeLeft, "slot-once"),
+        (Leak::TakeoverFreshFakes, "slot-once"),
+        (Leak::DuplicateSkips, "tables-of-the-epoch"),
+        (Leak::StopsAtHit, "tables-of-the-epoch"),
+    ] {
+        let mut world = World::new(52);
+        world.leak = Some(leak);
+        let mut works = JoinSet::new();
+        for client in 0..3 {
+            let engine = world.join().await.unwrap();
+            works.spawn(async move {
+                let works = work(engine, Histories::default(), (client, 200));
+                // The first dies, so others take its places over.
+                let lives = std::time::Duration::from_secs(if client == 0 { 1 } else { 100 });
+                let _whatever_comes_of_it = tokio::time::timeout(lives, works).await;
+            });
+        }
+        while works.join_next().await.is_some() {}
+        let breaches = world.touches.count().err().unwrap_or_default();
+        let named = breaches.iter().any(|breach| breach.starts_with(rule));
+        assert!(named, "{leak:?}: {breaches:?}");
+        std::mem::forget(world); // it would say so, too
+    }
+}
+
+/// A result that is sealed by the number of its place takes a tick that something else has, too.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn a_nonce_by_place_is_in_the_ledger() {
+    let mut world = World::new(51);
+    world.leak = Some(world::Leak::NonceByPlace);
+    let engine = world.join().await.unwrap();
+    work(engine, Histories::default(), (1, 40)).await.unwrap();
+    let twice = world.ledger.count().unwrap_err();
+    assert!(twice.iter().any(|what| what.contains("a result")), "{twice:?}");
+    std::mem::forget(world); // it would say so, too
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use fogbank_durable::shared::{MemorySeen, Site};
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, SystemClock};
-use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::{Access, Address, ImmediateEngine};
 use fogbank_store::{BlobLog, Call, Delay, DepartureGrid, Faulty, Link, Log, Store};
 
-use crate::world::{BLOCKS, SITE, World, master};
+use crate::world::{BLOCKS, Leak, SITE, World, master, open};
 
 /// What is asked for, and when.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +21,8 @@ struct Asks {
 
 const CLIENTS: u64 = 2;
 const QUERIES: u64 = 300;
+/// After so many the last client leaves, in the middle of what it builds.
+const LEAVES_AFTER: u64 = 200;
 
 /// A call without what is sealed, and without which slots are touched.
 fn shape(call: &Call<'_>) -> String {
@@ -36,8 +37,8 @@ fn shape(call: &Call<'_>) -> String {
     }
 }
 
-/// All calls of two clients, with the session and the time of each.
-async fn seen(asks: Asks) -> Vec<(Nanos, u64, String)> {
+/// All calls of the clients, which may leak something, with the session and the time of each.
+async fn seen(asks: Asks, leak: Option<Leak>) -> Vec<(Nanos, u64, String)> {
     let world = World::new(20); // in pieces
     drop(world.join().await.unwrap()); // the site is made
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -59,11 +60,14 @@ async fn seen(asks: Asks) -> Vec<(Nanos, u64, String)> {
         let site = Site::join(store, (&master(), SITE), &mut salts).await.unwrap();
         let grid = DepartureGrid::new(clock.clone(), Duration::from_millis(1));
         let seen = Arc::new(MemorySeen::default());
-        engines.push(HierarchyEngine::open(site, log.clone(), seen, grid).await.unwrap());
+        engines.push(open(site, (log.clone(), seen), grid, leak).await.unwrap());
     }
     let begins = clock.now();
     let mut tickets = Vec::new();
     for round in 0..QUERIES {
+        if round == LEAVES_AFTER {
+            drop(engines.pop());
+        }
         clock.sleep_until(begins + (1 + round) * asks.every * 1_000_000).await;
         for engine in &engines {
             let (block, access) = match asks.one_block {
@@ -74,7 +78,7 @@ async fn seen(asks: Asks) -> Vec<(Nanos, u64, String)> {
         }
     }
     for ticket in tickets {
-        ticket.await.unwrap();
+        let _who_has_gone_is_not_answered = ticket.await;
     }
     let mut calls = std::mem::take(&mut *calls.lock());
     calls.retain(|(at, ..)| *at >= begins);
@@ -85,8 +89,8 @@ async fn seen(asks: Asks) -> Vec<(Nanos, u64, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn calls_and_their_times_follow_from_when_clients_ask() {
-    let reads = seen(Asks { one_block: false, every: 20 }).await;
-    let writes = seen(Asks { one_block: true, every: 20 }).await;
+    let reads = seen(Asks { one_block: false, every: 20 }, None).await;
+    let writes = seen(Asks { one_block: true, every: 20 }, None).await;
     let of = |what: &str| reads.iter().filter(|(_, _, call)| call.contains(what)).count();
     // Tables were built, in pieces that deal and pieces that fill.
     assert!(of("piece/03/") > 4 && of("manifest/03/") > 0, "{} calls", reads.len());
@@ -94,5 +98,19 @@ async fn calls_and_their_times_follow_from_when_clients_ask() {
     assert_eq!(differs, None, "{} and {} calls", reads.len(), writes.len());
     assert_eq!(reads.len(), writes.len());
     // What is held against each other is not the same in any case.
-    assert_ne!(seen(Asks { one_block: true, every: 21 }).await, writes);
+    assert_ne!(seen(Asks { one_block: true, every: 21 }, None).await, writes);
+}
+
+/// What a build shows of what it holds is told apart: when requests leave, what is asked for again,
+/// and who goes on with what.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn builds_that_leak_are_told_apart() {
+    for leak in [Leak::HeirByKind, Leak::LaneByContent, Leak::FillsAskAnew] {
+        let reads = seen(Asks { one_block: false, every: 20 }, Some(leak)).await;
+        let writes = seen(Asks { one_block: true, every: 20 }, Some(leak)).await;
+        let differs = reads.iter().zip(&writes).find(|(one, other)| one != other);
+        println!("{leak:?}: {differs:?}");
+        assert!(differs.is_some(), "{leak:?} is not seen");
+    }
 }

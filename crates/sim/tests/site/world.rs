@@ -8,12 +8,14 @@ use bytes::Bytes;
 use fogbank_durable::shared::{MemorySeen, SeenRegister, Site, SiteParameters};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_oram::Error;
-use fogbank_oram::hierarchy::{HierarchyEngine, Take, finish_with};
+use fogbank_oram::hierarchy::{HierarchyEngine, Take, finish_with, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::{ArrayId, BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
 use tokio::sync::OnceCell;
 
+use crate::ledger::{Ledger, Noted, NotedLog, Page};
 use crate::slow::SlowLog;
+use crate::touches::Touches;
 
 pub const BLOCKS: u32 = 40;
 pub const VALUE_BYTES: usize = 32;
@@ -30,6 +32,48 @@ pub struct World {
     has_image: bool,
     /// The versions of its chunks.
     pub image: Mutex<Vec<u64>>,
+    /// What clients have sealed.
+    pub ledger: Arc<Ledger>,
+    /// What they have touched.
+    pub touches: Arc<Touches>,
+    /// What they leak.
+    pub leak: Option<Leak>,
+}
+
+/// What a client can leak on purpose.
+#[cfg(feature = "canaries")]
+pub use fogbank_oram::hierarchy::canary::Leak;
+
+/// Nothing, without the feature.
+#[cfg(not(feature = "canaries"))]
+#[derive(Debug, Clone, Copy)]
+pub enum Leak {}
+
+/// Joins as a client that leaks this, if anything.
+pub async fn open(
+    site: Site,
+    (log, seen): (Arc<dyn Log>, Arc<dyn SeenRegister>),
+    grid: DepartureGrid,
+    leak: Option<Leak>,
+) -> Result<HierarchyEngine, Error> {
+    match leak {
+        #[cfg(feature = "canaries")]
+        Some(leak) => HierarchyEngine::open_leaking(site, (log, seen), grid, leak).await,
+        #[cfg(not(feature = "canaries"))]
+        Some(none) => match none {},
+        None => HierarchyEngine::open(site, log, seen, grid).await,
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let twice = self.ledger.count().err().unwrap_or_default();
+            assert!(twice.is_empty(), "nonces that were used twice: {twice:?}");
+            let breaches = self.touches.count().err().unwrap_or_default();
+            assert!(breaches.is_empty(), "{breaches:?}");
+        }
+    }
 }
 
 pub fn master() -> MasterKey {
@@ -40,13 +84,16 @@ pub const SITE: StoreId = StoreId([1; 16]);
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        let (store, log, joined, image) = Default::default();
-        Self { seed, store, log, joined, has_image: false, image }
+        let (store, log, joined, image, ledger, touches) = Default::default();
+        let (has_image, leak) = (false, None);
+        Self { seed, store, log, joined, has_image, image, ledger, touches, leak }
     }
 
     /// One that starts with block n full of n + 1; block 0 was not told of.
     pub fn of_another(seed: u64) -> Self {
-        Self { has_image: true, ..Self::new(seed) }
+        let mut world = Self::new(seed);
+        world.has_image = true;
+        world
     }
 
     /// Whether all but the smallest tables are built in many pieces.
@@ -95,11 +142,15 @@ impl World {
         ));
         let late = LATE.as_nanos() as u64;
         let log = Arc::new(SlowLog::new(log, random.split(1).stream(Purpose::Faults), late));
+        let page = Page::of(&self.ledger);
+        let (inner, touches) = (store, self.touches.clone());
+        let store: Arc<dyn Store> = Arc::new(Noted { inner, page: page.clone(), touches });
+        let log = Arc::new(NotedLog { log, page });
         let mut salts = random.stream(Purpose::Incarnation);
         let site = Site::join(store, (&master(), SITE), &mut salts).await?;
         let quantum = Duration::from_millis([0, 1, 5][self.seed as usize % 3]);
         let grid = DepartureGrid::new(clock, quantum);
-        Ok(Arc::new(HierarchyEngine::open(site, log, seen, grid).await?))
+        Ok(Arc::new(open(site, (log, seen), grid, self.leak).await?))
     }
 
     /// The server begins, with a new site.
@@ -116,6 +167,7 @@ impl World {
             quantum_us: 0,
             has_image: self.has_image,
         };
+        self.touches.of(&schedule_of(&parameters).unwrap());
         let store: Arc<dyn Store> = self.store.clone();
         let mut salts = Randomness::repeatable(self.seed).stream(Purpose::Incarnation);
         let site = Site::begin(&store, (&master(), SITE), parameters, &mut salts).await.unwrap();
