@@ -126,17 +126,10 @@ impl StoreConfig {
         };
         match *error {
             // No figure that is known would be enough.
+            Error::TooLarge { what: Bound::Reads, .. } => Some("split it".into()),
             Error::TooLarge { .. } if error.is_beyond_counting() => Some("split it".into()),
-            Error::TooLarge { what: Bound::Reads, needed, .. } => {
-                let batch = needed.div_ceil(self.read_batches.max(1));
-                by_shape(format!("--batch {batch}"), needed, |limits| limits.blocks_read_max)
-            }
             Error::TooLarge { what: Bound::Writes, needed, .. } => {
                 by_shape(format!("--write-batch {needed}"), needed, |l| l.records_written_max)
-            }
-            Error::TooLarge { what: Bound::Rounds, needed, .. } => {
-                let rounds = needed.saturating_mul(self.in_flight.max(1));
-                by_shape(format!("--read-batches {rounds}"), needed, |limits| limits.rounds_max)
             }
             Error::TooLarge { what: Bound::Steps, needed, limit } => {
                 let more = needed.saturating_sub(limit).div_ceil(2);
@@ -243,10 +236,7 @@ mod tests {
         assert!(told.contains(&flag) && told.contains("--preset busy takes 500"), "{told}");
         assert!(too_large(Bound::Writes, writes, 1_000).contains("no preset does"));
         assert_eq!(too_large(Bound::Writes, writes, 5_000), "split it");
-        let told = too_large(Bound::Reads, limits.blocks_read_max, 1);
-        assert!(told.contains("--batch") && told.contains("busy takes 2000"), "{told}");
-        let told = too_large(Bound::Rounds, limits.rounds_max, 1);
-        assert!(told.contains(&format!("--read-batches {}", limits.rounds_max + 1)), "{told}");
+        assert_eq!(too_large(Bound::Reads, limits.blocks_gathered_max, 1), "split it");
         let told = too_large(Bound::Steps, limits.steps_max, 1);
         assert!(told.contains("--capacity 100001") && told.contains("busy"), "{told}");
         let bytes = limits.value_bytes_max + 1;

@@ -9,6 +9,8 @@
 //! 3. All blocks of a record go into one batch. One that does not fit the rest waits at the front
 //!    of its queue and is the first of the next batch; shorter ones behind it may fill the rest.
 //! 4. A read that nobody waits for any more is dropped when its turn comes.
+//! 5. What a program reads that needs more than an epoch's batches is asked for as hints are, but
+//!    has the first claim on every second batch: it gets on, and so does everybody else.
 //!
 //! Invariants: addresses within a batch are distinct, since rows hold distinct addresses and a row
 //! is taken once; at most `read_batch` of them. What the cloud sees: a batch of the fixed size,
@@ -31,6 +33,8 @@ const PROGRAM_SHARE: usize = 4;
 pub(crate) enum Asker {
     /// The eldest program.
     Eldest,
+    /// The eldest program, if all batches of an epoch would not be enough for it.
+    Large,
     /// An interactive transaction, by when its first attempt began.
     Interactive {
         /// Smaller goes first.
@@ -67,6 +71,12 @@ impl Batcher {
         row.interest += 1;
         match row.load {
             Load::Here(_) | Load::InFlight => return,
+            Load::Cold if asker == Asker::Large => {
+                row.load = Load::Hinted;
+                return self.hints.push_back(id);
+            }
+            // Somebody else has asked for it, and is served sooner.
+            Load::Hinted | Load::Queued if asker == Asker::Large => return,
             Load::Cold | Load::Hinted => {
                 row.load = Load::Queued;
                 self.blocks_queued += row.base_blocks();
@@ -76,7 +86,7 @@ impl Batcher {
             Load::Queued => {}
         }
         match asker {
-            Asker::Eldest => self.eldest.push_back(id),
+            Asker::Eldest | Asker::Large => self.eldest.push_back(id),
             Asker::Interactive { age } => {
                 self.asked += 1;
                 self.interactive.insert((age, self.asked), id);
@@ -109,15 +119,20 @@ impl Batcher {
         self.blocks_queued
     }
 
-    /// Takes the next batch of at most `size` blocks.
-    pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize) -> Batch {
+    /// Takes the next batch of at most `size` blocks; `hints_first` says whether it is that of a large
+    /// program.
+    pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize, hints_first: bool) -> Batch {
         let mut filling = Filling { batch: Batch::default(), size };
+        if hints_first {
+            filling.take_queue(&mut self.hints, rows, size, Load::Hinted);
+        }
+        let hinted = filling.batch.addresses.len();
         filling.take_queue(&mut self.eldest, rows, size, Load::Queued);
         let kept = if self.programs.is_empty() { 0 } else { size / PROGRAM_SHARE };
         filling.take_map(&mut self.interactive, rows, size - kept);
         filling.take_queue(&mut self.programs, rows, size, Load::Queued);
         filling.take_map(&mut self.interactive, rows, size);
-        self.blocks_queued -= filling.batch.addresses.len();
+        self.blocks_queued -= filling.batch.addresses.len() - hinted;
         filling.take_queue(&mut self.hints, rows, size, Load::Hinted);
         filling.batch
     }

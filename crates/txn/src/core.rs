@@ -30,7 +30,7 @@ use crate::addresses::Addresses;
 use crate::batcher::{Batch, Batcher};
 use crate::delta::Delta;
 use crate::directory::{Blocks, Directory};
-use crate::error::{Bound, Error, Result};
+use crate::error::{Error, Result};
 use crate::footprint::Observer;
 use crate::handover::Written;
 use crate::limits::Limits;
@@ -38,7 +38,7 @@ use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
 use crate::quota::{Demand, Quota, held_back};
 use crate::record::{Record, Stat};
-use crate::row::{Load, Row};
+use crate::row::{Load, ProgramId, Row};
 use crate::schedule::{Schedule, Stage};
 use crate::settings::Settings;
 use crate::version::Body;
@@ -78,8 +78,11 @@ pub(crate) struct Core {
     pub resting: Option<Error>,
     /// Nothing runs any more, and why.
     pub stopped: Option<Error>,
-    /// Batches frozen in the open epoch.
+    /// For whom the open epoch has begun with values.
+    carries_for: Option<ProgramId>,
+    /// Batches frozen in the open epoch, and in all.
     pub batches_frozen: usize,
+    batches: u64,
     /// First attempts of interactive transactions so far.
     pub ages: u64,
     /// Is told what programs have asked for.
@@ -153,7 +156,9 @@ impl Core {
             hushed: false,
             resting: None,
             stopped: None,
+            carries_for: None,
             batches_frozen: 0,
+            batches: 0,
             ages: 0,
             observer: None,
             run: Run::default(),
@@ -175,8 +180,10 @@ impl Core {
     /// Freezes the next batch; its addresses, to be sent.
     pub(crate) fn freeze(&mut self) -> Vec<Address> {
         self.hushed = false;
-        self.schedule.note_claim();
-        let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch);
+        self.batches += 1;
+        let is_large = self.schedule.reading_eldest().is_some_and(|entry| entry.is_large);
+        let its_turn = is_large && self.batches.is_multiple_of(2);
+        let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch, its_turn);
         self.batches_frozen += 1;
         let addresses = std::mem::take(&mut batch.addresses);
         self.under_way.push_back(batch);
@@ -218,7 +225,6 @@ impl Core {
         hand_over: impl FnOnce(Written),
     ) -> Unanswered {
         self.hushed = false;
-        self.refuse_hopeless_eldest();
         let mut mvtso = std::mem::take(&mut self.mvtso);
         let (writes, delta) = self.collect(&mvtso);
         hand_over(Written { writes, delta, directory: self.directory.clone() });
@@ -230,10 +236,16 @@ impl Core {
             let _ = answer.send(Err(error));
         }
         let committed = outcomes.committed.into_iter().map(|(_, answer)| answer).collect();
+        // What the eldest has read it need not read again.
+        let (oldest, before) = (self.schedule.oldest(), self.carries_for);
+        self.carries_for = oldest.map(|(program, _)| program);
+        let carried = oldest
+            .map(|(program, entry)| mvtso.rows.carry_on(&entry.awaits, before == Some(program)));
         self.schedule.open_epoch();
         self.drained = last;
         self.epoch += 1;
         self.open_epoch();
+        self.mvtso.rows.begin_with(carried.unwrap_or_default());
         Unanswered { programs, committed, _remains: Box::new(mvtso) }
     }
 
@@ -293,7 +305,7 @@ impl Core {
         self.batcher = Batcher::default();
         self.batches_frozen = 0;
         if let Some(eldest) = self.schedule.eldest {
-            let slots = self.schedule.get_mut(eldest.program).map_or(0, |entry| entry.slots);
+            let slots = self.schedule.get_mut(eldest).map_or(0, |entry| entry.slots);
             self.mvtso.quota.hold_for_eldest(slots);
         }
     }
@@ -336,19 +348,6 @@ impl Core {
         records + held_back.keys <= capacity
             && records.saturating_mul(key_bytes) + held_back.key_bytes <= key_budget
             && self.limits.value_bytes_max >= self.shape.value_bytes
-    }
-
-    /// The eldest program had first claim for a whole epoch and still waits for reads.
-    fn refuse_hopeless_eldest(&mut self) {
-        let Some(eldest) = self.schedule.eldest else { return };
-        let rounds = self.settings.read_batches;
-        let Some(entry) = self.schedule.get_mut(eldest.program) else { return };
-        if eldest.claims < rounds || entry.stage != Stage::Waiting || entry.missing == 0 {
-            return;
-        }
-        let (what, limit) = (Bound::Rounds, self.limits.rounds_max);
-        let error = Error::TooLarge { what, needed: limit + 1, limit };
-        self.refuse(eldest.program, error);
     }
 
     /// The programs that are part of the epoch.

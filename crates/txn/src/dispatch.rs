@@ -109,10 +109,11 @@ impl Core {
     }
 
     fn admit(&mut self, program: ProgramId) {
-        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let eldest = self.schedule.eldest == Some(program);
         let Some(entry) = self.schedule.get_mut(program) else { return };
         // It has been too many before, and would be again: no need to run it to find out.
-        if entry.slots > 0 && !eldest && self.mvtso.quota.is_short_of(entry.slots) {
+        let is_short = entry.slots > 0 && self.mvtso.quota.is_short_of(entry.slots);
+        if !eldest && (is_short || entry.is_large) {
             entry.stage = Stage::Parked;
             return;
         }
@@ -140,14 +141,18 @@ impl Core {
 
     /// Why no epoch will ever do what a run has asked for, if that is so.
     fn more_than_an_epoch_holds(&self, run: &Run) -> Option<Error> {
-        let wanted = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
-        let blocks = run.blocks.max(wanted.sum());
         let bounds = [
-            (Bound::Reads, blocks, self.limits.blocks_read_max),
+            (Bound::Reads, self.blocks_of(run), self.limits.blocks_gathered_max),
             (Bound::Writes, run.slots_max, self.limits.records_written_max),
         ];
         let passed = bounds.into_iter().find(|(_, needed, limit)| needed > limit);
         passed.map(|(what, needed, limit)| Error::TooLarge { what, needed, limit })
+    }
+
+    /// Blocks that a run has read or asked for, as far as it came.
+    fn blocks_of(&self, run: &Run) -> usize {
+        let wanted = run.wanted.iter().map(|&id| self.mvtso.rows.get(id).base_blocks());
+        run.blocks.max(wanted.sum())
     }
 
     /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
@@ -239,7 +244,7 @@ impl Core {
     }
 
     fn end_run(&mut self, program: ProgramId, run: &mut Run) {
-        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
+        let eldest = self.schedule.eldest == Some(program);
         let mvtso = &self.mvtso;
         let before = self.schedule.unsettled_before(program, |ts| mvtso.is_unsettled(ts));
         run.depends_on.extend(before);
@@ -282,11 +287,19 @@ impl Core {
             self.park(program, 0);
             return;
         }
-        let eldest = self.schedule.eldest.is_some_and(|eldest| eldest.program == program);
-        let asker = if eldest { Asker::Eldest } else { Asker::Program };
+        let is_large = self.blocks_of(run) > self.limits.blocks_read_max;
+        let asker = match self.schedule.eldest == Some(program) {
+            true if is_large => Asker::Large,
+            true => Asker::Eldest,
+            false => Asker::Program,
+        };
         let Some(entry) = self.schedule.get_mut(program) else { return };
+        entry.is_large = is_large;
+        if is_large && asker == Asker::Program {
+            return self.park(program, 0); // its reads would fill the epochs until it is the eldest
+        }
         entry.missing = run.wanted.len() as u32;
-        entry.awaits.clone_from(&run.wanted);
+        entry.awaits.extend_from_slice(&run.wanted);
         for &id in &run.wanted {
             self.batcher.ask(&mut self.mvtso.rows, id, asker);
             self.mvtso.rows.get_mut(id).waiting.push(program);
@@ -302,7 +315,7 @@ impl Core {
             }
         }
         self.schedule.leave_queue(entry.session, program);
-        if self.schedule.eldest.is_some_and(|eldest| eldest.program == program) {
+        if self.schedule.eldest == Some(program) {
             self.schedule.eldest = None;
             self.mvtso.quota.hold_for_eldest(0);
         }

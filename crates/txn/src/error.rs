@@ -24,15 +24,15 @@ pub enum Error {
     /// The transaction was aborted, by its owner or by an earlier error. Begin another.
     #[error("the transaction has ended")]
     Ended,
-    /// Needs more than the batches of one epoch hold. It never will fit.
-    #[error("needs {needed} {what}, and an epoch holds {limit}")]
+    /// Needs more than one transaction may have. It never will fit.
+    #[error("needs {needed} {what}, and {limit} are the most")]
     TooLarge {
         /// What there was too much of.
         what: Bound,
         /// How much is needed: all, or a lower bound where that is many times the limit or is known only
         /// once something else was read.
         needed: usize,
-        /// How much an epoch holds.
+        /// How much it may have.
         limit: usize,
     },
     /// The store or its key budget is full.
@@ -75,10 +75,10 @@ pub enum Error {
     Closed,
 }
 
-/// What an epoch holds so much of.
+/// What a transaction may have so much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
-    /// Blocks that all read batches read.
+    /// Blocks read: of a transaction those of one epoch's batches, of a program those of many.
     #[error("blocks read")]
     Reads,
     /// Blocks of the write batch, and places of the directory's delta.
@@ -87,9 +87,6 @@ pub enum Bound {
     /// Records touched and names gone through.
     #[error("steps")]
     Steps,
-    /// Reads that each need what the one before has read.
-    #[error("rounds of dependent reads")]
-    Rounds,
 }
 
 impl Error {
@@ -100,9 +97,7 @@ impl Error {
 
     /// Whether it needs so much that it may not be counted to the end.
     pub fn is_beyond_counting(&self) -> bool {
-        let Self::TooLarge { what: Bound::Reads | Bound::Writes, needed, limit } = self else {
-            return false;
-        };
+        let Self::TooLarge { what: Bound::Writes, needed, limit } = self else { return false };
         *needed > limit.saturating_mul(COUNTED_TIMES)
     }
 

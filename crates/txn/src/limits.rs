@@ -15,17 +15,17 @@ const STEPS_MAX: usize = 1 << 20;
 pub struct Limits {
     /// Blocks of one read batch.
     pub blocks_per_batch: usize,
-    /// Blocks one program may read: all read batches of an epoch.
+    /// Blocks one transaction may read, and a program within an epoch: all read batches of one.
     pub blocks_read_max: usize,
-    /// Records one program may read, if each holds one block.
+    /// Blocks one program may read, over as many epochs as that takes.
+    pub blocks_gathered_max: usize,
+    /// Records one transaction may read, if each holds one block.
     pub records_read_max: usize,
     /// Records one program may change, if each holds at most one block.
     pub records_written_max: usize,
     /// Records one program may touch and names it may go through: twice all that the store can hold,
     /// and a million.
     pub steps_max: usize,
-    /// Rounds of dependent reads.
-    pub rounds_max: usize,
     /// Bytes of a block; a longer value takes several.
     pub block_bytes: usize,
     /// Bytes of the longest value.
@@ -46,10 +46,11 @@ impl Limits {
         Self {
             blocks_per_batch: shape.read_batch,
             blocks_read_max,
+            blocks_gathered_max: blocks_read_max
+                .max(settings.gathered_bytes_max / shape.value_bytes.max(1)),
             records_read_max: blocks_read_max,
             records_written_max: shape.write_batch,
             steps_max: STEPS_MAX.saturating_add((shape.capacity as usize).saturating_mul(2)),
-            rounds_max: settings.read_batches.div_ceil(settings.in_flight.max(1)),
             block_bytes: shape.value_bytes,
             value_bytes_max: value_bytes.min(settings.value_bytes_max),
             key_bytes_max: settings.key_bytes_max.min(delta).min(usize::from(u16::MAX)),

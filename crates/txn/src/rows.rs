@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::directory::{Directory, Entry};
 use crate::key::{Key, KeyRange};
-use crate::row::{Base, Row};
+use crate::row::{Base, Load, Row};
 use crate::version::{Change, Ts, Version};
 
 /// Number of a row within its epoch.
@@ -68,6 +69,8 @@ pub(crate) struct Rows {
     /// Numbers of rows that were forgotten.
     vacant: Vec<RowId>,
     written: BTreeMap<Key, RowId>,
+    /// Values of committed records that an earlier epoch has read.
+    carried: HashMap<Key, Bytes>,
     /// Rows that have had a version.
     changed: BTreeSet<RowId>,
     groups: HashMap<Key, GroupCount>,
@@ -80,7 +83,10 @@ impl Rows {
             return id;
         }
         let base = directory.get(key).map(|entry| base_of(directory, entry));
-        let row = Row::new(key.clone(), base);
+        let mut row = Row::new(key.clone(), base);
+        if let Some(value) = self.carried.get(key).filter(|_| row.load == Load::Cold) {
+            row.load = Load::Here(value.clone());
+        }
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.all[id as usize] = row;
@@ -93,6 +99,32 @@ impl Rows {
         };
         self.by_key.insert(key.clone(), id);
         id
+    }
+
+    /// The values that the next epoch begins with, as they are once this one is committed: those of
+    /// these rows, and if it `keeps` them those that this one began with.
+    pub(crate) fn carry_on(&self, asked: &[RowId], keeps: bool) -> HashMap<Key, Bytes> {
+        let begun_with = self.carried.iter().filter(|_| keeps);
+        let begun_with = begun_with.map(|(key, value)| (key, Some(value)));
+        let read = asked.iter().map(|&id| (&self.get(id).key, None));
+        let now = |(key, value): (&Key, Option<&Bytes>)| {
+            let row = self.by_key.get(key).map(|&id| self.get(id));
+            let value = match row {
+                Some(row) if row.last_settled().is_some() => {
+                    row.settled_value().into_record().ok().flatten().map(|record| record.value)
+                }
+                Some(Row { load: Load::Here(value), .. }) => Some(value.clone()),
+                Some(_) => None,
+                None => value.cloned(),
+            };
+            Some((key.clone(), value?))
+        };
+        begun_with.chain(read).filter_map(now).collect()
+    }
+
+    /// What the epoch begins with.
+    pub(crate) fn begin_with(&mut self, carried: HashMap<Key, Bytes>) {
+        self.carried = carried;
     }
 
     /// Forgets a row whose state the directory has and that no transaction can ask for any more. Epochs

@@ -8,8 +8,9 @@
 //! shares one batch.
 //!
 //! The eldest unfinished program has the first claim on every batch and on the write quota it is
-//! known to need. If it has had that claim for a whole epoch and its reads still did not fit, they
-//! never will, and it is told so: nobody waits for ever and nobody is starved.
+//! known to need. What it has read when an epoch ends is still there in the next, so it ends some
+//! time, however much it reads: nobody waits for ever and nobody is starved. One that reads more
+//! than an epoch's batches begins when it is the eldest.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -47,12 +48,14 @@ pub(crate) struct Entry {
     pub stage: Stage,
     /// Records it waits for that are not here yet.
     pub missing: u32,
-    /// All records it has asked for.
+    /// All records it has asked for in this epoch.
     pub awaits: SmallVec<[RowId; 4]>,
     /// What it has asked for so far, if anybody wants to know.
     pub trail: Option<Trail<Key>>,
     /// Write slots it took alone when it last ran without ending; 0 if not known.
     pub slots: usize,
+    /// Whether it reads more than the batches of an epoch bring.
+    pub is_large: bool,
 }
 
 #[derive(Default)]
@@ -62,20 +65,11 @@ struct SessionQueue {
     unsettled: SmallVec<[Ts; 2]>,
 }
 
-/// The eldest unfinished program of an epoch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Eldest {
-    /// Which.
-    pub program: ProgramId,
-    /// Batches that were frozen while it waited for reads, with first claim.
-    pub claims: usize,
-}
-
 /// All programs that are not answered yet.
 #[derive(Default)]
 pub(crate) struct Schedule {
-    /// The eldest one of this epoch.
-    pub eldest: Option<Eldest>,
+    /// The eldest unfinished one of this epoch.
+    pub eldest: Option<ProgramId>,
     /// Programs that have run in this epoch.
     pub done: Vec<ProgramId>,
     entries: VecDeque<Option<Entry>>,
@@ -112,6 +106,7 @@ impl Schedule {
             awaits,
             trail: None,
             slots: 0,
+            is_large: false,
         }));
         if let Some(queue) = self.sessions.get_mut(&session) {
             queue.unfinished.push_back(id);
@@ -215,7 +210,7 @@ impl Schedule {
             queue.unsettled.push(ts);
         }
         self.leave_queue(session, id);
-        if self.eldest.is_some_and(|eldest| eldest.program == id) {
+        if self.eldest == Some(id) {
             self.eldest = None;
         }
     }
@@ -247,13 +242,15 @@ impl Schedule {
         true
     }
 
-    /// A batch is frozen: the eldest program has had its claim if it waits for reads.
-    pub(crate) fn note_claim(&mut self) {
-        let Some(Eldest { program, claims }) = self.eldest else { return };
-        let waits = |entry: &mut Entry| entry.stage == Stage::Waiting && entry.missing > 0;
-        if self.get_mut(program).is_some_and(waits) {
-            self.eldest = Some(Eldest { program, claims: claims + 1 });
-        }
+    /// The first of all, when those that have ended are taken out.
+    pub(crate) fn oldest(&self) -> Option<(ProgramId, &Entry)> {
+        Some((self.first, self.entries.front()?.as_ref()?))
+    }
+
+    /// The eldest program, if it waits for reads.
+    pub(crate) fn reading_eldest(&mut self) -> Option<&Entry> {
+        let entry = self.get_mut(self.eldest?)?;
+        (entry.stage == Stage::Waiting && entry.missing > 0).then_some(entry)
     }
 
     /// A new epoch: every unfinished program is cold again and the eldest has first claim.
@@ -267,8 +264,7 @@ impl Schedule {
         self.ready.clear();
         self.done.clear();
         self.cursor = self.first;
-        self.eldest =
-            (self.first < self.end()).then_some(Eldest { program: self.first, claims: 0 });
+        self.eldest = (self.first < self.end()).then_some(self.first);
     }
 
     /// Takes every program out, when nothing will be run any more.

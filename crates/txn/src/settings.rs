@@ -26,6 +26,9 @@ pub struct Settings {
     pub key_bytes_max: usize,
     /// Bytes of the longest value accepted, if less than the batches would carry.
     pub value_bytes_max: usize,
+    /// Bytes of blocks that a program may read over several epochs, all in memory at the end; at least
+    /// what one epoch reads.
+    pub gathered_bytes_max: usize,
     /// Freed addresses reclaimed an epoch.
     pub reclaim_quota: usize,
     /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one that
@@ -54,6 +57,7 @@ impl Default for Settings {
             key_budget_bytes: 64,
             key_bytes_max: 4096,
             value_bytes_max: usize::MAX,
+            gathered_bytes_max: 32 << 20,
             reclaim_quota: 64,
             closing_epochs: 0,
             attempts_max: 32,

@@ -5,7 +5,7 @@
 //! program pauses. A run that only finds out what a program will read (because an earlier program
 //! of its session has not run yet) is a *probe* and is always forgotten.
 //!
-//! A run that asks for more than an epoch holds is refused, but goes on for a while first: so the
+//! A run that writes more than an epoch holds is refused, but goes on for a while first: so the
 //! error tells what the program needs, not where it passed the limit.
 
 use std::collections::BTreeSet;
@@ -368,7 +368,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Accounts for a record read, here or not; refuses what is many times more than all read batches read.
+    /// Accounts for a record read, here or not; refuses what is more than a program may read.
     fn count_blocks(&mut self, id: RowId) -> Step<()> {
         let row = self.core.mvtso.rows.get_mut(id);
         if row.read_by_run == self.run.id || row.newest() > 0 {
@@ -376,8 +376,8 @@ impl<'a> View<'a> {
         }
         row.read_by_run = self.run.id;
         self.run.blocks += row.base_blocks();
-        let limit = self.core.limits.blocks_read_max;
-        if self.run.blocks > limit.saturating_mul(COUNTED_TIMES) {
+        let limit = self.core.limits.blocks_gathered_max;
+        if self.run.blocks > limit {
             let needed = self.run.blocks;
             self.saw(id);
             return Err(Pause::Refused(Error::TooLarge { what: Bound::Reads, needed, limit }));

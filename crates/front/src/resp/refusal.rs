@@ -27,7 +27,7 @@ fn told(error: &Error) -> (&'static str, String) {
         Error::TooLarge { what, needed, limit } => (
             "ERR",
             format!(
-                "the command is too large for one epoch: it needs at least {needed} {what}, the \
+                "the command is too large: it needs at least {needed} {what}, the \
                  limit is {limit}"
             ),
         ),
@@ -80,7 +80,7 @@ mod tests {
             Reply::Error(line) => String::from_utf8(line.to_vec()).unwrap(),
             other => panic!("{other:?}"),
         };
-        let writes = "ERR the command is too large for one epoch: it needs at least 17 write \
+        let writes = "ERR the command is too large: it needs at least 17 write \
                       slots, the limit is 16";
         assert_eq!(said(Bound::Writes, None), writes);
         let advised = said(Bound::Writes, Some(&OfWrites as &dyn Advisor));
