@@ -26,5 +26,5 @@ pub use folder_lock::FolderLock;
 pub use lock::{Mutex, RwLock};
 pub use metrics::{Gauge, Metrics, Visibility};
 pub use random::{Purpose, Randomness, Stream};
-pub use secret_file::{open_to_others, write_secret};
+pub use secret_file::{create_secret, open_to_others, write_secret};
 pub use threads::ClientThreads;

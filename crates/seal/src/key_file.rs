@@ -3,15 +3,14 @@
 //! One line, `fogbank-key-1 <64 hexadecimal digits>`, mode 0600. A file that others can read is
 //! refused: the key is then no longer only the user's.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use rand_core::Rng;
 use zeroize::Zeroizing;
 
-use fogbank_env::open_to_others;
+use fogbank_env::{create_secret, open_to_others};
 
 use crate::MasterKey;
 
@@ -115,8 +114,6 @@ fn create(path: &Path, stream: &mut impl Rng) -> std::io::Result<MasterKey> {
         }
     }
     text.push('\n');
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    create_secret(path, text.as_bytes())?;
     Ok(MasterKey::from_bytes(&mut bytes))
 }
