@@ -331,6 +331,11 @@ impl Level {
         listed.filter(|(place, _)| self.is_here(*place))
     }
 
+    /// The same without places, of a level that no block has left: a long list, gone through fast.
+    pub fn list(&self) -> &[u32] {
+        &self.list
+    }
+
     /// How many blocks it has.
     pub fn blocks(&self) -> usize {
         usize::from(self.unread_live) + self.kept.len()

@@ -212,13 +212,19 @@ pub(super) fn restore(plane: &mut PartitionPlane, sections: &mut [Section]) -> R
     let (mut records, mut blocks) = (Records::of(sections), 0);
     for partition in 0..layout.partitions {
         let mut pyramid = saved::read(&layout, &mut records.next()?)?;
-        let levels = pyramid.levels.iter().flatten().flat_map(|held| held.laid());
-        let planned = pyramid.job.iter().flat_map(|job| job.planned());
-        let here = levels.map(|(_, block)| block).chain(planned);
-        for block in here.chain(pyramid.stash.iter().copied()) {
-            *plane.positions.get_mut(block as usize).ok_or_else(inconsistent)? = partition as u16;
+        let positions = &mut plane.positions;
+        let mut place = |block: &u32| {
             blocks += 1;
+            let position = positions.get_mut(*block as usize).ok_or_else(inconsistent)?;
+            *position = partition as u16;
+            Ok::<_, Error>(())
+        };
+        // Most are here: there is nothing in this loop that would keep one from the next.
+        for held in pyramid.levels.iter().flatten() {
+            held.list().iter().try_for_each(&mut place)?;
         }
+        pyramid.job.iter().flat_map(|job| job.planned()).try_for_each(|block| place(&block))?;
+        pyramid.stash.iter().try_for_each(&mut place)?;
         // 3. What a stash lacks was too many for its job; what it does not lack of the job is from it.
         let has_value = |block: &u32| plane.values.contains_key(block);
         let lacking = pyramid.stash.iter().copied().filter(|block| !has_value(block));
