@@ -4,26 +4,21 @@
 //!
 //! 1. *free*: taken at random when an epoch's writes are collected.
 //! 2. *held* by one entry of the directory, overwritten in place for as long as the record lives.
-//! 3. *freed* when the record is deleted or shrinks. It waits here; a fixed quota leaves an epoch.
-//! 4. *recycling* during the epoch that reclaims it: the engine is told to empty it if the write
-//!    batch has padding left, and it is free again only once that epoch has committed.
+//! 3. *freed* when the record is deleted or shrinks, and free again once that epoch has committed.
+//!    The engine is told to empty it if the write batch has padding left; else the next value does.
 //!
 //! Invariant: an address is in exactly one of these states. A crash before the commit finds the
 //! committed directory, which still holds the address: so nothing may have written over it.
-//! What the cloud sees: nothing. The quota keeps the pieces of a checkpoint that list reclaimed
-//! addresses at a public length.
-
-use std::collections::VecDeque;
+//! What the cloud sees: nothing.
 
 use fogbank_env::Stream;
 use fogbank_oram::Address;
 use rand_core::Rng;
 
-/// The free, freed and recycling addresses of a store.
+/// The free and freed addresses of a store.
 pub(crate) struct Addresses {
     free: Vec<u32>,
-    freed: VecDeque<u32>,
-    recycling: Vec<u32>,
+    freed: Vec<u32>,
     random: Stream,
 }
 
@@ -37,7 +32,7 @@ impl Addresses {
             }
         }
         let free = (0..capacity).filter(|&a| !taken[a as usize]).collect();
-        Self { free, freed: VecDeque::new(), recycling: Vec::new(), random }
+        Self { free, freed: Vec::new(), random }
     }
 
     /// Takes a free address, each with the same probability.
@@ -49,20 +44,17 @@ impl Addresses {
 
     /// A record gave this address up.
     pub(crate) fn give_up(&mut self, address: Address) {
-        self.freed.push_back(address.0);
+        self.freed.push(address.0);
     }
 
-    /// Starts to recycle at most `quota` addresses, the longest freed first.
-    pub(crate) fn reclaim(&mut self, quota: usize) -> Vec<Address> {
-        let count = quota.min(self.freed.len());
-        let reclaimed: Vec<u32> = self.freed.drain(..count).collect();
-        self.recycling.extend(&reclaimed);
-        reclaimed.into_iter().map(Address).collect()
+    /// Those that were given up since the last commit.
+    pub(crate) fn freed(&self) -> impl Iterator<Item = Address> {
+        self.freed.iter().map(|&address| Address(address))
     }
 
-    /// The epoch that reclaimed has committed.
+    /// The epoch in which they were given up has committed.
     pub(crate) fn committed(&mut self) {
-        self.free.append(&mut self.recycling);
+        self.free.append(&mut self.freed);
     }
 
     /// Addresses that can be taken now.
@@ -70,9 +62,9 @@ impl Addresses {
         self.free.len()
     }
 
-    /// Addresses that will be free some epochs from now.
+    /// Addresses that will be free with the next commit.
     pub(crate) fn pending_count(&self) -> usize {
-        self.freed.len() + self.recycling.len()
+        self.freed.len()
     }
 }
 
@@ -93,7 +85,7 @@ mod tests {
     use fogbank_env::{Purpose, Randomness};
 
     #[test]
-    fn an_address_is_recycled_only_after_the_commit_and_by_quota() {
+    fn an_address_is_free_again_only_after_the_commit() {
         let random = Randomness::repeatable(1).stream(Purpose::Allocation);
         let mut addresses = Addresses::new(3, [Address(1)].into_iter(), random);
         assert_eq!(addresses.free_count(), 2);
@@ -104,10 +96,10 @@ mod tests {
         for address in [1, 0, 2] {
             addresses.give_up(Address(address));
         }
-        assert_eq!(addresses.reclaim(2), [Address(1), Address(0)]);
         assert!(addresses.take().is_none());
+        assert_eq!((addresses.freed().count(), addresses.pending_count()), (3, 3));
         addresses.committed();
-        assert_eq!((addresses.free_count(), addresses.pending_count()), (2, 1));
+        assert_eq!((addresses.free_count(), addresses.pending_count()), (3, 0));
     }
 
     #[test]

@@ -28,11 +28,12 @@ use fogbank_oram::{Address, BatchShape};
 
 use crate::addresses::Addresses;
 use crate::batcher::{Batch, Batcher};
-use crate::delta::Delta;
+use crate::delta::{Delta, slots_of_key};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::footprint::Observer;
 use crate::handover::Written;
+use crate::key::KeyRange;
 use crate::limits::Limits;
 use crate::mvtso::{Answer, Mvtso};
 use crate::program::Submission;
@@ -45,6 +46,8 @@ use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
 
+/// Records that an epoch forgets for each slot of its write batch: that takes about as long as writing.
+const FORGOTTEN_A_SLOT: usize = 8;
 /// How many programs of the most steps fill an epoch.
 const PROGRAMS_OF_AN_EPOCH: u64 = 4;
 
@@ -92,6 +95,8 @@ pub(crate) struct Core {
     /// Units of work since somebody last asked, and in this epoch.
     units: Units,
     addresses: Addresses,
+    /// Ranges of which nobody asks for a key before all in them has gone.
+    forgotten: VecDeque<KeyRange>,
     settings: Settings,
     shape: BatchShape,
     /// Batches that were frozen and not delivered, the oldest first.
@@ -164,6 +169,7 @@ impl Core {
             run: Run::default(),
             units: Units::default(),
             addresses,
+            forgotten: VecDeque::new(),
             settings,
             shape,
             under_way: VecDeque::new(),
@@ -300,7 +306,7 @@ impl Core {
     fn open_epoch(&mut self) {
         let held_back = held_back(self.shape.capacity as usize, self.settings.key_budget_bytes);
         let quota = Quota::new(self.space(), held_back, self.addresses.pending_count());
-        self.mvtso = Mvtso::new(quota, self.shape.value_bytes);
+        self.mvtso = Mvtso::new(quota, self.shape.value_bytes, !self.forgotten.is_empty());
         self.units.epoch = 0;
         self.batcher = Batcher::default();
         self.batches_frozen = 0;
@@ -331,8 +337,10 @@ impl Core {
     fn space(&self) -> Demand {
         let capacity = self.shape.capacity as usize;
         let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
+        // What is being forgotten gets on, whoever writes.
+        let forgotten = self.forgotten.front().map_or(0, |r| slots_of_key(r.start().encoded_len()));
         Demand {
-            slots: self.shape.write_batch,
+            slots: self.shape.write_batch.saturating_sub(forgotten),
             blocks: self.addresses.free_count(),
             keys: capacity.saturating_sub(self.directory.len()),
             key_bytes: key_budget.saturating_sub(self.directory.key_bytes()),
@@ -357,6 +365,13 @@ impl Core {
             let Some(entry) = self.schedule.get_mut(program) else { continue };
             let Stage::Done(ts) = entry.stage else { continue };
             if !mvtso.is_unsettled(ts) {
+                for range in std::mem::take(&mut entry.forgets) {
+                    // What has just gone may be used again: then this range is not to be removed anew.
+                    let is_there = self.directory.range(&range).next().is_some();
+                    if is_there && !self.forgotten.contains(&range) {
+                        self.forgotten.push_back(range);
+                    }
+                }
                 bodies.extend(self.schedule.take(program).and_then(|entry| entry.body));
             } else if !self.schedule.undo(program) {
                 self.give_up(program);
@@ -389,11 +404,34 @@ impl Core {
                 (_, Err(_)) => {}
             }
         }
+        let slots = self.shape.write_batch.saturating_sub(mvtso.quota.slots_used());
+        self.remove_forgotten(entries, slots, &mut delta);
         self.directory = directory;
         let room = self.shape.write_batch.saturating_sub(writes.len());
-        let reclaimed = self.addresses.reclaim(self.settings.reclaim_quota);
-        writes.extend(reclaimed.into_iter().take(room).map(|address| (address, None)));
+        writes.extend(self.addresses.freed().take(room).map(|address| (address, None)));
         (writes, delta)
+    }
+
+    /// Removes some of the records that nobody will ask for any more: as many as an epoch may take
+    /// time for.
+    fn remove_forgotten(&mut self, directory: &mut Directory, mut slots: usize, delta: &mut Delta) {
+        let mut left = self.shape.write_batch.saturating_mul(FORGOTTEN_A_SLOT);
+        while let Some(range) = self.forgotten.front() {
+            let needed = slots_of_key(range.start().encoded_len());
+            if left == 0 || needed > slots {
+                return;
+            }
+            let (gone, blocks) = directory.remove_some(range, left);
+            blocks.into_iter().for_each(|address| self.addresses.give_up(address));
+            if gone > 0 {
+                delta.forgotten(range.start(), gone);
+                slots -= needed;
+            }
+            if gone < left {
+                self.forgotten.pop_front();
+            }
+            left -= gone;
+        }
     }
 
     /// Tells whoever watches what the epoch has changed.

@@ -4,7 +4,8 @@
 //! stream   count u32, then: kind u8, key length u16, key, and
 //!          kind 1, put:       attr u64, value length u32, its addresses u32 each
 //!          kind 2, attribute: attr u64
-//!          kind 3, removed:   nothing                                  (all little-endian)
+//!          kind 3, removed:   nothing
+//!          kind 4, forgotten: count u64, of records from the key on   (all little-endian)
 //! bound    4 + write_batch * (1 + 2 + 8 + 4 + 4 + KEY_BYTES_A_SLOT)
 //! ```
 //!
@@ -18,7 +19,7 @@ use fogbank_oram::{Address, BatchShape, Section};
 
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::{Key, KeyRange};
 use crate::record::Stat;
 
 /// The tag of the section.
@@ -35,6 +36,7 @@ const HEAD_BYTES: usize = 4;
 const PUT: u8 = 1;
 const ATTRIBUTE: u8 = 2;
 const REMOVED: u8 = 3;
+const FORGOTTEN: u8 = 4;
 
 /// Slots that the key of a changed record takes.
 pub(crate) fn slots_of_key(encoded_len: usize) -> usize {
@@ -73,6 +75,12 @@ impl Delta {
     /// A record is gone.
     pub(crate) fn removed(&mut self, key: &Key) {
         self.begin(REMOVED, key);
+    }
+
+    /// So many records are gone, from this key on.
+    pub(crate) fn forgotten(&mut self, from: &Key, count: usize) {
+        self.begin(FORGOTTEN, from);
+        self.entries.extend_from_slice(&(count as u64).to_le_bytes());
     }
 
     fn begin(&mut self, kind: u8, key: &Key) {
@@ -127,6 +135,11 @@ fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape
                 directory.put(&key, Stat { attr, ..entry.stat() }, &blocks);
             }
             REMOVED => directory.remove(&key).then_some(())?,
+            FORGOTTEN => {
+                let count = usize::try_from(stream.try_get_u64_le().ok()?).ok()?;
+                let (gone, _) = directory.remove_some(&KeyRange::from(&key), count);
+                (gone == count).then_some(())?;
+            }
             _ => return None,
         }
     }
@@ -158,6 +171,11 @@ mod tests {
         live.put(&key(b"old"), stat(3, 1), &[Address(9)]);
         live.put(&key(b"long"), stat(20, 1), &[Address(1), Address(2), Address(3)]);
         live.put(&key(b"empty"), stat(0, 1), &[]);
+        for directory in [&mut live, &mut copy] {
+            for (n, blocks) in [(1, &[Address(11)][..]), (2, &[]), (3, &[Address(12)])] {
+                directory.put(&Key::new(b"f", &[n]), stat(blocks.len() as u32, 1), blocks);
+            }
+        }
         for (name, len, blocks) in
             [(&b"old"[..], 3, &[9][..]), (b"long", 20, &[1, 2, 3]), (b"empty", 0, &[])]
         {
@@ -171,6 +189,9 @@ mod tests {
         delta.attribute(&key(b"long"), 7);
         live.remove(&key(b"old"));
         delta.removed(&key(b"old"));
+        let some = KeyRange::group(b"f");
+        assert_eq!(live.remove_some(&some, 2), (2, Blocks::from_slice(&[Address(11)])));
+        delta.forgotten(some.start(), 2);
         let section = delta.into_section(&SHAPE);
         assert_eq!(section.padded_len, delta_length(&SHAPE));
         apply(&mut copy, std::slice::from_ref(&section), &SHAPE).unwrap();

@@ -100,6 +100,17 @@ impl Directory {
         true
     }
 
+    /// Removes the first of a range, `most` of them; how many, and the blocks that they held.
+    pub(crate) fn remove_some(&mut self, range: &KeyRange, most: usize) -> (usize, Blocks) {
+        let keys: Vec<Key> = self.range(range).take(most).map(|(key, _)| key.clone()).collect();
+        let mut blocks = Blocks::new();
+        for key in &keys {
+            blocks.extend(self.get(key).map(|entry| self.blocks(entry)).unwrap_or_default());
+            self.remove(key);
+        }
+        (keys.len(), blocks)
+    }
+
     /// The entries of a range, in key order from either end.
     pub(crate) fn range(&self, range: &KeyRange) -> Range<'_, Key, Entry> {
         self.entries.range::<Key, _>(range.bounds())

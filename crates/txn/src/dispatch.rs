@@ -163,6 +163,7 @@ impl Core {
         entry.trail = None;
         run.writes.clear();
         run.watching.clear();
+        run.forgets.clear();
         self.end_run(program, run);
     }
 
@@ -263,6 +264,12 @@ impl Core {
                 }
                 if eldest {
                     self.mvtso.quota.hold_for_eldest(0);
+                }
+                if !run.forgets.is_empty() {
+                    self.mvtso.makes_room();
+                }
+                if let Some(entry) = self.schedule.get_mut(program) {
+                    entry.forgets = std::mem::take(&mut run.forgets);
                 }
                 self.tell(program, written);
                 let unsettled = self.mvtso.is_unsettled(ts);

@@ -202,6 +202,16 @@ impl KeyRange {
         Self { start: from.clone(), end: Some(to.clone()) }
     }
 
+    /// Everything from `from` on.
+    pub(crate) fn from(from: &Key) -> Self {
+        Self { start: from.clone(), end: None }
+    }
+
+    /// The first key inside.
+    pub(crate) fn start(&self) -> &Key {
+        &self.start
+    }
+
     /// The part of this range after `key`: how a scan goes on from where it stopped.
     pub fn after(&self, key: &Key) -> Self {
         let next = Self::key(key).end.unwrap_or_else(|| key.clone());

@@ -163,15 +163,15 @@ pub(crate) struct Mvtso {
     txns: BTreeMap<Ts, Txn>,
     active: BTreeSet<Ts>,
     last_ts: Ts,
-    /// Something was deleted in this epoch.
+    /// Something was deleted in this epoch, or is being forgotten.
     gives_up: bool,
     block_bytes: usize,
 }
 
 impl Mvtso {
-    /// An epoch without transactions.
-    pub(crate) fn new(quota: Quota, block_bytes: usize) -> Self {
-        Self { quota, block_bytes, ..Self::default() }
+    /// An epoch without transactions; whether what it lacks room for may find it in a later one.
+    pub(crate) fn new(quota: Quota, block_bytes: usize, gives_up: bool) -> Self {
+        Self { quota, block_bytes, gives_up, ..Self::default() }
     }
 
     /// Begins an interactive transaction.
@@ -365,6 +365,11 @@ impl Mvtso {
             self.depend(ts, depends_on.iter().copied());
         }
         Ok(ts)
+    }
+
+    /// Room will be made in later epochs.
+    pub(crate) fn makes_room(&mut self) {
+        self.gives_up = true;
     }
 
     /// Asks for the end of an interactive transaction. The answer comes when the epoch is over.

@@ -175,6 +175,11 @@ impl Quota {
         self.used -= need;
     }
 
+    /// Slots of the write batch that are taken.
+    pub(crate) fn slots_used(&self) -> usize {
+        self.used.slots
+    }
+
     /// Holds `slots` back for the eldest program, at most all.
     pub(crate) fn hold_for_eldest(&mut self, slots: usize) {
         self.held_for_eldest = slots.min(self.limit.slots);

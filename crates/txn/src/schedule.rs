@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::footprint::Trail;
-use crate::key::Key;
+use crate::key::{Key, KeyRange};
 use crate::program::Submission;
 use crate::row::ProgramId;
 use crate::rows::RowId;
@@ -54,6 +54,8 @@ pub(crate) struct Entry {
     pub trail: Option<Trail<Key>>,
     /// Write slots it took alone when it last ran without ending; 0 if not known.
     pub slots: usize,
+    /// Of what it has ended with: the ranges of which nobody will ask for a key any more.
+    pub forgets: Vec<KeyRange>,
     /// Whether it reads more than the batches of an epoch bring.
     pub is_large: bool,
 }
@@ -106,6 +108,7 @@ impl Schedule {
             awaits,
             trail: None,
             slots: 0,
+            forgets: Vec::new(),
             is_large: false,
         }));
         if let Some(queue) = self.sessions.get_mut(&session) {

@@ -29,8 +29,6 @@ pub struct Settings {
     /// Bytes of blocks that a program may read over several epochs, all in memory at the end; at least
     /// what one epoch reads.
     pub gathered_bytes_max: usize,
-    /// Freed addresses reclaimed an epoch.
-    pub reclaim_quota: usize,
     /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one that
     /// is open: so many, whatever there is to do.
     pub closing_epochs: usize,
@@ -58,7 +56,6 @@ impl Default for Settings {
             key_bytes_max: 4096,
             value_bytes_max: usize::MAX,
             gathered_bytes_max: 32 << 20,
-            reclaim_quota: 64,
             closing_epochs: 0,
             attempts_max: 32,
         }

@@ -56,6 +56,8 @@ pub(crate) struct Run {
     pub predicates: Vec<(KeyRange, Sight)>,
     /// What it watches from now on.
     pub watching: Vec<(Watch, Target)>,
+    /// Of what nobody will ask for a key any more.
+    pub forgets: Vec<KeyRange>,
     /// Rows it needs that are not here.
     pub wanted: SmallVec<[RowId; 4]>,
     /// Blocks of all the records it has read.
@@ -77,6 +79,7 @@ impl Run {
         self.marks.clear();
         self.predicates.clear();
         self.watching.clear();
+        self.forgets.clear();
         self.wanted.clear();
     }
 
@@ -287,6 +290,17 @@ impl<'a> View<'a> {
         let id = self.touch(key);
         self.write(id, Change::delete(), false)?;
         Ok(true)
+    }
+
+    /// Says that nobody asks for a key of this range before all that is in it has gone, as later programs
+    /// see. What the store holds of it goes in the epochs after this, many records at once, and takes
+    /// one of their write slots.
+    pub fn forget(&mut self, range: &KeyRange) -> Step<()> {
+        self.step(1)?;
+        if self.core.directory.range(range).next().is_some() {
+            self.run.forgets.push(range.clone());
+        }
+        Ok(())
     }
 
     /// An empty watch set. What is entered in it counts from this program's timestamp on.

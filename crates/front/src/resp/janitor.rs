@@ -1,10 +1,11 @@
 //! The janitor: gives back what flushed, expired and deleted keys still hold.
 //!
 //! Nothing that a client sees depends on it: what it deletes is already absent. It runs one
-//! program an epoch, which deletes at most a fixed number of records, so however much there is to
-//! do it takes the same small share of the write batch; and as every write batch is padded, the
-//! cloud sees none of it. In this order: dead generations, retired collections, expired keys,
-//! incarnation numbers nobody needs any more.
+//! program an epoch. Dead generations and retired collections are forgotten, many records for one
+//! slot of the write batch; then it deletes at most a fixed number of records: notes of retired
+//! collections that are gone, expired keys, incarnation numbers nobody needs any more. So however
+//! much there is to do it takes the same small share of the write batch; and as every write batch
+//! is padded, the cloud sees none of it.
 
 use super::command::reply_of;
 use super::keyspace::{Bounds, Keyspace, Outcome};
@@ -85,35 +86,24 @@ impl Program for Round {
 
 fn round(db: &mut Keyspace<'_, '_>, quota: usize, from: Walks) -> Outcome<Walks> {
     let mut left = quota;
-    delete_in(db, &dead_generations(db.generation), &mut left)?;
+    let dead = dead_generations(db.generation);
+    db.view.forget(&dead)?;
     reclaim_retired(db, &mut left)?;
     let deadlines = reclaim_expired(db, from.deadlines, &mut left)?;
     let incarnations = reclaim_incarnations(db, from.incarnations, &mut left)?;
     Ok(Walks { deadlines, incarnations })
 }
 
-/// Deletes from a range while the quota lasts.
-fn delete_in(db: &mut Keyspace<'_, '_>, range: &KeyRange, left: &mut usize) -> Outcome<()> {
-    if *left == 0 {
-        return Ok(());
-    }
-    for (key, _) in db.view.scan(range, *left, false)? {
-        db.view.delete(&key)?;
-        *left -= 1;
-    }
-    Ok(())
-}
-
-/// Deletes what retired collections hold, then the notes that they were retired.
+/// Forgets what retired collections hold; once that is gone, deletes the notes that they were retired.
 fn reclaim_retired(db: &mut Keyspace<'_, '_>, left: &mut usize) -> Outcome<()> {
-    while *left > 0 {
-        let retired = KeyRange::group(&shared_group(db.generation, Role::Retired));
-        let Some((note, _)) = db.view.scan(&retired, 1, false)?.pop() else { return Ok(()) };
-        let mut group = Group::from_slice(&shared_group(db.generation, Role::Retired));
+    let retired = shared_group(db.generation, Role::Retired);
+    for (note, _) in db.view.scan(&KeyRange::group(&retired), *left, false)? {
+        let mut group = Group::from_slice(&retired);
         group.pop();
         group.extend_from_slice(note.member());
-        delete_in(db, &KeyRange::group(&group), left)?;
-        if *left > 0 {
+        if db.view.count(&group)? > 0 {
+            db.view.forget(&KeyRange::group(&group))?;
+        } else {
             db.view.delete(&note)?;
             *left -= 1;
         }

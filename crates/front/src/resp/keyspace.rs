@@ -6,8 +6,8 @@
 //! writer that meets what it left behind clears it; otherwise the janitor does.
 
 use super::layout::{
-    Group, Kind, Role, collection_group, collection_suffix, generation_key, order_member,
-    shared_group, split_order,
+    Group, Kind, Role, collection_group, collection_suffix, dead_generations, generation_key,
+    order_member, shared_group, split_order,
 };
 use super::refusal::{Advisor, refusal};
 use super::reply::Reply;
@@ -357,7 +357,8 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         };
         self.view.put_making_room(&generation_key(), u64::from(next))?;
         self.generation = next;
-        Ok(())
+        // Those who find the store full meanwhile wait.
+        Ok(self.view.forget(&dead_generations(next))?)
     }
 
     /// The hash or sorted set that `name` is, or would be.

@@ -13,7 +13,7 @@
 //! - A command is one transaction; the body of `MULTI` is one transaction inside one epoch; `EXEC`
 //!   answers nil exactly if a watched key has changed since `WATCH`.
 //! - An expired, flushed or deleted key is absent at once; the `janitor` takes back what it held,
-//!   a fixed quota an epoch.
+//!   some of it in every epoch.
 //! - Malformed input ends one connection and nothing else.
 //!
 //! What an observer sees. The cloud: nothing that depends on a command; its traffic is shaped

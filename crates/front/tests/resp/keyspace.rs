@@ -1,6 +1,6 @@
 //! Flushing, scanning, large collections, and what the janitor takes back.
 
-use crate::support::{Client, Server, show};
+use crate::support::{Client, Server, encode, show};
 use fogbank_front::resp::Settings;
 use fogbank_txn::{KeyRange, Proxy};
 use redis_protocol::resp2::types::BytesFrame;
@@ -53,10 +53,11 @@ async fn a_large_collection_goes_at_once_and_its_name_is_free() {
         let fields: String = (0..100).map(|i| format!(" f{batch}-{i} v")).collect();
         assert_eq!(client.ask(&format!("HSET h{fields}")).await, "100");
     }
-    assert_eq!(client.ask("DEL h").await, "1");
-    assert_eq!(client.ask("HLEN h").await, "0");
-    assert_eq!(client.ask("TYPE h").await, "+none");
-    assert_eq!(client.ask("ZADD h 1 m").await, "1");
+    client.ask("MULTI").await;
+    for command in ["DEL h", "HLEN h", "TYPE h", "ZADD h 1 m"] {
+        assert_eq!(client.ask(command).await, "+QUEUED");
+    }
+    assert_eq!(client.ask("EXEC").await, "[1 0 +none 1]");
     assert_eq!(client.ask("KEYS *").await, "[\"h\"]");
     assert_eq!(client.ask("ZRANGE h 0 -1").await, "[\"m\"]");
     until_records(&server.proxy, 3).await; // the member twice, and the incarnation
@@ -98,40 +99,33 @@ async fn a_full_store_can_be_emptied() {
     server.stop().await;
 }
 
-/// The most records that an epoch takes back after `FLUSHALL`.
-async fn taken_back_an_epoch(reclaim_quota: Option<usize>) -> u64 {
-    let shape = fogbank_oram::BatchShape { write_batch: 16, ..crate::support::SHAPE };
-    let settings = Settings { reclaim_quota, ..Settings::default() };
-    let server = Server::with(settings, shape).await;
+/// What was flushed goes many records at once, whoever writes, and those for whom there is no room
+/// meanwhile wait.
+#[tokio::test]
+async fn a_full_store_that_was_flushed_takes_as_much_again_at_once() {
+    let shape =
+        fogbank_oram::BatchShape { capacity: 512, write_batch: 16, ..crate::support::SHAPE };
+    let server = Server::with(Settings::default(), shape).await;
     let mut client = server.client().await;
-    for i in 0..40 {
-        assert_eq!(client.ask(&format!("SET k{i} v")).await, "+OK");
-    }
-    let session = server.proxy.session();
-    let look = |view: &mut fogbank_txn::View<'_>| {
-        let found = view.scan(&KeyRange::all(), usize::MAX, false)?.len() as u64;
-        Ok((view.stamp().0, found))
+    let sets = |count: usize, value: &[u8]| -> Vec<u8> {
+        let set = |i: usize| encode(&[b"SET", format!("k{i}").as_bytes(), value]);
+        (0..count).flat_map(set).collect()
     };
-    let (mut epoch, mut left) = session.submit(look).await.expect("a scan");
-    assert_eq!(client.ask("FLUSHALL").await, "+OK");
-    left += 1; // the generation
-    let mut most = 0;
-    while left > 1 {
-        let (now, there) = session.submit(look).await.expect("a scan");
-        // The janitor may have run before the first look of the two, or after the second.
-        most = most.max((left - there).div_ceil(now - epoch + 1));
-        (epoch, left) = (now, there);
+    // One of 16 is held back, and one is the generation.
+    for round in 0..3_u8 {
+        client.send_raw(&sets(479, &[b'a' + round])).await;
+        for i in 0..479 {
+            assert_eq!(client.shown().await, "+OK", "{round} {i}");
+        }
+        client.send_raw(&[encode(&[b"FLUSHALL"]), sets(479, b"z")].concat()).await;
+        for i in 0..480 {
+            assert_eq!(client.shown().await, "+OK", "{round} {i} after FLUSHALL");
+        }
+        assert_eq!(client.ask("DBSIZE").await, "479");
+        assert!(client.ask("MSET a v b v c v").await.starts_with("-OOM"));
+        assert_eq!(client.ask("FLUSHALL").await, "+OK");
     }
     server.stop().await;
-    most
-}
-
-/// What clients cannot have of the write batch, and how long it takes: `docs/redis.md` says both.
-#[tokio::test]
-async fn an_epoch_takes_back_an_eighth_of_the_write_batch() {
-    assert!(taken_back_an_epoch(None).await <= 16 / 8);
-    let canary = taken_back_an_epoch(Some(16)).await;
-    assert!(canary > 16 / 8, "{canary}");
 }
 
 /// One whole walk; every name met.

@@ -43,7 +43,6 @@ pub async fn observe(
         read_batches: READ_BATCHES,
         interval: INTERVAL,
         slack: SLACK,
-        reclaim_quota: SHAPE.write_batch / 8,
         ..Settings::default()
     };
     let metrics = Metrics::default();

@@ -129,7 +129,7 @@ impl Table {
         let most = usize::MAX / 4;
         let space = Demand { slots: most, blocks: most, keys: most, key_bytes: most };
         Self {
-            mvtso: Mvtso::new(Quota::new(space, Demand::default(), 0), usize::MAX),
+            mvtso: Mvtso::new(Quota::new(space, Demand::default(), 0), usize::MAX, false),
             directory: Directory::default(),
             ground,
             held: HashMap::new(),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod busy;
+mod forgetting;
 mod gathering;
 mod interactive;
 mod isolation;

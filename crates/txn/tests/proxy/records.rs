@@ -81,7 +81,7 @@ async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
         };
         record.calls.iter().map(|(_, call)| empties(call)).max().unwrap()
     };
-    assert!(emptied <= world.setup.settings.reclaim_quota);
+    assert!(emptied <= world.setup.write_batch);
 }
 
 #[tokio::test(start_paused = true)]

@@ -173,7 +173,6 @@ impl Default for Setup {
             read_batches: 3,
             interval: Duration::from_millis(10),
             slack: Duration::from_millis(1),
-            reclaim_quota: 4,
             ..Settings::default()
         };
         Self {
