@@ -158,6 +158,7 @@ pub(crate) async fn receive<S, T>(
     T: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
+    let mut has_told = false; // of those that came since there was room
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
@@ -167,7 +168,12 @@ pub(crate) async fn receive<S, T>(
                     let accepted = Accepted { stream, peer, stopping: stop.subscribe() };
                     if tasks.len() < connections_max {
                         tasks.spawn(ended(serve(accepted)));
+                        has_told = false;
                     } else {
+                        if !has_told {
+                            tracing::warn!("all {connections_max} connections are taken");
+                            has_told = true;
+                        }
                         // Not counted among the connections, and gone at once.
                         tokio::spawn(turn_away(accepted));
                     }
