@@ -6,7 +6,7 @@ use fogbank::plan::bill::usd;
 use fogbank::plan::distance::link_to;
 use fogbank::plan::price::prices;
 use fogbank::plan::size;
-use fogbank::plan::volume::{OfEngine, VolumePlan, VolumeSite, choose, of_all};
+use fogbank::plan::volume::{OfEngine, VolumePlan, VolumeSite, choose, left_out, of_all};
 use fogbank::{Error, Result, check_scheme};
 use fogbank_process::say;
 use serde_json::{Value, json};
@@ -36,8 +36,19 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
     let hides = plans.iter().filter(|(_, plan)| plan.as_ref().is_ok_and(|p| !p.leaves_as_it_comes));
     let hides: String = hides.map(|(engine, _)| format!("--engine {} or ", engine.name)).collect();
     say!("{:<22} {hides}volume serve --fixed-rate N, which hide when you work", "or");
+    let mut more = Vec::new();
     if !site.all {
-        say!("{:<22} fogbank volume plan --all: requests, checkpoints, recovery", "more");
+        more.push("--all: requests, checkpoints, recovery".to_owned());
+    }
+    let left_out = left_out(&args);
+    if !left_out.is_empty() {
+        let engines = left_out.join(" and ");
+        more.push(format!(
+            "--second-store grpc://HOST:PORT/TENANT: {engines}, which needs two clouds"
+        ));
+    }
+    if !more.is_empty() {
+        say!("{:<22} fogbank volume plan {}", "more", more.join("; "));
     }
     if site.json {
         let of = |(engine, plan): &OfEngine| Some((engine.name, figures(plan.as_ref().ok()?)));

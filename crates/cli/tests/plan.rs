@@ -110,9 +110,15 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     for line in ["memory of the proxy", "answers after", "choose"] {
         assert!(said.lines().any(|said| said.starts_with(line)), "{line}: {said}");
     }
-    // Two clouds that do not collude are servers.
-    let (_, figures) = plan(&["--store", "grpc://h:7/t"]);
+    // An engine that needs two clouds is shown, and may be chosen, where two are given; else it is said.
+    assert!(said.contains("--second-store grpc://HOST:PORT/TENANT: multicloud"), "{said}");
+    let two = ["--store", "grpc://h:7/t", "--second-store", "grpc://i:7/t"];
+    let (said, figures) = plan(&two);
     assert!(figures["engines"]["multicloud"].is_object(), "{figures}");
+    assert!(figures["choose"] == "multicloud" && !said.contains("HOST:PORT"), "{said}");
+    let (said, figures) = plan(&["--second-store", "grpc://i:7/t"]);
+    assert!(figures["engines"]["multicloud"].is_null(), "{figures}");
+    assert!(said.contains("give two fogbank-cloud servers"), "{said}");
     // A link that carries twice as much serves twice as many.
     let per_s = |up: &str| {
         let (_, figures) = plan(&["--rtt-ms", "50", "--up-mb-s", up]);

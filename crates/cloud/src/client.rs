@@ -33,6 +33,7 @@ use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
 use crate::dial::{Channel, Dial, Lane};
 use crate::reply::{Incoming, Messages, cell_lengths};
+use crate::server::UNKNOWN_TENANT;
 use crate::wire::{BLOB_BYTES_MAX, MESSAGE_BYTES_MAX, PATH, messages, request};
 
 /// A tenant's store at a server.
@@ -158,11 +159,11 @@ pub(crate) fn blame(place: &str, status: &Status) -> StoreError {
     }
 }
 
-/// The same while a store is being opened, where what is refused is the caller's to put right: a
-/// store that was open was opened by the right token.
+/// The same while a store is being opened, where another token is the caller's to put right: a
+/// store that was open was opened by the right one. All else that is refused is the operator's.
 pub(crate) fn at_opening(error: StoreError) -> StoreError {
     match error {
-        StoreError::Refused(why) => StoreError::Caller(why),
+        StoreError::Refused(why) if why.contains(UNKNOWN_TENANT) => StoreError::Caller(why),
         other => other,
     }
 }
@@ -200,7 +201,7 @@ impl Arriving {
             grpc.ready().await.map_err(|e| dial.absent(e))?;
             let path = PathAndQuery::from_static(path);
             let answered = grpc.streaming(asked, path, Pieces).await;
-            answered.map_err(|status| blame(&dial.place, &status))
+            answered.map_err(|status| blame(&dial.place_of(&status), &status))
         };
         let answer = by(&**clock, deadline, answer).await;
         let answer = answer.unwrap_or_else(|| Err(dial.absent("no answer in time")))?;
@@ -330,10 +331,14 @@ mod tests {
     /// A token that is refused under a proxy was told as an internal fault, to be reported.
     #[test]
     fn a_token_that_is_refused_is_wrong_at_opening_and_a_refusal_later() {
-        for status in [Status::unauthenticated("token"), Status::permission_denied("token")] {
-            let later = blame("here", &status);
-            assert!(matches!(&later, StoreError::Refused(why) if why.contains("token")), "{later}");
-            assert!(matches!(at_opening(later), StoreError::Caller(_)));
+        let later = blame("here", &Status::unauthenticated(UNKNOWN_TENANT));
+        assert!(matches!(&later, StoreError::Refused(why) if why.contains("token")), "{later}");
+        assert!(matches!(at_opening(later), StoreError::Caller(_)));
+        // What only an operator can put right is no mistake of the caller.
+        for status in
+            [Status::failed_precondition("a file is missing"), Status::permission_denied("")]
+        {
+            assert!(matches!(at_opening(blame("here", &status)), StoreError::Refused(_)));
         }
     }
 }

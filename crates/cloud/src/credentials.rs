@@ -31,6 +31,8 @@ pub struct Credentials {
     pub token: Token,
     /// The certificate it accepts.
     pub pin: Pin,
+    /// The file that says so, if one does.
+    pub file: Option<PathBuf>,
 }
 
 /// A URL taken apart.
@@ -101,14 +103,17 @@ impl Credentials {
         }
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
-        Self::parse(&text).ok_or_else(|| wrong("it does not say token= and pin=".into()))
+        let said = Self::parse(&text);
+        let said = said.ok_or_else(|| wrong("it does not say token= and pin=".into()))?;
+        Ok(Self { file: Some(path.to_owned()), ..said })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
             text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))
         };
-        Some(Self { token: Token::parse(value("token")?)?, pin: Pin::parse(value("pin")?)? })
+        let (token, pin) = (Token::parse(value("token")?)?, Pin::parse(value("pin")?)?);
+        Some(Self { token, pin, file: None })
     }
 
     /// The file's text: a secret.
@@ -143,10 +148,12 @@ mod tests {
     fn a_file_says_both_and_is_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials");
-        let credentials = Credentials { token: Token::from_bytes([7; 32]), pin: Pin([9; 32]) };
+        let (token, pin) = (Token::from_bytes([7; 32]), Pin([9; 32]));
+        let credentials = Credentials { token, pin, file: None };
         fogbank_env::write_secret(&path, credentials.text().as_bytes()).unwrap();
         let read = Credentials::load(&path).unwrap();
         assert!(read.token.is(&[7; 32]) && read.pin == Pin([9; 32]));
+        assert_eq!(read.file.as_ref(), Some(&path));
         assert!(!format!("{read:?}").contains("0707"));
         let opened = std::process::Command::new("chmod").arg("640").arg(&path).status().unwrap();
         assert!(opened.success());

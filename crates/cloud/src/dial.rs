@@ -1,5 +1,6 @@
 //! A connection to a server: by TLS to the one certificate that is pinned, and who calls.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsConnector, rustls};
 use tonic::body::Body;
 use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Code, Status};
 
 use crate::credentials::{Address, Credentials};
 use crate::server::TENANT_HEADER;
@@ -26,6 +28,8 @@ use crate::wire::MESSAGE_BYTES_MAX;
 pub struct Dial {
     /// `HOST:PORT`.
     pub place: String,
+    /// Which file says what is shown, and which certificate is the right one.
+    credentials: Option<PathBuf>,
     bearer: MetadataValue<Ascii>,
     tenant: MetadataValue<Ascii>,
     connector: TlsConnector,
@@ -44,7 +48,8 @@ impl Dial {
         let tenant = address.tenant.parse().map_err(|_| wrong("the tenant"))?;
         let connector = fogbank_tls::connector(credentials.pin, &["h2"])
             .map_err(|e| StoreError::Caller(format!("TLS cannot be spoken: {e}")))?;
-        Ok(Self { place: address.place.clone(), bearer, tenant, connector })
+        let (place, credentials) = (address.place.clone(), credentials.file.clone());
+        Ok(Self { place, credentials, bearer, tenant, connector })
     }
 
     /// Says in the header of a call who calls.
@@ -67,10 +72,9 @@ impl Dial {
         let stream = BufReader::with_capacity(READ_BYTES, stream);
         let stream = self.connector.connect(name, stream).await.map_err(|e| {
             match e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                Some(rustls::Error::InvalidCertificate(_)) => StoreError::Misbehaved(format!(
-                    "{}: its certificate is not the one pinned",
-                    self.place
-                )),
+                Some(rustls::Error::InvalidCertificate(_)) => {
+                    StoreError::Misbehaved(self.is_another())
+                }
                 _ => lost(e),
             }
         })?;
@@ -106,6 +110,27 @@ impl Dial {
     ) -> Result<Channel> {
         let made = by(clock, clock.now() + CONNECT_NANOS_MAX, greeted).await;
         made.unwrap_or_else(|| Err(self.absent("it does not answer")))
+    }
+
+    /// The server shows another certificate than the credentials say.
+    fn is_another(&self) -> String {
+        let file = self.credentials.as_ref().map_or(String::new(), |file| {
+            format!(
+                " by {}: that file is of another server, or somebody else answers there",
+                file.display()
+            )
+        });
+        format!("{}: {NOT_PINNED}{file}", self.place)
+    }
+
+    /// The server, and the file by which it knows the caller if it says that it does not.
+    pub fn place_of(&self, status: &Status) -> String {
+        match &self.credentials {
+            Some(file) if status.code() == Code::Unauthenticated => {
+                format!("{} by {}", self.place, file.display())
+            }
+            _ => self.place.clone(),
+        }
     }
 
     /// It does not answer, and why.
@@ -168,6 +193,8 @@ impl tower_service::Service<Request<Body>> for Channel {
     }
 }
 
+/// What is said of a server that shows another certificate.
+pub const NOT_PINNED: &str = "its certificate is not the one pinned";
 /// How long connecting may take, the first answer included.
 const CONNECT_NANOS_MAX: Nanos = 10_000_000_000;
 const READ_BYTES: usize = 64 << 10;

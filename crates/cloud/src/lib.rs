@@ -40,6 +40,7 @@ mod wire;
 
 pub use client::{CONNECTIONS, CloudStore};
 pub use credentials::{Address, Credentials, SCHEME, VARIABLE};
+pub use dial::NOT_PINNED;
 pub use log::LogClient;
 pub use mix::MixClient;
 pub use pool::Pool;

@@ -426,7 +426,7 @@ impl Serving {
         to_mix: bool,
     ) -> Result<Arc<Tenant>, Status> {
         let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-        let unknown = || Status::unauthenticated("no such tenant, or another token");
+        let unknown = || Status::unauthenticated(UNKNOWN_TENANT);
         let name = header(TENANT_HEADER).ok_or_else(unknown)?;
         let shown = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = shown.and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok());
@@ -468,6 +468,8 @@ impl Serving {
 
 /// The header that says whose store is meant.
 pub const TENANT_HEADER: &str = "fogbank-tenant";
+/// What whoever shows another token is told.
+pub const UNKNOWN_TENANT: &str = "no such tenant, or another token";
 
 /// How long a stranger has for TLS, and then to show a token.
 const TLS_NANOS_MAX: Nanos = 5_000_000_000;

@@ -89,6 +89,8 @@ pub struct Common {
 
 /// One tenant, open.
 pub struct Tenant {
+    /// What it is called.
+    pub name: String,
     /// Its store, behind its quota.
     pub store: Arc<Quota<Box<dyn Store>>>,
     /// By which it signs for the other of two clouds.
@@ -261,6 +263,7 @@ impl Tenants {
         let secret = compute(|| Token::load_or_create(&signing));
         let secret = secret.map_err(cannot)?;
         Ok(Tenant {
+            name: folder.file_name().unwrap_or_default().display().to_string(),
             signer: Arc::new(Signer::new(&Seed::new(*secret.bytes()))),
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),
             mixing: std::sync::OnceLock::new(),
@@ -334,7 +337,7 @@ pub(crate) fn read_quota(path: &Path) -> Result<Allowance> {
 
 fn write_credentials(folder: &Path, token: Token, pin: Pin) -> io::Result<PathBuf> {
     let path = folder.join("credentials");
-    write_secret(&path, Credentials { token, pin }.text().as_bytes())?;
+    write_secret(&path, Credentials { token, pin, file: None }.text().as_bytes())?;
     Ok(path)
 }
 

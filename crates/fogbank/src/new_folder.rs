@@ -45,6 +45,41 @@ impl Place {
     }
 }
 
+/// Folders that a command makes for a new store. They go again if it is refused before there is a key:
+/// nothing of a store is in them then.
+pub(crate) struct NewFolders {
+    key: PathBuf,
+    /// Those that hold nothing but what the command makes.
+    whole: Vec<PathBuf>,
+    /// Those around them, from the innermost.
+    around: Vec<PathBuf>,
+}
+
+impl NewFolders {
+    /// Those that are not there yet.
+    pub(crate) fn of(place: &Place) -> Self {
+        let is_new = |folder: &PathBuf| !folder.exists();
+        let whole = [Some(place.trusted()), place.store_folder()];
+        let whole = whole.into_iter().flatten().filter(is_new).collect();
+        let data = std::path::absolute(&place.data).unwrap_or_else(|_| place.data.clone());
+        let around = data.ancestors().map(Path::to_owned).take_while(is_new).collect();
+        Self { key: place.trusted().join("key"), whole, around }
+    }
+
+    /// They go, as far as that can be.
+    pub(crate) fn go(self) {
+        if self.key.exists() {
+            return;
+        }
+        for folder in self.whole {
+            let _not_made = std::fs::remove_dir_all(folder);
+        }
+        for folder in self.around {
+            let _holds_more = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 /// What is in `folder` and does not lead to any of `ours`, by name. A folder that is not there has
 /// nothing, and one that cannot be read is refused by whoever makes the store.
 fn strangers(folder: &Path, ours: &[PathBuf]) -> Vec<String> {

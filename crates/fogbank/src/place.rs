@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank_cloud::CloudStore;
+use fogbank_cloud::{Address, CloudStore, NOT_PINNED};
 use fogbank_env::{Clock, FolderLock};
 use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
 use fogbank_store::url::StoreUrl;
@@ -12,6 +12,9 @@ use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 use crate::args::{PlaceArgs, StoreArgs};
 use crate::error::{Error, Result};
 use crate::fill::MARKER;
+
+/// In the folder of the trusted side of a volume in two clouds: where the second one is.
+pub(crate) const SECOND_STORE: &str = "second-store";
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -68,6 +71,7 @@ impl Place {
                 self.data.display()
             )));
         }
+        self.check_first_cloud()?;
         self.check_cloud_side()
     }
 
@@ -104,6 +108,26 @@ impl Place {
         ["key", "register"].iter().any(|file| self.trusted().join(file).exists())
     }
 
+    /// A volume in two clouds is opened by its first one.
+    fn check_first_cloud(&self) -> Result<()> {
+        let noted = self.trusted().join(SECOND_STORE);
+        let Ok(second) = std::fs::read_to_string(&noted) else { return Ok(()) };
+        let url = self.store_url();
+        let tenant = |url: &str| Address::parse(url.trim()).map(|of| (of.place, of.tenant));
+        let is_none = !across_a_link(&url);
+        let is_second = !is_none && tenant(&url).ok() == tenant(&second).ok();
+        if !self.knows_a_store() || !(is_none || is_second) {
+            return Ok(());
+        }
+        let which = if is_second { "is the second" } else { "is none of them" };
+        Err(Error::Usage(format!(
+            "the volume in {} lies in two clouds, and {url} {which}: say where the first one is, with \
+             --store grpc://HOST:PORT/TENANT (the second is noted in {})",
+            self.data.display(),
+            noted.display()
+        )))
+    }
+
     /// What stands where a new store is to be made, of which the trusted side knows nothing:
     /// something else's, and for whoever chose the place to see to.
     pub(crate) fn in_the_way(&self, error: Error) -> Error {
@@ -116,6 +140,7 @@ impl Place {
                     self.trusted().display()
                 ))
             }
+            error if !self.knows_a_store() => of_new(error),
             error => error,
         }
     }
@@ -154,6 +179,15 @@ pub(crate) fn of_store(error: StoreError) -> Error {
         StoreError::Refused(_) => Error::Refused(error.to_string()),
         StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied(error.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
+    }
+}
+
+/// The same of a store that is to be made: credentials of another server are whoever's chose them.
+/// Later they were the right ones once, and somebody else may answer there.
+pub(crate) fn of_new(error: Error) -> Error {
+    match error {
+        Error::CloudLied(why) if why.contains(NOT_PINNED) => Error::Usage(why),
+        error => error,
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytesize::ByteSize;
@@ -32,10 +32,16 @@ struct Cloud {
 impl Cloud {
     fn new(address: SocketAddr, beside: SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (_, pin) = identity(folder.path(), None).unwrap();
-        let allowed = Allowance { bytes: 1 << 30, arrays: 100 };
-        Tenants::add(folder.path(), "clinic", allowed, pin).unwrap();
-        Self { folder, address, beside: vec![beside.to_string()], serving: None }
+        let cloud = Self { folder, address, beside: vec![beside.to_string()], serving: None };
+        cloud.allow(1 << 30);
+        cloud
+    }
+
+    /// From its next start on it may keep so many bytes.
+    fn allow(&self, bytes: u64) {
+        let (_, pin) = identity(self.folder.path(), None).unwrap();
+        let allowed = Allowance { bytes, arrays: 100 };
+        Tenants::add(self.folder.path(), "clinic", allowed, pin).unwrap();
     }
 
     async fn start(&mut self) {
@@ -57,9 +63,16 @@ impl Cloud {
         assert!(serving.await.is_err());
     }
 
+    fn credentials(&self) -> PathBuf {
+        self.folder.path().join("tenants/clinic/credentials")
+    }
+
     fn url(&self) -> String {
-        let file = self.folder.path().join("tenants/clinic/credentials");
-        format!("grpc://{}/clinic?credentials={}", self.address, file.display())
+        self.url_by(&self.credentials())
+    }
+
+    fn url_by(&self, credentials: &Path) -> String {
+        format!("grpc://{}/clinic?credentials={}", self.address, credentials.display())
     }
 }
 
@@ -67,6 +80,34 @@ fn two_clouds() -> [Cloud; 2] {
     let ports = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let [one, other] = ports.map(|port| port.local_addr().unwrap());
     [Cloud::new(one, other), Cloud::new(other, one)]
+}
+
+/// Both run; and a folder for a trusted side that is not there yet.
+async fn running() -> ([Cloud; 2], TempDir, Place) {
+    let (mut clouds, folder) = (two_clouds(), tempfile::tempdir().unwrap());
+    for cloud in &mut clouds {
+        cloud.start().await;
+    }
+    let place =
+        Place { data: folder.path().join("d"), store: Some(clouds[0].url()), registers: None };
+    (clouds, folder, place)
+}
+
+/// The same, with a volume in them.
+async fn made() -> ([Cloud; 2], TempDir, Place) {
+    let (clouds, folder, place) = running().await;
+    let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    Volume::create(place.clone(), &config).await.unwrap();
+    (clouds, folder, place)
+}
+
+async fn open(place: &Place) -> Result<Volume, Error> {
+    Volume::open(place.clone(), Flow::default()).await
+}
+
+/// Why it cannot be opened.
+async fn refused(place: &Place) -> Error {
+    open(place).await.err().unwrap()
 }
 
 fn config(first: &Cloud, second: Option<String>) -> Result<VolumeConfig, Error> {
@@ -78,10 +119,6 @@ fn config(first: &Cloud, second: Option<String>) -> Result<VolumeConfig, Error> 
         flags: Flags::default(),
     };
     VolumeConfig::new(&args, &first.url())
-}
-
-fn place(folder: &Path, first: &Cloud) -> Place {
-    Place { data: folder.join("d"), store: Some(first.url()), registers: None }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -115,16 +152,9 @@ async fn is_there(engine: &dyn ImmediateEngine, first: u32, byte: u8) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_when_any_of_the_three_ends() {
-    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
-    for cloud in &mut clouds {
-        cloud.start().await;
-    }
-    let place = place(folder.path(), &clouds[0]);
-    Volume::create(place.clone(), &config(&clouds[0], Some(clouds[1].url())).unwrap())
-        .await
-        .unwrap();
+    let (mut clouds, folder, place) = made().await;
     // 1. Either cloud ends while the volume is served, and starts again.
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let volume = open(&place).await.unwrap();
     let engine = volume.engine();
     write(&*engine, 0, 1).await;
     for cloud in [1, 0] {
@@ -136,17 +166,17 @@ async fn nothing_is_lost_when_any_of_the_three_ends() {
     // 2. The client ends midway, twice.
     drop((engine, volume));
     for byte in [4, 5] {
-        let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+        let volume = open(&place).await.unwrap();
         let engine = volume.engine();
         is_there(&*engine, 0, byte - 1).await;
         write(&*engine, 0, byte).await;
         drop((engine, volume));
     }
     // 3. It is closed, and opened again.
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let volume = open(&place).await.unwrap();
     is_there(&*volume.engine(), 0, 5).await;
     volume.close().await.unwrap();
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let volume = open(&place).await.unwrap();
     assert_eq!(volume.replayed(), 0);
     is_there(&*volume.engine(), 0, 5).await;
     drop(volume);
@@ -154,38 +184,31 @@ async fn nothing_is_lost_when_any_of_the_three_ends() {
     let (trusted, older, newest) = (folder.path().join("d/proxy"), "older", "newest");
     let [older, newest] = [older, newest].map(|name| folder.path().join(name));
     copy(&trusted, &older);
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let volume = open(&place).await.unwrap();
     write(&*volume.engine(), 0, 6).await;
     drop(volume);
     std::fs::rename(&trusted, &newest).unwrap();
     std::fs::rename(&older, &trusted).unwrap();
-    let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
-    assert!(matches!(&refused, Error::CannotUse(why) if why.contains("older")), "{refused:?}");
+    let told = refused(&place).await;
+    assert!(matches!(&told, Error::CannotUse(why) if why.contains("older")), "{told:?}");
     std::fs::rename(&trusted, &older).unwrap();
     std::fs::rename(&newest, &trusted).unwrap();
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let volume = open(&place).await.unwrap();
     is_there(&*volume.engine(), 0, 6).await;
     drop(volume);
     // 5. Without its journal it is refused, for its numbers would come again.
     let journal = folder.path().join("d/proxy/journal");
     std::fs::rename(&journal, folder.path().join("away")).unwrap();
-    let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap();
-    assert!(matches!(&refused, Error::CannotUse(why) if why.contains("journal")), "{refused:?}");
+    let told = refused(&place).await;
+    assert!(matches!(&told, Error::CannotUse(why) if why.contains("journal")), "{told:?}");
 }
 
 /// A server that has lost what it signs by makes no other: it says what is missing, and serves when
 /// that is put back.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_signs_by_is_not_made_anew() {
-    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
-    for cloud in &mut clouds {
-        cloud.start().await;
-    }
-    let place = place(folder.path(), &clouds[0]);
-    Volume::create(place.clone(), &config(&clouds[0], Some(clouds[1].url())).unwrap())
-        .await
-        .unwrap();
-    let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+    let (mut clouds, folder, place) = made().await;
+    let volume = open(&place).await.unwrap();
     write(&*volume.engine(), 0, 1).await;
     volume.close().await.unwrap();
     for at in [0, 1] {
@@ -194,11 +217,11 @@ async fn what_a_server_signs_by_is_not_made_anew() {
         let copy = folder.path().join("copy");
         std::fs::rename(&signing, &copy).unwrap();
         clouds[at].start().await;
-        let refused = Volume::open(place.clone(), Flow::default()).await.err().unwrap().to_string();
-        assert!(refused.contains("put back tenants/clinic/signing"), "{refused}");
+        let told = refused(&place).await.to_string();
+        assert!(told.contains("put back tenants/clinic/signing"), "{told}");
         assert!(!signing.exists(), "none is made in its place");
         std::fs::rename(&copy, &signing).unwrap();
-        let volume = Volume::open(place.clone(), Flow::default()).await.unwrap();
+        let volume = open(&place).await.unwrap();
         is_there(&*volume.engine(), 0, 1).await;
         volume.close().await.unwrap();
     }
@@ -223,25 +246,101 @@ async fn a_session_is_told_that_its_server_stops() {
     cloud.serving.take().unwrap().await.unwrap();
 }
 
+/// What cannot be made is refused with what to do, and leaves no folder behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_is_refused_with_what_to_do() {
-    let (folder, mut clouds) = (tempfile::tempdir().unwrap(), two_clouds());
-    clouds[0].beside.clear();
-    for cloud in &mut clouds {
-        cloud.start().await;
-    }
-    let place = place(folder.path(), &clouds[0]);
+    let (mut clouds, folder, place) = running().await;
     let none = config(&clouds[0], None).err().unwrap().to_string();
     assert!(none.contains("--second-store"), "{none}");
     for (second, word) in
         [("file:///x".to_owned(), "fogbank-cloud"), (clouds[0].url(), "one server")]
     {
-        let config = config(&clouds[0], Some(second)).unwrap();
-        let refused = Volume::create(place.clone(), &config).await.err().unwrap().to_string();
+        let refused = config(&clouds[0], Some(second)).err().unwrap().to_string();
         assert!(refused.contains(word), "{refused}");
     }
-    // The first server's operator did not say that it may connect to the second.
+    // Credentials of another server, or of nobody, by the name of their file.
+    let [first, second] = [0, 1].map(|at| clouds[at].credentials());
+    let unknown = folder.path().join("unknown");
+    let text = std::fs::read_to_string(&second).unwrap();
+    let (token, rest) = text.split_once('\n').unwrap();
+    let other = format!("{}\n{rest}", token.replace(|c: char| c.is_ascii_digit(), "f"));
+    fogbank_env::write_secret(&unknown, other.as_bytes()).unwrap();
+    let mixed = folder.path().join("mixed");
+    let pins = std::fs::read_to_string(&first).unwrap();
+    let pin = pins.lines().nth(1).unwrap();
+    let pin = pin.chars().rev().collect::<String>();
+    let pin = format!("{token}\npin={}\n", &pin[..pin.len() - 4]);
+    fogbank_env::write_secret(&mixed, pin.as_bytes()).unwrap();
+    let mut of_first = place.clone();
+    for (by, code) in [(&unknown, 77), (&mixed, 64)] {
+        let config = config(&clouds[0], Some(clouds[1].url_by(by))).unwrap();
+        let told = Volume::create(place.clone(), &config).await.err().unwrap();
+        assert!(told.to_string().contains(&by.display().to_string()), "{told}");
+        assert_eq!(format!("{:?}", told.exit_code()), exit_code(code), "{told}");
+        assert!(!place.data.exists(), "{told} left a folder");
+    }
+    of_first.store = Some(clouds[0].url_by(&unknown));
     let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
-    let refused = Volume::create(place.clone(), &config).await.err().unwrap();
-    assert!(refused.to_string().contains("--mixes-with"), "{refused}");
+    let told = Volume::create(of_first, &config).await.err().unwrap();
+    assert!(told.to_string().contains("unknown") && !place.data.exists(), "{told}");
+    assert!(matches!(told, Error::Usage(_)), "{told}");
+    // The first server's operator did not say that it may connect to the second.
+    clouds[0].die().await;
+    clouds[0].beside.clear();
+    clouds[0].start().await;
+    let told = Volume::create(place.clone(), &config).await.err().unwrap();
+    assert!(matches!(&told, Error::Refused(why) if why.contains("--mixes-with")), "{told:?}");
+    assert!(!place.data.exists(), "a folder is left");
+}
+
+fn exit_code(code: u8) -> String {
+    format!("{:?}", std::process::ExitCode::from(code))
+}
+
+/// What of the trusted side is missing, or of the command line wrong, is told with what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_or_swapped_is_told_with_what_to_do() {
+    let (clouds, folder, place) = made().await;
+    // 1. --store is forgotten, or names the second.
+    let of = |store| Place { store, ..place.clone() };
+    for (store, word) in [(None, "none of them"), (Some(clouds[1].url()), "is the second")] {
+        let told = refused(&of(store)).await;
+        let says = |why: &str| why.contains(word) && why.contains("--store grpc://");
+        assert!(matches!(&told, Error::Usage(why) if says(why)), "{told:?}");
+    }
+    // 2. A file is not there.
+    for name in ["cloud-keys", "second-store"] {
+        let (file, away) = (place.data.join("proxy").join(name), folder.path().join("away"));
+        std::fs::rename(&file, &away).unwrap();
+        let told = refused(&place).await;
+        let says = |why: &str| why.contains(name) && why.contains("is missing; ");
+        assert!(matches!(&told, Error::CannotUse(why) if says(why)), "{told:?}");
+        std::fs::rename(&away, &file).unwrap();
+    }
+    open(&place).await.unwrap().close().await.unwrap();
+}
+
+/// A server that may keep no more says so, whoever of both hears it first, and what was acknowledged
+/// is there when it may.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_is_used_up_is_told_by_name() {
+    let (mut clouds, _folder, place) = made().await;
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    clouds[1].die().await;
+    clouds[1].allow(1 << 10);
+    clouds[1].start().await;
+    let told = match open(&place).await {
+        Err(told) => told,
+        Ok(volume) => volume.stopped().await.into(),
+    };
+    let says = |why: &str| why.contains("the second cloud") && why.contains("quota");
+    assert!(matches!(&told, Error::Refused(why) if says(why)), "{told:?}");
+    clouds[1].die().await;
+    clouds[1].allow(1 << 30);
+    clouds[1].start().await;
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
 }

@@ -97,7 +97,7 @@ impl Holder {
     /// Of a volume of this shape, with what is in `store`. The point is the cloud's own.
     ///
     /// # Errors
-    /// [`Error::Client`] if there is no such shape; [`Error::Store`].
+    /// [`Error::Client`] if there is no such shape; those of the store.
     pub async fn open(shape: Shape, point: &Seed, store: Arc<dyn Store>) -> Result<Self> {
         shape.check()?;
         let point = Point::new(point, shape.cell_bytes());
@@ -120,7 +120,7 @@ impl Holder {
     /// Does what the client asks.
     ///
     /// # Errors
-    /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Store`].
+    /// [`Error::Client`] for what no client that keeps to the protocol asks; those of the store.
     pub async fn ask(&self, message: ToHolder) -> Result<Vec<HolderSends>> {
         let mut held = self.held(message.partition())?.lock().await;
         let held = &mut *held;
@@ -151,7 +151,7 @@ impl Holder {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Other`] if it has another length than its job says; [`Error::Store`].
+    /// [`Error::Other`] if it has another length than its job says; those of the store.
     pub async fn level(&self, message: Back) -> Result<Vec<HolderSends>> {
         let Back::Level(Level { partition, level, generation, signature, cells }) = message;
         let (shape, count) = (self.shape, generation.count());

@@ -66,9 +66,15 @@ pub enum Error {
     /// Whoever is at the other end of a link sent what does not fit.
     #[error("the other side does not keep to the protocol: {0}")]
     Other(&'static str),
-    /// What has to be kept cannot be.
+    /// What has to be kept cannot be now: what it is kept in does not answer, or is full.
     #[error("what the cloud keeps its cells in: {0}")]
-    Store(String),
+    Absent(String),
+    /// What has to be kept may not be: its operator has to allow it.
+    #[error("what the cloud keeps its cells in: {0}")]
+    Refused(String),
+    /// What was kept is not there any more, or is something else.
+    #[error("what the cloud keeps its cells in: {0}")]
+    Lost(String),
     /// An invariant of ours does not hold.
     #[error("internal fault: {0}")]
     Bug(&'static str),

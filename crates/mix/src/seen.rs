@@ -15,6 +15,7 @@ use fogbank_env::Mutex;
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store};
 
 use crate::message::Reached;
+use crate::server::of_store;
 use crate::session::SessionError;
 use crate::wire::{Field, Reader};
 
@@ -106,7 +107,7 @@ impl Seen {
         let mut bytes = Vec::new();
         self.volume.put(&mut bytes);
         heard.put(&mut bytes);
-        match self.store.blob_put(SEEN, bytes.into(), condition).await.map_err(absent)? {
+        match self.store.blob_put(SEEN, bytes.into(), condition).await.map_err(of_store)? {
             PutOutcome::Done(tag) => *kept = Kept { tag: Some(tag), tried: None },
             PutOutcome::ConditionFailed => return Err(SessionError::Fenced),
         }
@@ -123,7 +124,7 @@ pub async fn read(
     store: &dyn Store,
     volume: u64,
 ) -> Result<(Reached, Option<BlobTag>), SessionError> {
-    let Some((bytes, tag)) = store.blob_get(SEEN).await.map_err(absent)? else {
+    let Some((bytes, tag)) = store.blob_get(SEEN).await.map_err(of_store)? else {
         return Ok((Reached::default(), None));
     };
     let strange = |_| SessionError::Misbehaved(format!("{SEEN} is none of ours"));
@@ -134,10 +135,6 @@ pub async fn read(
         return Err(SessionError::Refused("another volume is here".into()));
     }
     Ok((reached, Some(tag)))
-}
-
-fn absent(error: fogbank_store::StoreError) -> SessionError {
-    SessionError::Absent(error.to_string())
 }
 
 #[cfg(test)]

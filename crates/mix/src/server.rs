@@ -10,7 +10,8 @@
 //! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has signed
 //!    them. One is acknowledged when it is worked off here; what has to go back for it does so in the session.
 //! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
-//!    client does all again. So nothing is kept for sending it again.
+//!    client does all again. So nothing is kept for sending it again. What a cloud itself cannot keep
+//!    ends its own session, with the reason.
 //!
 //! # Invariants
 //! - A lock is never held while a message is on its way: no cloud waits for the other in a circle.
@@ -129,11 +130,19 @@ impl MixServer {
             }
             Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
         };
-        let sends = sends.map_err(blame)?;
-        let Some(out) = volume.out.read().clone() else { return Ok(()) };
+        let out = volume.out.read().clone();
+        let sends = match (sends, &out) {
+            // What this cloud cannot keep it says itself: told by the other it would be the other's.
+            (Err(error @ (Error::Absent(_) | Error::Refused(_) | Error::Lost(_))), Some(out)) => {
+                out.fail(blame(error)).await;
+                return Ok(());
+            }
+            (sends, _) => sends.map_err(blame)?,
+        };
+        let Some(out) = out else { return Ok(()) };
         if let Err(error) = volume.seen.settle().await {
-            out.fail(error.clone()).await;
-            return Err(error);
+            out.fail(error).await;
+            return Ok(());
         }
         for message in sends.client {
             out.tell(Ok(message)).await;
@@ -161,7 +170,7 @@ impl MixServer {
 
     /// Makes the number of the session the highest that was ever open.
     async fn fence(&self, opening: &Opening) -> Result<(), SessionError> {
-        let before = self.store.blob_get(FENCE).await.map_err(absent)?;
+        let before = self.store.blob_get(FENCE).await.map_err(of_store)?;
         let condition = match before {
             None => PutCondition::IfAbsent,
             Some((bytes, tag)) => {
@@ -180,7 +189,12 @@ impl MixServer {
             }
         };
         let public = Opening { point: Seed::new([0; 32]), ..opening.clone() };
-        match self.store.blob_put(FENCE, public.encode().into(), condition).await.map_err(absent)? {
+        match self
+            .store
+            .blob_put(FENCE, public.encode().into(), condition)
+            .await
+            .map_err(of_store)?
+        {
             PutOutcome::Done(_) => Ok(()),
             PutOutcome::ConditionFailed => Err(SessionError::Fenced),
         }
@@ -344,12 +358,15 @@ impl Works {
                 _ = over.wait_for(|over| *over) => return,
                 passed = self.peer.pass(message) => passed,
             };
-            let why = |why| format!("it does not reach the other cloud: {why}");
             match passed {
-                Err(SessionError::Absent(of)) => self.out.fail(SessionError::Absent(why(of))).await,
+                Err(SessionError::Absent(why)) => {
+                    let why = format!("{UNREACHED}: {why}");
+                    self.out.fail(SessionError::Absent(why)).await;
+                }
                 // Its token is another one, or its operator does not want it: nothing will come.
-                Err(SessionError::Refused(of)) => {
-                    self.out.fail(SessionError::Refused(why(of))).await;
+                Err(SessionError::Refused(why)) => {
+                    let why = format!("the other cloud takes nothing from it: {why}");
+                    self.out.fail(SessionError::Refused(why)).await;
                 }
                 _ => {}
             }
@@ -445,19 +462,19 @@ fn blame(error: Error) -> SessionError {
     match error {
         Error::Client(why) => SessionError::Refused(why.into()),
         Error::Other(why) => SessionError::Misbehaved(why.into()),
-        Error::Store(why) => SessionError::Absent(why),
-        Error::Bug(_) => blame_bug(&error),
+        Error::Absent(why) => SessionError::Absent(why),
+        Error::Refused(why) => SessionError::Refused(why),
+        Error::Lost(_) | Error::Bug(_) => SessionError::Misbehaved(error.to_string()),
     }
 }
 
-fn blame_bug(error: &Error) -> SessionError {
-    SessionError::Misbehaved(error.to_string())
+/// What the store of a cloud says of itself.
+pub(crate) fn of_store(error: StoreError) -> SessionError {
+    blame(error.into())
 }
 
-fn absent(error: StoreError) -> SessionError {
-    SessionError::Absent(error.to_string())
-}
-
+/// How a cloud begins to say that it is the way to the other that does not work.
+pub const UNREACHED: &str = "it does not reach the other cloud";
 /// The blob that says which volume is here, and the number of its last session.
 const FENCE: &str = "mix-session";
 /// Messages of a client that are worked off at once.

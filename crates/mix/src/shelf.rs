@@ -41,7 +41,7 @@ impl Shelf {
     /// In `store`, whose arrays are made if there are none.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Those of the store.
     pub async fn open(store: Arc<dyn Store>, shape: Shape) -> Result<Self> {
         let shelf = Self { store, shape };
         for (array, array_shape) in shelf.arrays() {
@@ -53,7 +53,7 @@ impl Shelf {
     /// All levels that are there.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Those of the store.
     pub async fn found(&self) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         for (array, _) in self.arrays() {
@@ -70,7 +70,7 @@ impl Shelf {
     /// Keeps the cells of a level. Durable when it returns.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Those of the store.
     pub async fn put_cells(
         &self,
         partition: u16,
@@ -84,7 +84,7 @@ impl Shelf {
     /// Keeps its records. Durable when it returns.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Those of the store.
     pub async fn put_records(
         &self,
         partition: u16,
@@ -104,7 +104,7 @@ impl Shelf {
     /// every order.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::Bug`] if they are not there.
+    /// Those of the store; [`Error::Bug`] if they are not there.
     pub async fn read(&self, partition: u16, places: &[Place]) -> Result<(Cells, Vec<Record>)> {
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_unstable_by_key(|at| places[*at].level);
@@ -163,7 +163,7 @@ impl Shelf {
     /// Forgets levels, records first: what is left of one that is cut short was never checked.
     ///
     /// # Errors
-    /// [`Error::Store`].
+    /// Those of the store.
     pub async fn forget(&self, partition: u16, levels: &[Generation]) -> Result<()> {
         for of_records in [true, false] {
             let name = |generation: &Generation| self.name(partition, *generation, of_records);
@@ -229,6 +229,13 @@ const STRANGE: Error = Error::Bug("the store has lost what was durable");
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        Self::Store(error.to_string())
+        match error {
+            StoreError::Absent(why) => Self::Absent(why),
+            // Arrays of another shape are here: something else's.
+            StoreError::Refused(why) | StoreError::Caller(why) => Self::Refused(why),
+            error @ (StoreError::Misbehaved(_) | StoreError::NoArray(_)) => {
+                Self::Lost(error.to_string())
+            }
+        }
     }
 }

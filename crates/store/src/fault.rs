@@ -20,6 +20,8 @@ pub enum Fault {
     Partly(usize),
     /// As [`Fault::Before`], and so does every call after it until [`Faulty::heal`].
     Down,
+    /// The store never heard of it, and its operator has to allow more.
+    Refused,
     /// No answer ever comes.
     Hang,
 }
@@ -124,6 +126,7 @@ impl<S: Store> Faulty<S> {
         match fault {
             None => call.perform(&self.inner).await,
             Some(Fault::Before | Fault::Down) => failed(),
+            Some(Fault::Refused) => Err(StoreError::Refused("a quota is used up".into())),
             Some(Fault::After) => {
                 call.perform(&self.inner).await?;
                 failed()

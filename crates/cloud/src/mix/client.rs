@@ -52,15 +52,11 @@ impl MixClient {
     /// # Errors
     /// [`StoreError::Caller`] for URLs and credentials that cannot be.
     pub fn open(url: &str, other: &str, clock: &Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::check(url, other)?;
         let (address, other) = (Address::parse(url)?, Address::parse(other)?);
         let (own, credentials) = (address.load()?, other.load()?);
-        // Also two tenants of a server are one cloud: it would see everything.
-        if address.place == other.place || own.pin == credentials.pin {
-            return Err(StoreError::Caller(
-                "both clouds are one server, which would see everything: give two, at providers that \
-                 do not work together"
-                    .into(),
-            ));
+        if own.pin == credentials.pin {
+            return Err(one_server());
         }
         let dial = Dial::new(&address, &own)?;
         let peer = Peer {
@@ -75,6 +71,18 @@ impl MixClient {
             .map_err(|_| StoreError::Caller("the other cloud cannot stand in a header".into()))?;
         peer.set_sensitive(true);
         Ok(Self { dial, peer, clock: clock.clone() })
+    }
+
+    /// Refuses URLs that are none of two servers. Nothing is read.
+    ///
+    /// # Errors
+    /// [`StoreError::Caller`].
+    pub fn check(url: &str, other: &str) -> Result<(), StoreError> {
+        // Also two tenants of a server are one cloud: it would see everything.
+        match Address::parse(url)?.place == Address::parse(other)?.place {
+            true => Err(one_server()),
+            false => Ok(()),
+        }
     }
 
     async fn call(
@@ -96,7 +104,7 @@ impl MixClient {
         grpc.ready().await.map_err(|e| of_store(self.dial.absent(e)))?;
         let path = PathAndQuery::from_static(SESSION_PATH);
         let answer = grpc.streaming(asked, path, Pieces).await;
-        let answer = answer.map_err(|status| blame(&self.dial.place, &status))?;
+        let answer = answer.map_err(|status| blame(&self.dial.place_of(&status), &status))?;
         let said = |of| answer.metadata().get_bin(of).and_then(|it| it.to_bytes().ok());
         let reached = said(REACHED_HEADER).and_then(|bytes| Reached::decode(&bytes).ok());
         let key = said(KEY_HEADER).and_then(|bytes| PublicKey::try_from(&bytes[..]).ok());
@@ -188,6 +196,14 @@ async fn receive(
         }
     }
     Err(SessionError::Absent(format!("{place}: it has ended the session")))
+}
+
+fn one_server() -> StoreError {
+    StoreError::Caller(
+        "both clouds are one server, which would see everything: give two, at providers that do not \
+         work together"
+            .into(),
+    )
 }
 
 pub(super) fn of_store(error: StoreError) -> SessionError {

@@ -84,7 +84,7 @@ impl Mixing {
         }
         let address =
             Address { place: peer.place.clone(), tenant: peer.tenant.clone(), credentials: None };
-        let credentials = Credentials { token: peer.token.clone(), pin: peer.pin };
+        let credentials = Credentials { token: peer.token.clone(), pin: peer.pin, file: None };
         let dial = Dial::new(&address, &credentials)
             .map_err(|_| Status::invalid_argument("no server can be there"))?;
         let lanes = (0..LANES).map(|_| Lane::default()).collect();

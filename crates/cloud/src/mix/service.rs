@@ -90,9 +90,10 @@ impl MixDesk {
                 peer.place, peer.place
             )));
         }
+        let told = |error| told(&self.tenant, error);
         if opening.session == 0 {
-            let reached = self.mixing().server.reached(&opening).await.map_err(status)?;
-            let key = self.mixing().server.key(&opening).await.map_err(status)?;
+            let reached = self.mixing().server.reached(&opening).await.map_err(told)?;
+            let key = self.mixing().server.key(&opening).await.map_err(told)?;
             return Ok(answer(ReceiverStream::new(mpsc::channel(1).1), (reached, key)));
         }
         let max = message_bytes_max(&opening.shape);
@@ -100,7 +101,7 @@ impl MixDesk {
         let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
         let mixing = self.mixing();
         let Session { sender, mut receiver, reached, key } =
-            mixing.server.open(&opening).await.map_err(status)?;
+            mixing.server.open(&opening).await.map_err(told)?;
         // Only now: whom a later session has fenced says nothing of where the other server is.
         mixing.is_beside(&peer)?;
         let cell_bytes = opening.shape.cell_bytes();
@@ -121,10 +122,10 @@ impl MixDesk {
             }
             drop((sender, call, room)); // the session is over
         });
-        let figures = self.figures.clone();
+        let (figures, tenant) = (self.figures.clone(), self.tenant.clone());
         tokio::spawn(async move {
             while let Some(first) = receiver.recv().await {
-                for answer in together(first, &mut receiver) {
+                for answer in together(&tenant, first, &mut receiver) {
                     if let Ok(bytes) = &answer {
                         figures.bytes_out.add(bytes.iter().map(|b| b.len() as u64).sum());
                     }
@@ -164,7 +165,7 @@ impl MixDesk {
             }
         };
         let message = Between::decode(&message, shape.cell_bytes()).ok_or_else(no_message)?;
-        mixing.server.receive(message.0).await.map_err(status)?;
+        mixing.server.receive(message.0).await.map_err(|error| told(&self.tenant, error))?;
         let (_, stream) = mpsc::channel(1);
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -203,6 +204,7 @@ async fn come(
 
 /// A message and those that wait behind it.
 fn together(
+    tenant: &Tenant,
     first: Result<FromCloud, SessionError>,
     receiver: &mut mpsc::Receiver<Result<FromCloud, SessionError>>,
 ) -> Vec<Answer> {
@@ -211,7 +213,7 @@ fn together(
     while let Some(message) = next.take() {
         match message {
             Ok(message) => bytes.extend(message.encode()),
-            Err(why) => error = Some(Err(status(why))),
+            Err(why) => error = Some(Err(told(tenant, why))),
         }
         if bytes.len() < MESSAGE_BYTES_MAX / 2 && error.is_none() {
             next = receiver.try_recv().ok();
@@ -220,8 +222,20 @@ fn together(
     pieces(bytes).map(|piece| Ok(vec![piece])).chain(error).collect()
 }
 
+/// Why there is no session, for whoever asked, and for this server's operator.
+fn told(tenant: &Tenant, error: SessionError) -> Status {
+    let tenant = &tenant.name;
+    match &error {
+        SessionError::Fenced => {
+            tracing::info!(tenant, "another session has taken the place of one")
+        }
+        error => tracing::warn!(tenant, %error, "what was to be done for two clouds was not"),
+    }
+    status(error)
+}
+
 /// Why there is no session, as a status of the wire.
-pub(super) fn status(error: SessionError) -> Status {
+fn status(error: SessionError) -> Status {
     match error {
         SessionError::Absent(why) => Status::unavailable(why),
         SessionError::Fenced => Status::aborted("another session has taken its place"),

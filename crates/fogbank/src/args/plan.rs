@@ -80,6 +80,10 @@ pub struct VolumePlanArgs {
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
+    /// The second cloud, for engines that need two which do not collude: grpc://HOST:PORT/TENANT, as
+    /// --store then is. Nothing is asked of it.
+    #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
+    pub second_store: Option<String>,
     /// What only some engines know, for those that know it.
     #[command(flatten)]
     pub flags: Flags,

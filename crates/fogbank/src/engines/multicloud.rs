@@ -30,7 +30,7 @@ use super::accesses::{Reckoned, Requests};
 use super::partition::CHECKPOINT_EVERY;
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
-use crate::place::{absolute, of_store};
+use crate::place::{SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
 use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
@@ -51,8 +51,8 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
 
 /// c0: with fewer levels at the client more moves between the clouds.
 const KEPT_LEVELS: u8 = 3;
-/// In the folder of the trusted side: where the second cloud is, by which both sign, the journal.
-const SECOND_STORE: &str = "second-store";
+/// In the folder of the trusted side, beside where the second cloud is: by which both sign, and the
+/// journal.
 const CLOUD_KEYS: &str = "cloud-keys";
 const JOURNAL: &str = "journal";
 
@@ -90,6 +90,11 @@ const FORMAT: u16 = 3;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
+        if let Some(second) = volume.second_store {
+            check(volume.url)?;
+            check(second)?;
+            MixClient::check(volume.url, second).map_err(of_store)?;
+        }
         let (shape, flags) = (volume.shape.of_accesses(), volume.flags);
         let least = Layout::new(shape.capacity, 0)?;
         let usual = MulticloudSettings::new(shape, KEPT_LEVELS.min(least.levels - 1))?;
@@ -137,21 +142,18 @@ impl MulticloudVolume {
 
     /// Where the second cloud is; noted for a new volume, read for another.
     fn second_store(&self, trusted: &Path) -> Result<String> {
-        let file = trusted.join(SECOND_STORE);
-        let cannot = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", file.display()));
         if let Some(url) = &self.second_store {
-            fogbank_env::write_secret(&file, url.as_bytes()).map_err(cannot)?;
+            let file = trusted.join(SECOND_STORE);
+            fogbank_env::write_secret(&file, url.as_bytes())
+                .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))?;
             return Ok(url.clone());
         }
-        let noted = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => Error::CannotUse(format!(
-                "this volume lies in two clouds, and {}, which says where the second one is, is \
-                 missing: write its URL there (grpc://HOST:PORT/TENANT)",
-                file.display()
-            )),
-            _ => cannot(e),
-        })?;
-        Ok(noted.trim().to_owned())
+        noted(
+            trusted,
+            SECOND_STORE,
+            "this volume lies in two clouds, and this file says where the second one is: write its URL \
+             there (grpc://HOST:PORT/TENANT)",
+        )
     }
 
     /// By which both clouds sign: asked and noted for a new volume, read for another.
@@ -162,22 +164,25 @@ impl MulticloudVolume {
         shape: Shape,
     ) -> Result<[PublicKey; 2]> {
         let file = trusted.join(CLOUD_KEYS);
-        let cannot = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", file.display()));
+        let told = signers(clouds, shape).await;
         if self.second_store.is_some() {
-            let keys = signers(clouds, shape).await?;
+            let keys = told.map_err(|lie| of_new(lie_of(lie)))?;
             let text = keys.map(|key| format!("{}\n", Pin(key))).concat();
-            fogbank_env::write_secret(&file, text.as_bytes()).map_err(cannot)?;
+            fogbank_env::write_secret(&file, text.as_bytes())
+                .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))?;
             return Ok(keys);
         }
-        let noted = std::fs::read_to_string(&file).map_err(cannot)?;
+        // Whoever is absent, or refuses, is waited for, or told, by who opens the volume.
+        if let Err(lie @ fogbank_oram::Error::CloudLied(_)) = told {
+            return Err(lie_of(lie));
+        }
+        let advice = "it says by which both clouds sign: put back the newest copy of the trusted side, \
+                      with this file in it";
+        let noted = noted(trusted, CLOUD_KEYS, advice)?;
         let mut keys = noted.lines().map(|line| Pin::parse(line).map(|pin| pin.0));
         match (keys.next().flatten(), keys.next().flatten(), keys.next()) {
             (Some(first), Some(second), None) => Ok([first, second]),
-            _ => Err(Error::CannotUse(format!(
-                "{} does not say by which both clouds sign: put back the newest copy of the trusted \
-                 side",
-                file.display()
-            ))),
+            _ => Err(Error::CannotUse(format!("{} is damaged; {advice}", file.display()))),
         }
     }
 }
@@ -258,6 +263,26 @@ impl VolumeTail for MulticloudVolume {
         )
         .await
         .map_err(|error| of_journal(error, &trusted))
+    }
+}
+
+/// What a file of the trusted side says; if it is missing, what to do.
+fn noted(trusted: &Path, name: &str, advice: &str) -> Result<String> {
+    let file = trusted.join(name);
+    let noted = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::CannotUse(format!("{} is missing; {advice}", file.display()))
+        }
+        _ => Error::CannotUse(format!("{}: {e}", file.display())),
+    })?;
+    Ok(noted.trim().to_owned())
+}
+
+/// A lie before anything was read: no cell is to be put back.
+fn lie_of(error: fogbank_oram::Error) -> Error {
+    match error {
+        fogbank_oram::Error::CloudLied(what) => Error::CloudLied(what.to_string()),
+        error => error.into(),
     }
 }
 

@@ -6,10 +6,9 @@
 use super::bill::Bill;
 use super::price::Prices;
 use crate::args::{VolumePlanArgs, VolumeShapeArgs};
-use crate::engines::{VOLUME_ENGINES, VolumeEngine};
+use crate::engines::{VOLUME_ENGINES, VolumeEngine, names};
 use crate::error::{Error, Result};
 use crate::link::LinkArgs;
-use crate::place::across_a_link;
 use crate::volume::{Flow, VolumeConfig};
 
 /// Where a volume is to be.
@@ -56,19 +55,27 @@ pub struct VolumePlan {
 /// An engine with its plan, or why there is none.
 pub type OfEngine = (&'static VolumeEngine, Result<VolumePlan>);
 
-/// The plan of every engine that volumes may have there: two clouds that do not collude are servers.
-/// A flag goes to those that know it.
+/// The plan of every engine, or why it is not possible there; of those that need a second cloud if
+/// there is one. A flag goes to those that know it.
 pub fn of_all(args: &VolumePlanArgs, site: &VolumeSite<'_>) -> Vec<OfEngine> {
     let &VolumePlanArgs { size, block, .. } = args;
     let of = |engine: &'static VolumeEngine| {
         let flags = args.flags.known_to(engine);
-        let second_store = engine.has_two_clouds.then(|| site.url.to_owned());
+        let second_store = args.second_store.clone().filter(|_| engine.has_two_clouds);
         let shape = VolumeShapeArgs { size, block, engine, second_store, flags };
         VolumeConfig::new(&shape, site.url)?.plan(Flow::default(), site)
     };
-    let a_server = args.site.store.is_none() || across_a_link(site.url);
-    let engines = VOLUME_ENGINES.into_iter().filter(|engine| a_server || !engine.has_two_clouds);
+    let engines = VOLUME_ENGINES.into_iter().filter(|engine| !is_left_out(args, engine));
     engines.map(|engine| (engine, of(engine))).collect()
+}
+
+/// Engines that [`of_all`] leaves out, for want of a second cloud.
+pub fn left_out(args: &VolumePlanArgs) -> Vec<&'static str> {
+    names(|engine| is_left_out(args, engine))
+}
+
+fn is_left_out(args: &VolumePlanArgs, engine: &VolumeEngine) -> bool {
+    engine.has_two_clouds && args.second_store.is_none()
 }
 
 /// How much cheaper another engine has to be than the default.
@@ -83,8 +90,7 @@ const WORTH_IT: f64 = 0.9;
 pub fn choose(plans: &[OfEngine], memory_bytes: f64) -> Result<(&'static VolumeEngine, String)> {
     let fits = |plan: &VolumePlan| plan.leaves_as_it_comes && plan.memory_bytes <= memory_bytes;
     let mut fitting = plans.iter().filter_map(|(engine, plan)| {
-        // Who has two clouds that do not collude knows it.
-        let plan = plan.as_ref().ok().filter(|plan| fits(plan) && !engine.has_two_clouds)?;
+        let plan = plan.as_ref().ok().filter(|plan| fits(plan))?;
         Some((*engine, plan))
     });
     let first = fitting.next();

@@ -249,10 +249,8 @@ mod tests {
         let engine = VolumeEngine::named(engine).unwrap();
         let (size, block) = (ByteSize(size), ByteSize(block));
         let second_store = engine.has_two_clouds.then(|| "grpc://h:7/t".to_owned());
-        VolumeConfig::new(
-            &VolumeShapeArgs { size, block, engine, second_store, flags },
-            "file:///x",
-        )
+        let url = if engine.has_two_clouds { "grpc://h:6/t" } else { "file:///x" };
+        VolumeConfig::new(&VolumeShapeArgs { size, block, engine, second_store, flags }, url)
     }
 
     fn usual(engine: &str, size: u64, block: u64) -> Result<VolumeConfig> {

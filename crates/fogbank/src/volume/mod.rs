@@ -29,6 +29,7 @@ use crate::disk::Disk;
 pub use crate::engines::VolumeEngine;
 use crate::engines::VolumeOpening;
 use crate::error::{Error, Result};
+use crate::new_folder::NewFolders;
 use crate::open::Sides;
 use crate::opened::Opened;
 use crate::{OpenOptions, Place};
@@ -143,8 +144,12 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
             trusted.display()
         )));
     }
-    let sides = options.sides().await?;
-    open_at(options, sides, new, flow).await
+    let folders = new.map(|_| NewFolders::of(options.place()));
+    let opened = async {
+        let sides = options.sides().await?;
+        open_at(options, sides, new, flow).await
+    };
+    opened.await.inspect_err(|_| folders.into_iter().for_each(NewFolders::go))
 }
 
 async fn open_at(

@@ -24,6 +24,10 @@ pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
 
 /// Entries of an access: itself, and its result.
 const ENTRIES: u64 = 2;
+/// How long the first cloud may take to keep the last checkpoint and to forget what it supersedes,
+/// beside a time for its bytes.
+const CLOSING_NANOS: Nanos = 300_000_000_000;
+const CLOSING_NANOS_PER_BYTE: Nanos = 1_000;
 
 impl MulticloudEngine {
     /// Takes a volume on: the state is that of the last checkpoint and the journal, what was under
@@ -98,6 +102,7 @@ impl MulticloudEngine {
         let limits = Limits {
             under_way_max: settings.at_once()?,
             entries_max: ENTRIES * settings.checkpoint_every,
+            closing_nanos: CLOSING_NANOS + settings.checkpoint_bytes()? * CLOSING_NANOS_PER_BYTE,
         };
         let since_cut = if was_midway { limits.entries_max } else { 0 }; // it does not grow on
         let state = State { since_cut, ..State::default() };

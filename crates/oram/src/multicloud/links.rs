@@ -35,8 +35,8 @@ pub enum OfLink {
     Opened(Arc<Outbox>, Reached),
     /// A message has come.
     Comes(FromCloud),
-    /// It has ended, and is opened again.
-    Broken,
+    /// It has ended, and is opened again; why.
+    Broken(String),
     /// No session is to be had.
     Failed(Error),
 }
@@ -85,6 +85,8 @@ pub struct Link {
     sign: Nanos,
     /// When the last session was begun, and how long it had waited.
     last: Option<(Nanos, Nanos)>,
+    /// When a session ended last, and why.
+    ended: Option<(Nanos, String)>,
 }
 
 impl Link {
@@ -95,11 +97,23 @@ impl Link {
         grid: DepartureGrid,
         told: Arc<dyn Fn(OfLink) + Send + Sync>,
     ) -> Self {
-        let (outbox, reached, tasks, last) = (None, None, JoinSet::new(), None);
+        let (outbox, reached, tasks) = (None, None, JoinSet::new());
         let session = Arc::new(AtomicU64::new(opening.session));
-        let sign = grid.now();
-        let mut link =
-            Self { cloud, key, opening, grid, told, outbox, reached, tasks, session, sign, last };
+        let (sign, last, ended) = (grid.now(), None, None);
+        let mut link = Self {
+            cloud,
+            key,
+            opening,
+            grid,
+            told,
+            outbox,
+            reached,
+            tasks,
+            session,
+            sign,
+            last,
+            ended,
+        };
         link.open();
         link
     }
@@ -150,12 +164,24 @@ impl Link {
                         Some(Err(error)) if !is_passing(&error) => {
                             return told(OfLink::Failed(blame(error)));
                         }
-                        _ => return told(OfLink::Broken),
+                        Some(Err(error)) => return told(OfLink::Broken(of_absent(error))),
+                        None => return told(OfLink::Broken("its session has ended".into())),
                     }
                 }
             };
             tokio::select! { () = sends => {}, () = comes => {} }
         });
+    }
+
+    /// Begins to open the next, since the last has ended.
+    pub fn open_after(&mut self, why: String) {
+        self.ended = Some((self.grid.now(), why));
+        self.open();
+    }
+
+    /// Why a session ended after this moment, if one did.
+    pub fn ended_since(&self, moment: Nanos) -> Option<&str> {
+        self.ended.as_ref().filter(|(at, _)| *at > moment).map(|(_, why)| &why[..])
     }
 
     /// What is sent goes there from now on.
@@ -219,6 +245,13 @@ async fn patiently(
             }
             Err(error) => return Err(blame(error)),
         }
+    }
+}
+
+fn of_absent(error: SessionError) -> String {
+    match error {
+        SessionError::Absent(why) => why,
+        other => other.to_string(),
     }
 }
 

@@ -71,6 +71,7 @@ mod plane;
 mod pyramid;
 mod reader;
 mod rebuild;
+mod refusals;
 mod replay;
 mod serving;
 mod settings;

@@ -10,7 +10,8 @@
 //!    what the last one superseded is gone. If that takes as long as some checkpoints, the first cloud
 //!    is told as absent: the journal is not to grow without end.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
-//!    done again. What is waited for in vain is told (`waiting`).
+//!    done again. What is waited for in vain is told (`waiting`), and who refuses (`refusals`).
+//! 6. At closing the first cloud has a time to keep the last checkpoint.
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
@@ -25,8 +26,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, PutAdoption, Vault};
-use fogbank_env::compute;
+use fogbank_env::{Nanos, compute};
 use fogbank_mix::message::Reached;
+use fogbank_mix::server::UNREACHED;
 use fogbank_mix::session::FromCloud;
 use fogbank_store::DepartureGrid;
 use tokio::task::JoinSet;
@@ -36,6 +38,7 @@ use super::chain::Uncovered;
 use super::departing::{Departing, Leaving};
 use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
+use super::refusals::Refusals;
 use super::waiting::{Looks, Overdue, Path};
 use super::witness;
 use crate::immediate::arrival::Arrival;
@@ -93,6 +96,8 @@ pub struct Limits {
     pub under_way_max: usize,
     /// Entries of the journal from one checkpoint to the next: those of jobs that begin again, too.
     pub entries_max: u64,
+    /// For how long the first cloud is waited for at closing.
+    pub closing_nanos: Nanos,
 }
 
 /// What is under way beside the plane.
@@ -102,6 +107,11 @@ pub struct State {
     pub arrived: VecDeque<Arrival>,
     pub replies: HashMap<u64, Reply>,
     pub is_closing: bool,
+    /// Whether both sessions were open.
+    pub has_begun: bool,
+    pub refusals: Refusals,
+    /// Since when all that is left to do is the first cloud's, at closing.
+    pub idle_since: Option<Nanos>,
     /// Entries of the journal since the last cut.
     pub since_cut: u64,
     /// The cut of the last checkpoint, until it is adopted.
@@ -133,6 +143,7 @@ impl Serving {
             self.take_events().await?;
             self.take_place().await?;
         }
+        self.state.has_begun = true;
         Ok(())
     }
 
@@ -153,9 +164,14 @@ impl Serving {
         self.fault.set(&reason);
         self.refuse_all(&reason);
         served?;
-        let Self { plane, vault, .. } = self;
+        let unkept = self.unkept();
+        let Self { plane, vault, grid, limits, .. } = self;
         let sections = plane.save(vault.openings())?;
-        Ok(vault.close(sections).await?)
+        let until = grid.now() + limits.closing_nanos;
+        tokio::select! { biased;
+            closed = vault.close(sections) => Ok(closed?),
+            () = grid.come(until) => Err(unkept),
+        }
     }
 
     async fn serve(&mut self) -> Result<()> {
@@ -166,11 +182,9 @@ impl Serving {
             self.take_place().await?;
             // 4. A checkpoint, from time to time.
             self.cut_if_due()?;
+            self.closes_in_time()?;
         }
         while let Some(ended) = self.state.beside.join_next().await {
-            of_task(ended)?;
-        }
-        while let Some(ended) = self.state.deletions.join_next().await {
             of_task(ended)?;
         }
         Ok(())
@@ -196,13 +210,46 @@ impl Serving {
     }
 
     fn is_done(&self) -> bool {
+        self.is_idle() && self.state.cut.is_none() && self.state.deletions.is_empty()
+    }
+
+    /// Whether it is closing, and all that can be left to do is the first cloud's.
+    fn is_idle(&self) -> bool {
         let State { is_closing, arrived, .. } = &self.state;
         let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && self.events.is_empty();
-        let is_quiet = self.departing.is_empty() && self.state.cut.is_none();
-        *is_closing && is_idle && is_quiet && !self.plane.is_accusing()
+        *is_closing && is_idle && self.departing.is_empty() && !self.plane.is_accusing()
+    }
+
+    /// Does not wait for ever for the first cloud to keep or to forget what it has to.
+    fn closes_in_time(&mut self) -> Result<()> {
+        if !self.is_idle() {
+            self.state.idle_since = None;
+            return Ok(());
+        }
+        let now = self.grid.now();
+        let since = *self.state.idle_since.get_or_insert(now);
+        if now < since + self.limits.closing_nanos { Ok(()) } else { Err(self.unkept()) }
+    }
+
+    /// The first cloud does not do what it has to for a checkpoint.
+    fn unkept(&self) -> Error {
+        let what = match self.state.deletions.is_empty() {
+            true => "a checkpoint does not come to its end",
+            false => "what the last checkpoint took the place of is not deleted",
+        };
+        Error::Absent(format!("the {} cloud: {what}", witness::NAMES[0]))
+    }
+
+    /// When something has to be looked at, though nothing happens.
+    fn next_look(&self) -> Nanos {
+        let closes = self.state.idle_since.map(|since| since + self.limits.closing_nanos);
+        let refused = self.state.refusals.until().filter(|_| !self.plane.is_accusing());
+        let looks = [Some(self.looks.next()), refused, closes];
+        looks.into_iter().flatten().min().unwrap_or(Nanos::MAX)
     }
 
     async fn take_events(&mut self) -> Result<()> {
+        let next_look = self.next_look();
         let moment = tokio::select! { biased;
             landed = self.departing.land() => {
                 self.vault.count(landed?).await?;
@@ -217,7 +264,7 @@ impl Serving {
                 of_task(ended)?;
                 self.grid.now()
             }
-            () = self.grid.come(self.looks.next()) => self.grid.now(),
+            () = self.grid.come(next_look) => self.grid.now(),
         };
         while let Some(put) = self.state.adoptions.try_join_next() {
             self.adopted(of_task(put)?).await?;
@@ -288,13 +335,21 @@ impl Serving {
                         return self.plane.repeat();
                     }
                 }
-                OfLink::Broken => self.links[cloud].open(),
+                OfLink::Broken(why) => self.links[cloud].open_after(why),
                 // Whoever has lied may not let this one through: that ends its session, too.
-                OfLink::Failed(Error::Refused(_)) if self.plane.is_accusing() => {
-                    self.links[cloud].open();
+                OfLink::Failed(Error::Refused(why)) if self.plane.is_accusing() => {
+                    self.links[cloud].open_after(why);
                 }
                 OfLink::Failed(error) if self.plane.is_accusing() => {
                     return Err(self.plane.unproved().unwrap_or(error));
+                }
+                OfLink::Failed(Error::Refused(why)) if self.state.has_begun => {
+                    self.state.refusals.refuses(cloud, &why, self.grid.now());
+                    self.links[cloud].open_after(why);
+                }
+                OfLink::Failed(Error::Fenced) if self.state.has_begun => {
+                    self.state.refusals.is_taken(cloud, self.grid.now());
+                    self.links[cloud].open();
                 }
                 OfLink::Failed(Error::Absent(why)) => {
                     return Err(Error::Absent(format!(
@@ -318,6 +373,10 @@ impl Serving {
     /// Looks whether what is waited for goes on. A cloud that owes it and has given no sign is opened
     /// again; it is told when that has been in vain, also where both are there.
     fn look(&mut self) -> Result<()> {
+        let refusal = self.state.refusals.told(self.grid.now());
+        if let Some(refusal) = refusal.filter(|_| !self.plane.is_accusing()) {
+            return Err(refusal);
+        }
         let overdue = self.looks.look(self.grid.now(), &self.plane);
         let Some(Overdue { path, gone, tells, seconds }) = overdue else { return Ok(()) };
         let stays_silent = match path {
@@ -331,7 +390,7 @@ impl Serving {
         if tells.is_some_and(|since| path.ends().all(|cloud| is_there(cloud, since)))
             && !stays_silent
         {
-            return Err(Error::Absent(format!("{path} for {seconds} s")));
+            return Err(self.overdue(path, gone, seconds));
         }
         for cloud in path.ends() {
             let link = &mut self.links[cloud];
@@ -340,6 +399,21 @@ impl Serving {
             }
         }
         Ok(())
+    }
+
+    /// What is waited for in vain: of whom, and what a cloud has said of itself since.
+    fn overdue(&self, path: Path, since: Nanos, seconds: u64) -> Error {
+        let says = |cloud: usize| {
+            let (why, name) = (self.links[cloud].ended_since(since)?, witness::NAMES[cloud]);
+            let of = if why.starts_with(UNREACHED) {
+                "the link between the two clouds: of "
+            } else {
+                ""
+            };
+            Some(format!("{of}the {name} cloud: {why}; this was tried for {seconds} s"))
+        };
+        let said = path.ends().find_map(says);
+        Error::Absent(said.unwrap_or_else(|| format!("{path} for {seconds} s")))
     }
 
     async fn take_place(&mut self) -> Result<()> {
@@ -385,16 +459,9 @@ impl Serving {
 
     /// All that the plane has given out has its record: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
-        let State { since_cut, cut, deletions, .. } = &self.state;
+        let State { since_cut, cut, .. } = &self.state;
         if cut.is_some() && *since_cut >= CUTS_MISSED_MAX * self.limits.entries_max {
-            let what = match deletions.is_empty() {
-                true => "a checkpoint does not come to its end",
-                false => "what the last checkpoint took the place of is not deleted",
-            };
-            return Err(Error::Absent(format!(
-                "the {} cloud: {what}, so the journal would grow without end",
-                witness::NAMES[0]
-            )));
+            return Err(self.unkept()); // the journal would grow without end
         }
         let is_due = *since_cut >= self.limits.entries_max && cut.is_none();
         if !is_due || !self.departing.is_recorded() || self.plane.is_accusing() {

@@ -29,6 +29,7 @@ use fogbank_seal::StoreId;
 use fogbank_store::{DepartureGrid, StoreError};
 
 use super::links::PATIENCE;
+use crate::lied;
 
 /// A register that is held against what both clouds have seen, whenever a proxy takes it.
 pub struct WitnessedRegister {
@@ -100,10 +101,10 @@ fn asking(volume: u64, shape: Shape) -> Opening {
     Opening { volume, shape, point: Seed::new([0; 32]), other: PublicKey::default(), session: 0 }
 }
 
-/// By which both clouds sign: whoever makes a volume notes it.
+/// By which both clouds sign: whoever makes a volume notes it. Nothing is changed.
 ///
 /// # Errors
-/// Of the cloud that does not say.
+/// Of the cloud that does not say, by name.
 pub async fn signers(
     clouds: &[Arc<dyn MixCloud>; 2],
     shape: Shape,
@@ -111,7 +112,7 @@ pub async fn signers(
     let mut keys = [PublicKey::default(); 2];
     for (cloud, key) in keys.iter_mut().enumerate() {
         let told = clouds[cloud].key(&asking(0, shape)).await;
-        *key = told.map_err(|error| blame(cloud, &error))?;
+        *key = told.map_err(|error| unsaid(cloud, &error))?;
     }
     Ok(keys)
 }
@@ -129,14 +130,23 @@ pub fn older(reached: Reached, cloud: usize, seen: Reached) -> String {
         "the trusted side is older than what the clouds have seen: it ends at {reached}, and the {} \
          cloud has seen messages up to {seen}; going on would show both clouds numbers and covers \
          a second time. Put back the newest copy of the trusted side. If there is none, this volume \
-         cannot be opened any more: restore a backup into a new one. If you know that this copy is \
-         the newest, that cloud does not tell the truth",
+         cannot be opened any more: make a new one, of what you keep of its files elsewhere. If you \
+         know that this copy is the newest, that cloud does not tell the truth",
         NAMES[cloud]
     )
 }
 
 /// What the clouds are called.
 pub const NAMES: [&str; 2] = ["first", "second"];
+
+fn unsaid(cloud: usize, error: &SessionError) -> crate::Error {
+    let why = format!("the {} cloud: {error}", NAMES[cloud]);
+    match error {
+        SessionError::Absent(_) => crate::Error::Absent(why),
+        SessionError::Misbehaved(_) => lied(why),
+        SessionError::Refused(_) | SessionError::Fenced => crate::Error::Refused(why),
+    }
+}
 
 fn blame(cloud: usize, error: &SessionError) -> Error {
     let why = format!("the {} cloud: {error}", NAMES[cloud]);

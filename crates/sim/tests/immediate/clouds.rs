@@ -55,6 +55,8 @@ pub struct Liar {
     pub then: SessionError,
     /// Whether it takes nothing any more from the other either.
     pub refuses: bool,
+    /// How long after its lie.
+    pub after: u64,
 }
 
 /// Whether nothing comes from the first and the second cloud to the other.
@@ -145,11 +147,11 @@ impl TwoClouds {
             std::future::pending::<()>().await; // the next message asks again
         }
         loop {
-            let lied = self.since_lie(cloud);
-            clock.sleep_until(clock.now() + LIE_NANOS).await;
-            if let Some(liar) = lied {
+            if let Some(liar) = self.since_lie(cloud) {
+                clock.sleep_until(clock.now() + liar.after).await;
                 return liar.then;
             }
+            clock.sleep_until(clock.now() + 1_000).await;
         }
     }
 
@@ -310,8 +312,8 @@ fn is_proof(message: &Result<FromCloud, SessionError>) -> bool {
     )
 }
 
-/// From a lie to what a liar does about it.
-const LIE_NANOS: u64 = 20_000_000;
+/// From a lie to what a liar does about it, if it does not do it at once.
+pub const LIE_NANOS: u64 = 20_000_000;
 
 #[async_trait]
 impl MixCloud for Way {

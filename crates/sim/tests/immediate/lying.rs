@@ -1,12 +1,13 @@
-//! One of two clouds lies to the other, and then does what it can not to be told by name: it breaks its
-//! own session, opens none any more, or takes nothing from the other, whose session ends for that.
+//! One of two clouds lies to the other, and then, or at once, does what it can not to be told by name: it
+//! breaks its own session, opens none any more, or takes nothing from the other, whose session ends
+//! for that.
 
 use std::time::Duration;
 
 use fogbank_mix::session::SessionError;
 use fogbank_oram::{Access, Address, Error};
 
-use super::clouds::Liar;
+use super::clouds::{LIE_NANOS, Liar};
 use super::engines::{Kind, World};
 use super::history::{History, Workload};
 
@@ -19,16 +20,18 @@ async fn whoever_has_lied_is_told_by_name_whatever_it_does_then() {
         SessionError::Fenced,
     ];
     for (cloud, name) in [(0, "the first cloud has lied"), (1, "the second cloud has lied")] {
-        for (then, refuses) in ends.iter().flat_map(|end| [(end, false), (end, true)]) {
+        // One that takes nothing from the other at once may end its session before the answer has left.
+        let ways = |then| [(false, 0), (false, LIE_NANOS), (true, LIE_NANOS)].map(|of| (then, of));
+        for (then, (refuses, after)) in ends.iter().flat_map(ways) {
             let world = World::new(Kind::Multicloud);
             let (mut history, mut work) = (History::new(), Workload::new(5));
             let engine = world.open(world.cloud.clone()).await.unwrap();
             history.run(&*engine, &mut work, 40).await.unwrap();
-            world.clouds.has_liar(Liar { cloud, spares: 0, then: then.clone(), refuses });
+            world.clouds.has_liar(Liar { cloud, spares: 0, then: then.clone(), refuses, after });
             let told = history.run(&*engine, &mut work, 40).await;
             let is_named =
                 matches!(&told, Err(Error::CloudLied(why)) if why.to_string().contains(name));
-            assert!(is_named, "{then:?}, {refuses}: {told:?}");
+            assert!(is_named, "{then:?}, {refuses}, {after}: {told:?}");
         }
     }
 }
@@ -43,7 +46,8 @@ async fn nothing_leaves_at_the_moment_of_a_lie() {
         let engine = world.open(world.cloud.clone()).await.unwrap();
         history.run(&*engine, &mut work, 40).await.unwrap();
         let then = SessionError::Absent("it has gone".into());
-        world.clouds.has_liar(Liar { cloud, spares: 3, then, refuses: false });
+        let (refuses, after) = (false, LIE_NANOS);
+        world.clouds.has_liar(Liar { cloud, spares: 3, then, refuses, after });
         world.clouds.holds(50_000_000);
         let asked: Vec<_> = (0..12).map(|of| engine.submit(Address(of), Access::Read)).collect();
         for ticket in asked {

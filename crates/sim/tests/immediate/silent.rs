@@ -7,11 +7,12 @@ use fogbank_env::{Clock, SystemClock, by};
 use fogbank_oram::Error;
 #[cfg(feature = "canaries")]
 use fogbank_oram::multicloud::canary::Leak;
-use fogbank_store::{Call, Fault, Faulty};
+use fogbank_store::{Call, Fault, Faulty, MemoryStore, Store};
 
 use super::clouds::TwoClouds;
 use super::engines::{Kind, World};
 use super::history::{History, Workload, read_all};
+use super::look;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -158,6 +159,81 @@ async fn a_store_that_keeps_no_checkpoints_is_told_by_name() {
         let engine = world.open(world.cloud.clone()).await.unwrap();
         history.check(read_all(&*engine).await.unwrap()).unwrap();
         engine.close().await.unwrap();
+    }
+}
+
+/// It does not keep volumes open that are to be closed either: nothing is asked of it but the deletion.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_deletes_nothing_keeps_no_volume_from_closing() {
+    for hangs in ["delete", "put"] {
+        let (mut history, mut work) = (History::new(), Workload::new(4));
+        let world = World::new(Kind::Multicloud);
+        let store = Arc::new(Faulty::new(world.cloud.clone()));
+        let engine = world.open(store.clone()).await.unwrap();
+        store.on_call(move |call, _| {
+            let hangs = match call {
+                Call::BlobDelete(_) => hangs == "delete",
+                Call::BlobPut(name, ..) => hangs == "put" && name.starts_with("checkpoint"),
+                _ => false,
+            };
+            hangs.then_some(Fault::Hang)
+        });
+        history.run(&*engine, &mut work, 2 * world.checkpoint_every as usize).await.unwrap();
+        let clock = SystemClock::new();
+        let told = by(&clock, clock.now() + 1_000 * SECOND, engine.close()).await;
+        let is_told = |why: &str| why.contains("the first cloud");
+        assert!(
+            matches!(&told, Some(Err(Error::Absent(why))) if is_told(why)),
+            "{hangs}: {told:?}"
+        );
+        look(&world, &mut history).await;
+    }
+}
+
+/// A cloud that cannot keep what it has to, since its disk is full or a quota is used up, is told by
+/// name with its reason, also where the other cloud learns it first. Nothing is lost.
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_keeps_nothing_is_told_by_name_and_with_its_reason() {
+    type Fails = fn(&Call<'_>) -> bool;
+    let fails: [Fails; 2] =
+        [|call| matches!(call, Call::WriteChunks(_)), |call| matches!(call, Call::BlobPut(..))];
+    for (cloud, name) in [(0, "the first cloud"), (1, "the second cloud")] {
+        for (fault, fails) in [Fault::Before, Fault::Refused]
+            .into_iter()
+            .flat_map(|fault| fails.map(|of| (fault, of)))
+        {
+            let mut world = World::new(Kind::Multicloud);
+            let stores = [0, 1].map(|_| Arc::new(Faulty::new(MemoryStore::new())));
+            world.clouds =
+                Arc::new(TwoClouds::over(stores.clone().map(|store| store as Arc<dyn Store>)));
+            let (mut history, mut work) = (History::new(), Workload::new(8));
+            let engine = world.open(world.cloud.clone()).await.unwrap();
+            history.run(&*engine, &mut work, 40).await.unwrap();
+            stores[cloud].on_call(move |call, _| fails(call).then_some(fault));
+            let clock = SystemClock::new();
+            let until_told = async {
+                loop {
+                    history.run(&*engine, &mut work, 40).await?;
+                    clock.sleep_until(clock.now() + SECOND).await;
+                }
+            };
+            let told: Option<Result<(), Error>> =
+                by(&clock, clock.now() + 200 * SECOND, until_told).await;
+            let is_named = match (&told, fault) {
+                (Some(Err(Error::Refused(why))), Fault::Refused) => {
+                    why.contains(name) && why.contains("a quota is used up")
+                }
+                (Some(Err(Error::Absent(why))), Fault::Before) => {
+                    why.contains(name) && why.contains("a fault was injected")
+                }
+                _ => false,
+            };
+            assert!(is_named, "{name}, {fault:?}: {told:?}");
+            drop(engine);
+            stores[cloud].heal();
+            look(&world, &mut history).await;
+            assert_eq!(world.clouds.repeats(), []);
+        }
     }
 }
 
