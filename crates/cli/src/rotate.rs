@@ -29,7 +29,7 @@ use rand_core::Rng;
 
 use fogbank_terminal::{bar, show};
 
-use crate::upkeep::{existing, flags, open, randomness};
+use crate::upkeep::{existing, flags, open, randomness, serves};
 
 /// Runs the rotation.
 ///
@@ -53,11 +53,12 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
-    let options = OpenOptions::new(new.clone()).shape(shape);
+    let serve = serves(backup.config());
+    let options = OpenOptions::new(new.clone()).shape(shape).second_store(args.to_second_store);
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
-    tell(&old, &new);
+    tell(&old, &new, serve);
     Ok(())
 }
 
@@ -69,7 +70,7 @@ async fn copy_to(
     random: &Randomness,
 ) -> Result<File> {
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
-    let mut resting = open(store).await?.rest().await?;
+    let mut resting = open(store).await?;
     let bar = bar("reading the old store");
     let mut progress = |done, of| show(&bar, done, of);
     let written = back_up(&mut resting, BufWriter::new(file), key, random, &mut progress).await;
@@ -101,10 +102,10 @@ pub fn passing_key(random: &Randomness) -> MasterKey {
     MasterKey::from_bytes(&mut bytes)
 }
 
-fn tell(old: &Place, new: &Place) {
+fn tell(old: &Place, new: &Place, serve: &str) {
     say!("the same data is in {}", new.store_url());
     say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
-    say!("next: fogbank serve --data {}{}", new.data.display(), flags(new));
+    say!("next: {serve} --data {}{}", new.data.display(), flags(new));
     say!(
         "then delete the old store, {} and {}: its key still opens it",
         old.trusted().display(),

@@ -15,7 +15,7 @@ use fogbank::load::{Loaded, Record, Source};
 use fogbank::registers::move_register;
 use fogbank::side_check::check_apart;
 use fogbank::volume::OpenedStore;
-use fogbank::{Error, OpenOptions, Opened, Place, Result, counted, presence};
+use fogbank::{AtRest, Error, OpenOptions, Place, Result, counted, presence};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_front::resp::records_of;
@@ -104,7 +104,7 @@ pub async fn verify(args: VerifyArgs) -> Result<()> {
     if let Some(to) = args.to {
         return crate::salvage::repair(&args.place, to, args.to_store).await;
     }
-    let mut resting = open(&args.place).await.map_err(or_look)?.rest().await?;
+    let mut resting = open(&args.place).await.map_err(or_look)?;
     let mut count = Count { blocks: 0, bar: bar("verifying") };
     let scanned = resting.scan(&mut count).await;
     count.bar.finish_and_clear();
@@ -200,7 +200,7 @@ pub async fn into_new_file<T>(
 
 async fn write_backup(args: &BackupArgs, file: File, master: &MasterKey) -> Result<u64> {
     let random = randomness()?;
-    let mut resting = open(&args.place).await?.rest().await?;
+    let mut resting = open(&args.place).await?;
     let bar = bar("backing up");
     let mut progress = |done, of| show(&bar, done, of);
     let written = back_up(&mut resting, BufWriter::new(file), master, &random, &mut progress).await;
@@ -236,14 +236,20 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
-    let options = OpenOptions::new(place.clone()).shape(shape);
+    let serve = serves(backup.config());
+    let options = OpenOptions::new(place.clone()).shape(shape).second_store(args.second_store);
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
     say!("restored into {}", place.store_url());
     say!("its key is new: {}; keep and back up", place.trusted().join("key").display());
-    say!("next: fogbank serve --data {}{}", args.data.display(), flags(&place));
+    say!("next: {serve} --data {}{}", args.data.display(), flags(&place));
     Ok(())
+}
+
+/// The command that serves what has this public configuration.
+pub fn serves(config: &[u8]) -> &'static str {
+    if fogbank::volume::is_of_volume(config) { "fogbank volume serve" } else { "fogbank serve" }
 }
 
 /// `fogbank load`. After a stop, the same again goes on.
@@ -302,12 +308,12 @@ fn quoted(word: &str) -> String {
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Opens a store that is there.
+/// Opens a store, or a volume, that is there, to serve nobody.
 ///
 /// # Errors
 /// By blame, see [`Error`].
-pub async fn open(place: &StoreArgs) -> Result<Opened> {
-    OpenOptions::new(existing(place)?).existing().open().await
+pub async fn open(place: &StoreArgs) -> Result<AtRest> {
+    OpenedStore::open(OpenOptions::new(existing(place)?).existing()).await?.rest().await
 }
 
 /// The place of a store that is there: a mistyped folder must not become a new store.

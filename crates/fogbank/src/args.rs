@@ -590,7 +590,11 @@ pub struct RestoreArgs {
     /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// Of a volume whose engine needs two clouds: the new second one.
+    #[arg(long, value_name = "URL")]
+    pub second_store: Option<String>,
     /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    /// A volume keeps its size.
     #[arg(long, value_name = "N")]
     pub capacity: Option<u32>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
@@ -634,7 +638,11 @@ pub struct RotateKeyArgs {
     /// The new cloud side: a URL as for serve, with no store in it.
     #[arg(long, value_name = "URL")]
     pub to_store: Option<String>,
+    /// Of a volume whose engine needs two clouds: the new second one.
+    #[arg(long, value_name = "URL")]
+    pub to_second_store: Option<String>,
     /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
+    /// A volume keeps its size.
     #[arg(long, value_name = "N")]
     pub capacity: Option<u32>,
 }

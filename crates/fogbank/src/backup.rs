@@ -7,6 +7,9 @@
 //! capacity may be another: the directory, which comes first, says whether what there is fits, and every
 //! block gets a new address.
 //!
+//! A volume is backed up and restored block by block (`volume/whole.rs`); blocks of zeros are not in the
+//! file, and are zeros in the new volume.
+//!
 //! Salvaging: the store is read as its newest commit has it and not taken over ([`crate::Stored`]);
 //! what does not verify is passed over, and the records it belongs to are left out.
 //!
@@ -26,33 +29,38 @@ use fogbank_txn::{FIRST_SECTION_TAG, Key, Moved, Moving};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fill::{Fill, Progress};
+use crate::new_folder::NewFolders;
 use crate::open::OpenOptions;
-use crate::opened::Resting;
+use crate::opened::AtRest;
 use crate::stored::Stored;
+use crate::volume::{Flow, VolumeConfig, is_of_volume, open_at};
 
 /// Sections of blocks: of each its address (u32) and its value.
 const BLOCKS: u16 = 1;
 /// Bytes from which on a section of blocks is written.
 const SECTION_BYTES: usize = 1 << 20;
 
-/// Writes everything that `resting` holds to `file`, sealed by `master`.
+/// Writes everything that is in `resting` to `file`, sealed by `master`.
 ///
 /// # Errors
 /// [`Error::CloudLied`] if the store does not verify, [`Error::CannotUse`] if the file cannot be
 /// written.
 pub async fn back_up<W: Write + Send>(
-    resting: &mut Resting,
+    resting: &mut AtRest,
     file: W,
     master: &MasterKey,
     random: &Randomness,
     progress: &mut Progress<'_>,
 ) -> Result<W> {
-    let config = resting.config().encode();
+    let config = resting.encoded();
     let mut writer = BackupWriter::begin(file, master, &config, random).map_err(unwritten)?;
-    for section in resting.directory() {
-        writer.section(section.tag, &section.data).map_err(unwritten)?;
+    if let AtRest::Store(resting) = resting {
+        for section in resting.directory() {
+            writer.section(section.tag, &section.data).map_err(unwritten)?;
+        }
     }
     let mut copy = Copy::new(writer, progress);
+    copy.passes_zeros = matches!(resting, AtRest::Volume(_));
     let scanned = resting.scan(&mut copy).await;
     copy.end(scanned.err())
 }
@@ -113,13 +121,16 @@ pub(crate) struct Copy<'a, 'p, W> {
     failure: Option<BackupError>,
     /// What is lost so far, of a copy that goes on past that.
     lost: Option<Lost>,
+    /// Whether blocks of zeros are left out.
+    passes_zeros: bool,
     progress: &'a mut Progress<'p>,
 }
 
 impl<'a, 'p, W: Write> Copy<'a, 'p, W> {
     /// To a backup that has been begun; it ends with the first block that is lost.
     pub(crate) fn new(writer: BackupWriter<W>, progress: &'a mut Progress<'p>) -> Self {
-        Self { writer, blocks: Vec::new(), failure: None, lost: None, progress }
+        let (blocks, failure, lost, passes_zeros) = (Vec::new(), None, None, false);
+        Self { writer, blocks, failure, lost, passes_zeros, progress }
     }
 
     fn flush(&mut self) -> std::result::Result<(), BackupError> {
@@ -141,6 +152,9 @@ impl<'a, 'p, W: Write> Copy<'a, 'p, W> {
 
 impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
     fn block(&mut self, address: Address, value: &[u8]) -> fogbank_oram::Result<()> {
+        if self.passes_zeros && value.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
         self.blocks.extend_from_slice(&address.0.to_le_bytes());
         self.blocks.extend_from_slice(value);
         if self.blocks.len() >= SECTION_BYTES
@@ -173,8 +187,8 @@ impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
 }
 
 impl OpenOptions {
-    /// Makes a new store of what `backup` holds. It has a key of its own, and the shape that was backed up
-    /// but for a capacity that is asked for.
+    /// Makes a new store, or a new volume, of what `backup` holds. It has a key of its own, and the shape
+    /// that was backed up but for a capacity that is asked for.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is a store at the place already or what there is does not fit, then nothing
@@ -185,6 +199,12 @@ impl OpenOptions {
         mut backup: BackupReader<R>,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
+        if is_of_volume(backup.config()) {
+            return self.restore_volume(backup, progress).await;
+        }
+        if self.given_second_store().is_some() {
+            return Err(Error::Usage("--second-store is for volumes: leave it out".into()));
+        }
         let old = StoreConfig::decode(backup.config())?;
         let config = match self.shape_args().capacity {
             Some(capacity) => old.with_capacity(capacity)?,
@@ -206,6 +226,51 @@ impl OpenOptions {
             section = backup.section().map_err(unread)?;
         }
         new.finish(moved.sections()).await
+    }
+
+    async fn restore_volume<R: Read + Send>(
+        self,
+        backup: BackupReader<R>,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        if self.shape_args().capacity.is_some() {
+            let why = "--capacity is for stores of keys: a volume keeps its size";
+            return Err(Error::Usage(why.into()));
+        }
+        let url = self.place().store_url();
+        let config = VolumeConfig::decode(backup.config())?;
+        let config = config.placed(&url, self.given_second_store())?;
+        if !self.is_on_another() {
+            config.check_room(self.place())?;
+        }
+        let folders = NewFolders::of(self.place());
+        let filled = self.fill_volume(&config, backup, progress).await;
+        filled.inspect_err(|_| folders.go())
+    }
+
+    /// A marker says that it is not whole until it is.
+    async fn fill_volume<R: Read + Send>(
+        self,
+        config: &VolumeConfig,
+        mut backup: BackupReader<R>,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let target = self.fill_target(&[], false).await?;
+        let volume = open_at(self, target.sides(), Some(config), Flow::default()).await?;
+        let block_bytes = config.block_bytes();
+        let mut section = Vec::new().into_iter();
+        let next = || loop {
+            if let Some(block) = section.next() {
+                return Ok(Some(block));
+            }
+            section = match backup.section().map_err(unread)? {
+                None => return Ok(None),
+                Some((tag, data)) => blocks(block_bytes, tag, &data)?.into_iter(),
+            };
+        };
+        volume.fill(next, progress).await?;
+        volume.close().await?;
+        target.is_whole()
     }
 }
 

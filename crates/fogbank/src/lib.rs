@@ -57,6 +57,6 @@ pub use error::{Error, Result};
 pub use fogbank_env::counted;
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
-pub use opened::{Opened, Recovery, Resting};
+pub use opened::{AtRest, Opened, Recovery, Resting};
 pub use place::{Place, across_a_link, check_scheme, open_store};
 pub use stored::{Presence, Stored, presence, presence_at};

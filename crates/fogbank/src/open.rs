@@ -50,6 +50,7 @@ pub struct OpenOptions {
     randomness: Option<Randomness>,
     accept_rollback_risk: bool,
     existing: bool,
+    second_store: Option<String>,
     uptime: Option<Uptime>,
     on: Option<Arc<dyn Store>>,
     clients: Option<Handle>,
@@ -69,6 +70,7 @@ impl OpenOptions {
             randomness: None,
             accept_rollback_risk: false,
             existing: false,
+            second_store: None,
             uptime: None,
             on: None,
             clients: None,
@@ -148,6 +150,21 @@ impl OpenOptions {
     /// Whether the store combines cells for whoever asks for that, as far as is known before it is opened.
     pub(crate) fn combines(&self) -> bool {
         self.on.as_ref().map_or_else(|| self.across_a_link(), |store| store.xor().is_some())
+    }
+
+    /// The second cloud of a volume that is restored, if its engine needs two.
+    pub fn second_store(mut self, url: Option<String>) -> Self {
+        self.second_store = url;
+        self
+    }
+
+    pub(crate) fn given_second_store(&self) -> Option<&str> {
+        self.second_store.as_deref()
+    }
+
+    /// Whether the cloud side is another than the place's URL says.
+    pub(crate) fn is_on_another(&self) -> bool {
+        self.on.is_some()
     }
 
     /// Refuses to make a store where there is none.
@@ -446,6 +463,7 @@ impl OpenOptions {
         clock: &Arc<dyn Clock>,
     ) -> Result<(Arc<FolderLock>, Arc<dyn Store>)> {
         if let Some(store) = self.on.clone() {
+            self.place.check_whole()?;
             return Ok((self.lock(clock).await?, store));
         }
         self.place.check_sides()?;
@@ -486,6 +504,12 @@ pub(crate) struct FillTarget {
 }
 
 impl FillTarget {
+    /// Both sides, of a volume that is to be made here.
+    pub fn sides(&self) -> Sides {
+        let (lock, bare) = (self._lock.clone(), self.store.clone());
+        Sides { lock, bare, clock: self.clock.clone(), claimed: self.claimed.clone() }
+    }
+
     /// Notes something beside the marker.
     pub fn note(&self, name: &str, data: &[u8]) -> Result<()> {
         let file = self.trusted.join(name);

@@ -9,6 +9,7 @@ use fogbank_txn::{Closed, Proxy, SharedVault};
 use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::recording::Recording;
+use crate::volume::Volume;
 
 /// What an opening found to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,5 +129,45 @@ impl Resting {
             recording.finish()?;
         }
         Ok(())
+    }
+}
+
+/// What is at a place while nobody is served: a store of keys and values, or a volume.
+pub enum AtRest {
+    /// Keys and values.
+    Store(Box<Resting>),
+    /// A disk.
+    Volume(Volume),
+}
+
+impl AtRest {
+    /// The public configuration, as it stands in the commit record.
+    pub fn encoded(&self) -> Vec<u8> {
+        match self {
+            Self::Store(resting) => resting.config().encode(),
+            Self::Volume(volume) => volume.config().encode(),
+        }
+    }
+
+    /// Reads and verifies everything that is in use, and hands over every block.
+    ///
+    /// # Errors
+    /// [`crate::Error::CloudLied`] if anything is missing or does not verify.
+    pub async fn scan(&mut self, into: &mut dyn Scanned) -> Result<()> {
+        match self {
+            Self::Store(resting) => resting.scan(into).await,
+            Self::Volume(volume) => volume.scan(into).await,
+        }
+    }
+
+    /// Closes it: when this has returned, everything committed is kept.
+    ///
+    /// # Errors
+    /// As [`Opened::close`].
+    pub async fn close(self) -> Result<()> {
+        match self {
+            Self::Store(resting) => resting.close().await,
+            Self::Volume(volume) => volume.close().await,
+        }
     }
 }

@@ -63,6 +63,13 @@ impl Place {
 
     /// A trusted side whose cloud folder is gone must not get an empty one in its place.
     pub(crate) fn check_sides(&self) -> Result<()> {
+        self.check_whole()?;
+        self.check_first_cloud()?;
+        self.check_cloud_side()
+    }
+
+    /// What was not filled to its end is opened by whoever fills it alone.
+    pub(crate) fn check_whole(&self) -> Result<()> {
         let trusted = self.trusted();
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
@@ -71,8 +78,7 @@ impl Place {
                 self.data.display()
             )));
         }
-        self.check_first_cloud()?;
-        self.check_cloud_side()
+        Ok(())
     }
 
     /// The same of a command that looks at both sides only.

@@ -2,22 +2,27 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod spoil;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytesize::ByteSize;
 use fogbank::args::VolumeShapeArgs;
-use fogbank::volume::{Flags, Flow, Volume, VolumeConfig, VolumeEngine};
-use fogbank::{Error, Place};
+use fogbank::backup::back_up;
+use fogbank::volume::{Flags, Flow, OpenedStore, Volume, VolumeConfig, VolumeEngine};
+use fogbank::{Error, OpenOptions, Place};
 use fogbank_cloud::{
     Allowance, CloudServer, Keeping, MixClient, ServerSettings, Tenants, identity,
 };
-use fogbank_env::{Clock, Metrics, SystemClock};
+use fogbank_durable::BackupReader;
+use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_mix::Seed;
 use fogbank_mix::session::{MixCloud, Opening, SessionError};
 use fogbank_oram::multicloud::MulticloudSettings;
-use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape};
+use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape, Scanned};
+use spoil::spoil;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -343,4 +348,65 @@ async fn a_quota_that_is_used_up_is_told_by_name() {
     let volume = open(&place).await.unwrap();
     is_there(&*volume.engine(), 0, 1).await;
     volume.close().await.unwrap();
+}
+
+/// Everything of a volume is verified, backed up, and restored into two other clouds, with a key of
+/// its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_goes_to_two_other_clouds() {
+    let (clouds, folder, place) = made().await;
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    let opened = || OpenedStore::open(OpenOptions::new(place.clone()).existing());
+    let mut resting = opened().await.unwrap().rest().await.unwrap();
+    let mut unused = Randomness::repeatable(0).stream(Purpose::MasterKey);
+    let key =
+        fogbank_seal::load_or_create(&place.data.join("proxy/key"), &mut unused, false).unwrap();
+    let random = Randomness::repeatable(1);
+    let file = back_up(&mut resting, Vec::new(), &key, &random, &mut |_, _| {}).await.unwrap();
+    resting.close().await.unwrap();
+    // 1. Elsewhere it is the same; a second cloud is asked for.
+    let (others, _elsewhere, new) = running().await;
+    let restore = |second: Option<String>| {
+        let backup = BackupReader::open(&file[..], &key).unwrap();
+        let options = OpenOptions::new(new.clone()).second_store(second);
+        async { options.restore(backup, &mut |_, _| {}).await }
+    };
+    for (second, word) in [(None, "--second-store"), (Some(others[0].url()), "one server")] {
+        let told = restore(second).await.unwrap_err().to_string();
+        assert!(told.contains(word) && !new.data.exists(), "{told}");
+    }
+    restore(Some(others[1].url())).await.unwrap();
+    let volume = open(&new).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    // 2. The old one is left as it was, and a cloud that changes what it holds is found.
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    let mut clouds = clouds;
+    clouds[1].die().await;
+    assert!(spoil(&clouds[1].folder.path().join("tenants/clinic/store")) > 0);
+    clouds[1].start().await;
+    let found = match opened().await {
+        Err(found) => found,
+        Ok(opened) => {
+            let mut resting = opened.rest().await.unwrap();
+            resting.scan(&mut Nobody).await.unwrap_err()
+        }
+    };
+    let is_named = |why: &str| why.contains("second cloud");
+    assert!(matches!(&found, Error::CloudLied(why) if is_named(why)), "{found:?}");
+    drop(folder);
+}
+
+struct Nobody;
+
+impl Scanned for Nobody {
+    fn block(&mut self, _: Address, _: &[u8]) -> fogbank_oram::Result<()> {
+        Ok(())
+    }
+
+    fn progress(&mut self, _: u32, _: u32) {}
 }

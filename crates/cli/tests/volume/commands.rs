@@ -106,8 +106,8 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     for arguments in [
         &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
         &["inspect", "--data", data],
-        &["verify", "--data", data],
-        &["backup", "--to", "never", "--data", data],
+        &["verify", "--presence", "--data", data],
+        &["backup", "--salvage", "--to", "never", "--data", data],
     ] {
         let told = refused(arguments);
         assert!(told.contains("fogbank volume serve"), "{arguments:?}: {told}");
@@ -123,6 +123,38 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     let told = refused(&["volume", "serve", "--nbd", &socket, "--data", keys.to_str().unwrap()]);
     assert!(told.contains("it is no volume; serve it with fogbank serve"), "{told}");
     assert!(volume.serve().terminate().success());
+}
+
+/// What is looked after a store with does the same to a volume: every block is read, goes into one file,
+/// and comes back under a new key.
+#[test]
+fn a_volume_is_verified_backed_up_restored_and_gets_another_key() {
+    let volume = Volume::new("1MiB");
+    let [there, back, file, new, other] = ["there", "back", "file", "new", "other"]
+        .map(|name| volume.path(name).display().to_string());
+    let data = volume.data().display().to_string();
+    std::fs::write(&there, [7; 1 << 16]).unwrap();
+    let mut server = volume.serve();
+    run("nbdcopy", &[&there, &volume.uri()]);
+    assert!(server.terminate().success());
+    let done = |arguments: &[&str]| {
+        let output = fogbank(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = done(&["verify", "--data", &data]);
+    assert!(told.contains("everything that is in use is what was written; 256 blocks"), "{told}");
+    done(&["backup", "--data", &data, "--to", &file]);
+    let key = format!("{data}/proxy/key");
+    let told = done(&["restore", "--from", &file, "--key", &key, "--data", &new]);
+    assert!(told.contains(&format!("next: fogbank volume serve --data {new}")), "{told}");
+    let told = done(&["rotate-key", "--data", &new, "--to", &other]);
+    assert!(told.contains("fogbank volume serve"), "{told}");
+    let socket = volume.path("restored.socket");
+    let mut server = Volume::served_at(Path::new(&other), &socket);
+    run("nbdcopy", &[&format!("nbd+unix:///?socket={}", socket.display()), &back]);
+    assert!(std::fs::read(&back).unwrap().starts_with(&[7; 1 << 16]));
+    assert!(server.terminate().success());
 }
 
 /// A disk is not lost with its register, if whoever owns it says that what the cloud shows will do.

@@ -57,7 +57,7 @@ const CLOUD_KEYS: &str = "cloud-keys";
 const JOURNAL: &str = "journal";
 
 /// What the commit record says of it. Public.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MulticloudVolume {
     /// Of its journal.
@@ -90,11 +90,7 @@ const FORMAT: u16 = 3;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
-        if let Some(second) = volume.second_store {
-            check(volume.url)?;
-            check(second)?;
-            MixClient::check(volume.url, second).map_err(of_store)?;
-        }
+        check_both(volume.url, volume.second_store)?;
         let (shape, flags) = (volume.shape.of_accesses(), volume.flags);
         let least = Layout::new(shape.capacity, 0)?;
         let usual = MulticloudSettings::new(shape, KEPT_LEVELS.min(least.levels - 1))?;
@@ -203,6 +199,12 @@ impl VolumeTail for MulticloudVolume {
         self.settings(shape).map(|_| ())
     }
 
+    fn placed(&self, url: &str, second: Option<&str>) -> Result<Option<Arc<dyn VolumeTail>>> {
+        check_both(url, second)?;
+        let second_store = second.map(str::to_owned);
+        Ok(Some(Arc::new(Self { second_store, ..self.clone() })))
+    }
+
     fn traffic(&self, shape: VolumeShape, flow: Flow) -> Result<Vec<Line>> {
         let settings = self.settings(shape)?;
         let seen = "both clouds see how many blocks you ask for, and when";
@@ -301,6 +303,14 @@ fn of_journal(error: Error, trusted: &Path) -> Error {
 /// The cloud at `url`, as one that mixes with the `other`.
 fn way_to(url: &str, other: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn MixCloud>> {
     Ok(Arc::new(MixClient::open(url, other, clock).map_err(of_store)?))
+}
+
+/// Refuses what are no two clouds, if the second is known.
+fn check_both(url: &str, second: Option<&str>) -> Result<()> {
+    let Some(second) = second else { return Ok(()) };
+    check(url)?;
+    check(second)?;
+    MixClient::check(url, second).map_err(of_store)
 }
 
 /// Refuses a cloud that only stores.

@@ -83,6 +83,15 @@ impl VolumeConfig {
         Ok(Self { engine, shape, tail })
     }
 
+    /// The same shape of a new volume at `url`, and in a second cloud if its engine needs one.
+    pub(crate) fn placed(self, url: &str, second_store: Option<&str>) -> Result<Self> {
+        self.engine.check_second_store(second_store)?;
+        match self.tail.placed(url, second_store)? {
+            Some(tail) => Ok(self.with_tail(tail)),
+            None => Ok(self),
+        }
+    }
+
     /// The same with another tail of its engine.
     pub(crate) fn with_tail(self, tail: Arc<dyn VolumeTail>) -> Self {
         Self { tail, ..self }
@@ -230,7 +239,7 @@ impl<T: Serialize> EncodeRecord for T {
 }
 
 /// Whether a commit record's configuration claims to be that of a volume.
-pub(crate) fn is_of_volume(config: &[u8]) -> bool {
+pub fn is_of_volume(config: &[u8]) -> bool {
     let found: Option<Value> = serde_json::from_slice(config).ok();
     found.is_some_and(|found| found.get("volume").is_some())
 }

@@ -10,6 +10,7 @@
 mod config;
 mod flags;
 mod flow;
+mod whole;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +20,8 @@ use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::ImmediateEngine;
 
 pub use config::VolumeConfig;
-pub(crate) use config::{EncodeRecord, VolumeShape, is_of_volume};
+pub use config::is_of_volume;
+pub(crate) use config::{EncodeRecord, VolumeShape};
 pub use flags::Flags;
 pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US, number, short_number};
 pub use flow::{Flow, WRITE_BEHIND_MAX};
@@ -31,7 +33,7 @@ use crate::engines::VolumeOpening;
 use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
 use crate::open::Sides;
-use crate::opened::Opened;
+use crate::opened::{AtRest, Opened};
 use crate::{OpenOptions, Place};
 
 /// A volume that is open.
@@ -68,6 +70,17 @@ impl OpenedStore {
             }
             _ => Ok(Self::Store(Box::new(options.open_at(sides).await?))),
         }
+    }
+
+    /// Serves nobody any more: what is there can be read from one end to the other, and closed.
+    ///
+    /// # Errors
+    /// As [`Opened::rest`].
+    pub async fn rest(self) -> Result<AtRest> {
+        Ok(match self {
+            Self::Store(opened) => AtRest::Store(Box::new(opened.rest().await?)),
+            Self::Volume(volume) => AtRest::Volume(volume),
+        })
     }
 }
 
@@ -152,7 +165,7 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
     opened.await.inspect_err(|_| folders.into_iter().for_each(NewFolders::go))
 }
 
-async fn open_at(
+pub(crate) async fn open_at(
     options: OpenOptions,
     sides: Sides,
     new: Option<&VolumeConfig>,
