@@ -151,7 +151,7 @@ fn a_volume_is_verified_backed_up_restored_and_gets_another_key() {
     let told = done(&["rotate-key", "--data", &new, "--to", &other]);
     assert!(told.contains("fogbank volume serve"), "{told}");
     let socket = volume.path("restored.socket");
-    let mut server = Volume::served_at(Path::new(&other), &socket);
+    let mut server = Server::try_volume(Path::new(&other), &socket, &[]).unwrap();
     run("nbdcopy", &[&format!("nbd+unix:///?socket={}", socket.display()), &back]);
     assert!(std::fs::read(&back).unwrap().starts_with(&[7; 1 << 16]));
     assert!(server.terminate().success());
