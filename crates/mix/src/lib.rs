@@ -16,6 +16,7 @@
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | `seen` | how far a client's journal had gone, as this cloud has seen it |
 //! | [`signed`] | signatures under what one cloud sends the other |
+//! | [`traced`] | what comes to a cloud, as records of a trace |
 //! | [`server`] | a cloud: both roles, over a store and beside the other cloud |
 //! | [`Cells`], [`Marks`] | equal cells in one buffer, a bit for each |
 //! | [`Pads`] | what covers a cell on its way, and at rest: from a seed |
@@ -43,6 +44,7 @@ mod shelf;
 mod shuffler;
 pub mod signed;
 mod sum;
+pub mod traced;
 mod wire;
 
 #[cfg(test)]

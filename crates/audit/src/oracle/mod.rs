@@ -25,6 +25,7 @@ mod chain;
 mod fault;
 mod immediate;
 mod joint;
+pub mod multicloud;
 pub mod partition;
 mod replay;
 mod replies;
@@ -44,8 +45,9 @@ use crate::engine::{self, Entry};
 use crate::{Breach, Observer};
 
 /// The engines that this crate knows.
-pub(crate) static ENGINES: [Entry; 3] = [
+pub(crate) static ENGINES: [Entry; 4] = [
     Entry { name: ring::NAME, read: engine::read::<ring::RingConfig> },
+    Entry { name: multicloud::NAME, read: engine::read::<multicloud::MulticloudConfig> },
     Entry { name: partition::NAME, read: engine::read::<partition::PartitionConfig> },
     Entry { name: tao::NAME, read: engine::read::<tao::TaoConfig> },
 ];

@@ -11,6 +11,8 @@ use fogbank_mix::session::{
     FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud,
 };
 use fogbank_mix::signed::{PublicKey, Signer, Signing};
+use fogbank_mix::traced;
+use fogbank_store::trace::{Event, Request, Sent};
 use fogbank_store::{MemoryStore, Store};
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -42,6 +44,8 @@ pub struct TwoClouds {
     volume: Mutex<u64>,
     /// Until when nothing comes to the client.
     held: Mutex<Option<(SystemClock, u64)>>,
+    /// What has come to each, if anybody looks.
+    views: Mutex<Option<[Vec<Event>; 2]>>,
 }
 
 /// A cloud that sends the other a read with a bit changed, and then does what it can not to be told by
@@ -78,7 +82,7 @@ impl TwoClouds {
         let signers = [1, 2].map(|secret| Arc::new(Signer::new(&Seed::new([secret; 32]))));
         let (passed, stops_at) = (Mutex::new(0), Mutex::new(None));
         let (named, repeats, says_nothing, silent, cut) = Default::default();
-        let (liar, has_lied, volume, held) = Default::default();
+        let (liar, has_lied, volume, held, views) = Default::default();
         Self {
             stores,
             peers,
@@ -96,6 +100,27 @@ impl TwoClouds {
             has_lied,
             volume,
             held,
+            views,
+        }
+    }
+
+    /// From now on what comes to each cloud is kept.
+    pub fn is_watched(&self) {
+        self.views.lock().get_or_insert_default();
+    }
+
+    /// What has come to a cloud.
+    pub fn view(&self, cloud: usize) -> Vec<Event> {
+        self.views.lock().as_ref().map_or(Vec::new(), |views| views[cloud].clone())
+    }
+
+    /// Something comes to a cloud, of the client (0) or of the other (1).
+    fn comes(&self, cloud: usize, from: u8, request: Option<Request>) {
+        let mut views = self.views.lock();
+        if let (Some(views), Some(request)) = (views.as_mut(), request) {
+            let view = &mut views[cloud];
+            let (id, at) = (view.len() as u64, 0);
+            view.push(Event::Sent(Sent { id, at, cloud: from, connection: 0, request }));
         }
     }
 
@@ -289,6 +314,7 @@ impl PeerLink for Peer {
         clouds.awake(1 - *to, false).await;
         clouds.awake(*to, false).await;
         clouds.linked(1 - *to).await?;
+        clouds.comes(*to, 1, Some(traced::passed(&message)));
         let (clock, takes) = (SystemClock::new(), *clouds.takes.lock());
         clock.sleep_until(clock.now() + takes).await;
         let stops = {
@@ -354,6 +380,7 @@ impl MixCloud for Way {
         tokio::spawn(async move {
             while let Some(message) = asked.recv().await {
                 clouds.note_asked(&message);
+                clouds.comes(cloud, 0, traced::asked(&message));
                 clouds.awake(cloud, false).await;
                 if session.sender.send(message).await.is_err() {
                     break;

@@ -12,6 +12,7 @@ use fogbank_durable::{
     VaultSettings,
 };
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
+use fogbank_mix::Shape;
 use fogbank_oram::hierarchy::HierarchyEngine;
 use fogbank_oram::immediate::Parts;
 #[cfg(feature = "canaries")]
@@ -194,12 +195,7 @@ impl World {
         store: Arc<dyn Store>,
         random: &Randomness,
     ) -> Result<Volume, Error> {
-        let usual = MulticloudSettings::new(self.shape, 1)?;
-        let layout = self.small_layout()?;
-        let (refresh_every, checkpoint_every) = (3, self.checkpoint_every);
-        let quantum = self.quantum;
-        let settings =
-            MulticloudSettings { layout, refresh_every, checkpoint_every, quantum, ..usual };
+        let settings = self.of_two_clouds()?;
         let grid = DepartureGrid::new(Arc::new(SystemClock::new()), settings.quantum);
         let (ways, shape) = (self.clouds.ways(), settings.public()?);
         let settings = MulticloudSettings { signers: signers(&ways, shape).await?, ..settings };
@@ -232,6 +228,19 @@ impl World {
             return Ok(Arc::new(engine));
         }
         Ok(Arc::new(MulticloudEngine::open(settings, parts, ways).await?))
+    }
+
+    /// What is public of `multicloud`.
+    pub fn public(&self) -> Result<Shape, Error> {
+        self.of_two_clouds()?.public()
+    }
+
+    fn of_two_clouds(&self) -> Result<MulticloudSettings, Error> {
+        let usual = MulticloudSettings::new(self.shape, 1)?;
+        let layout = self.small_layout()?;
+        let (refresh_every, checkpoint_every) = (3, self.checkpoint_every);
+        let quantum = self.quantum;
+        Ok(MulticloudSettings { layout, refresh_every, checkpoint_every, quantum, ..usual })
     }
 
     /// Small partitions, so that jobs and their commits come often.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod audited;
 mod clouds;
 mod engines;
 mod history;
