@@ -10,7 +10,7 @@
 //!    of its queue and is the first of the next batch; shorter ones behind it may fill the rest.
 //! 4. A read that nobody waits for any more is dropped when its turn comes.
 //! 5. What a program reads that needs more than an epoch's batches is asked for as hints are, but
-//!    has the first claim on every second batch: it gets on, and so does everybody else.
+//!    has the first claim on half of a batch: it gets on, and so does everybody else.
 //!
 //! Invariants: addresses within a batch are distinct, since rows hold distinct addresses and a row
 //! is taken once; at most `read_batch` of them. What the cloud sees: a batch of the fixed size,
@@ -119,13 +119,11 @@ impl Batcher {
         self.blocks_queued
     }
 
-    /// Takes the next batch of at most `size` blocks; `hints_first` says whether it is that of a large
-    /// program.
-    pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize, hints_first: bool) -> Batch {
+    /// Takes the next batch of at most `size` blocks; so many of them are for hints before anything
+    /// else.
+    pub(crate) fn freeze(&mut self, rows: &mut Rows, size: usize, hints_first: usize) -> Batch {
         let mut filling = Filling { batch: Batch::default(), size };
-        if hints_first {
-            filling.take_queue(&mut self.hints, rows, size, Load::Hinted);
-        }
+        filling.take_queue(&mut self.hints, rows, hints_first, Load::Hinted);
         let hinted = filling.batch.addresses.len();
         filling.take_queue(&mut self.eldest, rows, size, Load::Queued);
         let kept = if self.programs.is_empty() { 0 } else { size / PROGRAM_SHARE };

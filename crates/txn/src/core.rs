@@ -46,8 +46,12 @@ use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
 
-/// Records that an epoch forgets for each slot of its write batch: that takes about as long as writing.
-const FORGOTTEN_A_SLOT: usize = 8;
+/// Records and blocks that an epoch forgets for each slot of its write batch: that takes less time than
+/// writing them.
+const FORGOTTEN_A_SLOT: usize = 4;
+/// Of so many batches the large program has one to itself, and half of the others: a long value may
+/// need more than half.
+const WHOLE_EVERY: u64 = 7;
 /// How many programs of the most steps fill an epoch.
 const PROGRAMS_OF_AN_EPOCH: u64 = 4;
 
@@ -188,8 +192,13 @@ impl Core {
         self.hushed = false;
         self.batches += 1;
         let is_large = self.schedule.reading_eldest().is_some_and(|entry| entry.is_large);
-        let its_turn = is_large && self.batches.is_multiple_of(2);
-        let mut batch = self.batcher.freeze(&mut self.mvtso.rows, self.shape.read_batch, its_turn);
+        let size = self.shape.read_batch;
+        let hinted = match self.batches.is_multiple_of(WHOLE_EVERY) {
+            _ if !is_large => 0,
+            true => size,
+            false => size.div_ceil(2),
+        };
+        let mut batch = self.batcher.freeze(&mut self.mvtso.rows, size, hinted);
         self.batches_frozen += 1;
         let addresses = std::mem::take(&mut batch.addresses);
         self.under_way.push_back(batch);
@@ -245,8 +254,10 @@ impl Core {
         // What the eldest has read it need not read again.
         let (oldest, before) = (self.schedule.oldest(), self.carries_for);
         self.carries_for = oldest.map(|(program, _)| program);
-        let carried = oldest
-            .map(|(program, entry)| mvtso.rows.carry_on(&entry.awaits, before == Some(program)));
+        let carried = oldest.map(|(program, entry)| {
+            let read = entry.awaits.iter().chain(&entry.reads).copied();
+            mvtso.rows.carry_on(&self.directory, read, before == Some(program))
+        });
         self.schedule.open_epoch();
         self.drained = last;
         self.epoch += 1;
@@ -337,8 +348,10 @@ impl Core {
     fn space(&self) -> Demand {
         let capacity = self.shape.capacity as usize;
         let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
-        // What is being forgotten gets on, whoever writes.
-        let forgotten = self.forgotten.front().map_or(0, |r| slots_of_key(r.start().encoded_len()));
+        // What is being forgotten gets on, whoever writes; and so does who needs all slots.
+        let is_kept = self.epoch.is_multiple_of(2);
+        let forgotten = self.forgotten.front().filter(|_| is_kept);
+        let forgotten = forgotten.map_or(0, |range| slots_of_key(range.start().encoded_len()));
         Demand {
             slots: self.shape.write_batch.saturating_sub(forgotten),
             blocks: self.addresses.free_count(),
@@ -422,15 +435,16 @@ impl Core {
                 return;
             }
             let (gone, blocks) = directory.remove_some(range, left);
+            left = left.saturating_sub(gone + blocks.len());
             blocks.into_iter().for_each(|address| self.addresses.give_up(address));
             if gone > 0 {
                 delta.forgotten(range.start(), gone);
                 slots -= needed;
             }
-            if gone < left {
+            // What is empty must not stay: whoever sees that may write there next.
+            if directory.range(range).next().is_none() {
                 self.forgotten.pop_front();
             }
-            left -= gone;
         }
     }
 

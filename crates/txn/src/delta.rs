@@ -19,7 +19,7 @@ use fogbank_oram::{Address, BatchShape, Section};
 
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
-use crate::key::{Key, KeyRange};
+use crate::key::Key;
 use crate::record::Stat;
 
 /// The tag of the section.
@@ -137,8 +137,7 @@ fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape
             REMOVED => directory.remove(&key).then_some(())?,
             FORGOTTEN => {
                 let count = usize::try_from(stream.try_get_u64_le().ok()?).ok()?;
-                let (gone, _) = directory.remove_some(&KeyRange::from(&key), count);
-                (gone == count).then_some(())?;
+                directory.remove_from(&key, count).then_some(())?;
             }
             _ => return None,
         }
@@ -159,6 +158,7 @@ fn addresses(stream: &mut &[u8], len: u32, shape: &BatchShape) -> Option<Blocks>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::KeyRange;
 
     const SHAPE: BatchShape =
         BatchShape { capacity: 100, value_bytes: 8, read_batch: 4, write_batch: 4 };
@@ -190,7 +190,7 @@ mod tests {
         live.remove(&key(b"old"));
         delta.removed(&key(b"old"));
         let some = KeyRange::group(b"f");
-        assert_eq!(live.remove_some(&some, 2), (2, Blocks::from_slice(&[Address(11)])));
+        assert_eq!(live.remove_some(&some, 3), (2, vec![Address(11)]));
         delta.forgotten(some.start(), 2);
         let section = delta.into_section(&SHAPE);
         assert_eq!(section.padded_len, delta_length(&SHAPE));

@@ -100,15 +100,26 @@ impl Directory {
         true
     }
 
-    /// Removes the first of a range, `most` of them; how many, and the blocks that they held.
-    pub(crate) fn remove_some(&mut self, range: &KeyRange, most: usize) -> (usize, Blocks) {
-        let keys: Vec<Key> = self.range(range).take(most).map(|(key, _)| key.clone()).collect();
-        let mut blocks = Blocks::new();
-        for key in &keys {
-            blocks.extend(self.get(key).map(|entry| self.blocks(entry)).unwrap_or_default());
-            self.remove(key);
+    /// Removes the first records of a range until they and their blocks are `most`, or all; how many,
+    /// and the blocks that they held.
+    pub(crate) fn remove_some(&mut self, range: &KeyRange, most: usize) -> (usize, Vec<Address>) {
+        let (mut keys, mut blocks) = (Vec::new(), Vec::new());
+        for (key, entry) in self.range(range) {
+            if keys.len() + blocks.len() >= most {
+                break;
+            }
+            keys.push(key.clone());
+            blocks.extend(self.blocks(entry));
         }
+        keys.iter().for_each(|key| _ = self.remove(key));
         (keys.len(), blocks)
+    }
+
+    /// Removes the first `count` records from `key` on; whether there were so many.
+    pub(crate) fn remove_from(&mut self, key: &Key, count: usize) -> bool {
+        let keys: Vec<Key> = self.from(key).take(count).map(|(key, _)| key.clone()).collect();
+        keys.iter().for_each(|key| _ = self.remove(key));
+        keys.len() == count
     }
 
     /// The entries of a range, in key order from either end.

@@ -307,6 +307,9 @@ impl Core {
         }
         entry.missing = run.wanted.len() as u32;
         entry.awaits.extend_from_slice(&run.wanted);
+        if is_large {
+            entry.reads.clone_from(&run.read);
+        }
         for &id in &run.wanted {
             self.batcher.ask(&mut self.mvtso.rows, id, asker);
             self.mvtso.rows.get_mut(id).waiting.push(program);

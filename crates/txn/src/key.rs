@@ -202,11 +202,6 @@ impl KeyRange {
         Self { start: from.clone(), end: Some(to.clone()) }
     }
 
-    /// Everything from `from` on.
-    pub(crate) fn from(from: &Key) -> Self {
-        Self { start: from.clone(), end: None }
-    }
-
     /// The first key inside.
     pub(crate) fn start(&self) -> &Key {
         &self.start

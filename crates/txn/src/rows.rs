@@ -101,12 +101,19 @@ impl Rows {
         id
     }
 
-    /// The values that the next epoch begins with, as they are once this one is committed: those of
-    /// these rows, and if it `keeps` them those that this one began with.
-    pub(crate) fn carry_on(&self, asked: &[RowId], keeps: bool) -> HashMap<Key, Bytes> {
+    /// The values that the next epoch begins with, as they are once this one is committed, whose
+    /// directory is given: those of the rows that were `read`, and if it `keeps` them those that this
+    /// one began with.
+    pub(crate) fn carry_on(
+        &self,
+        directory: &Directory,
+        read: impl Iterator<Item = RowId>,
+        keeps: bool,
+    ) -> HashMap<Key, Bytes> {
         let begun_with = self.carried.iter().filter(|_| keeps);
         let begun_with = begun_with.map(|(key, value)| (key, Some(value)));
-        let read = asked.iter().map(|&id| (&self.get(id).key, None));
+        let read = read.map(|id| (&self.get(id).key, None));
+        let is_there = |key: &Key| directory.get(key).is_some();
         let now = |(key, value): (&Key, Option<&Bytes>)| {
             let row = self.by_key.get(key).map(|&id| self.get(id));
             let value = match row {
@@ -117,7 +124,7 @@ impl Rows {
                 Some(_) => None,
                 None => value.cloned(),
             };
-            Some((key.clone(), value?))
+            Some((key.clone(), value.filter(|_| is_there(key))?))
         };
         begun_with.chain(read).filter_map(now).collect()
     }

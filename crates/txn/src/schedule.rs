@@ -54,6 +54,8 @@ pub(crate) struct Entry {
     pub trail: Option<Trail<Key>>,
     /// Write slots it took alone when it last ran without ending; 0 if not known.
     pub slots: usize,
+    /// All records that it had read when it last paused, if it is large.
+    pub reads: Vec<RowId>,
     /// Of what it has ended with: the ranges of which nobody will ask for a key any more.
     pub forgets: Vec<KeyRange>,
     /// Whether it reads more than the batches of an epoch bring.
@@ -108,6 +110,7 @@ impl Schedule {
             awaits,
             trail: None,
             slots: 0,
+            reads: Vec::new(),
             forgets: Vec::new(),
             is_large: false,
         }));
@@ -262,6 +265,7 @@ impl Schedule {
             entry.stage = Stage::Cold;
             entry.missing = 0;
             entry.awaits.clear();
+            entry.reads.clear();
         }
         self.sessions.values_mut().for_each(|queue| queue.unsettled.clear());
         self.ready.clear();

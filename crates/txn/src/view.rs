@@ -60,7 +60,8 @@ pub(crate) struct Run {
     pub forgets: Vec<KeyRange>,
     /// Rows it needs that are not here.
     pub wanted: SmallVec<[RowId; 4]>,
-    /// Blocks of all the records it has read.
+    /// Records it has read, and the blocks of those that were not written in this epoch.
+    pub read: Vec<RowId>,
     pub blocks: usize,
     /// What it has fetched, if anybody wants to know: then nothing else is here.
     pub trail: Option<Trail<Key>>,
@@ -80,6 +81,7 @@ impl Run {
         self.predicates.clear();
         self.watching.clear();
         self.forgets.clear();
+        self.read.clear();
         self.wanted.clear();
     }
 
@@ -297,7 +299,8 @@ impl<'a> View<'a> {
     /// one of their write slots.
     pub fn forget(&mut self, range: &KeyRange) -> Step<()> {
         self.step(1)?;
-        if self.core.directory.range(range).next().is_some() {
+        let is_written = self.core.mvtso.rows.written_in(range).next().is_some();
+        if is_written || self.core.directory.range(range).next().is_some() {
             self.run.forgets.push(range.clone());
         }
         Ok(())
@@ -385,10 +388,14 @@ impl<'a> View<'a> {
     /// Accounts for a record read, here or not; refuses what is more than a program may read.
     fn count_blocks(&mut self, id: RowId) -> Step<()> {
         let row = self.core.mvtso.rows.get_mut(id);
-        if row.read_by_run == self.run.id || row.newest() > 0 {
+        if row.read_by_run == self.run.id {
             return Ok(());
         }
         row.read_by_run = self.run.id;
+        self.run.read.push(id);
+        if row.newest() > 0 {
+            return Ok(());
+        }
         self.run.blocks += row.base_blocks();
         let limit = self.core.limits.blocks_gathered_max;
         if self.run.blocks > limit {
