@@ -20,7 +20,7 @@ use std::path::Path;
 
 use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
 use fogbank::backup::{back_up, unread};
-use fogbank::{Error, OpenOptions, Place, Result};
+use fogbank::{Error, OpenOptions, Place, Result, lock_trusted_side};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Purpose, Randomness};
 use fogbank_process::say;
@@ -49,6 +49,8 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     new.check_free(&[])?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
     let copy = copy_to(nameless(&old.trusted(), "rotating")?, &args.place, &key, &random).await?;
+    // Whoever serves it must not go on in the old one meanwhile.
+    let _held = lock_trusted_side(&old.trusted())?;
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
     let bar = bar("filling the new store");
     let mut progress = |done, of| show(&bar, done, of);
@@ -106,6 +108,7 @@ fn tell(old: &Place, new: &Place, serve: &str) {
     say!("the same data is in {}", new.store_url());
     say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
     say!("next: {serve} --data {}{}", new.data.display(), flags(new));
+    say!("have nothing serve the old one: what it takes from now on is in no other");
     say!(
         "then delete the old store, {} and {}: its key still opens it",
         old.trusted().display(),

@@ -2,7 +2,7 @@
 //! `restore`, `load`.
 
 use std::fs::{File, OpenOptions as FileOptions};
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -182,14 +182,21 @@ pub async fn into_new_file<T>(
     }
     // Half a backup must not be taken for one: it gets its name when it is whole.
     let mut partial = to.to_owned().into_os_string();
-    partial.push(".partial");
+    // A name of its own: another process may be at the same.
+    partial.push(format!(".partial-{}", std::process::id()));
     let partial = PathBuf::from(partial);
     let mut options = FileOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
-    let file = file.map_err(|e| wrong(&e.to_string()))?;
+    let file = options.write(true).create_new(true).mode(0o600).open(&partial);
+    let file = file.map_err(|e| wrong(&format!("{}: {e}", partial.display())))?;
     let named = match write(file).await {
         Ok(written) => std::fs::hard_link(&partial, to)
-            .or_else(|_| std::fs::rename(&partial, to))
+            .or_else(|e| match e.kind() {
+                // A file system without links.
+                ErrorKind::Unsupported | ErrorKind::PermissionDenied => {
+                    std::fs::rename(&partial, to)
+                }
+                _ => Err(e),
+            })
             .map(|()| written)
             .map_err(|e| wrong(&e.to_string())),
         Err(error) => Err(error),

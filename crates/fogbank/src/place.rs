@@ -254,7 +254,10 @@ async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<
 }
 
 /// Makes the folder of the trusted side and takes its lock.
-pub(crate) fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
+///
+/// # Errors
+/// [`Error::CannotUse`] if another process has it, or as the system says.
+pub fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
     match FolderLock::take(folder) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(Error::CannotUse(format!(

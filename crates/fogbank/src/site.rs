@@ -528,7 +528,14 @@ mod tests {
         for place in [&three, &one, &three] {
             reads(place, 3).await;
         }
-        for shown in [Some("old"), None] {
+        // It shows the header, and hides every superblock.
+        copy(&at("cloud"), &at("bare"));
+        let blobs = std::fs::read_dir(at("bare").join("blobs")).unwrap().map(|blob| blob.unwrap());
+        let of_superblocks = |name: &str| name.contains("superblock");
+        let hidden = blobs.filter(|blob| of_superblocks(&blob.file_name().to_string_lossy()));
+        let hidden = hidden.map(|blob| std::fs::remove_file(blob.path()).unwrap()).count();
+        assert!(hidden > 1);
+        for shown in [Some("old"), Some("bare"), None] {
             std::fs::rename(at("cloud"), at("newest")).unwrap();
             if let Some(old) = shown {
                 copy(&at(old), &at("cloud"));

@@ -104,7 +104,7 @@ impl Superblock {
     ) -> Result<Vec<(Self, Digest)>> {
         let of = |number| Object::Superblock(number + 1);
         let newest = first_absent(site.store(), of).await?;
-        if newest == 0 {
+        if newest == 0 && seen.is_none() {
             return Err(Error::NoStore);
         }
         if seen.is_some_and(|seen| seen.superblock > newest) {

@@ -5,7 +5,9 @@
 //! of every block.
 //!
 //! What the cloud sees is what it sees of a client that asks for as many blocks as there are: nothing
-//! of what is in them, of a restore neither which hold anything nor how many do.
+//! of what is in them, and of a restore neither which hold anything nor how many do. Only `ring` knows
+//! without a read that a block was never written: how many epochs `verify` and `backup` take tells
+//! how many were.
 
 use std::collections::VecDeque;
 
@@ -30,7 +32,7 @@ impl Volume {
         self.pass(|_| Ok(Access::Read), into).await
     }
 
-    /// Writes the blocks that `next` gives, in the order of their addresses; the others are read.
+    /// Writes the blocks that `next` gives, in the order of their addresses; zeros to all others.
     ///
     /// # Errors
     /// Those of `next`, and of the engine.
@@ -40,9 +42,11 @@ impl Volume {
         progress: &mut (dyn FnMut(u32, u32) + Send),
     ) -> Result<()> {
         let mut waiting = next()?;
+        // Of an engine with epochs a read of what was never written would be over at once.
+        let zeros = Bytes::from(vec![0; self.config.block_bytes()]);
         let access = |block: u32| {
             let Some((_, bytes)) = waiting.take_if(|(address, _)| address.0 == block) else {
-                return Ok(Access::Read);
+                return Ok(Access::Write { offset: 0, bytes: zeros.clone() });
             };
             waiting = next()?;
             Ok(Access::Write { offset: 0, bytes })

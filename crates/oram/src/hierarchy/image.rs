@@ -29,7 +29,7 @@ use super::engine::schedule_of;
 use super::follower::mark;
 use super::pieces::{Piece, Pieces};
 use super::table::{Body, Holds, Index};
-use crate::{Error, Result};
+use crate::{Error, Result, Unverified};
 
 /// Takes blocks: address and content. Of one that comes twice the last counts.
 pub type Take<'a> = dyn FnMut(u32, Bytes) -> Result<()> + Send + 'a;
@@ -56,8 +56,11 @@ pub async fn finish_with(
     let (table, start) = (schedule.image(), mark(&site.header()));
     let manifest = Object::Manifest(table.level, table.index);
     let cells = Cells::new(site.clone(), site.store().clone(), schedule, grid);
+    // It may be of another backup, or of what the site before held then.
     if cells.versions(manifest, &start).await?.is_some() {
-        return Ok(site.finish().await?);
+        let why =
+            "an image is whole here already, and its site was not begun: choose another place";
+        return Err(Error::Caller(why.into()));
     }
     cells.clear(table.level).await?;
     let all = Holds::These((0..schedule.blocks).collect());
@@ -87,7 +90,9 @@ pub async fn finish_with(
         }
     }
     cells.are_durable().await?;
-    cells.put_versions(manifest, &start, &versions).await?;
+    if !cells.put_versions(manifest, &start, &versions).await? {
+        return Err(Error::CloudLied(Unverified::Reply("an image that was not there".into())));
+    }
     Ok(site.finish().await?)
 }
 
