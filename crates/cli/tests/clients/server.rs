@@ -40,7 +40,9 @@ impl Server {
     pub fn redis_with_append_only_files(base_is_dump: bool) -> Self {
         let port = free_port();
         let preamble = if base_is_dump { "yes" } else { "no" };
-        let files = ["--appendonly", "yes", "--aof-use-rdb-preamble", preamble];
+        // A busy disk makes Redis put writes off, unless it promises each.
+        let files = ["--appendonly", "yes", "--appendfsync", "always"];
+        let files = [&files[..], &["--aof-use-rdb-preamble", preamble]].concat();
         Self::redis_with(port, &[&["--port", &port.to_string()], &files[..]].concat())
     }
 
