@@ -310,8 +310,9 @@ impl Core {
 
     /// Why nothing is admitted.
     pub(crate) fn refusal(&self) -> Option<Error> {
-        let closed = self.closing.then_some(Error::Closed);
-        closed.or_else(|| self.stopped.clone()).or_else(|| self.resting.clone())
+        // Who closes what has stopped takes nothing of the reason away.
+        let closed = || self.closing.then_some(Error::Closed);
+        self.stopped.clone().or_else(closed).or_else(|| self.resting.clone())
     }
 
     fn open_epoch(&mut self) {
