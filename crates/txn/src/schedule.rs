@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub slots: usize,
     /// All records that it had read when it last paused, if it is large.
     pub reads: Vec<RowId>,
-    /// Of what it has ended with: the ranges of which nobody will ask for a key any more.
+    /// What it has ended with: ranges of which nobody asks for a key before all in them has gone.
     pub forgets: Vec<KeyRange>,
     /// Whether it reads more than the batches of an epoch bring.
     pub is_large: bool,

@@ -56,12 +56,13 @@ pub(crate) struct Run {
     pub predicates: Vec<(KeyRange, Sight)>,
     /// What it watches from now on.
     pub watching: Vec<(Watch, Target)>,
-    /// Of what nobody will ask for a key any more.
+    /// Ranges of which nobody asks for a key before all in them has gone.
     pub forgets: Vec<KeyRange>,
     /// Rows it needs that are not here.
     pub wanted: SmallVec<[RowId; 4]>,
-    /// Records it has read, and the blocks of those that were not written in this epoch.
+    /// Records it has read.
     pub read: Vec<RowId>,
+    /// Blocks of those that were not written in this epoch.
     pub blocks: usize,
     /// What it has fetched, if anybody wants to know: then nothing else is here.
     pub trail: Option<Trail<Key>>,

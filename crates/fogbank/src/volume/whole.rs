@@ -5,9 +5,9 @@
 //! of every block.
 //!
 //! What the cloud sees is what it sees of a client that asks for as many blocks as there are: nothing
-//! of what is in them, and of a restore neither which hold anything nor how many do. Only `ring` knows
-//! without a read that a block was never written: how many epochs `verify` and `backup` take tells
-//! how many were.
+//! of what is in them. Two things show how full the disk is. `ring` knows without a read that a block
+//! was never written, so how many epochs `verify` and `backup` take tells how many were. Of the other
+//! engines accesses leave as they come, and none does while a MiB of the backup is read or written.
 
 use std::collections::VecDeque;
 
