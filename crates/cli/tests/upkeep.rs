@@ -86,8 +86,8 @@ async fn abandoned(folder: &Path, count: u32) -> PathBuf {
 
 /// The files of a folder whose names begin so.
 fn named(folder: &Path, start: &str) -> Vec<String> {
-    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
-    let names = files.map(|name| name.into_string().unwrap());
+    let files = std::fs::read_dir(folder).expect("a folder");
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with(start)).collect()
 }
 
