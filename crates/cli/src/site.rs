@@ -94,7 +94,7 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     let settings = Settings { place, read_only, ..Settings::default() };
     let listener = Listener::bind(settings).await.map_err(explain)?;
     let client = SitePlace::new(&args.client.data);
-    let disk = client.open().await?;
+    let disk = client.open_recorded(args.record.as_deref()).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     let (uri, at) = served_at(&listener);
     say_error!("serving {} of a site at {at}", disk.size());

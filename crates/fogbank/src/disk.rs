@@ -8,6 +8,7 @@ use fogbank_env::{Clock, counted};
 use fogbank_oram::ImmediateEngine;
 
 use crate::error::Result;
+use crate::recording::Recording;
 use crate::volume::Stopped;
 
 /// How large a disk of so many bytes is, as a person reads it: "64.0 MiB in 16384 blocks of 4.0 KiB".
@@ -21,6 +22,7 @@ pub fn disk_size(bytes: u64, block_bytes: u64) -> String {
 pub struct Disk {
     engine: Arc<dyn ImmediateEngine>,
     clock: Arc<dyn Clock>,
+    recording: Option<Recording>,
     /// What is held as long as it is open.
     _held: Box<dyn Any + Send + Sync>,
 }
@@ -31,7 +33,12 @@ impl Disk {
         clock: Arc<dyn Clock>,
         held: impl Any + Send + Sync,
     ) -> Self {
-        Self { engine, clock, _held: Box::new(held) }
+        Self { engine, clock, recording: None, _held: Box::new(held) }
+    }
+
+    /// The same that is recorded, if it is.
+    pub(crate) fn recorded(self, recording: Option<Recording>) -> Self {
+        Self { recording, ..self }
     }
 
     /// The engine.
@@ -61,8 +68,11 @@ impl Disk {
     /// kept.
     ///
     /// # Errors
-    /// Whatever has stopped the engine.
+    /// Whatever has stopped the engine; [`crate::Error::CannotUse`] if a trace of it is incomplete.
     pub async fn close(self) -> Result<()> {
-        Ok(self.engine.close().await?)
+        let closed = self.engine.close().await;
+        let finished = self.recording.map_or(Ok(()), Recording::finish);
+        closed?;
+        finished
     }
 }

@@ -1,5 +1,5 @@
 //! The recorder of a run: a trace of everything the store saw, with the public configuration in its
-//! head.
+//! head. Of a client of a site the trace has the query log, too.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use fogbank_env::Clock;
 
-use fogbank_store::trace::{Fingerprints, PublicConfig, TraceOptions, TraceWriter};
-use fogbank_store::{ArrayId, Recorded, Store};
+use fogbank_durable::shared::SiteParameters;
+use fogbank_oram::hierarchy::{arrays_of, public_config};
+use fogbank_store::trace::{Fingerprints, PublicConfig, TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::{ArrayId, Log, Recorded, RecordedLog, Store};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// What the recorder goes by: stores of epochs are recorded, volumes are not.
+/// What the recorder goes by: stores of epochs are recorded and clients of sites, volumes are not.
 #[derive(Deserialize)]
 struct Epochs {
     array: u16,
@@ -52,6 +54,39 @@ impl Recording {
         writer.knows_array(0, ArrayId(array), cell_bytes);
         let recording = Self { path: path.to_owned(), writer: writer.clone() };
         Ok((Arc::new(Recorded::new(store, writer)), Some(recording)))
+    }
+
+    /// The recorder of a client of a site, to the trace at `path`. Every request is with the system
+    /// before it leaves, so that a client that is killed has asked for nothing that is not there.
+    ///
+    /// # Errors
+    /// As [`Recording::start`].
+    pub fn of_site(
+        path: &Path,
+        parameters: &SiteParameters,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let head = public_config(parameters, TraceClock::Real)?;
+        let options = TraceOptions {
+            fingerprints: Fingerprints::Tail,
+            flush_requests: true,
+            ..TraceOptions::default()
+        };
+        let writer = TraceWriter::create(path, &head.encode(), clock.clone(), options)
+            .map_err(|e| cannot_record(path, &e))?;
+        let (arrays, cell_bytes) = arrays_of(parameters)?;
+        arrays.into_iter().for_each(|array| writer.knows_array(0, array, cell_bytes));
+        Ok(Self { path: path.to_owned(), writer })
+    }
+
+    /// The store as it is recorded.
+    pub fn store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(Recorded::new(store, self.writer.clone()))
+    }
+
+    /// The log as it is recorded, in the same trace.
+    pub fn log(&self, log: Arc<dyn Log>) -> Arc<dyn Log> {
+        Arc::new(RecordedLog::new(log, self.writer.clone()))
     }
 
     /// Writes what is left.

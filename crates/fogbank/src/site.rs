@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::place::{lock_trusted_side, of_store, open_store};
+use crate::recording::Recording;
 use crate::side_check::check_apart;
 pub use reading::SiteShape;
 pub use shape::parameters_of;
@@ -70,6 +71,7 @@ struct Joined {
     parameters: SiteParameters,
     master: MasterKey,
     clock: Arc<dyn Clock>,
+    recording: Option<Recording>,
     held: (FolderLock, Option<FolderLock>),
 }
 
@@ -233,27 +235,51 @@ impl SitePlace {
     /// # Errors
     /// By blame.
     pub async fn open(&self) -> Result<Disk> {
-        let Joined { engine, clock, held, .. } = self.join_engine().await?;
-        Ok(Disk::new(Arc::new(engine), clock, held))
+        self.open_recorded(None).await
     }
 
-    async fn join_engine(&self) -> Result<Joined> {
+    /// The same, and a trace of everything that the server sees of this client goes to a new file,
+    /// if one is given.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is such a file already; by blame.
+    pub async fn open_recorded(&self, record: Option<&Path>) -> Result<Disk> {
+        let Joined { engine, clock, held, recording, .. } = self.join_engine(record).await?;
+        Ok(Disk::new(Arc::new(engine), clock, held).recorded(recording))
+    }
+
+    async fn join_engine(&self, record: Option<&Path>) -> Result<Joined> {
         let (noted, random) = (self.noted()?, randomness()?);
+        check_apart("--record", record, &noted.store)?;
         let lock = lock_trusted_side(&self.0)?;
         let master = self.load(&self.key(), &random)?;
         let alone = lock_folder(&noted.store)?;
-        let (at, clock) = open_site_store(&noted.store).await?;
+        let (bare, clock) = open_bare(&noted.store).await?;
         let mut salts = random.stream(Purpose::Incarnation);
-        let seen = Arc::new(FileSeen::new(&self.0.join(SEEN)));
-        let has_seen = seen.read().await?.is_some();
-        let site = Site::join(at.clone(), (&master, noted.id()?), &mut salts).await;
+        let register = Arc::new(FileSeen::new(&self.0.join(SEEN)));
+        let has_seen = register.read().await?.is_some();
+        let keys = (&master, noted.id()?);
+        let recording = match record {
+            // What a trace begins with is in the header, which is read twice then.
+            Some(path) => {
+                let looked = Site::look(patient(bare.clone(), &clock), keys).await;
+                let looked = looked.map_err(|error| gone(error, has_seen))?;
+                Some(Recording::of_site(path, &looked.parameters(), &clock)?)
+            }
+            None => None,
+        };
+        let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
+        let site = Site::join(patient(seen, &clock), keys, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
+        // A log in a folder has blobs of its own, which nobody else sees.
+        let log = patient(bare, &clock);
+        let log = open_log(&noted.store, log, &clock, &parameters).await?;
+        let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
-        let log = open_log(&noted.store, at, &clock, &parameters).await?;
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let engine = HierarchyEngine::open(site, log, seen, grid).await?;
-        Ok(Joined { engine, parameters, master, clock, held: (lock, alone) })
+        let engine = HierarchyEngine::open(site, log, register, grid).await?;
+        Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
     }
 
     /// The site, for whoever only looks, and what this client has seen of it.
@@ -383,12 +409,21 @@ fn randomness() -> Result<Randomness> {
 }
 
 async fn open_site_store(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
+    let (store, clock) = open_bare(url).await?;
+    Ok((patient(store, &clock), clock))
+}
+
+async fn open_bare(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
     check(url)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = open_store(url, &clock).await?;
-    // A server that is started again may take a minute, as its log may.
+    Ok((store, clock))
+}
+
+/// A server that is started again may take a minute, as its log may.
+fn patient(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
     let schedule = RetrySchedule { waits: [Duration::from_secs(10); 5].to_vec() };
-    Ok((Arc::new(Retry::new(store, clock.clone(), schedule)), clock))
+    Arc::new(Retry::new(store, clock.clone(), schedule))
 }
 
 /// Refuses a store where clients cannot meet.
@@ -436,6 +471,7 @@ async fn open_log(
 #[cfg(test)]
 mod tests {
     use fogbank_oram::{Access, Address};
+    use fogbank_store::trace::{Event, LogCall, Request, TraceReader};
 
     use super::*;
 
@@ -504,6 +540,44 @@ mod tests {
                 true => copy(&entry.path(), &to),
                 false => _ = std::fs::copy(entry.path(), to).unwrap(),
             }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_the_server_sees_of_a_client_is_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let url = format!("file://{}", at("cloud").display());
+        let one = SitePlace::new(&at("one"));
+        one.create(&url, MIB, 4096).await.unwrap();
+        let disk = one.open_recorded(Some(&at("trace"))).await.unwrap();
+        for block in 0..20 {
+            disk.engine().submit(Address(block), Access::Read).await.unwrap();
+        }
+        disk.close().await.unwrap();
+        let mut reader = TraceReader::open(at("trace")).unwrap();
+        let [mut appends, mut touches, mut heard, mut sessions] = [0; 4];
+        for event in reader.by_ref().map(|event| event.unwrap()) {
+            match event {
+                Event::Heard(_) => heard += 1,
+                Event::Sent(sent) => match sent.request {
+                    Request::Log(LogCall::Append { .. }) => appends += 1,
+                    Request::ReadCells { .. } => touches += 1,
+                    Request::BlobPut { name, .. } => {
+                        sessions += u32::from(name.starts_with("session/"));
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        assert!(reader.truncated().is_none());
+        // It greets and leaves, too; of each place it hears the entry and the result.
+        assert_eq!((appends, sessions), (22, 1));
+        assert!(touches >= 20 && heard >= 40, "{touches} {heard}");
+        for taken in [at("trace"), at("cloud").join("trace")] {
+            let refused = one.open_recorded(Some(&taken)).await.err().unwrap();
+            assert!(matches!(refused, Error::Usage(_)), "{refused}");
         }
     }
 

@@ -16,7 +16,8 @@
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`], [`BlobsApart`],
 //! [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature `testing` the store that lies.
 //!
-//! A [`Log`] is what clients without a proxy meet at; [`BlobLog`] is one over any store.
+//! A [`Log`] is what clients without a proxy meet at; [`BlobLog`] is one over any store,
+//! [`RecordedLog`] records it.
 
 mod absence;
 mod blob_log;
@@ -39,6 +40,7 @@ mod memory;
 mod ordered_grid_store;
 mod reading;
 mod record;
+mod record_log;
 mod retry;
 pub mod shape;
 #[cfg(any(test, feature = "testing"))]
@@ -65,6 +67,7 @@ pub use memory::MemoryStore;
 pub use ordered_grid_store::OrderedGridStore;
 pub use reading::Reading;
 pub use record::Recorded;
+pub use record_log::RecordedLog;
 pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]

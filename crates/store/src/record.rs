@@ -39,9 +39,7 @@ impl<S: Store> Recorded<S> {
             _ => &[],
         };
         let id = self.trace.sent(self.cloud, self.connection, &call)?;
-        let underway = Underway { trace: &self.trace, id };
-        let reply = call.perform(&self.inner).await;
-        underway.arrived();
+        let reply = Underway { trace: &self.trace, id }.until(call.perform(&self.inner)).await;
         self.trace.done(id, self.cloud, chunks, &reply)?;
         reply
     }
@@ -50,14 +48,17 @@ impl<S: Store> Recorded<S> {
 store_by_calls!(Recorded);
 
 /// A request whose caller may go away: then the trace says so.
-struct Underway<'a> {
-    trace: &'a TraceWriter,
-    id: u64,
+pub(crate) struct Underway<'a> {
+    pub trace: &'a TraceWriter,
+    pub id: u64,
 }
 
 impl Underway<'_> {
-    fn arrived(self) {
+    /// The end of it, if the caller stays for it.
+    pub(crate) async fn until<T>(self, ends: impl Future<Output = T>) -> T {
+        let ended = ends.await;
         std::mem::forget(self); // holds borrows only: nothing leaks
+        ended
     }
 }
 

@@ -21,8 +21,10 @@ mod tests;
 mod wire;
 mod writer;
 
+pub(crate) use encode::Placed;
 pub use event::{
-    Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
+    Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Heard, LogCall, Mark, Outcome,
+    Request, Sent,
 };
 pub use exchange::{Exchange, Exchanges};
 pub use fingerprint::{Fingerprinting, Fingerprints};

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use fogbank_env::Nanos;
-use fogbank_store::trace::{Event, Outcome, PublicConfig, Request, Sent};
+use fogbank_store::trace::{Event, LogCall, Outcome, PublicConfig, Request, Sent};
 use fogbank_store::{ArrayId, ArrayShape};
 
 use super::feature::{Feature, Row};
@@ -92,6 +92,7 @@ impl Extractor {
         match event {
             Event::Sent(sent) => self.sent(sent),
             Event::Done(done) => self.done(done.id, done.at, &done.outcome),
+            Event::Heard(heard) => self.heard(heard.bytes),
             Event::Mark(_) | Event::ClientRequest(_) | Event::ClientReply(_) => {}
         }
     }
@@ -174,6 +175,13 @@ impl Extractor {
         shape.map_or(0, |(_, shape)| shape.cells_per_chunk)
     }
 
+    /// The log has told so many bytes.
+    fn heard(&mut self, bytes: u64) {
+        if let Some(window) = &mut self.open {
+            window.reply_bytes += bytes;
+        }
+    }
+
     fn done(&mut self, id: u64, at: Nanos, outcome: &Outcome) {
         self.last_done = Some(at);
         let found = self.outstanding.iter().position(|(sent, ..)| *sent == id);
@@ -199,7 +207,10 @@ impl Window {
                 }
             }
             Request::DeleteChunks { chunks } => self.deleted += chunks.len() as u64,
-            Request::BlobPut { bytes, .. } => self.blobs.add(*bytes as f64),
+            Request::BlobPut { bytes, .. }
+            | Request::Log(LogCall::Append { bytes, .. } | LogCall::Publish { bytes, .. }) => {
+                self.blobs.add(*bytes as f64);
+            }
             Request::ReadCells { .. } | Request::ReadChunks { .. } | Request::ReadXor { .. } => {}
             _ => self.others += 1,
         }

@@ -6,7 +6,7 @@
 
 use fogbank_env::Nanos;
 use fogbank_picture::{Band, HeatMap, Picture};
-use fogbank_store::trace::{Event, Outcome, Request};
+use fogbank_store::trace::{Event, LogCall, Outcome, Request};
 use fogbank_store::{ArrayId, ChunkName};
 use serde::Serialize;
 
@@ -96,6 +96,7 @@ impl Seen {
         match event {
             Event::Sent(sent) => self.request(at, &sent.request),
             Event::Done(done) => self.sizes.bytes_down += bytes_of(&done.outcome),
+            Event::Heard(heard) => self.sizes.bytes_down += heard.bytes,
             Event::Mark(_) | Event::ClientRequest(_) | Event::ClientReply(_) => {}
         }
     }
@@ -175,12 +176,16 @@ impl Seen {
                 self.sizes.bytes_up += bytes;
                 self.blob(at, 1);
             }
+            Request::Log(LogCall::Append { bytes, .. } | LogCall::Publish { bytes, .. }) => {
+                self.sizes.bytes_up += bytes;
+            }
             Request::BlobGet { .. } => self.blob(at, 1),
             Request::BlobDelete { names } => self.blob(at, names.len() as u64),
             Request::DropArray { .. }
             | Request::ListChunks { .. }
             | Request::BlobList { .. }
-            | Request::Barrier => {}
+            | Request::Barrier
+            | Request::Log(LogCall::Follow { .. } | LogCall::Forget { .. }) => {}
         }
     }
 

@@ -173,4 +173,10 @@ pub struct SiteServeArgs {
     /// on the disk.
     #[arg(long)]
     pub in_clear: bool,
+    /// Write what the server sees of this client.
+    ///
+    /// A trace of everything, to this file, which must be new (and FILE.1, FILE.2 and so on, which
+    /// follow it). `fogbank audit` takes those of all clients together.
+    #[arg(long, value_name = "FILE", env = "FOGBANK_RECORD")]
+    pub record: Option<PathBuf>,
 }

@@ -35,7 +35,7 @@ use super::table::{Body, Index};
 use crate::{Error, Result, blame, blame_making, lied, miscounted};
 
 /// Bytes that are read or written in one call of a build, about; no less than a chunk.
-const REQUEST_BYTES: usize = 256 << 10;
+pub const REQUEST_BYTES: usize = 256 << 10;
 /// From the array of a level's tables to that of what is dealt for them.
 const DEALT: u16 = 64;
 /// Stands for an address where there is none.
@@ -426,7 +426,7 @@ impl Cells {
         ArrayShape {
             chunks: needed.div_ceil(cells),
             cells_per_chunk: cells as u16,
-            cell_bytes: (ADDRESS_BYTES + self.block_bytes + TAG_BYTES) as u32,
+            cell_bytes: cell_bytes(self.block_bytes) as u32,
         }
     }
 
@@ -499,6 +499,16 @@ impl Cells {
     }
 }
 
+/// Bytes of a cell of blocks of so many.
+pub fn cell_bytes(block_bytes: usize) -> usize {
+    ADDRESS_BYTES + block_bytes + TAG_BYTES
+}
+
+/// The arrays of a level: of its tables, and of what is dealt for them.
+pub fn arrays(level: u8) -> [ArrayId; 2] {
+    [ArrayId(level.into()), ArrayId(u16::from(level) + DEALT)]
+}
+
 /// Cells that lie one behind the other: of a table, or of what is dealt for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
@@ -511,7 +521,7 @@ pub struct Run {
 impl Run {
     fn array(&self) -> ArrayId {
         // One for all of a level: versions tell them apart.
-        ArrayId(u16::from(self.table.level) + if self.is_dealt { DEALT } else { 0 })
+        arrays(self.table.level)[usize::from(self.is_dealt)]
     }
 
     fn names(&self, first: u32, versions: &[u64]) -> Vec<ChunkName> {

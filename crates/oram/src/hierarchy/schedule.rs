@@ -191,7 +191,12 @@ impl Schedule {
 
     /// Cells of a chunk, of all tables of a level.
     pub fn chunk_cells(&self, level: u8) -> u32 {
-        self.chunk.min(self.piece).min(self.slots_of(level))
+        self.chunk_cells_max().min(self.slots_of(level))
+    }
+
+    /// Cells of a chunk, of tables of whatever level, at most.
+    pub fn chunk_cells_max(&self) -> u32 {
+        self.chunk.min(self.piece)
     }
 
     /// Tables of a level of every kind that there is: all others are like one of them.

@@ -64,7 +64,7 @@ fn each_is_found() {
 /// Of what is around the pyramids.
 const AROUND: &[Change] = &[
     ("an array of larger cells is made", "array-shape", |lives| {
-        let at = find(&lives[0], 0, |r| r.operation() == Operation::CreateArray);
+        let at = find(&lives[0], 0, |r| r.operation() == Some(Operation::CreateArray));
         let Event::Sent(sent) = &mut lives[0][at] else { panic!("a request") };
         let Request::CreateArray { shape, .. } = &mut sent.request else { panic!("an array") };
         *shape = ArrayShape { cell_bytes: shape.cell_bytes + 1, ..*shape };
@@ -93,11 +93,11 @@ const AROUND: &[Change] = &[
         cut(&mut lives[0], at, 1);
     }),
     ("records are deleted twice", "commit-order", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::BlobDelete);
+        let at = midway(lives, |r| r.operation() == Some(Operation::BlobDelete));
         again(&mut lives[0], at);
     }),
     ("the records of a checkpoint are kept", "commit-order", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::BlobDelete);
+        let at = midway(lives, |r| r.operation() == Some(Operation::BlobDelete));
         cut(&mut lives[0], at, 1);
     }),
     ("a record is longer", "journal-size", |lives| {
@@ -242,27 +242,27 @@ const PYRAMIDS: &[Change] = &[
         reads.push(more);
     }),
     ("a level is written shorter", "level-whole", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::WriteChunks);
+        let at = midway(lives, |r| r.operation() == Some(Operation::WriteChunks));
         let Event::Sent(sent) = &mut lives[0][at] else { panic!("a request") };
         let Request::WriteChunks { writes } = &mut sent.request else { panic!("a write") };
         writes[0].1.bytes -= 1;
     }),
     ("a level is written as another generation", "level-whole", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::WriteChunks);
+        let at = midway(lives, |r| r.operation() == Some(Operation::WriteChunks));
         let Event::Sent(sent) = &mut lives[0][at] else { panic!("a request") };
         let Request::WriteChunks { writes } = &mut sent.request else { panic!("a write") };
         writes[0].0.version += 1;
     }),
     ("levels are not written", "level-whole", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::WriteChunks);
+        let at = midway(lives, |r| r.operation() == Some(Operation::WriteChunks));
         cut(&mut lives[0], at, 1);
     }),
     ("nothing is made durable", "commit-after-barrier", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::Barrier);
+        let at = midway(lives, |r| r.operation() == Some(Operation::Barrier));
         cut(&mut lives[0], at, 1);
     }),
     ("a barrier leaves twice", "commit-order", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::Barrier);
+        let at = midway(lives, |r| r.operation() == Some(Operation::Barrier));
         again(&mut lives[0], at);
     }),
     ("two answers change places", "reply-time", |lives| {
@@ -285,34 +285,34 @@ const PYRAMIDS: &[Change] = &[
         lives[1].remove(last);
     }),
     ("dead generations are kept", "superseded-deleted", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::DeleteChunks);
+        let at = midway(lives, |r| r.operation() == Some(Operation::DeleteChunks));
         cut(&mut lives[0], at, 1);
     }),
     ("a dead generation is kept", "superseded-deleted", |lives| {
-        let at = midway(lives, |r| r.operation() == Operation::DeleteChunks);
+        let at = midway(lives, |r| r.operation() == Some(Operation::DeleteChunks));
         let Event::Sent(sent) = &mut lives[0][at] else { panic!("a request") };
         let Request::DeleteChunks { chunks } = &mut sent.request else { panic!("a deletion") };
         chunks.pop();
     }),
     ("an opening lists another array", "blob-order", |lives| {
-        let at = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);
+        let at = find(&lives[1], 0, |r| r.operation() == Some(Operation::ListChunks));
         let Event::Sent(sent) = &mut lives[1][at] else { panic!("a request") };
         sent.request = Request::ListChunks { array: ArrayId(77) };
     }),
     ("an opening lists an array twice", "waits-for-all", |lives| {
-        let at = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);
+        let at = find(&lives[1], 0, |r| r.operation() == Some(Operation::ListChunks));
         again(&mut lives[1], at);
     }),
     ("an opening sweeps less", "superseded-deleted", |lives| {
-        let list = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);
-        let at = find(&lives[1], list, |r| r.operation() == Operation::DeleteChunks);
+        let list = find(&lives[1], 0, |r| r.operation() == Some(Operation::ListChunks));
+        let at = find(&lives[1], list, |r| r.operation() == Some(Operation::DeleteChunks));
         let Event::Sent(sent) = &mut lives[1][at] else { panic!("a request") };
         let Request::DeleteChunks { chunks } = &mut sent.request else { panic!("a deletion") };
         chunks.pop();
     }),
     ("an opening sweeps twice", "waits-for-all", |lives| {
-        let list = find(&lives[1], 0, |r| r.operation() == Operation::ListChunks);
-        let at = find(&lives[1], list, |r| r.operation() == Operation::DeleteChunks);
+        let list = find(&lives[1], 0, |r| r.operation() == Some(Operation::ListChunks));
+        let at = find(&lives[1], list, |r| r.operation() == Some(Operation::DeleteChunks));
         again(&mut lives[1], at);
     }),
     ("a recovery reads other cells", "replay-identical", |lives| {

@@ -40,7 +40,7 @@ fn puts(events: &[Event]) -> BTreeMap<&str, Vec<u64>> {
 /// When what was sent.
 fn departures(events: &[Event]) -> Vec<(u64, Operation)> {
     let sent = events.iter().filter_map(|event| match event {
-        Event::Sent(sent) => Some((sent.at, sent.request.operation())),
+        Event::Sent(sent) => Some((sent.at, sent.request.operation()?)),
         _ => None,
     });
     sent.collect()

@@ -5,7 +5,8 @@
 
 use super::encode::*;
 use super::event::{
-    Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Mark, Outcome, Request, Sent,
+    Blame, ChunkCells, ChunkSeen, Client, Condition, Done, Event, Heard, LogCall, Mark, Outcome,
+    Request, Sent,
 };
 use super::spare::{Spare, TEXT_BYTES_A_CELL};
 use super::wire::{Bytes, NO_NAME};
@@ -32,6 +33,17 @@ impl Bytes<'_> {
             KIND_MARK => Event::Mark(Mark { at, number: self.varint()?, label: self.text(spare)? }),
             KIND_CLIENT_REQUEST => Event::ClientRequest(self.client(at)?),
             KIND_CLIENT_REPLY => Event::ClientReply(self.client(at)?),
+            KIND_HEARD => Event::Heard(Heard {
+                id: position.next_id.checked_sub(self.varint()?)?,
+                at,
+                place: self.varint()?,
+                is_result: match self.byte()? {
+                    flag @ (0 | 1) => flag == 1,
+                    _ => return None,
+                },
+                bytes: self.varint()?,
+                fingerprint: self.u64()?,
+            }),
             operation => {
                 let cloud = self.byte()?;
                 let connection = self.varint()?.try_into().ok()?;
@@ -90,6 +102,19 @@ impl Bytes<'_> {
                 let end = |_| self.varint()?.try_into().ok();
                 Request::ReadXor { reads, groups: (0..count).map(end).collect::<Option<_>>()? }
             }
+            KIND_APPEND => Request::Log(LogCall::Append {
+                session: self.varint()?.try_into().ok()?,
+                turn: self.varint()?,
+                bytes: self.varint()?,
+                fingerprint: self.u64()?,
+            }),
+            KIND_PUBLISH => Request::Log(LogCall::Publish {
+                place: self.varint()?,
+                bytes: self.varint()?,
+                fingerprint: self.u64()?,
+            }),
+            KIND_FOLLOW => Request::Log(LogCall::Follow { from: self.varint()? }),
+            KIND_FORGET => Request::Log(LogCall::Forget { before: self.varint()? }),
             _ => return None,
         })
     }
@@ -179,6 +204,7 @@ impl Bytes<'_> {
             OUTCOME_MISBEHAVED => Outcome::Failed(Blame::Misbehaved),
             OUTCOME_CALLER => Outcome::Failed(Blame::Caller),
             OUTCOME_ABANDONED => Outcome::Abandoned,
+            OUTCOME_PLACED => Outcome::Placed(self.varint()?.checked_sub(1)),
             _ => return None,
         })
     }

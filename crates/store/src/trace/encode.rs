@@ -5,6 +5,7 @@
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::event::LogCall;
 use super::fingerprint::Fingerprints;
 use super::wire::{NO_NAME, put_bytes, put_cells, put_name, put_varint};
 use crate::{
@@ -70,6 +71,65 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) 
         }
         Call::Barrier => {}
     }
+}
+
+/// The kind of the event of a call to the log.
+pub(super) fn log_kind(call: &LogCall) -> u8 {
+    match call {
+        LogCall::Append { .. } => KIND_APPEND,
+        LogCall::Publish { .. } => KIND_PUBLISH,
+        LogCall::Follow { .. } => KIND_FOLLOW,
+        LogCall::Forget { .. } => KIND_FORGET,
+    }
+}
+
+/// The arguments of a call to the log.
+pub(super) fn put_log_call(out: &mut Vec<u8>, call: &LogCall) {
+    match *call {
+        LogCall::Append { session, turn, bytes, fingerprint } => {
+            put_varint(out, u64::from(session));
+            put_varint(out, turn);
+            put_varint(out, bytes);
+            out.extend_from_slice(&fingerprint.to_le_bytes());
+        }
+        LogCall::Publish { place, bytes, fingerprint } => {
+            put_varint(out, place);
+            put_varint(out, bytes);
+            out.extend_from_slice(&fingerprint.to_le_bytes());
+        }
+        LogCall::Follow { from: place } | LogCall::Forget { before: place } => {
+            put_varint(out, place);
+        }
+    }
+}
+
+/// What came back from a call to the log.
+pub(super) fn put_log_reply(out: &mut Vec<u8>, reply: &Result<Placed, StoreError>) {
+    match reply {
+        Ok(Placed::At(place)) => {
+            out.push(OUTCOME_PLACED);
+            put_varint(out, place.map_or(0, |place| place + 1));
+        }
+        Ok(Placed::Done) => out.push(OUTCOME_DONE),
+        Err(error) => put_failure(out, error),
+    }
+}
+
+/// What the log answers a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Placed {
+    /// The place of an entry, if it is still known.
+    At(Option<u64>),
+    /// Nothing to say.
+    Done,
+}
+
+fn put_failure(out: &mut Vec<u8>, error: &StoreError) {
+    out.push(match error {
+        StoreError::Absent(_) | StoreError::Refused(_) => OUTCOME_ABSENT,
+        StoreError::Misbehaved(_) => OUTCOME_MISBEHAVED,
+        StoreError::Caller(_) | StoreError::NoArray(_) => OUTCOME_CALLER,
+    });
 }
 
 fn put_reads(out: &mut Vec<u8>, reads: &CellReads) {
@@ -148,9 +208,7 @@ pub(super) fn put_reply(
             out.push(OUTCOME_BLOBS_LISTED);
             put_varint(out, names.len() as u64);
         }
-        Err(StoreError::Absent(_) | StoreError::Refused(_)) => out.push(OUTCOME_ABSENT),
-        Err(StoreError::Misbehaved(_)) => out.push(OUTCOME_MISBEHAVED),
-        Err(StoreError::Caller(_) | StoreError::NoArray(_)) => out.push(OUTCOME_CALLER),
+        Err(error) => put_failure(out, error),
     }
 }
 
@@ -248,10 +306,16 @@ pub(super) fn kind(operation: Operation) -> u8 {
     }
 }
 
+pub(super) const KIND_APPEND: u8 = 13;
+pub(super) const KIND_PUBLISH: u8 = 14;
+pub(super) const KIND_FOLLOW: u8 = 15;
+pub(super) const KIND_FORGET: u8 = 16;
+
 pub(super) const KIND_DONE: u8 = 32;
 pub(super) const KIND_MARK: u8 = 33;
 pub(super) const KIND_CLIENT_REQUEST: u8 = 34;
 pub(super) const KIND_CLIENT_REPLY: u8 = 35;
+pub(super) const KIND_HEARD: u8 = 36;
 
 pub(super) const OUTCOME_DONE: u8 = 0;
 pub(super) const OUTCOME_CELLS: u8 = 1;
@@ -267,3 +331,4 @@ pub(super) const OUTCOME_ABSENT: u8 = 10;
 pub(super) const OUTCOME_MISBEHAVED: u8 = 11;
 pub(super) const OUTCOME_CALLER: u8 = 12;
 pub(super) const OUTCOME_ABANDONED: u8 = 13;
+pub(super) const OUTCOME_PLACED: u8 = 14;

@@ -17,6 +17,8 @@ pub enum Event {
     ClientRequest(Client),
     /// The proxy answered a client.
     ClientReply(Client),
+    /// The query log told a client of a site something that it follows.
+    Heard(Heard),
 }
 
 /// A request on its way to a store.
@@ -69,6 +71,33 @@ pub struct Client {
     pub bytes: u64,
 }
 
+/// An entry of the query log, or what was published of one, as it came to who follows the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// The request to follow that brought it.
+    pub id: u64,
+    /// When, by the client's clock.
+    pub at: Nanos,
+    /// The server's index of the entry.
+    pub place: u64,
+    /// Whether it is what was published of the place, not its entry.
+    pub is_result: bool,
+    /// Its length.
+    pub bytes: u64,
+    /// Its fingerprint.
+    pub fingerprint: u64,
+}
+
+/// What a query log was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the method of the log of the same name, and its arguments
+pub enum LogCall {
+    Append { session: u32, turn: u64, bytes: u64, fingerprint: u64 },
+    Publish { place: u64, bytes: u64, fingerprint: u64 },
+    Follow { from: u64 },
+    Forget { before: u64 },
+}
+
 /// What a store was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the method of the store of the same name, and its arguments
@@ -86,6 +115,7 @@ pub enum Request {
     BlobList { prefix: String },
     Barrier,
     ReadXor { reads: Vec<ChunkCells>, groups: Vec<u32> },
+    Log(LogCall),
 }
 
 /// Cells asked of a chunk version.
@@ -136,6 +166,8 @@ pub enum Outcome {
     Put(bool),
     /// So many names of blobs.
     BlobsListed(u64),
+    /// The place of an entry in the log; `None` if that was forgotten.
+    Placed(Option<u64>),
     /// It failed.
     Failed(Blame),
     /// The caller went away before the reply came; the store may have done it all the same.
@@ -154,9 +186,9 @@ pub enum Blame {
 }
 
 impl Request {
-    /// Which call it was.
-    pub fn operation(&self) -> Operation {
-        match self {
+    /// Which call of the store it was; `None` for one of the query log.
+    pub fn operation(&self) -> Option<Operation> {
+        Some(match self {
             Request::CreateArray { .. } => Operation::CreateArray,
             Request::DropArray { .. } => Operation::DropArray,
             Request::ReadCells { .. } => Operation::ReadCells,
@@ -170,6 +202,15 @@ impl Request {
             Request::BlobList { .. } => Operation::BlobList,
             Request::Barrier => Operation::Barrier,
             Request::ReadXor { .. } => Operation::ReadXor,
+            Request::Log(_) => return None,
+        })
+    }
+
+    /// Which call it was, in words.
+    pub fn word(&self) -> String {
+        match (self, self.operation()) {
+            (Request::Log(call), _) => format!("{call:?}"),
+            (_, operation) => operation.map_or_else(String::new, |of| format!("{of:?}")),
         }
     }
 }
@@ -182,6 +223,7 @@ impl Event {
             Event::Done(done) => done.at,
             Event::Mark(mark) => mark.at,
             Event::ClientRequest(client) | Event::ClientReply(client) => client.at,
+            Event::Heard(heard) => heard.at,
         }
     }
 }

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    ArrayId, ArrayShape, CellReads, ChunkName, ChunkWrite, Fault, FaultRule, Faulty, MemoryStore,
-    PutCondition, Recorded, Store, XorCells, conformance,
+    ArrayId, ArrayShape, BlobLog, CellReads, ChunkName, ChunkWrite, Fault, FaultRule, Faulty,
+    LOG_KEPT_BYTES, Log, LogEntry, MemoryStore, PutCondition, Recorded, RecordedLog, Store,
+    XorCells, conformance, log_conformance,
 };
 
 const ARRAY: ArrayId = ArrayId(3);
@@ -119,6 +120,66 @@ async fn says_what_travelled() {
             Event::ClientReply(client(200)),
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_log_is_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = begun(&folder.path().join("trace"), TraceOptions::default());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    log_conformance::run(async || {
+        let log = BlobLog::open(store.clone(), clock(), LOG_KEPT_BYTES).await.unwrap();
+        RecordedLog::new(Arc::new(log), trace.clone())
+    })
+    .await;
+    let summary = trace.finish().unwrap();
+    assert!(summary.events > 100, "{summary:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_log_and_what_it_tells_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions::default());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let log = BlobLog::open(store, clock(), LOG_KEPT_BYTES).await.unwrap();
+    let log = RecordedLog::new(Arc::new(log), trace.clone());
+    let entry = LogEntry { session: 70_000, turn: 1, bytes: "an entry".into() };
+    assert_eq!(log.append(entry.clone()).await.unwrap(), Some(0));
+    log.publish(0, "a result".into()).await.unwrap();
+    let mut told = log.follow(0).await.unwrap();
+    for _ in 0..2 {
+        told.recv().await.unwrap().unwrap();
+    }
+    log.append(LogEntry { turn: 0, ..entry }).await.unwrap_err();
+    log.forget(1).await.unwrap();
+    trace.finish().unwrap();
+    let (mut calls, mut ends, mut heard) = (Vec::new(), Vec::new(), Vec::new());
+    for event in TraceReader::open(&path).unwrap().map(Result::unwrap) {
+        match event {
+            Event::Sent(Sent { id, request: Request::Log(call), .. }) => {
+                assert_eq!(id as usize, calls.len());
+                calls.push(call);
+            }
+            Event::Done(Done { id, outcome, .. }) => {
+                assert_eq!(id as usize, ends.len());
+                ends.push(outcome);
+            }
+            Event::Heard(Heard { id, place, is_result, bytes, fingerprint, .. }) => {
+                heard.push((id, place, is_result, bytes, fingerprint));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let (entry, result) = (fingerprint(b"an entry"), fingerprint(b"a result"));
+    let append = |turn| LogCall::Append { session: 70_000, turn, bytes: 8, fingerprint: entry };
+    let publish = LogCall::Publish { place: 0, bytes: 8, fingerprint: result };
+    let follow = LogCall::Follow { from: 0 };
+    assert_eq!(calls, [append(1), publish, follow, append(0), LogCall::Forget { before: 1 }]);
+    let failed = Outcome::Failed(Blame::Caller);
+    let done = || Outcome::Done;
+    assert_eq!(ends, [Outcome::Placed(Some(0)), done(), done(), failed, done()]);
+    assert_eq!(heard, [(2, 0, false, 8, entry), (2, 0, true, 8, result)]);
 }
 
 /// Batches of megabytes are fingerprinted on all cores: the bytes in the trace are the same.

@@ -27,12 +27,13 @@ use fogbank_env::{Clock, Mutex, RwLock};
 
 use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
-    Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_MARK, OUTCOME_ABANDONED, kind,
-    put_call, put_reply,
+    Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_HEARD, KIND_MARK,
+    OUTCOME_ABANDONED, Placed, kind, log_kind, put_call, put_log_call, put_log_reply, put_reply,
 };
+use super::event::LogCall;
 use super::fingerprint::{Fingerprinting, Fingerprints};
 use super::wire::{put_bytes, put_varint};
-use crate::{ArrayId, Call, ChunkName, PlaceMap, Reply, Result, StoreError};
+use crate::{ArrayId, Call, ChunkName, LogEvent, PlaceMap, Reply, Result, StoreError};
 
 /// Settings of a [`TraceWriter`].
 #[derive(Debug, Clone)]
@@ -243,13 +244,45 @@ impl TraceWriter {
         }
         let mut body = self.scratch();
         put_call(&mut body, call, &self.shapes(cloud));
-        let id = self.append(kind(call.operation()), |out, open| {
+        let id = self.append_sent(kind(call.operation()), (cloud, connection), &body);
+        self.give_back(body);
+        id
+    }
+
+    /// Records a call to the log that is about to be forwarded; returns its id.
+    pub(crate) fn log_sent(&self, call: &LogCall) -> Result<u64> {
+        let mut body = Vec::new();
+        put_log_call(&mut body, call);
+        self.append_sent(log_kind(call), (0, 0), &body)
+    }
+
+    /// Records the end of call `id` to the log.
+    pub(crate) fn log_done(&self, id: u64, reply: &Result<Placed>) -> Result<()> {
+        let mut body = Vec::new();
+        put_log_reply(&mut body, reply);
+        self.append_done(id, &body)
+    }
+
+    /// Records what came to request `id`, which follows the log.
+    pub(crate) fn heard(&self, id: u64, event: &LogEvent) -> Result<()> {
+        let (LogEvent::Entry(place, bytes) | LogEvent::Result(place, bytes)) = event;
+        let appended = self.append(KIND_HEARD, |out, open| {
+            put_varint(out, open.next_id - id);
+            put_varint(out, *place);
+            out.push(u8::from(matches!(event, LogEvent::Result(..))));
+            put_varint(out, bytes.len() as u64);
+            out.extend_from_slice(&Fingerprints::Whole.of(bytes).to_le_bytes());
+        });
+        appended.map(|_| ())
+    }
+
+    fn append_sent(&self, kind: u8, (cloud, connection): (u8, u32), body: &[u8]) -> Result<u64> {
+        let id = self.append(kind, |out, open| {
             out.push(cloud);
             put_varint(out, u64::from(connection));
-            out.extend_from_slice(&body);
+            out.extend_from_slice(body);
             open.next_id += 1;
         });
-        self.give_back(body);
         if self.0.options.flush_requests {
             self.flush()?;
         }

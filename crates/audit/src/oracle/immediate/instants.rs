@@ -150,7 +150,7 @@ impl Instants {
                     false => (from, REPLIES, count, 0),
                 }
             }
-            Event::ClientReply(_) => (at, DEPARTURES, count, 0),
+            Event::ClientReply(_) | Event::Heard(_) => (at, DEPARTURES, count, 0),
             Event::Sent(sent) => self.departure(sent, count),
         }
     }

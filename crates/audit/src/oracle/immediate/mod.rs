@@ -351,7 +351,7 @@ impl<P: Plane> Immediate<P> {
             }
             Event::ClientReply(client) if self.silent.is_none() => Ok(self.plane.answer(client)?),
             Event::Mark(mark) if self.silent.is_none() => P::mark(self, mark, out),
-            Event::Mark(_) | Event::ClientReply(_) => Ok(()),
+            Event::Mark(_) | Event::ClientReply(_) | Event::Heard(_) => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ impl<P: Plane> Immediate<P> {
         let is_journal = |waiting: &Waiting<P::Part>| matches!(waiting.lane, Part::Journal(_));
         let reads_on = self.chain.asks() && self.waiting.iter().all(is_journal);
         if !self.waiting.is_empty() && !reads_on {
-            let seen = format!("{:?}", request.operation());
+            let seen = request.word();
             return fault("waits-for-all", "the end of the request before", seen);
         }
         match request {
@@ -39,7 +39,7 @@ impl<P: Plane> Immediate<P> {
                 self.check_array(array.0, *shape)?;
                 return Ok(Part::Array);
             }
-            _ => return self.chain.out_of_order(format!("{:?}", request.operation())),
+            _ => return self.chain.out_of_order(request.word()),
         }
         Ok(Part::Opening)
     }

@@ -88,7 +88,7 @@ impl<P: Plane> Immediate<P> {
         if let Some((rule, from)) = self.silent {
             // What was decided before the proxy knew may leave up to then.
             if sent.at > from {
-                fault(rule, "nothing more", format!("{:?}", request.operation()))?;
+                fault(rule, "nothing more", request.word())?;
             }
             return Ok(Part::Unchecked);
         }
@@ -135,7 +135,7 @@ impl<P: Plane> Immediate<P> {
                 Part::SweepList
             }
             _ => {
-                let seen = format!("{:?}", request.operation());
+                let seen = request.word();
                 fault("unknown-operation", "an operation of the protocol", seen)?
             }
         })
@@ -146,7 +146,7 @@ impl<P: Plane> Immediate<P> {
         let sweeps =
             |one: &Waiting<P::Part>| matches!(one.lane, Part::SweepList | Part::SweepDelete);
         if self.waiting.iter().any(sweeps) {
-            let seen = format!("{:?}", request.operation());
+            let seen = request.word();
             return fault("waits-for-all", "the end of the sweep's call before", seen);
         }
         Ok(())

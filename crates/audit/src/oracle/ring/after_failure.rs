@@ -60,7 +60,7 @@ impl Ring {
 
     /// Holds a request against the silence that is due.
     pub(super) fn hold_silence(&mut self, request: &Request) -> Result<(), Stop> {
-        let seen = format!("{:?}", request.operation());
+        let seen = request.word();
         match (&mut self.silence, request) {
             (Silence::Failed, _) => fault("silence-after-a-failure", "nothing more", seen)?,
             (Silence::Strange(stranger), _) => {

@@ -51,7 +51,7 @@ impl Ring {
                 Ok(Expected::Done)
             }
             _ => {
-                let seen = format!("{:?}", request.operation());
+                let seen = request.word();
                 fault("unknown-operation", "an operation of a bare engine", seen)
             }
         }

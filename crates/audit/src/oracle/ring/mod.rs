@@ -154,7 +154,9 @@ impl Machine for Ring {
                 self.lied();
                 Ok(())
             }
-            Event::Mark(_) | Event::ClientRequest(_) | Event::ClientReply(_) => Ok(()),
+            Event::Mark(_) | Event::ClientRequest(_) | Event::ClientReply(_) | Event::Heard(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -242,7 +244,7 @@ impl Ring {
             self.hold_silence(request)?;
         }
         if !self.waiting.is_empty() && !sibling && !self.may_leave_beside(request) {
-            let seen = format!("{:?}", request.operation());
+            let seen = request.word();
             fault("waits-for-all", "the end of the request before", seen)?;
         }
         Ok(sibling)

@@ -69,7 +69,7 @@ impl Ring {
             | Request::BlobDelete { .. }
             | Request::BlobList { .. } => self.blob_vault(request, at, out),
             _ => {
-                let seen = format!("{:?}", request.operation());
+                let seen = request.word();
                 fault("unknown-operation", "an operation of the protocol", seen)
             }
         }
@@ -79,7 +79,7 @@ impl Ring {
     fn check_settled(&self, request: &Request) -> Step {
         match &self.chain {
             Some(chain) if chain.is_unsettled() && *request != Request::Barrier => {
-                let seen = format!("{:?}", request.operation());
+                let seen = request.word();
                 fault(chain.next.rule(), "a barrier, after a put that was looked for", seen)
             }
             _ => Ok(()),
