@@ -200,7 +200,7 @@ impl Arriving {
         let answer = async {
             grpc.ready().await.map_err(|e| dial.absent(e))?;
             let path = PathAndQuery::from_static(path);
-            let answered = grpc.streaming(asked, path, Pieces).await;
+            let answered = grpc.streaming(asked, path, Pieces::many()).await;
             answered.map_err(|status| blame(&dial.place_of(&status), &status))
         };
         let answer = by(&**clock, deadline, answer).await;

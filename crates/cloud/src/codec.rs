@@ -8,8 +8,22 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 use crate::wire::MESSAGE_BYTES_MAX;
 
 /// Sends lists of pieces, receives bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Pieces;
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces {
+    buffer_bytes: usize,
+}
+
+impl Pieces {
+    /// For calls of many messages: they share a buffer.
+    pub fn many() -> Self {
+        Self { buffer_bytes: MESSAGE_BYTES_MAX + SPARE }
+    }
+
+    /// For calls of one message: a buffer as long as that.
+    pub fn single() -> Self {
+        Self { buffer_bytes: SPARE }
+    }
+}
 
 impl Codec for Pieces {
     type Encode = Vec<Bytes>;
@@ -18,11 +32,11 @@ impl Codec for Pieces {
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        Self
+        *self
     }
 
     fn decoder(&mut self) -> Self {
-        Self
+        *self
     }
 }
 
@@ -37,7 +51,7 @@ impl Encoder for Pieces {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        BufferSettings::new(MESSAGE_BYTES_MAX + SPARE, MESSAGE_BYTES_MAX)
+        BufferSettings::new(self.buffer_bytes, MESSAGE_BYTES_MAX)
     }
 }
 
@@ -50,7 +64,7 @@ impl Decoder for Pieces {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        BufferSettings::new(MESSAGE_BYTES_MAX + SPARE, MESSAGE_BYTES_MAX)
+        BufferSettings::new(self.buffer_bytes, MESSAGE_BYTES_MAX)
     }
 }
 

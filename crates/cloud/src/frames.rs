@@ -11,6 +11,9 @@ use crate::wire::MESSAGE_BYTES_MAX;
 /// Puts messages together again.
 #[derive(Debug)]
 pub struct Frames {
+    /// What came last, while nothing before it is left: no copy is made of what comes whole.
+    last: Bytes,
+    /// Else all that has come.
     come: BytesMut,
     /// Bytes that the length does not count.
     head: usize,
@@ -25,12 +28,17 @@ pub struct TooLong;
 impl Frames {
     /// Of messages of so many bytes at most, of which the length does not count the first `head`.
     pub fn new(head: usize, max: usize) -> Self {
-        Self { come: BytesMut::new(), head, max }
+        Self { last: Bytes::new(), come: BytesMut::new(), head, max }
     }
 
     /// More has come.
-    pub fn push(&mut self, piece: &[u8]) {
-        self.come.extend_from_slice(piece);
+    pub fn push(&mut self, piece: Bytes) {
+        if self.come.is_empty() && self.last.is_empty() {
+            self.last = piece;
+        } else {
+            self.come.extend_from_slice(&std::mem::take(&mut self.last));
+            self.come.extend_from_slice(&piece);
+        }
     }
 
     /// The next message, if it is whole.
@@ -38,17 +46,18 @@ impl Frames {
     /// # Errors
     /// [`TooLong`] if it says that it is longer than any.
     pub fn next(&mut self) -> Result<Option<Bytes>, TooLong> {
-        let Some(length) = self.come.get(1..5).and_then(|bytes| bytes.first_chunk()) else {
+        let come: &[u8] = if self.last.is_empty() { &self.come } else { &self.last };
+        let Some(length) = come.get(1..5).and_then(|bytes| bytes.first_chunk()) else {
             return Ok(None);
         };
         let length = u32::from_be_bytes(*length) as usize + self.head;
         if length > self.max {
             return Err(TooLong);
         }
-        if self.come.len() < length {
-            return Ok(None);
-        }
-        Ok(Some(self.come.split_to(length).freeze()))
+        Ok((come.len() >= length).then(|| match self.last.is_empty() {
+            true => self.come.split_to(length).freeze(),
+            false => self.last.split_to(length),
+        }))
     }
 }
 
@@ -80,7 +89,7 @@ mod tests {
             let mut frames = Frames::new(HEAD_BYTES, 50_000);
             let mut come = Vec::new();
             for piece in row.chunks(cut) {
-                frames.push(piece);
+                frames.push(Bytes::copy_from_slice(piece));
                 while let Some(message) = frames.next().unwrap() {
                     come.push(message.to_vec());
                 }
@@ -88,7 +97,7 @@ mod tests {
             assert_eq!(come, all, "{cut}");
         }
         let mut frames = Frames::new(HEAD_BYTES, 1000);
-        frames.push(&message(995)[..6]);
+        frames.push(Bytes::copy_from_slice(&message(995)[..6]));
         assert_eq!(frames.next(), Err(TooLong));
         let whole: Vec<u8> = pieces(message(600_000)).flatten().collect();
         assert_eq!(whole, message(600_000));

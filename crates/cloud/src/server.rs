@@ -403,7 +403,8 @@ impl Serving {
             return Status::resource_exhausted("too many calls on a connection").into_http();
         };
         let (clock, figures, call) = (self.clock.clone(), self.figures.clone(), Arc::new(call));
-        let mut grpc = Grpc::new(Pieces)
+        let pieces = if path == ACROSS_PATH { Pieces::single() } else { Pieces::many() };
+        let mut grpc = Grpc::new(pieces)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         if [SESSION_PATH, ACROSS_PATH].contains(&&path[..]) {

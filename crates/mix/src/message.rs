@@ -53,16 +53,22 @@ macro_rules! kinds {
         impl $name {
             /// The message as it goes over a link.
             pub fn encode(&self) -> Vec<u8> {
-                let mut out = vec![0; HEADER_BYTES];
+                let mut out = Vec::new();
+                self.encode_into(&mut out);
+                out
+            }
+
+            /// Puts the message behind `out`, as it goes over a link.
+            pub fn encode_into(&self, out: &mut Vec<u8>) {
+                let from = out.len();
                 match self {
                     $(Self::$variant(message) => {
-                        out[HEADER_BYTES - 1] = $kind;
-                        message.put(&mut out);
+                        out.extend([0, 0, 0, 0, $kind]);
+                        message.put(out);
                     })*
                 }
-                let length = (out.len() - HEADER_BYTES) as u32;
-                out[..4].copy_from_slice(&length.to_be_bytes());
-                out
+                let length = (out.len() - from - HEADER_BYTES) as u32;
+                out[from..from + 4].copy_from_slice(&length.to_be_bytes());
             }
 
             /// What [`Self::encode`] made; its cells have so many bytes.

@@ -5,6 +5,7 @@
 //! - What is kept is bounded, and whatever the holder sends drops nothing that was answered.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::signed::Signature;
 use crate::{Cells, Error, Result, Shape};
@@ -13,15 +14,14 @@ use crate::{Cells, Error, Result, Shape};
 #[derive(Debug)]
 pub struct Reads {
     shape: Shape,
-    known: BTreeMap<u64, Read>,
+    /// Those that the client wants, with what has come for them.
+    wanted: BTreeMap<u64, (Wanted, Option<Come>)>,
+    /// Those of which only the holder has told.
+    unasked: BTreeMap<u64, Come>,
 }
 
-/// What is known of a read.
-#[derive(Debug, Default)]
-struct Read {
-    wanted: Option<Wanted>,
-    cells: Option<(Signature, Cells)>,
-}
+/// What the holder has sent of a read, as it was signed.
+type Come = (Signature, Arc<Cells>);
 
 /// What the client says of a read.
 #[derive(Debug, Clone, Copy)]
@@ -35,15 +35,18 @@ pub struct Wanted {
 impl Reads {
     /// None, of a volume of this shape.
     pub fn new(shape: Shape) -> Self {
-        Self { shape, known: BTreeMap::new() }
+        Self { shape, wanted: BTreeMap::new(), unasked: BTreeMap::new() }
     }
 
     /// The client wants a cell.
     pub fn is_wanted(&mut self, read: u64, wanted: Wanted) {
-        if self.known.get(&read).is_none_or(|known| known.wanted.is_none()) {
-            self.make_room(true);
+        if let Some((known, _)) = self.wanted.get_mut(&read) {
+            *known = wanted;
+            return;
         }
-        self.known.entry(read).or_default().wanted = Some(wanted);
+        let come = self.unasked.remove(&read);
+        make_room(&mut self.wanted, self.shape.reads_ahead());
+        self.wanted.insert(read, (wanted, come));
     }
 
     /// The holder has sent all; whether these are the first.
@@ -54,36 +57,32 @@ impl Reads {
         if self.is_long(&cells) {
             self.make_room_for_long()?;
         }
-        if !self.known.contains_key(&read) {
-            self.make_room(false);
-        }
-        let known = self.known.entry(read).or_default();
-        if known.cells.is_some() {
-            return Ok(false);
-        }
-        known.cells = Some((signature, cells));
-        Ok(true)
+        let cells = Arc::new(cells);
+        Ok(match self.wanted.get_mut(&read) {
+            Some((_, Some(_))) => false,
+            Some((_, come)) => {
+                *come = Some((signature, cells));
+                true
+            }
+            None if self.unasked.contains_key(&read) => false,
+            None => {
+                make_room(&mut self.unasked, self.shape.reads_ahead());
+                self.unasked.insert(read, (signature, cells));
+                true
+            }
+        })
     }
 
     /// What is wanted, and of which cells, if both have come.
-    pub fn both(&self, read: u64) -> Option<(Wanted, &Cells)> {
-        let known = self.known.get(&read)?;
-        known.wanted.zip(known.cells.as_ref().map(|(_, cells)| cells))
+    pub fn both(&self, read: u64) -> Option<(Wanted, Arc<Cells>)> {
+        let (wanted, come) = self.wanted.get(&read)?;
+        come.as_ref().map(|(_, cells)| (*wanted, cells.clone()))
     }
 
     /// What an answer was made of, as it was signed.
     pub fn shown(&self, read: u64) -> Option<(Signature, Cells)> {
-        self.known.get(&read).filter(|known| known.wanted.is_some())?.cells.clone()
-    }
-
-    /// Of too many reads that the client wants, or that only the holder knows of, the lowest goes: it
-    /// was answered, or is left over.
-    fn make_room(&mut self, is_wanted: bool) {
-        let of = |known: &Read| known.wanted.is_some() == is_wanted;
-        if self.known.values().filter(|known| of(known)).count() >= self.shape.reads_ahead() {
-            let lowest = self.known.iter().find(|(_, known)| of(known)).map(|(read, _)| *read);
-            lowest.into_iter().for_each(|read| _ = self.known.remove(&read));
-        }
+        let (signature, cells) = self.wanted.get(&read)?.1.as_ref()?;
+        Some((*signature, Cells::clone(cells)))
     }
 
     fn is_long(&self, cells: &Cells) -> bool {
@@ -93,15 +92,19 @@ impl Reads {
     /// A read of more cells than there are levels is kept once at a time: when the client has been
     /// told of one, it stops.
     fn make_room_for_long(&mut self) -> Result<()> {
-        let is_long = |known: &Read| known.cells.as_ref().is_some_and(|(_, of)| self.is_long(of));
-        let long = self.known.iter().find(|(_, known)| is_long(known));
-        match long.map(|(read, known)| (*read, known.wanted.is_some())) {
-            Some((_, true)) => Err(Error::Other("a read of more cells than there are levels")),
-            Some((read, false)) => {
-                self.known.remove(&read);
-                Ok(())
-            }
-            None => Ok(()),
+        let is_long = |(_, cells): &Come| self.is_long(cells);
+        if self.wanted.values().any(|(_, come)| come.as_ref().is_some_and(is_long)) {
+            return Err(Error::Other("a read of more cells than there are levels"));
         }
+        let long = self.unasked.iter().find(|(_, come)| is_long(come)).map(|(read, _)| *read);
+        long.into_iter().for_each(|read| _ = self.unasked.remove(&read));
+        Ok(())
+    }
+}
+
+/// Of too many the lowest goes: it was answered, or is left over.
+fn make_room<T>(reads: &mut BTreeMap<u64, T>, most: usize) {
+    if reads.len() >= most {
+        reads.pop_first();
     }
 }

@@ -105,12 +105,27 @@ macro_rules! both_roles {
         impl $name {
             /// The message as it goes over a link: the role in a byte, then the message.
             pub fn encode(&self) -> Vec<u8> {
-                let (role, message) = match self {
-                    Self::Holder(message) => (HOLDER, message.encode()),
-                    Self::Shuffler(message) => (SHUFFLER, message.encode()),
-                    $(Self::Session(message) => (SESSION, $itself::encode(message)),)?
-                };
-                [&[role][..], &message].concat()
+                let mut out = Vec::new();
+                self.encode_into(&mut out);
+                out
+            }
+
+            /// Puts it behind `out`, as it goes over a link.
+            pub fn encode_into(&self, out: &mut Vec<u8>) {
+                match self {
+                    Self::Holder(message) => {
+                        out.push(HOLDER);
+                        message.encode_into(out);
+                    }
+                    Self::Shuffler(message) => {
+                        out.push(SHUFFLER);
+                        message.encode_into(out);
+                    }
+                    $(Self::Session(message) => {
+                        out.push(SESSION);
+                        $itself::encode_into(message, out);
+                    })?
+                }
             }
 
             /// What [`Self::encode`] made; its cells have so many bytes.

@@ -149,12 +149,14 @@ impl Shelf {
     async fn whole(&self, partition: u16, sources: &[Source], records: bool) -> Result<Vec<u8>> {
         let name = |source: &Source| self.name(partition, source.generation, records);
         let names: Vec<ChunkName> = sources.iter().map(name).collect();
-        let mut bytes = Vec::new();
-        for (source, chunk) in sources.iter().zip(self.store.read_chunks(&names).await?) {
+        let each = if records { size_of::<Record>() } else { self.shape.cell_bytes() };
+        let length = |source: &Source| {
             let size = self.shape.size(source.level, source.generation.count()) as usize;
-            let size = size + usize::from(records);
-            let each = if records { size_of::<Record>() } else { self.shape.cell_bytes() };
-            let chunk = chunk.filter(|chunk| chunk.len() == size * each).ok_or(STRANGE)?;
+            (size + usize::from(records)) * each
+        };
+        let mut bytes = Vec::with_capacity(sources.iter().map(length).sum());
+        for (source, chunk) in sources.iter().zip(self.store.read_chunks(&names).await?) {
+            let chunk = chunk.filter(|chunk| chunk.len() == length(source)).ok_or(STRANGE)?;
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)

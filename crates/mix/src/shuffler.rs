@@ -23,6 +23,7 @@
 //! what came too early, and no other.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use fogbank_env::Mutex;
 
@@ -122,9 +123,12 @@ impl Shuffler {
         let of_partition = || known.lock();
         match message {
             ToShuffler::Want(Want { read, cells: count, index, .. }) => {
-                let mut reads = self.reads.lock();
-                reads.is_wanted(read, Wanted { count, index });
-                self.answer(&reads, read)
+                let both = {
+                    let mut reads = self.reads.lock();
+                    reads.is_wanted(read, Wanted { count, index });
+                    reads.both(read)
+                };
+                self.answer(read, both)
             }
             ToShuffler::ProveRead(prove) => Ok(self.proof(self.reads.lock().shown(prove.read))),
             ToShuffler::Mix(mix) => self.mix(&mut of_partition(), mix),
@@ -149,11 +153,11 @@ impl Shuffler {
         };
         match message {
             Across::Blinded(Blinded { read, signature, cells }) => {
-                let mut reads = self.reads.lock();
-                match reads.come(read, signature, cells)? {
-                    true => self.answer(&reads, read),
-                    false => Ok(Vec::new()),
-                }
+                let both = {
+                    let mut reads = self.reads.lock();
+                    reads.come(read, signature, cells)?.then(|| reads.both(read)).flatten()
+                };
+                self.answer(read, both)
             }
             Across::Moved(moved) => self.moved(&mut known(moved.partition)?.lock(), moved),
             Across::Handed(Handed { partition, generation, signature, cells }) => {
@@ -167,11 +171,10 @@ impl Shuffler {
         }
     }
 
-    /// Answers a read of which both have come, as often as it is wanted.
-    fn answer(&self, reads: &Reads, read: u64) -> Result<Vec<ShufflerSends>> {
-        let Some((Wanted { count, index }, cells)) = reads.both(read) else {
-            return Ok(Vec::new());
-        };
+    /// Answers a read of which both have come, as often as it is wanted. No lock is held: others
+    /// are answered at the same time.
+    fn answer(&self, read: u64, both: Option<(Wanted, Arc<Cells>)>) -> Result<Vec<ShufflerSends>> {
+        let Some((Wanted { count, index }, cells)) = both else { return Ok(Vec::new()) };
         if index >= count {
             return Err(Error::Client("it wants none of the cells"));
         }

@@ -107,7 +107,7 @@ async fn tell(
     let mut coming = Coming::new(from);
     loop {
         match stream.message().await {
-            Ok(Some(piece)) => coming.push(&piece),
+            Ok(Some(piece)) => coming.push(piece),
             Ok(None) => return StoreError::Absent(format!("{place}: it tells no more")),
             Err(status) => return blame(place, &status),
         }

@@ -121,7 +121,7 @@ impl Coming {
     }
 
     /// More has come.
-    pub fn push(&mut self, piece: &[u8]) {
+    pub fn push(&mut self, piece: Bytes) {
         self.frames.push(piece);
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn come(from: u64, row: &[u8]) -> Result<Vec<LogEvent>, NoEvent> {
         let (mut coming, mut come) = (Coming::new(from), Vec::new());
         for piece in row.chunks(1000) {
-            coming.push(piece);
+            coming.push(Bytes::copy_from_slice(piece));
             while let Some(event) = coming.next()? {
                 come.push(event);
             }

@@ -103,7 +103,7 @@ impl MixClient {
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         grpc.ready().await.map_err(|e| of_store(self.dial.absent(e)))?;
         let path = PathAndQuery::from_static(SESSION_PATH);
-        let answer = grpc.streaming(asked, path, Pieces).await;
+        let answer = grpc.streaming(asked, path, Pieces::many()).await;
         let answer = answer.map_err(|status| blame(&self.dial.place_of(&status), &status))?;
         let said = |of| answer.metadata().get_bin(of).and_then(|it| it.to_bytes().ok());
         let reached = said(REACHED_HEADER).and_then(|bytes| Reached::decode(&bytes).ok());
@@ -168,7 +168,7 @@ async fn carry(mut sends: mpsc::Receiver<ToCloud>, messages: mpsc::Sender<Vec<By
         while bytes.len() < MESSAGE_BYTES_MAX / 2
             && let Ok(next) = sends.try_recv()
         {
-            bytes.extend(next.encode());
+            next.encode_into(&mut bytes);
         }
         for piece in pieces(bytes) {
             if messages.send(vec![piece]).await.is_err() {
@@ -187,7 +187,7 @@ async fn receive(
     let mut frames = Frames::new(HEAD_BYTES, max);
     let strange = || SessionError::Misbehaved(format!("{place}: what comes is no message"));
     while let Some(piece) = coming.message().await.map_err(|status| blame(place, &status))? {
-        frames.push(&piece);
+        frames.push(piece);
         while let Some(message) = frames.next().map_err(|_| strange())? {
             let message = FromCloud::decode(&message, cell_bytes).map_err(|_| strange())?;
             if come.send(Ok(message)).await.is_err() {

@@ -33,11 +33,18 @@ pub struct Between(pub fogbank_mix::server::Between);
 
 impl Between {
     fn encode(&self) -> Vec<u8> {
-        let (role, message) = match &self.0 {
-            fogbank_mix::server::Between::Across(message) => (TO_SHUFFLER, message.encode()),
-            fogbank_mix::server::Between::Back(message) => (TO_HOLDER, message.encode()),
-        };
-        [&[role][..], &message].concat()
+        let mut out = Vec::new();
+        match &self.0 {
+            fogbank_mix::server::Between::Across(message) => {
+                out.push(TO_SHUFFLER);
+                message.encode_into(&mut out);
+            }
+            fogbank_mix::server::Between::Back(message) => {
+                out.push(TO_HOLDER);
+                message.encode_into(&mut out);
+            }
+        }
+        out
     }
 
     /// What [`Between::encode`] made; its cells have so many bytes.
@@ -132,7 +139,8 @@ impl To {
         grpc.ready().await.map_err(|e| of_store(self.dial.absent(e)))?;
         let path = PathAndQuery::from_static(ACROSS_PATH);
         let blamed = |status| blame(&self.dial.place, &status);
-        let mut answer = grpc.streaming(asked, path, Pieces).await.map_err(blamed)?.into_inner();
+        let mut answer =
+            grpc.streaming(asked, path, Pieces::single()).await.map_err(blamed)?.into_inner();
         match answer.message().await.map_err(blamed)? {
             None => Ok(()),
             Some(_) => Err(SessionError::Misbehaved(format!("{}: it answers", self.dial.place))),

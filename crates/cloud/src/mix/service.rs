@@ -159,7 +159,7 @@ impl MixDesk {
             let room = self.tenant.memory.try_take(2 * piece.len() as u64);
             let none = || Status::resource_exhausted("no memory is left for it");
             rooms.push(room.ok_or_else(none)?);
-            frames.push(&piece);
+            frames.push(piece);
             if let Some(message) = frames.next().map_err(|_| no_message())? {
                 break message;
             }
@@ -191,7 +191,7 @@ async fn come(
     let mut frames = Frames::new(HEAD_BYTES, max);
     while let Some(piece) = coming.message().await? {
         figures.bytes_in.add(piece.len() as u64);
-        frames.push(&piece);
+        frames.push(piece);
         while let Some(message) = frames.next().map_err(|_| no_message())? {
             let message = ToCloud::decode(&message, cell_bytes).map_err(|_| no_message())?;
             if sender.send(message).await.is_err() {
@@ -212,7 +212,7 @@ fn together(
     let mut error = None;
     while let Some(message) = next.take() {
         match message {
-            Ok(message) => bytes.extend(message.encode()),
+            Ok(message) => message.encode_into(&mut bytes),
             Err(why) => error = Some(Err(told(tenant, why))),
         }
         if bytes.len() < MESSAGE_BYTES_MAX / 2 && error.is_none() {
