@@ -199,7 +199,7 @@ pub struct BenchPaperArgs {
     pub json: bool,
 }
 
-/// Figures of the papers; those of TaoStore and ObliviStore have its name before them.
+/// Figures of the papers; those of TaoStore, ObliviStore and two clouds have its name before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum PaperFigure {
     /// All of them.
@@ -267,6 +267,30 @@ pub enum PaperFigure {
     /// Seeks an access by the size of the volume.
     #[value(name = "oblivistore-16")]
     Seeks,
+    /// Throughput of multicloud by the size of the volume.
+    #[value(name = "multicloud-7")]
+    CloudsThroughput,
+    /// Response time of multicloud by the size of the volume.
+    #[value(name = "multicloud-8")]
+    CloudsResponse,
+    /// Throughput of multicloud by the round trip.
+    #[value(name = "multicloud-9")]
+    CloudsRoundTripThroughput,
+    /// Response time of multicloud by the round trip.
+    #[value(name = "multicloud-10")]
+    CloudsRoundTripResponse,
+    /// What goes over the client's link for an access of multicloud, by parts.
+    #[value(name = "multicloud-12")]
+    CloudsParts,
+    /// How fast cells are summed, by the size of a block.
+    #[value(name = "multicloud-13")]
+    CloudsChecksum,
+    /// Throughput of multicloud by the link between the clouds.
+    #[value(name = "multicloud-14")]
+    CloudsBetweenThroughput,
+    /// Response time of multicloud by the link between the clouds.
+    #[value(name = "multicloud-15")]
+    CloudsBetweenResponse,
 }
 
 impl PaperFigure {
@@ -295,6 +319,14 @@ impl PaperFigure {
             Self::DrivesResponse => "oblivistore-12",
             Self::DrivesRoundTrip => "oblivistore-13",
             Self::Seeks => "oblivistore-16",
+            Self::CloudsThroughput => "multicloud-7",
+            Self::CloudsResponse => "multicloud-8",
+            Self::CloudsRoundTripThroughput => "multicloud-9",
+            Self::CloudsRoundTripResponse => "multicloud-10",
+            Self::CloudsParts => "multicloud-12",
+            Self::CloudsChecksum => "multicloud-13",
+            Self::CloudsBetweenThroughput => "multicloud-14",
+            Self::CloudsBetweenResponse => "multicloud-15",
         }
     }
 }

@@ -15,6 +15,7 @@ mod durability;
 mod epochs;
 mod figure;
 mod lane;
+mod multicloud;
 mod oblivistore;
 mod parallel;
 mod published;
@@ -112,6 +113,16 @@ async fn measure(id: PaperFigure, ask: &Ask) -> Result<Vec<Figure>> {
         | PaperFigure::Seeks => oblivistore::sizes(ask).await?.into(),
         PaperFigure::DisksRoundTrip => vec![oblivistore::round_trips(ask, Media::Disks).await?],
         PaperFigure::DrivesRoundTrip => vec![oblivistore::round_trips(ask, Media::Drives).await?],
+        PaperFigure::CloudsThroughput | PaperFigure::CloudsResponse | PaperFigure::CloudsParts => {
+            multicloud::sizes(ask).await?.into()
+        }
+        PaperFigure::CloudsRoundTripThroughput | PaperFigure::CloudsRoundTripResponse => {
+            multicloud::round_trips(ask).await?.into()
+        }
+        PaperFigure::CloudsChecksum => vec![multicloud::checksums(ask)?],
+        PaperFigure::CloudsBetweenThroughput | PaperFigure::CloudsBetweenResponse => {
+            multicloud::between(ask).await?.into()
+        }
     })
 }
 
@@ -127,7 +138,8 @@ mod tests {
             [F::Applications, F::Recovery]
         );
         let all = asked(&[F::TaoClients, F::All]);
-        assert_eq!((all.len(), all[0], all[20]), (21, F::Applications, F::Seeks));
+        assert_eq!((all.len(), all[0]), (29, F::Applications));
+        assert_eq!((all[20], all[28]), (F::Seeks, F::CloudsBetweenResponse));
         // What is typed is what is printed.
         for id in all {
             assert_eq!(PaperFigure::from_str(id.name(), false), Ok(id));

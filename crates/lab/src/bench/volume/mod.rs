@@ -14,7 +14,7 @@ pub mod clients;
 mod disks;
 mod lane;
 mod measured_engine;
-mod multicloud;
+pub mod multicloud;
 mod path_times;
 mod ring;
 mod row;

@@ -145,6 +145,14 @@ fn of_paper(id: PaperFigure) -> &'static str {
         PaperFigure::DrivesResponse => "ObliviStore, figure 12",
         PaperFigure::DrivesRoundTrip => "ObliviStore, figure 13",
         PaperFigure::Seeks => "ObliviStore, figure 16",
+        PaperFigure::CloudsThroughput => "Multi-cloud, figure 7",
+        PaperFigure::CloudsResponse => "Multi-cloud, figure 8",
+        PaperFigure::CloudsRoundTripThroughput => "Multi-cloud, figure 9",
+        PaperFigure::CloudsRoundTripResponse => "Multi-cloud, figure 10",
+        PaperFigure::CloudsParts => "Multi-cloud, figure 12",
+        PaperFigure::CloudsChecksum => "Multi-cloud, figure 13",
+        PaperFigure::CloudsBetweenThroughput => "Multi-cloud, figure 14",
+        PaperFigure::CloudsBetweenResponse => "Multi-cloud, figure 15",
     }
 }
 

@@ -1,0 +1,287 @@
+//! Figures 7 to 10 and 12 to 15 of the paper of two clouds: `multicloud` with two real servers.
+//!
+//! 1. A volume is loaded, all its blocks written, over links that take everything at once.
+//! 2. Clients run across the links; after a fifth of a round, a round is measured.
+//! 3. Sizes are a share of the paper's: both servers keep everything in this machine's memory.
+//!
+//! Figure 11 is of several servers a cloud, which this engine does not have. The drawings have no numbers; what the
+//! text tells is taken, and nothing is read off them.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use fogbank::{Error, Result};
+use fogbank_mix::{Point, Seed};
+use fogbank_oram::ImmediateShape;
+use fogbank_process::say_error;
+use fogbank_store::Link;
+
+use super::ask::Ask;
+use super::figure::{Drawn, Figure, Panel, Spread};
+use super::published::Published;
+use crate::args::PaperFigure;
+use crate::bench::machine::memory_available;
+use crate::bench::volume::multicloud::{Links, Made, Measured, PARTS, Pair};
+
+const SIZES: [f64; 4] = [5e10, 1e11, 2e11, 3e11];
+/// The share of them that is usual.
+const SCALE: f64 = 0.001;
+/// Below, there are too few partitions for any of this.
+const BYTES_MIN: f64 = 1e6;
+const BLOCKS: [usize; 3] = [4096, 8192, 16384];
+const ROUND_TRIPS_MS: [u64; 5] = [10, 50, 100, 200, 400];
+/// The round trip where it is not varied.
+const ROUND_TRIP_MS: u64 = 50;
+/// MB/s between the servers: two that the paper saw, and one that holds nobody up.
+const BETWEEN_MB_S: [u64; 3] = [30, 60, 200];
+const CLIENTS: usize = 250;
+const SECONDS: f64 = 10.0;
+const GRID: Duration = Duration::from_millis(1);
+/// What two servers in memory take, in times of the blocks.
+const SERVERS_TIMES: f64 = 12.0;
+/// Bytes that are summed for a figure of the checksum.
+const SUMMED_BYTES: usize = 1 << 28;
+
+const SINGLE: &str = "Multi-cloud, section 5.2";
+const SMALL_BLOCKS: &str = "Multi-cloud, section 5.2: 0.8 to 1.0 MB/s at 300 GB, the middle";
+const LARGE_BLOCKS: &str = "Multi-cloud, section 5.2: 1.2 to 1.6 MB/s, the middle";
+const ABOVE: &str = "Multi-cloud, section 5.2: 200 to 300 ms more than the round trip, the middle";
+
+/// What a point came to.
+struct At {
+    place: String,
+    mb_s: Spread,
+    mean_ms: Spread,
+    between_mb_s: Spread,
+    parts: [Spread; PARTS.len()],
+    client: Spread,
+}
+
+/// Measures figures 7, 8 and 12: one sweep over sizes and blocks.
+///
+/// # Errors
+/// By blame.
+pub async fn sizes(ask: &Ask) -> Result<[Figure; 3]> {
+    let ask = &ask.lasting(SECONDS, SECONDS / 5.0);
+    let mut differs = differs(ask);
+    let mut rates = panel("throughput", "MB/s of blocks", "volume");
+    let mut times = panel("latency", "mean ms", "volume");
+    let mut parts = Panel::new("parts", "blocks of an access", "blocks of a volume", Drawn::Bars);
+    for block_bytes in BLOCKS {
+        let name = format!("blocks of {} KiB", block_bytes >> 10);
+        let paper = match block_bytes {
+            4096 => told(0.9, SMALL_BLOCKS),
+            _ => told(1.4, LARGE_BLOCKS),
+        };
+        let mut sizes = SIZES.map(|bytes| (bytes * ask.scale_or(SCALE)).max(BYTES_MIN)).to_vec();
+        sizes.dedup();
+        let mut largest = None;
+        for bytes in sizes {
+            let size = fogbank::plan::size(bytes);
+            let takes = bytes * SERVERS_TIMES;
+            if memory_available().is_some_and(|available| takes > available as f64) {
+                let why = format!("no volume of {size}: it takes {:.0} GB of memory", takes / 1e9);
+                if !differs.contains(&why) {
+                    differs.push(why);
+                }
+                continue;
+            }
+            let pair = load(ask, bytes, block_bytes).await?;
+            let at = point(ask, &pair, (1, size), (ROUND_TRIP_MS, None)).await?;
+            pair.close().await?;
+            rates.add(&name, &at.place, at.mb_s, paper);
+            times.add(&name, &at.place, at.mean_ms, told(250.0 + ROUND_TRIP_MS as f64, ABOVE));
+            largest = Some(at);
+        }
+        // The largest has the most levels, and so the most records.
+        if let Some(At { place, parts: of, client, .. }) = largest {
+            let place = format!("{} KiB, {place}", block_bytes >> 10);
+            for (part, blocks) in PARTS.iter().zip(of) {
+                parts.add(part, &place, blocks, None);
+            }
+            parts.add("all", &place, client, told(2.6, SINGLE));
+        }
+    }
+    let figure = |id, title: &str, panel| Figure {
+        id,
+        title: title.into(),
+        setting: format!("{}, {ROUND_TRIP_MS} ms away", setting(ask)),
+        differs: differs.clone(),
+        panels: vec![panel],
+    };
+    use PaperFigure as F;
+    Ok([
+        figure(F::CloudsThroughput, "Throughput by the size of the volume", rates),
+        figure(F::CloudsResponse, "Response time by the size of the volume", times),
+        figure(F::CloudsParts, "What goes over the client's link", parts),
+    ])
+}
+
+/// Measures figures 9 and 10: one volume, at several distances.
+///
+/// # Errors
+/// By blame.
+pub async fn round_trips(ask: &Ask) -> Result<[Figure; 2]> {
+    let ask = &ask.lasting(SECONDS, SECONDS / 5.0);
+    let (pair, size) = largest(ask).await?;
+    let below = "ms of a round trip";
+    let mut rates = panel("throughput", "MB/s of blocks", below);
+    let mut times = panel("latency", "mean ms", below);
+    for (number, ms) in (1..).zip(ROUND_TRIPS_MS) {
+        let at = point(ask, &pair, (number, ms.to_string()), (ms, None)).await?;
+        rates.add("multicloud", &at.place, at.mb_s, told(0.9, SMALL_BLOCKS));
+        times.add("multicloud", &at.place, at.mean_ms, told(250.0 + ms as f64, ABOVE));
+    }
+    pair.close().await?;
+    let figure = |id, title: &str, panel| Figure {
+        id,
+        title: title.into(),
+        setting: format!("{}; {size} of blocks of 4 KiB", setting(ask)),
+        differs: differs(ask),
+        panels: vec![panel],
+    };
+    use PaperFigure as F;
+    Ok([
+        figure(F::CloudsRoundTripThroughput, "Throughput by the round trip", rates),
+        figure(F::CloudsRoundTripResponse, "Response time by the round trip", times),
+    ])
+}
+
+/// Measures figures 14 and 15: one volume, with several links between the clouds.
+///
+/// # Errors
+/// By blame.
+pub async fn between(ask: &Ask) -> Result<[Figure; 2]> {
+    let ask = &ask.lasting(SECONDS, SECONDS / 5.0);
+    let (pair, size) = largest(ask).await?;
+    let below = "MB/s between the clouds, each way";
+    let mut rates = panel("throughput", "MB/s of blocks", below);
+    let mut shares = panel("share", "share of both ways of that link", below);
+    let mut times = panel("latency", "mean ms", below);
+    for (number, mb_s) in (1..).zip(BETWEEN_MB_S) {
+        let link = Some(mb_s * 1_000_000);
+        let at = point(ask, &pair, (number, mb_s.to_string()), (ROUND_TRIP_MS, link)).await?;
+        let both_ways = Spread::of(vec![2.0 * mb_s as f64]);
+        rates.add("multicloud", &at.place, at.mb_s, None);
+        shares.add("multicloud", &at.place, at.between_mb_s.over(&both_ways), None);
+        times.add("multicloud", &at.place, at.mean_ms, None);
+    }
+    pair.close().await?;
+    let figure = |id, title: &str, panels| Figure {
+        id,
+        title: title.into(),
+        setting: format!("{}, {ROUND_TRIP_MS} ms away; {size} of blocks of 4 KiB", setting(ask)),
+        differs: differs(ask),
+        panels,
+    };
+    use PaperFigure as F;
+    Ok([
+        figure(
+            F::CloudsBetweenThroughput,
+            "Throughput by the link between the clouds",
+            vec![rates, shares],
+        ),
+        figure(
+            F::CloudsBetweenResponse,
+            "Response time by the link between the clouds",
+            vec![times],
+        ),
+    ])
+}
+
+/// Measures figure 13: how fast cells are summed, on one core.
+///
+/// # Errors
+/// None.
+pub fn checksums(ask: &Ask) -> Result<Figure> {
+    let mut rates = panel("rate", "MB/s of one core", "bytes of a block");
+    for block_bytes in BLOCKS {
+        let point = Point::new(&Seed::new([7; 32]), block_bytes);
+        let cells = vec![3; SUMMED_BYTES.max(block_bytes)];
+        let round = || {
+            let began = ask.clock.now();
+            cells.chunks_exact(block_bytes).for_each(|cell| _ = black_box(point.sum(cell)));
+            cells.len() as f64 / 1e6 / ((ask.clock.now() - began).max(1) as f64 / 1e9)
+        };
+        let rounds = Spread::of((0..ask.rounds).map(|_| round()).collect());
+        rates.add("sums", block_bytes.to_string(), rounds, None);
+    }
+    Ok(Figure {
+        id: PaperFigure::CloudsChecksum,
+        title: "Rate of the sums that shuffles are checked by".into(),
+        setting: format!("one core, {} rounds of 256 MiB in memory", ask.rounds),
+        differs: vec!["one core; the paper's is of all cores of a server".into()],
+        panels: vec![rates],
+    })
+}
+
+/// The paper's largest at the scale asked for, of blocks of 4 KiB.
+async fn largest(ask: &Ask) -> Result<(Pair, String)> {
+    let bytes = (SIZES[3] * ask.scale_or(SCALE)).max(BYTES_MIN);
+    let takes = bytes * SERVERS_TIMES;
+    if memory_available().is_some_and(|available| takes > available as f64) {
+        let gb = takes / 1e9;
+        return Err(Error::CannotUse(format!(
+            "two servers in memory take {gb:.0} GB: give a smaller --scale"
+        )));
+    }
+    Ok((load(ask, bytes, BLOCKS[0]).await?, fogbank::plan::size(bytes)))
+}
+
+async fn load(ask: &Ask, bytes: f64, block_bytes: usize) -> Result<Pair> {
+    let capacity = (bytes / block_bytes as f64) as u32;
+    let shape = ImmediateShape { capacity, value_bytes: block_bytes };
+    Pair::load(Made { shape, quantum: GRID, under_way_max: CLIENTS, seed: ask.seed }).await
+}
+
+/// All rounds of a point.
+async fn point(
+    ask: &Ask,
+    pair: &Pair,
+    (number, place): (u64, String),
+    (round_trip_ms, between): (u64, Option<u64>),
+) -> Result<At> {
+    say_error!("{place}: {CLIENTS} clients, {round_trip_ms} ms");
+    let client = Link { round_trip: Duration::from_millis(round_trip_ms), ..Link::instant() };
+    let mut rounds = Vec::new();
+    for round in 0..ask.rounds as u64 {
+        let drawn = (number * 1_000 + round, CLIENTS);
+        rounds.push(pair.measure(drawn, Links { client, between }, ask.seconds).await?);
+    }
+    let spread = |value: &dyn Fn(&Measured) -> f64| Spread::of(rounds.iter().map(value).collect());
+    let mb = pair.block_bytes() as f64 / 1e6;
+    Ok(At {
+        place,
+        mb_s: spread(&|of| of.per_s() * mb),
+        mean_ms: spread(&|of| of.answers.latencies.mean() / 1e6),
+        between_mb_s: spread(&|of| of.per_s() * of.between * mb),
+        parts: std::array::from_fn(|part| spread(&|of| of.parts[part])),
+        client: spread(&|of| of.up + of.down),
+    })
+}
+
+fn setting(ask: &Ask) -> String {
+    format!(
+        "engine multicloud, two fogbank-cloud processes with TLS, {CLIENTS} clients, half of the accesses write; \
+         median of {} rounds of {} s after a fifth of that",
+        ask.rounds, ask.seconds
+    )
+}
+
+/// What is not as in the paper.
+fn differs(ask: &Ask) -> Vec<String> {
+    vec![
+        format!("volumes of {} of the paper's 50 to 300 GB", ask.scale_or(SCALE)),
+        "servers keep everything in memory; the paper's were held up by a blob store".into(),
+        "client, servers and links share the cores of one machine".into(),
+        "where the paper's text tells one value, it stands beside every place".into(),
+    ]
+}
+
+fn panel(name: &'static str, measure: &str, below: &'static str) -> Panel {
+    Panel::new(name, measure, below, Drawn::Curves)
+}
+
+fn told(value: f64, place: &'static str) -> Option<Published> {
+    Some(Published { value, place })
+}

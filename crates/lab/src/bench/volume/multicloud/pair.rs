@@ -1,0 +1,280 @@
+//! A volume in two clouds that is measured: two servers, the links between them and to them, and
+//! the engine.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fogbank::{Error, Result, open_store};
+use fogbank_cloud::MixClient;
+use fogbank_durable::{JOURNAL_PREFIX, MemoryRegister, Opening, Recovered};
+use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
+use fogbank_mix::session::MixCloud;
+use fogbank_oram::immediate::Parts as OfEngine;
+use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
+use fogbank_oram::{ImmediateEngine, ImmediateShape};
+use fogbank_process::say_error;
+use fogbank_seal::MasterKey;
+use fogbank_store::{BlobsApart, DepartureGrid, GridStore, Link, Store};
+use fogbank_terminal::bar;
+use tempfile::TempDir;
+
+use super::parts::{CountedCloud, PARTS, Parts};
+use super::relay::{Pipe, Relay};
+use super::server::Server;
+use crate::bench::counted::Counted;
+use crate::bench::volume::clients::{Answers, Field, Span};
+
+/// c0, as of a volume.
+const KEPT_LEVELS: u8 = 3;
+/// Accesses under way while loading.
+const LOAD_UNDER_WAY: usize = 512;
+
+/// See the module. All of it ends when it is dropped.
+pub struct Pair {
+    field: Arc<Field<MulticloudEngine>>,
+    store: Arc<Counted<Arc<dyn Store>>>,
+    counts: Arc<Parts>,
+    client: [Arc<Pipe>; 2],
+    between: [Arc<Pipe>; 2],
+    random: Randomness,
+    clock: Arc<dyn Clock>,
+    block_bytes: usize,
+    _servers: [Server; 2],
+    _ways: [Relay; 4],
+    _journal: TempDir,
+}
+
+/// How a volume is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Made {
+    /// Its blocks.
+    pub shape: ImmediateShape,
+    /// Messages leave at multiples of it.
+    pub quantum: Duration,
+    /// Accesses under way, at most.
+    pub under_way_max: usize,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+/// The links while clients run.
+#[derive(Debug, Clone, Copy)]
+pub struct Links {
+    /// Of the client, to both servers together.
+    pub client: Link,
+    /// Bytes a second that the servers can send each other, each way.
+    pub between: Option<u64>,
+}
+
+/// What clients came to, with blocks of an access by what they are for.
+pub struct Measured {
+    /// How long they waited.
+    pub answers: Answers,
+    /// Accesses.
+    pub accesses: f64,
+    /// Of messages of the client, by [`PARTS`].
+    pub parts: [f64; PARTS.len()],
+    /// Of checkpoints.
+    pub checkpoints: f64,
+    /// On the wire from the client.
+    pub up: f64,
+    /// On the wire to it.
+    pub down: f64,
+    /// On the wire between the servers.
+    pub between: f64,
+}
+
+/// What has passed so far.
+#[derive(Clone, Copy)]
+struct Passed {
+    parts: [u64; PARTS.len()],
+    checkpoints: u64,
+    up: u64,
+    down: u64,
+    between: u64,
+}
+
+impl Measured {
+    /// Accesses a second.
+    pub fn per_s(&self) -> f64 {
+        self.accesses / self.answers.seconds
+    }
+
+    /// Milliseconds within which this share was answered.
+    pub fn ms(&self, share: f64) -> f64 {
+        self.answers.latencies.value_at_quantile(share) as f64 / 1e6
+    }
+
+    /// Of all messages.
+    pub fn told(&self) -> f64 {
+        self.parts.iter().sum()
+    }
+
+    /// What is on the wire beside messages and checkpoints.
+    pub fn framing(&self) -> f64 {
+        self.up + self.down - self.told() - self.checkpoints
+    }
+}
+
+impl Pair {
+    /// One whose blocks are all written, over links that take everything at once.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] if servers cannot be begun; those of accesses.
+    pub async fn load(made: Made) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let random = Randomness::repeatable(made.seed);
+        // 1. Servers, and links to each and between them.
+        let ports = [free_port()?, free_port()?];
+        let pipe = || Pipe::new(&clock);
+        let (client, between) = ([pipe(), pipe()], [pipe(), pipe()]);
+        let back = [between[1].clone(), between[0].clone()];
+        let to_client = |at: usize| Relay::new(ports[at], client.clone());
+        let ways = [to_client(0).await?, to_client(1).await?];
+        // The way to the first is the second's, and the other way round.
+        let across =
+            [Relay::new(ports[0], back).await?, Relay::new(ports[1], between.clone()).await?];
+        let servers = [
+            Server::new(ports[0], across[1].place, &*clock).await?,
+            Server::new(ports[1], across[0].place, &*clock).await?,
+        ];
+        let counts = Arc::<Parts>::default();
+        let way = |at: usize| -> Result<Arc<dyn MixCloud>> {
+            let (own, other) = (servers[at].url(&ways[at]), servers[1 - at].url(&across[1 - at]));
+            let inner = MixClient::open(&own, &other, &clock);
+            let inner = inner.map_err(|e| Error::CannotUse(e.to_string()))?;
+            Ok(Arc::new(CountedCloud { inner, parts: counts.clone() }))
+        };
+        let clouds = [way(0)?, way(1)?];
+        // 2. The volume.
+        let usual = MulticloudSettings::new(made.shape, KEPT_LEVELS)?;
+        let settings = MulticloudSettings {
+            quantum: made.quantum,
+            under_way_max: made.under_way_max.max(LOAD_UNDER_WAY),
+            signers: signers(&clouds, usual.public()?).await?,
+            ..usual
+        };
+        let trusted = tempfile::tempdir();
+        let trusted = trusted.map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))?;
+        let journal = open_store(&format!("file://{}", trusted.path().display()), &clock).await?;
+        let store = open_store(&servers[0].url(&ways[0]), &clock).await?;
+        let store = Arc::new(Counted::new(store));
+        let grid = DepartureGrid::new(clock.clone(), settings.quantum);
+        let paced = Arc::new(GridStore::new(store.clone() as Arc<dyn Store>, grid.clone()));
+        let register = Arc::new(MemoryRegister::default());
+        let opening = Opening {
+            store: Arc::new(BlobsApart::new(paced, journal, JOURNAL_PREFIX)),
+            register: Arc::new(WitnessedRegister::new(
+                register,
+                clouds.clone(),
+                settings.public()?,
+                grid.clone(),
+            )),
+            master: &MasterKey::from_bytes(&mut [7; 32]),
+            random: &random,
+            settings: settings.vault()?,
+            accept_rollback_risk: false,
+        };
+        let vault = opening.create(b"bench".to_vec()).await?;
+        let parts = OfEngine {
+            store: store.clone(),
+            vault,
+            recovered: Recovered::default(),
+            random: &random,
+            grid,
+            progress: &|_, _| {},
+        };
+        let engine = MulticloudEngine::open(settings, parts, clouds).await?;
+        let field = Field::new(engine, clock.clone(), Arc::default());
+        say_error!("multicloud: loading {} blocks", made.shape.capacity);
+        let (loading, began) = (bar("loading"), clock.now());
+        field.load(&mut random.stream(Purpose::Workload), LOAD_UNDER_WAY, &loading).await?;
+        loading.finish_and_clear();
+        let loaded = (clock.now() - began) as f64 / 1e9;
+        say_error!("multicloud: loaded in {loaded:.0} s, without links");
+        let [first, second] = ways;
+        let [third, fourth] = across;
+        Ok(Self {
+            field,
+            store,
+            counts,
+            client,
+            between,
+            random,
+            clock,
+            block_bytes: made.shape.value_bytes,
+            _servers: servers,
+            _ways: [first, second, third, fourth],
+            _journal: trusted,
+        })
+    }
+
+    /// Lets so many clients run across the links; `number` draws what they ask for.
+    ///
+    /// # Errors
+    /// Those of accesses; [`Error::TooFewData`] if nobody was answered.
+    pub async fn measure(
+        &self,
+        (number, clients): (u64, usize),
+        links: Links,
+        seconds: f64,
+    ) -> Result<Measured> {
+        let delay = links.client.round_trip.as_nanos() as Nanos / 2;
+        self.client[0].set(links.client.up_bytes_per_s, delay);
+        self.client[1].set(links.client.down_bytes_per_s, delay);
+        self.between.iter().for_each(|pipe| pipe.set(links.between, 0));
+        let (bar, span) = (bar("measuring"), Span::of(&*self.clock, seconds));
+        let mut running = self.field.start(clients, &self.random.split(number));
+        running.go_on(span.from, &bar).await?;
+        let before = self.passed();
+        running.go_on(span.to, &bar).await?;
+        let after = self.passed();
+        bar.finish_and_clear();
+        self.client.iter().chain(&self.between).for_each(|pipe| pipe.set(None, 0));
+        let answers = running.end(span).await?;
+        if answers.latencies.is_empty() {
+            return Err(Error::TooFewData("nobody was answered: give more --seconds".into()));
+        }
+        let accesses = answers.latencies.len() as f64;
+        let blocks =
+            |after: u64, before: u64| (after - before) as f64 / accesses / self.block_bytes as f64;
+        Ok(Measured {
+            accesses,
+            parts: std::array::from_fn(|at| blocks(after.parts[at], before.parts[at])),
+            checkpoints: blocks(after.checkpoints, before.checkpoints),
+            up: blocks(after.up, before.up),
+            down: blocks(after.down, before.down),
+            between: blocks(after.between, before.between),
+            answers,
+        })
+    }
+
+    /// Closes the volume.
+    ///
+    /// # Errors
+    /// Of the last checkpoint.
+    pub async fn close(self) -> Result<()> {
+        Ok(self.field.engine.close().await?)
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    fn passed(&self) -> Passed {
+        Passed {
+            parts: self.counts.bytes(),
+            checkpoints: self.store.traffic().checkpoints,
+            up: self.client[0].bytes(),
+            down: self.client[1].bytes(),
+            between: self.between[0].bytes() + self.between[1].bytes(),
+        }
+    }
+}
+
+fn free_port() -> Result<SocketAddr> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    port.map_err(|e| Error::CannotUse(format!("no port for a server: {e}")))
+}
