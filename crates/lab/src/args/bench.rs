@@ -199,7 +199,7 @@ pub struct BenchPaperArgs {
     pub json: bool,
 }
 
-/// Figures of the papers; those of TaoStore, ObliviStore and two clouds have its name before them.
+/// Figures of the papers; all but those of Obladi have a name before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum PaperFigure {
     /// All of them.
@@ -291,6 +291,18 @@ pub enum PaperFigure {
     /// Response time of multicloud by the link between the clouds.
     #[value(name = "multicloud-15")]
     CloudsBetweenResponse,
+    /// Queries of a site by its size and its clients.
+    #[value(name = "privatefs-6")]
+    SiteSizes,
+    /// Queries of a site by its clients and the round trip.
+    #[value(name = "privatefs-7")]
+    SiteRoundTrips,
+    /// What queries take while a site grows.
+    #[value(name = "privatefs-8")]
+    SiteGrowing,
+    /// How far a table of a site is built, by the log and by what was written.
+    #[value(name = "privatefs-9")]
+    SiteProgress,
 }
 
 impl PaperFigure {
@@ -327,6 +339,10 @@ impl PaperFigure {
             Self::CloudsChecksum => "multicloud-13",
             Self::CloudsBetweenThroughput => "multicloud-14",
             Self::CloudsBetweenResponse => "multicloud-15",
+            Self::SiteSizes => "privatefs-6",
+            Self::SiteRoundTrips => "privatefs-7",
+            Self::SiteGrowing => "privatefs-8",
+            Self::SiteProgress => "privatefs-9",
         }
     }
 }

@@ -38,6 +38,11 @@ use crate::{Error, Result, blame, blame_making, lied, miscounted};
 pub const REQUEST_BYTES: usize = 256 << 10;
 /// From the array of a level's tables to that of what is dealt for them.
 const DEALT: u16 = 64;
+
+/// The level whose tables, or what is dealt for them, lie in this array.
+pub fn level_of(array: ArrayId) -> u8 {
+    (array.0 % DEALT) as u8
+}
 /// Stands for an address where there is none.
 const NOBODY: u32 = u32::MAX;
 const ADDRESS_BYTES: usize = 4;

@@ -87,6 +87,7 @@ mod whose;
 mod tests;
 
 pub use canary::Canary;
+pub use cells::level_of;
 pub use client::{Client, Effect};
 pub use cost::{Cost, stored_bytes};
 pub use engine::{HierarchyEngine, schedule_of};

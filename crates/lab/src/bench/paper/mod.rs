@@ -18,6 +18,7 @@ mod lane;
 mod multicloud;
 mod oblivistore;
 mod parallel;
+mod privatefs;
 mod published;
 mod report;
 mod tao;
@@ -123,6 +124,10 @@ async fn measure(id: PaperFigure, ask: &Ask) -> Result<Vec<Figure>> {
         PaperFigure::CloudsBetweenThroughput | PaperFigure::CloudsBetweenResponse => {
             multicloud::between(ask).await?.into()
         }
+        PaperFigure::SiteSizes => vec![privatefs::sizes(ask).await?],
+        PaperFigure::SiteRoundTrips => vec![privatefs::round_trips(ask).await?],
+        PaperFigure::SiteGrowing => vec![privatefs::growing(ask).await?],
+        PaperFigure::SiteProgress => vec![privatefs::progress(ask).await?],
     })
 }
 
@@ -138,8 +143,11 @@ mod tests {
             [F::Applications, F::Recovery]
         );
         let all = asked(&[F::TaoClients, F::All]);
-        assert_eq!((all.len(), all[0]), (29, F::Applications));
-        assert_eq!((all[20], all[28]), (F::Seeks, F::CloudsBetweenResponse));
+        assert_eq!((all.len(), all[0]), (33, F::Applications));
+        assert_eq!(
+            (all[20], all[28], all[32]),
+            (F::Seeks, F::CloudsBetweenResponse, F::SiteProgress)
+        );
         // What is typed is what is printed.
         for id in all {
             assert_eq!(PaperFigure::from_str(id.name(), false), Ok(id));

@@ -21,7 +21,7 @@ use fogbank::{Error, Result};
 use fogbank_process::{say, say_error};
 
 use self::row::{HEAD, Row};
-use self::warm::Warm;
+pub use self::warm::{Progress, Warm};
 use crate::args::BenchSiteArgs;
 
 /// Clients of one machine, at most.

@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos};
-use fogbank_store::{Call, Operation, Reply, Store, StoreError, store_by_calls};
+use fogbank_oram::hierarchy::level_of;
+use fogbank_store::{Call, ChunkWrite, Operation, Reply, Store, StoreError, store_by_calls};
 
 /// The phases that are told apart, in their order.
 pub const NAMES: [&str; 4] = ["to be heard", "to touch", "to be touched", "to publish"];
@@ -89,22 +92,34 @@ impl Phases {
     }
 }
 
-/// A store that notes when cells are touched.
+/// A store that notes when cells are touched, and how much is written for one level.
 pub struct Timed<S> {
     inner: S,
     phases: Arc<Phases>,
+    level: u8,
+    written: AtomicU64,
 }
 
 impl<S: Store> Timed<S> {
-    /// Notes it in `phases`.
-    pub fn new(inner: S, phases: Arc<Phases>) -> Self {
-        Self { inner, phases }
+    /// Notes the first in `phases`, the second of this level.
+    pub fn new(inner: S, phases: Arc<Phases>, level: u8) -> Self {
+        Self { inner, phases, level, written: AtomicU64::new(0) }
+    }
+
+    /// Bytes that were written for tables of the level, and for what becomes of them.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply, StoreError> {
         let touches = call.operation() == Operation::ReadCells;
         if touches {
             self.phases.comes(2);
+        }
+        if let Call::WriteChunks(writes) = &call {
+            let is_its = |write: &&ChunkWrite| level_of(write.chunk.array) == self.level;
+            let bytes = writes.iter().filter(is_its).map(|write| write.data.len() as u64).sum();
+            self.written.fetch_add(bytes, Ordering::Relaxed);
         }
         let reply = call.perform(&self.inner).await;
         if touches {

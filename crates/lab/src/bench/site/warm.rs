@@ -57,10 +57,22 @@ pub struct Measured {
     pub built: f64,
 }
 
+/// How far a point has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Nanoseconds since it began.
+    pub nanos: Nanos,
+    /// The share of the places that it is to take.
+    pub places: f64,
+    /// Bytes written for tables of the largest level.
+    pub written: u64,
+}
+
 /// A client of the site.
 struct Client {
     far: Far,
-    store: Arc<Counted<Timed<Far>>>,
+    store: Arc<Counted<Arc<Timed<Far>>>>,
+    timed: Arc<Timed<Far>>,
     phases: Arc<Phases>,
     field: Arc<Field<HierarchyEngine>>,
 }
@@ -68,6 +80,13 @@ struct Client {
 impl Warm {
     /// Makes a site, writes all of its blocks, and goes on until all levels are full.
     pub async fn new(parameters: SiteParameters, seed: u64) -> Result<Self> {
+        let mut warm = Self::empty(parameters, seed).await?;
+        warm.fill_to(warm.installed(0)).await?;
+        Ok(warm)
+    }
+
+    /// Makes a site that nobody has used.
+    pub async fn empty(parameters: SiteParameters, seed: u64) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random = Randomness::repeatable(seed);
         let store = open_store("memory:", &clock).await?;
@@ -78,9 +97,37 @@ impl Warm {
         let schedule = schedule_of(&parameters)?;
         let (written, passed) = Default::default();
         let taken = 0;
-        let mut warm = Self { store, log, clock, schedule, written, passed, random, taken };
-        warm.fill_to(warm.installed(0)).await?;
-        Ok(warm)
+        Ok(Self { store, log, clock, schedule, written, passed, random, taken })
+    }
+
+    /// Lets so many clients run from where the site stands, and gives what they were answered in each of
+    /// so many spans of time, one behind the other, with the places of the log at the end of each.
+    ///
+    /// # Errors
+    /// As [`Warm::measure`].
+    pub async fn grow(
+        &mut self,
+        clients: usize,
+        (link, quantum_us): (Link, u64),
+        (seconds, count): (f64, usize),
+    ) -> Result<Vec<(Answers, u64)>> {
+        let joined = self.join_all(clients, quantum_us).await?;
+        joined.iter().for_each(|client| client.far.set_link(link));
+        let fields: Vec<_> = joined.iter().map(|client| client.field.clone()).collect();
+        let mut running = Running::of(&fields, self.clock.clone(), &self.random());
+        let (bar, mut from) = (bar("measuring"), self.clock.now());
+        let (mut spans, mut places) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let to = from + (seconds * 1e9) as Nanos;
+            running.go_on(to, &bar).await?;
+            spans.push(Span { from, to });
+            places.push(self.passed.length());
+            from = to;
+        }
+        bar.finish_and_clear();
+        let answers = running.end_in(&spans).await?;
+        leave(joined).await?;
+        Ok(answers.into_iter().zip(places).collect())
     }
 
     /// Measures so many clients, each across such a link, while a table of the largest level is
@@ -94,16 +141,26 @@ impl Warm {
         (link, quantum_us): (Link, u64),
         seconds: Option<f64>,
     ) -> Result<Measured> {
+        self.measure_watched((clients, seconds), (link, quantum_us), |_| {}).await
+    }
+
+    /// The same, and tells from time to time how far it has come.
+    ///
+    /// # Errors
+    /// As [`Warm::measure`].
+    pub async fn measure_watched(
+        &mut self,
+        (clients, seconds): (usize, Option<f64>),
+        (link, quantum_us): (Link, u64),
+        mut tell: impl FnMut(Progress),
+    ) -> Result<Measured> {
         let warm_up = WARM_UP * clients as u64;
         let before = warm_up + self.schedule.first_of(self.warm_up_epochs());
         let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + before);
         let table = table.ok_or_else(|| Error::Bug("no table is built any more".into()))?;
         let (first, ends) = (self.starts(table), self.installed(table));
         self.fill_to(first - before).await?;
-        let mut joined = Vec::new();
-        for number in 0..clients {
-            joined.push(self.join(quantum_us, (number as u32, clients as u32)).await?);
-        }
+        let joined = self.join_all(clients, quantum_us).await?;
         let fields: Vec<_> = joined.iter().map(|client| client.field.clone()).collect();
         let mut running = Running::of(&fields, self.clock.clone(), &self.random());
         let (clock, bar) = (self.clock.clone(), bar("measuring"));
@@ -121,7 +178,19 @@ impl Warm {
         let (traffic, log, times) = (traffic(&joined), passed.bytes(), times(&joined));
         match seconds {
             Some(seconds) => running.go_on(from + (seconds * 1e9) as Nanos, &bar).await?,
-            None => running.go_on_while(|| left_to(ends)).await?,
+            None => {
+                let written = || joined.iter().map(|client| client.timed.written()).sum::<u64>();
+                let before = written();
+                let mut left = || {
+                    tell(Progress {
+                        nanos: clock.now() - from,
+                        places: passed.length().saturating_sub(length) as f64 / places as f64,
+                        written: written() - before,
+                    });
+                    left_to(ends)
+                };
+                running.go_on_while(&mut left).await?;
+            }
         }
         bar.finish_and_clear();
         let (span, grown) = (Span { from, to: clock.now() }, passed.length() - length);
@@ -134,10 +203,7 @@ impl Warm {
             built: grown as f64 / places as f64,
             answers: running.end(span).await?,
         };
-        for client in joined {
-            client.far.set_link(Link::instant());
-            client.field.engine.close().await?;
-        }
+        leave(joined).await?;
         Ok(measured)
     }
 
@@ -175,13 +241,23 @@ impl Warm {
         Ok(client.field.engine.close().await?)
     }
 
+    async fn join_all(&mut self, clients: usize, quantum_us: u64) -> Result<Vec<Client>> {
+        let mut joined = Vec::new();
+        for number in 0..clients {
+            joined.push(self.join(quantum_us, (number as u32, clients as u32)).await?);
+        }
+        Ok(joined)
+    }
+
     async fn join(&mut self, quantum_us: u64, share: (u32, u32)) -> Result<Client> {
         let (random, clock) = (self.random(), self.clock.clone());
         let faults = random.stream(Purpose::Faults);
         let far = Delay::new(self.store.clone(), clock.clone(), Link::instant(), faults);
         let far = Arc::new(far);
         let phases = Arc::new(Phases::new(clock.clone()));
-        let store = Arc::new(Counted::new(Timed::new(far.clone(), phases.clone())));
+        let level = self.schedule.bottom();
+        let timed = Arc::new(Timed::new(far.clone(), phases.clone(), level));
+        let store = Arc::new(Counted::new(timed.clone()));
         let mut salts = random.stream(Purpose::Incarnation);
         let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;
         let log = far.far_log(self.log.clone());
@@ -190,7 +266,7 @@ impl Warm {
         let seen = Arc::new(MemorySeen::default());
         let engine = HierarchyEngine::open(site, Arc::new(log), seen, grid).await?;
         let field = Field::of_many(engine, clock, self.written.clone(), share);
-        Ok(Client { far, store, phases, field })
+        Ok(Client { far, store, timed, phases, field })
     }
 
     /// The next part of the seed's randomness.
@@ -198,6 +274,14 @@ impl Warm {
         self.taken += 1;
         self.random.split(self.taken)
     }
+}
+
+async fn leave(clients: Vec<Client>) -> Result<()> {
+    for client in clients {
+        client.far.set_link(Link::instant());
+        client.field.engine.close().await?;
+    }
+    Ok(())
 }
 
 fn traffic(clients: &[Client]) -> Traffic {

@@ -212,7 +212,7 @@ impl Running {
 
     /// Waits as long as it is told that something is left, in nanoseconds at least, or until a client has
     /// failed.
-    pub async fn go_on_while(&mut self, left: impl Fn() -> Nanos) -> Result<()> {
+    pub async fn go_on_while(&mut self, mut left: impl FnMut() -> Nanos) -> Result<()> {
         loop {
             let wait = left().min(LOOK);
             if wait == 0 {
@@ -227,17 +227,30 @@ impl Running {
     }
 
     /// Ends them; what they noted in `span`.
-    pub async fn end(mut self, span: Span) -> Result<Answers> {
+    pub async fn end(self, span: Span) -> Result<Answers> {
+        let mut answers = self.end_in(&[span]).await?;
+        answers.pop().ok_or_else(|| Error::Bug("a span has its answers".into()))
+    }
+
+    /// Ends them; what they noted in each of these.
+    pub async fn end_in(mut self, spans: &[Span]) -> Result<Vec<Answers>> {
         self.ends.store(true, Ordering::Relaxed);
-        let mut latencies = Histogram::new_with_max(LATENCY_NANOS_MAX, 3)
-            .map_err(|e| Error::Bug(format!("three figures within an hour: {e}")))?;
+        let none = |span: &Span| {
+            let latencies = Histogram::new_with_max(LATENCY_NANOS_MAX, 3)
+                .map_err(|e| Error::Bug(format!("three figures within an hour: {e}")))?;
+            Ok(Answers { latencies, seconds: span.seconds() })
+        };
+        let mut answers = spans.iter().map(none).collect::<Result<Vec<_>>>()?;
         while let Some(ended) = self.tasks.join_next().await {
             let samples = ended.map_err(|e| Error::Bug(e.to_string()))??;
-            for sample in samples.iter().filter(|s| (span.from..span.to).contains(&s.ended)) {
-                latencies.saturating_record(sample.took);
+            for Sample { ended, took } in samples {
+                let within = |(span, _): &(&Span, _)| (span.from..span.to).contains(&ended);
+                for (_, answers) in spans.iter().zip(&mut answers).filter(within) {
+                    answers.latencies.saturating_record(took);
+                }
             }
         }
-        Ok(Answers { latencies, seconds: span.seconds() })
+        Ok(answers)
     }
 }
 

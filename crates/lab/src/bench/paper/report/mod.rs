@@ -153,6 +153,10 @@ fn of_paper(id: PaperFigure) -> &'static str {
         PaperFigure::CloudsChecksum => "Multi-cloud, figure 13",
         PaperFigure::CloudsBetweenThroughput => "Multi-cloud, figure 14",
         PaperFigure::CloudsBetweenResponse => "Multi-cloud, figure 15",
+        PaperFigure::SiteSizes => "PD-ORAM, figure 6",
+        PaperFigure::SiteRoundTrips => "PD-ORAM, figure 7",
+        PaperFigure::SiteGrowing => "PD-ORAM, figure 8",
+        PaperFigure::SiteProgress => "PD-ORAM, figure 9",
     }
 }
 
