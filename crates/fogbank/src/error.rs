@@ -160,17 +160,21 @@ fn way_on(suspicion: Suspicion) -> String {
         // What is older, or spoiled, no proxy leaves.
         Suspicion::RolledBack => AS_IT_WAS.into(),
         Suspicion::JournalCut(_) | Suspicion::Journal(_) => format!("{AS_IT_WAS}{WITHOUT_JOURNAL}"),
-        Suspicion::Piece(_) => "; without it no block can be found, so nothing can be salvaged: put \
-                                back what the cloud held before; of a store of keys, restore a backup (fogbank restore)"
-            .into(),
+        Suspicion::Piece(_) => {
+            "; without it no block can be found, so nothing can be salvaged: put \
+            back what the cloud held before, or restore a backup (fogbank restore)"
+                .into()
+        }
         Suspicion::Format(_) => {
             "; put back what the cloud held before, or use the newer version".into()
         }
-        Suspicion::Commit | Suspicion::CommitReplaced => "; without it no block can be found, so nothing \
-            can be salvaged: put back the blob `commit` as the cloud held it last; of a store of keys, \
-            restore a backup (fogbank restore)"
-            .into(),
-        _ => "; put back what the cloud held before; of a store of keys, restore a backup".into(),
+        Suspicion::Commit | Suspicion::CommitReplaced => {
+            "; without it no block can be found, so nothing \
+            can be salvaged: put back the blob `commit` as the cloud held it last, or restore a \
+            backup (fogbank restore)"
+                .into()
+        }
+        _ => "; put back what the cloud held before, or restore a backup (fogbank restore)".into(),
     }
 }
 
@@ -181,15 +185,15 @@ const ELSEWHERE: &str = "; is another proxy running on this store, or was one si
     cloud shows by `fogbank recover --accept-rollback-risk`";
 
 /// Where it is older, or spoiled.
-const AS_IT_WAS: &str = "; put back what the cloud held last. If that is gone, restore a backup of a \
-    store of keys, or go on with the older state that the cloud shows by `fogbank recover --accept-rollback-risk`";
+const AS_IT_WAS: &str = "; put back what the cloud held last. If that is gone, restore a backup \
+    (fogbank restore), or go on with the older state that the cloud shows by `fogbank recover --accept-rollback-risk`";
 
 const WITHOUT_JOURNAL: &str = ". What a store of keys has committed needs no journal: `fogbank \
     backup --salvage` keeps it";
 
 /// What can be done when cells do not verify.
-const PAST_LOST_CELLS: &str = "; put back what the cloud held there. Of a store of keys restore a \
-    backup (fogbank restore), or `fogbank backup --salvage` keeps every record that verifies and \
+const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup \
+    (fogbank restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
     names those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";
 
 #[cfg(test)]
