@@ -9,8 +9,9 @@
 //! A fingerprint of a cell is its first 8 bytes: the XOR of two is that of the XOR of the cells. That
 //! of a seed is xxh3, so a seed that comes again is seen, and nobody learns it.
 
-use fogbank_store::trace::{ChunkSeen, Condition, Request};
-use fogbank_store::{ArrayId, ChunkName};
+use fogbank_store::ChunkName;
+use fogbank_store::trace::{CellsOf, ChunkSeen, PublicConfig, Shown, TraceClock};
+use serde::Serialize;
 
 use crate::message::{
     Across, Back, Carry, Commit, Fetch, Hand, Handed, Level, Look, Mix, Moved, NewRecords, Recall,
@@ -18,17 +19,66 @@ use crate::message::{
 };
 use crate::server::Between;
 use crate::session::ToCloud;
-use crate::{Cells, Marks, Seed};
+use crate::{Cells, Marks, Seed, Shape};
 
-/// Kinds of what has cells, as arrays.
-const UPLOAD: u16 = 0;
-const BLINDED: u16 = 1;
-const MOVED: u16 = 2;
-const HANDED: u16 = 3;
-const LEVEL: u16 = 4;
+/// As the engine stands in the head of a trace.
+const ENGINE: &str = "multicloud";
+
+/// What the head says beside what all engines have.
+#[derive(Serialize)]
+struct Head {
+    cloud: u8,
+    partitions: u16,
+    levels: u8,
+    top_blocks: u16,
+    kept_levels: u8,
+    spare: u16,
+    extra: u16,
+    refresh_every: u16,
+    cell_bytes: u32,
+}
+
+/// The head of a trace of the first (0) or the second (1) cloud. A cloud is not told how many blocks
+/// there are: the head says how many there can be.
+pub fn public(clock: TraceClock, cloud: u8, shape: &Shape) -> PublicConfig {
+    let tail = Head {
+        cloud,
+        partitions: shape.partitions,
+        levels: shape.levels,
+        top_blocks: shape.top_blocks,
+        kept_levels: shape.kept_levels,
+        spare: shape.spare,
+        extra: shape.extra,
+        refresh_every: shape.refresh_every,
+        cell_bytes: shape.cell_bytes() as u32,
+    };
+    let blocks = u32::from(shape.partitions) * u32::from(shape.top_blocks);
+    PublicConfig::new(clock, ENGINE, (blocks, shape.block_bytes.into()), tail)
+}
+
+/// Which of both clouds a message of the client has come to, if it tells: of every other partition the
+/// first is the holder.
+pub fn cloud_asked(message: &ToCloud) -> Option<u8> {
+    match message {
+        ToCloud::Session(_) => None,
+        ToCloud::Holder(message) => Some((message.partition() % 2) as u8),
+        ToCloud::Shuffler(message) => Some((1 - message.partition() % 2) as u8),
+    }
+}
+
+/// The same of a message of the other cloud.
+pub fn cloud_passed(message: &Between) -> Option<u8> {
+    match message {
+        Between::Across(Across::Blinded(_)) => None,
+        Between::Across(
+            Across::Moved(Moved { partition, .. }) | Across::Handed(Handed { partition, .. }),
+        ) => Some((1 - partition % 2) as u8),
+        Between::Back(Back::Level(Level { partition, .. })) => Some((partition % 2) as u8),
+    }
+}
 
 /// What a client asks a cloud; nothing if it asks for a proof, after which nothing comes.
-pub fn asked(message: &ToCloud) -> Option<Request> {
+pub fn asked(message: &ToCloud) -> Option<Shown> {
     let bytes = message.encode().len() as u64;
     let (name, fingerprint) = match message {
         ToCloud::Session(ToSession::Reached(at)) => {
@@ -73,7 +123,7 @@ pub fn asked(message: &ToCloud) -> Option<Request> {
                 (name, print(&[order, pads]))
             }
             ToShuffler::Upload(Upload { partition, generation, cells }) => {
-                return Some(written(UPLOAD, *partition, generation.0, cells));
+                return Some(written(CellsOf::Upload, *partition, generation.0, cells));
             }
             ToShuffler::Strip(Strip { partition, generation, pads }) => {
                 (format!("strip/{partition}/{}/{}", generation.0, pads.len()), 0)
@@ -82,31 +132,31 @@ pub fn asked(message: &ToCloud) -> Option<Request> {
             ToShuffler::Prove(_) | ToShuffler::ProveRead(_) => return None,
         },
     };
-    Some(Request::BlobPut { name, bytes, condition: Condition::Always, fingerprint })
+    Some(Shown::Said { name, bytes, fingerprint })
 }
 
 /// What the other cloud sends.
-pub fn passed(message: &Between) -> Request {
+pub fn passed(message: &Between) -> Shown {
     match message {
-        Between::Across(Across::Blinded(of)) => written(BLINDED, 0, of.read, &of.cells),
+        Between::Across(Across::Blinded(of)) => written(CellsOf::Blinded, 0, of.read, &of.cells),
         Between::Across(Across::Moved(Moved { partition, generation, cells, .. })) => {
-            written(MOVED, *partition, generation.0, cells)
+            written(CellsOf::Moved, *partition, generation.0, cells)
         }
         Between::Across(Across::Handed(Handed { partition, generation, cells, .. })) => {
-            written(HANDED, *partition, generation.0, cells)
+            written(CellsOf::Handed, *partition, generation.0, cells)
         }
         Between::Back(Back::Level(Level { partition, generation, cells, .. })) => {
-            written(LEVEL, *partition, generation.0, cells)
+            written(CellsOf::Level, *partition, generation.0, cells)
         }
     }
 }
 
-fn written(kind: u16, partition: u16, version: u64, cells: &Cells) -> Request {
-    let chunk = ChunkName { array: ArrayId(kind), chunk: partition.into(), version };
+fn written(kind: CellsOf, partition: u16, version: u64, cells: &Cells) -> Shown {
+    let chunk = ChunkName { array: kind.array(), chunk: partition.into(), version };
     let first = |cell: &[u8]| cell.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let fingerprints = cells.iter().map(first).collect();
     let bytes = cells.bytes().len() as u64;
-    Request::WriteChunks { writes: vec![(chunk, ChunkSeen { bytes, fingerprints })] }
+    Shown::Cells { chunk, seen: ChunkSeen { bytes, fingerprints } }
 }
 
 fn committed(Commit { partition, generation }: &Commit) -> String {

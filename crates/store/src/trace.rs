@@ -16,6 +16,7 @@ mod fingerprint;
 mod public;
 mod reader;
 mod spare;
+mod split;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -30,6 +31,7 @@ pub use exchange::{Exchange, Exchanges};
 pub use fingerprint::{Fingerprinting, Fingerprints};
 pub use public::{JournalConfig, PaceConfig, PublicConfig, RateConfig, TraceClock, VaultConfig};
 pub use reader::{TraceError, TraceReader, Truncation};
+pub use split::{CellsOf, Shown};
 pub use writer::{TraceOptions, TraceSummary, TraceWriter};
 
 /// The fingerprint of a blob in a trace, and of a cell that is fingerprinted whole: xxh3, 64 bits.

@@ -2,12 +2,12 @@
 //! everything that comes to that cloud, of the engine as it serves, dies and goes on.
 
 use fogbank_audit::oracle::Oracle;
+use fogbank_audit::oracle::multicloud::MulticloudConfig;
 use fogbank_audit::oracle::multicloud::simulator::Simulator;
-use fogbank_audit::oracle::multicloud::{MulticloudConfig, NAME};
 use fogbank_audit::statistics::{Battery, Levels};
 use fogbank_audit::{Observation, Verdict};
 use fogbank_env::{Clock, SystemClock};
-use fogbank_mix::Shape;
+use fogbank_mix::{Shape, traced};
 use fogbank_oram::Error;
 #[cfg(feature = "canaries")]
 use fogbank_oram::multicloud::canary::Leak;
@@ -18,20 +18,8 @@ use super::history::{History, Workload};
 use super::{ACCESSES, fault, life, look};
 
 /// What is public of the view of a cloud.
-fn public(cloud: u8, shape: &Shape, blocks: u32) -> PublicConfig {
-    let tail = MulticloudConfig {
-        cloud,
-        partitions: shape.partitions,
-        levels: shape.levels,
-        top_blocks: shape.top_blocks,
-        kept_levels: shape.kept_levels,
-        spare: shape.spare,
-        extra: shape.extra,
-        refresh_every: shape.refresh_every,
-        cell_bytes: shape.cell_bytes() as u32,
-    };
-    let bytes = shape.block_bytes.into();
-    PublicConfig::new(TraceClock::Virtual, NAME, (blocks, bytes), tail)
+fn public(cloud: usize, shape: &Shape) -> PublicConfig {
+    traced::public(TraceClock::Virtual, cloud as u8, shape)
 }
 
 /// What breaks the specification of a cloud first, if anything does; and what fails of its statistics.
@@ -60,7 +48,7 @@ fn audited(world: &World, least: usize) -> Vec<String> {
     for cloud in [0, 1] {
         let events = world.clouds.view(cloud);
         assert!(events.len() >= least, "cloud {cloud} has seen {} messages", events.len());
-        let found = found(&public(cloud as u8, &shape, world.shape.capacity), &events);
+        let found = found(&public(cloud, &shape), &events);
         all.extend(found.into_iter().map(|found| format!("cloud {cloud}: {found}")));
     }
     all
@@ -116,15 +104,15 @@ fn what_a_simulator_writes_is_what_the_specification_says() {
     let world = World::new(Kind::Multicloud);
     let shape = world.public().unwrap();
     for cloud in [0, 1] {
-        let config = public(cloud, &shape, world.shape.capacity);
+        let config = public(cloud, &shape);
         let tail: MulticloudConfig = config.tail().unwrap();
         let events = Simulator::new(&tail, 7).unwrap().accesses(20_000).unwrap();
         assert_eq!(found(&config, &events), [""; 0], "cloud {cloud}");
     }
 }
 
-/// Leaks of what a cloud is sent are found by the checks that are meant for them. Not found: the pad
-/// of a carry that serves twice, and a refresh of reals alone.
+/// Leaks of what a cloud is sent are found by the checks that are meant for them, at the cloud that
+/// can see them.
 #[cfg(feature = "canaries")]
 #[tokio::test(start_paused = true)]
 async fn each_leak_is_found_by_its_check() {

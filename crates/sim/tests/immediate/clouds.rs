@@ -12,7 +12,7 @@ use fogbank_mix::session::{
 };
 use fogbank_mix::signed::{PublicKey, Signer, Signing};
 use fogbank_mix::traced;
-use fogbank_store::trace::{Event, Request, Sent};
+use fogbank_store::trace::{Event, Sent, Shown};
 use fogbank_store::{MemoryStore, Store};
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
@@ -115,11 +115,12 @@ impl TwoClouds {
     }
 
     /// Something comes to a cloud, of the client (0) or of the other (1).
-    fn comes(&self, cloud: usize, from: u8, request: Option<Request>) {
+    fn comes(&self, cloud: usize, from: u8, shown: Option<Shown>) {
         let mut views = self.views.lock();
-        if let (Some(views), Some(request)) = (views.as_mut(), request) {
+        if let (Some(views), Some(shown)) = (views.as_mut(), shown) {
             let view = &mut views[cloud];
             let (id, at) = (view.len() as u64, 0);
+            let request = shown.into();
             view.push(Event::Sent(Sent { id, at, cloud: from, connection: 0, request }));
         }
     }

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::event::LogCall;
 use super::fingerprint::Fingerprints;
+use super::split::Shown;
 use super::wire::{NO_NAME, put_bytes, put_cells, put_name, put_varint};
 use crate::{
     ArrayId, Call, Cell, CellReads, ChunkName, Operation, PutCondition, PutOutcome, Reply,
@@ -53,11 +54,9 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) 
         }
         Call::BlobGet(name) | Call::BlobList(name) => put_bytes(out, name.as_bytes()),
         Call::BlobPut(name, data, condition) => {
-            put_bytes(out, name.as_bytes());
-            put_varint(out, data.len() as u64);
-            out.extend_from_slice(&xxh3_64(data).to_le_bytes());
+            put_blob(out, name, data.len() as u64, xxh3_64(data));
             match condition {
-                PutCondition::Always => out.push(0),
+                PutCondition::Always => out.push(PUT_ALWAYS),
                 PutCondition::IfAbsent => out.push(1),
                 PutCondition::IfUnchanged(tag) => {
                     out.push(2);
@@ -71,6 +70,29 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call<'_>, shapes: &impl Cells) 
         }
         Call::Barrier => {}
     }
+}
+
+/// The arguments of the request as which a message stands in a trace.
+pub(super) fn put_shown(out: &mut Vec<u8>, shown: &Shown) {
+    match shown {
+        Shown::Said { name, bytes, fingerprint } => {
+            put_blob(out, name, *bytes, *fingerprint);
+            out.push(PUT_ALWAYS);
+        }
+        Shown::Cells { chunk, seen } => {
+            put_varint(out, 1);
+            put_name(out, &mut { NO_NAME }, *chunk);
+            put_varint(out, seen.bytes);
+            put_varint(out, seen.fingerprints.len() as u64);
+            seen.fingerprints.iter().for_each(|print| out.extend_from_slice(&print.to_le_bytes()));
+        }
+    }
+}
+
+fn put_blob(out: &mut Vec<u8>, name: &str, bytes: u64, fingerprint: u64) {
+    put_bytes(out, name.as_bytes());
+    put_varint(out, bytes);
+    out.extend_from_slice(&fingerprint.to_le_bytes());
 }
 
 /// The kind of the event of a call to the log.
@@ -281,6 +303,8 @@ fn put_each<T: Sync>(
         .collect();
     encoded.iter().for_each(|part| out.extend_from_slice(part));
 }
+
+const PUT_ALWAYS: u8 = 0;
 
 /// Fingerprinting less than this is done before another thread has woken.
 const PARALLEL_BYTES_MIN: usize = 1 << 20;

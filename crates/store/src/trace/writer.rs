@@ -29,9 +29,11 @@ use super::block::{BLOCK_HEAD_BYTES, BlockHead, CONFIG_BYTES_MAX, FileHead};
 use super::encode::{
     Cells, KIND_CLIENT_REPLY, KIND_CLIENT_REQUEST, KIND_DONE, KIND_HEARD, KIND_MARK,
     OUTCOME_ABANDONED, Placed, kind, log_kind, put_call, put_log_call, put_log_reply, put_reply,
+    put_shown,
 };
 use super::event::LogCall;
 use super::fingerprint::{Fingerprinting, Fingerprints};
+use super::split::Shown;
 use super::wire::{put_bytes, put_varint};
 use crate::{ArrayId, Call, ChunkName, LogEvent, PlaceMap, Reply, Result, StoreError};
 
@@ -235,6 +237,17 @@ impl TraceWriter {
             files: counts.files.load(Ordering::Acquire) as u32,
             waits: counts.waits.load(Ordering::Acquire),
         })
+    }
+
+    /// Records what came to one cloud of two, of the client (0) or of the other cloud (1), before
+    /// anything is done of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Caller`] if the trace cannot be written, or was ended.
+    pub fn comes(&self, from: u8, shown: &Shown) -> Result<()> {
+        let mut body = Vec::new();
+        put_shown(&mut body, shown);
+        self.append_sent(kind(shown.operation()), (from, 0), &body).map(|_| ())
     }
 
     /// Records a request about to be forwarded; returns its id.

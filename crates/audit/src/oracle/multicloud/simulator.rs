@@ -8,15 +8,13 @@
 //! Each access is over before the next begins, and with it the jobs that it makes due.
 
 use fogbank_env::{Purpose, Randomness, Stream};
-use fogbank_store::trace::{ChunkSeen, Condition, Event, Request, Sent};
-use fogbank_store::{ArrayId, ChunkName};
+use fogbank_store::ChunkName;
+use fogbank_store::trace::{CellsOf, ChunkSeen, Condition, Event, Request, Sent};
 use rand_core::Rng;
 
 use super::partition::count;
 use super::said::Named;
-use super::{
-    BLINDED, LEVEL, MOVED, Multicloud, MulticloudConfig, Refused, Stop, TURN_EVERY, UPLOAD,
-};
+use super::{Multicloud, MulticloudConfig, Refused, Stop, TURN_EVERY};
 use crate::Observation;
 use crate::oracle::Machine;
 use crate::oracle::shape::below;
@@ -91,7 +89,7 @@ impl Simulator {
         let cells = self.machine.layout.filled(partition, of.done).len() as u32;
         let index = below(&mut self.random, cells);
         self.says(0, format!("want/{read}/{partition}/{cells}/{index}"), 0)?;
-        self.sends(1, (BLINDED, 0, read), cells)
+        self.sends(1, (CellsOf::Blinded, 0, read), cells)
     }
 
     /// The jobs of a partition that are due.
@@ -133,7 +131,7 @@ impl Simulator {
             self.says(0, format!("{kind}/{partition}/{job}/{sources}/{list}"), seed)?;
         }
         let cells = self.machine.layout.size(level, ends);
-        self.sends(1, (LEVEL, partition, job), cells)?;
+        self.sends(1, (CellsOf::Level, partition, job), cells)?;
         self.says(0, format!("records/{partition}/{job}/{}", cells + 1), 0)
     }
 
@@ -161,10 +159,10 @@ impl Simulator {
         let sources: Vec<Named> = named.iter().map(|(level, ends)| (*level, ends << 16)).collect();
         let seed = self.random.next_u64();
         self.says(0, format!("mix/{partition}/{job}/{level}/{}", words(&sources)), seed)?;
-        self.sends(0, (UPLOAD, partition, job), layout.uploads(ends))?;
+        self.sends(0, (CellsOf::Upload, partition, job), layout.uploads(ends))?;
         if level == layout.top() && !named.is_empty() && !layout.refreshes(ends) {
             let moved = named.iter().map(|(level, _)| layout.quota(*level)).sum();
-            self.sends(1, (MOVED, partition, job), moved)?;
+            self.sends(1, (CellsOf::Moved, partition, job), moved)?;
         }
         Ok(())
     }
@@ -178,12 +176,12 @@ impl Simulator {
     fn sends(
         &mut self,
         from: u8,
-        (kind, partition, version): (u16, u16, u64),
+        (kind, partition, version): (CellsOf, u16, u64),
         cells: u32,
     ) -> Result<(), String> {
         let fingerprints = (0..cells).map(|_| self.random.next_u64()).collect();
         let bytes = u64::from(cells) * u64::from(self.machine.layout.0.cell_bytes);
-        let chunk = ChunkName { array: ArrayId(kind), chunk: partition.into(), version };
+        let chunk = ChunkName { array: kind.array(), chunk: partition.into(), version };
         let writes = vec![(chunk, ChunkSeen { bytes, fingerprints })];
         self.takes(from, Request::WriteChunks { writes })
     }
