@@ -14,7 +14,8 @@ canary! {
         FirstDummy,
         /// While a list is out dummies are read of the whole level. Rule: of the list.
         OutsideList,
-        /// A refresh lists what holds blocks, and no dummy. Rule: the quota.
+        /// A refresh lists what holds blocks, and no dummy; meanwhile any dummy is read. Rule: the
+        /// quota.
         RefreshOfReals,
         /// Where no cell is wanted the index is 0. Rule: a uniform one.
         ConstantIndex,

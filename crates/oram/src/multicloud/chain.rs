@@ -52,6 +52,7 @@ pub struct Uncovering {
     pub(super) cells: Vec<Cell>,
     /// What no client may do.
     pub(super) walks_short: bool,
+    pub(super) repeats_carry_pads: bool,
 }
 
 /// What was found, a cell each.
@@ -155,7 +156,8 @@ impl Uncovering {
                 left.less(Work { keys: 0, covers: 2 })?;
                 let at = SeedFor::Level(partition, from.level, from.generation.0);
                 self.pads(at).xor(from.place, &mut cover);
-                self.pads(SeedFor::Carry(partition, generation.0)).xor(input, &mut cover);
+                let way = carry_seed(partition, generation, self.repeats_carry_pads);
+                self.pads(way).xor(input, &mut cover);
             }
             cell = from;
         };
@@ -189,6 +191,12 @@ impl Uncovering {
     fn pads(&self, purpose: SeedFor) -> Pads {
         Pads::new(&Seed::new(self.keys.seed(purpose)), self.shape.cell_bytes())
     }
+}
+
+/// The seed of what covers the cells that a rebuild carries: one of its own, unless a leak
+/// `repeats` it.
+pub fn carry_seed(partition: u16, generation: Generation, repeats: bool) -> SeedFor {
+    SeedFor::Carry(partition, if repeats { 0 } else { generation.0 })
 }
 
 /// The cell that so many of these levels come before, in storage order.

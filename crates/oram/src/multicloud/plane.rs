@@ -223,8 +223,19 @@ impl MulticloudPlane {
     /// The chains of `cells` of `partition`, to be walked.
     pub(super) fn uncovering(&self, whose: Whose, partition: u16, cells: Vec<Cell>) -> Uncovering {
         let lineage = self.pyramids[usize::from(partition)].lineage.clone();
-        let (shape, keys, walks_short) = (self.shape, self.keys.clone(), self.canary.walks_short());
-        Uncovering { whose, shape, keys, partition, lineage, cells, walks_short }
+        let (shape, keys) = (self.shape, self.keys.clone());
+        let walks_short = self.canary.walks_short();
+        let repeats_carry_pads = self.canary.repeats_carry_pads();
+        Uncovering {
+            whose,
+            shape,
+            keys,
+            partition,
+            lineage,
+            cells,
+            walks_short,
+            repeats_carry_pads,
+        }
     }
 
     /// The partition of a read that is under way.

@@ -115,7 +115,11 @@ impl MulticloudPlane {
         let Head { block, access, is_duplicate, partition, to } = head;
         let home = block.filter(|_| !is_duplicate).map(|block| self.positions.get(block).1);
         let pyramid = &self.pyramids[usize::from(partition)];
-        let list = pyramid.job.as_ref().filter(|_| !self.canary.reads_outside_list());
+        let canary = &self.canary;
+        let list = pyramid.job.as_ref().filter(|job| {
+            let is_refresh = self.shape.refreshes(job.generation().count());
+            !(canary.reads_outside_list() || is_refresh && canary.fetches_reals())
+        });
         let mut places = Vec::new();
         for (level, _) in self.shape.filled(partition, pyramid.done) {
             let held = pyramid.level(level)?;

@@ -119,7 +119,9 @@ async fn each_leak_is_found_by_its_check() {
     let mut missed = Vec::new();
     for (leak, check) in [
         (Leak::ReadPadTwice, "seed-once"),
+        (Leak::CarryPadTwice, "seed-once"),
         (Leak::OutsideList, "cell-listed"),
+        (Leak::RefreshOfReals, "list-quota"),
         (Leak::FirstDummy, "slot-ranks"),
         (Leak::WantedFirst, "slot-ranks"),
         (Leak::ConstantIndex, "slot-ranks"),

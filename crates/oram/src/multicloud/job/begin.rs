@@ -6,7 +6,7 @@ use fogbank_mix::{Cells, Generation, Seed};
 use fogbank_seal::{SeedFor, UploadPlace};
 
 use super::{Going, Job, NOBODY, no_job};
-use crate::multicloud::chain::Whose;
+use crate::multicloud::chain::{Whose, carry_seed};
 use crate::multicloud::journal::{Entry, JobEntry};
 use crate::multicloud::plane::{Effect, MulticloudPlane};
 use crate::position::Home;
@@ -157,7 +157,8 @@ impl MulticloudPlane {
             None => Recall { partition, generation, sources }.into(),
             Some(list) if is_refresh => Fetch { partition, generation, sources, list }.into(),
             Some(list) => {
-                let pads = seed(self.carry_seed(partition, generation));
+                let repeats = self.canary.repeats_carry_pads();
+                let pads = seed(carry_seed(partition, generation, repeats));
                 Carry { partition, generation, sources, pads, list }.into()
             }
         };
@@ -171,15 +172,6 @@ impl MulticloudPlane {
         let uncovering = self.uncovering(Whose::Refresh(partition, generation), partition, named);
         out.push(Effect::Uncover(uncovering));
         Ok(())
-    }
-
-    pub(in crate::multicloud) fn carry_seed(
-        &self,
-        partition: u16,
-        generation: Generation,
-    ) -> SeedFor {
-        let number = if self.canary.repeats_carry_pads() { 0 } else { generation.0 };
-        SeedFor::Carry(partition, number)
     }
 
     /// Seals what goes up and sends it, once an attempt.

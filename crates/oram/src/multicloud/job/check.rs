@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::{Going, Job, NOBODY};
 use crate::Result;
 use crate::multicloud::blame::{Accusation, lied_by};
-use crate::multicloud::chain::Cell;
+use crate::multicloud::chain::{Cell, carry_seed};
 use crate::multicloud::checks::Sums;
 use crate::multicloud::plane::{Effect, MulticloudPlane};
 use crate::position::Home;
@@ -75,7 +75,8 @@ impl MulticloudPlane {
             let what = "a job of another number of records";
             return Err(lied_by(usize::from(partition % 2), what));
         }
-        let way = checks.pads(self.carry_seed(partition, generation));
+        let repeats = self.canary.repeats_carry_pads();
+        let way = checks.pads(carry_seed(partition, generation, repeats));
         let mut sums = Vec::with_capacity(shape.size(level, generation.count()) as usize);
         for (number, (cell, record)) in (0..).zip(carried.iter().zip(&records)) {
             let inner = checks.open(*cell, *record);

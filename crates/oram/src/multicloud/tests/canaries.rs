@@ -29,8 +29,7 @@ fn run(leak: Leak) -> std::thread::Result<()> {
 fn what_breaks_a_rule_is_seen_in_any_run() {
     for (leak, rule) in [
         (Leak::ReadPadTwice, "a pad covers two cells"),
-        // The client strips the pad of another rebuild, and finds no block.
-        (Leak::CarryPadTwice, "the block of a read"),
+        (Leak::CarryPadTwice, "a pad covers two cells"),
         (Leak::EntryLate, "the journal does not name"),
     ] {
         let ended = run(leak).err().unwrap_or_else(|| panic!("{leak:?} was not seen"));
