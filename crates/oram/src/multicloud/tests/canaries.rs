@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::deaths::dies_while_much_is_under_way;
+use super::game::{FIRST_CELL, FIRST_NAMED, INDEX, INDEX_0, ORDER, game};
 use super::lies::{Lie, Outcome, lies, named, outcome, tells};
-use super::views::{CHANCE, best_guess, plays, rules};
+use super::views::{CHANCE, plays, rules};
 use super::*;
 use crate::multicloud::canary::Leak;
 
@@ -87,20 +88,29 @@ fn what_a_holder_should_not_be_named_is_seen() {
     for (leak, rule) in
         [(Leak::OutsideList, "while a list is out"), (Leak::RefreshOfReals, "its quota")]
     {
-        let (world, _) = plays(Canary::new(leak), 3_000, true);
+        let world = plays(Canary::new(leak), 3_000, true, |_| {});
         let (broken, _) = rules(&world);
         assert!(broken.is_some_and(|broken| broken.contains(rule)), "{leak:?}: {broken:?}");
     }
-    let (world, _) = plays(Canary::new(Leak::FirstDummy), 3_000, false);
+    let world = plays(Canary::new(Leak::FirstDummy), 3_000, false, |_| {});
     let (_, excess) = rules(&world);
     assert!(excess < -CHANCE, "{excess}");
 }
 
 #[test]
 fn a_guesser_is_lifted_above_chance() {
-    for leak in [Leak::WantedFirst, Leak::ConstantIndex] {
-        let best = best_guess(Canary::new(leak));
-        assert!(best > 2.0 * CHANCE, "{leak:?}: {best}");
+    for (leak, guesser) in [
+        (Leak::WantedFirst, FIRST_NAMED),
+        (Leak::WantedFirst, ORDER),
+        (Leak::FirstDummy, FIRST_CELL),
+        (Leak::ConstantIndex, INDEX),
+        (Leak::ConstantIndex, INDEX_0),
+    ] {
+        let [honest, _] = game(Canary::new(leak), 8_000, 0);
+        for cloud in [0, 1] {
+            let score = honest.scores(cloud)[guesser];
+            assert!(score > 2.0 * CHANCE, "{leak:?}: {score} at cloud {cloud}");
+        }
     }
 }
 

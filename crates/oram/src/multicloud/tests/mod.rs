@@ -5,10 +5,11 @@ mod canaries;
 mod costs;
 mod data;
 mod deaths;
+mod game;
 mod lies;
 mod views;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use futures_util::FutureExt;
 
 use super::canary::Canary;
 use super::chain::{Uncovering, Work};
-use super::journal::Entry;
+use super::journal::{AccessEntry, Entry};
 use super::plane::{Effect, MulticloudPlane};
 use super::settings::MulticloudSettings;
 use super::witness;
@@ -113,6 +114,8 @@ pub struct World {
     /// Bytes of messages between client and clouds, down and up, and between the clouds.
     pub bytes: [u64; 3],
     pub answers: Vec<(u64, Bytes)>,
+    /// By read, the level at which its block lay, if at any: what no cloud may learn.
+    pub truths: BTreeMap<u64, Option<u8>>,
     /// Chains that are being walked, in order.
     walks: VecDeque<Uncovering>,
     /// What a chain took, at least and at most.
@@ -204,6 +207,7 @@ impl World {
             seen: Default::default(),
             bytes: [0; 3],
             answers: Vec::new(),
+            truths: BTreeMap::new(),
             walks: VecDeque::new(),
             works: None,
             fate: Box::new(Some),
@@ -390,6 +394,9 @@ impl World {
                 Effect::Journal(entry) => {
                     let bytes = entry.encode(&self.shape);
                     assert_eq!(self.decoded(&bytes), entry);
+                    if let Entry::Access(entry) = &entry {
+                        self.truths.insert(entry.number, self.wanted_level(entry));
+                    }
                     self.journal.push(bytes);
                     self.written.push(entry);
                 }
@@ -409,6 +416,23 @@ impl World {
                 }
             }
         }
+    }
+
+    /// At which level the block of an access lies that departs.
+    fn wanted_level(&self, entry: &AccessEntry) -> Option<u8> {
+        let at = entry.number.checked_sub(self.plane.first)?;
+        let access = self.plane.accesses.get(at as usize).filter(|access| access.is_wanted)?;
+        Some(access.entry.places[usize::from(entry.index)].level)
+    }
+
+    /// Nothing is under way, and nobody will look back: what was kept to be looked at later goes.
+    pub fn forgets(&mut self) {
+        self.ledger = Ledger::default();
+        self.journal.clear();
+        self.written.clear();
+        self.answers.clear();
+        self.truths.clear();
+        self.seen.iter_mut().for_each(Vec::clear);
     }
 
     /// The rule of the journal: what a message names is durable before it leaves.
