@@ -26,7 +26,7 @@ test-canaries: setup
 	$(CARGO) test $(CANARIES) $(CANARY_TESTS) --no-fail-fast
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
-	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_PLUGS=50 \
+	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_KILL_SECONDS=600 FOGBANK_PLUGS=50 \
 		FOGBANK_RESP_COMMANDS=100000 $(CARGO) test --workspace --locked --release
 	FOGBANK_SIM_SCALE=10 $(CARGO) test $(CANARIES) --test lives --release
 	$(CARGO) test $(CANARIES) --lib --test partition --test immediate --test site --release -- --include-ignored exhaustive hierarchy multicloud thousand

@@ -178,6 +178,24 @@ impl Server {
         Self::launch(command, 0, "nbdfuse DIR/disk")
     }
 
+    /// `fogbank site serve` of the client in `data` on the socket at `socket`; on failure, what it
+    /// printed.
+    pub fn try_site(data: &Path, socket: &Path, options: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.args(["site", "serve", "--data"]).arg(data);
+        command.arg("--nbd").arg(format!("unix:{}", socket.display())).args(options);
+        Self::launch(command, 0, "nbdfuse DIR/disk")
+    }
+
+    /// What it has in memory, in MB; none that has ended has any.
+    pub fn memory_mb(&self) -> u64 {
+        let file = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(file).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kb = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+        kb.unwrap_or_default() / 1024
+    }
+
     /// `fogbank mount` of the volume in `data`; on failure, what it printed.
     pub fn try_mount(data: &Path, mount_point: &Path, options: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));

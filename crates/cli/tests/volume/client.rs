@@ -26,6 +26,11 @@ impl Client {
         Ok(Self { stream })
     }
 
+    /// What ends it, whoever has it then.
+    pub fn end(&self) -> UnixStream {
+        self.stream.try_clone().unwrap()
+    }
+
     fn ask(&mut self, kind: u16, flags: u16, cookie: u64, block: u64, bytes: usize) -> Result<()> {
         let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
         request.extend(flags.to_be_bytes());

@@ -36,14 +36,14 @@ struct Told {
 
 /// What writers were told, over all lives of the server.
 #[derive(Default)]
-struct Ledger {
+pub struct Ledger {
     blocks: Mutex<BTreeMap<u64, Told>>,
     acknowledged: Mutex<u64>,
 }
 
 impl Ledger {
     /// Writes until the server is gone.
-    fn write_on(&self, mut client: Client, writer: u64, life: u64, random: &mut Stream) {
+    pub fn write_on(&self, mut client: Client, writer: u64, life: u64, random: &mut Stream) {
         for round in 1.. {
             let mut spans = Vec::new();
             for slot in 0..UNDER_WAY {
@@ -73,8 +73,13 @@ impl Ledger {
         (first..first + blocks).for_each(|block| change(known.entry(block).or_default()));
     }
 
+    /// How many writes were acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        *self.acknowledged.lock()
+    }
+
     /// Holds the volume against what writers were told.
-    fn check(&self, client: &mut Client) -> Result<(), String> {
+    pub fn check(&self, client: &mut Client) -> Result<(), String> {
         let mut known = self.blocks.lock();
         for first in (0..BLOCKS).step_by(64) {
             let content = client.read(first, 64).map_err(|e| e.to_string())?;
@@ -137,7 +142,7 @@ fn kill_again_and_again(volume: &Volume, kills: u64) {
     let mut server = volume.serve();
     ledger.check(&mut Client::connect(&volume.socket()).unwrap()).unwrap();
     assert!(server.terminate().success());
-    let acknowledged = *ledger.acknowledged.lock();
+    let acknowledged = ledger.acknowledged();
     println!("{kills} kills, {acknowledged} writes acknowledged");
     assert!(acknowledged > 0);
 }

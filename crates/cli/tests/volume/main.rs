@@ -15,6 +15,7 @@ mod postgres;
 mod resp;
 #[path = "../clients/server.rs"]
 mod server;
+mod site;
 mod source_tree;
 
 use std::path::{Path, PathBuf};

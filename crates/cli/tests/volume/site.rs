@@ -1,0 +1,143 @@
+//! Three clients of one site on a real storage server, killed one after the other under load.
+//!
+//! 1. Each client serves the disk on a socket of its own, and writes to blocks of its own.
+//! 2. At a random moment one of them is killed; the others write on for a while. Every fourth time
+//!    what is there, as one of those sees it, is held against what all were told.
+//! 3. Whoever was killed begins again.
+//!
+//! What processes have in memory is told, and does not grow without end.
+//! `FOGBANK_KILL_SECONDS` says how long (20), `FOGBANK_KILL_SEED` draws the moments.
+
+use std::net::Shutdown;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use fogbank_env::{Purpose, Randomness};
+use rand_core::Rng;
+
+use crate::client::Client;
+use crate::kill::Ledger;
+use crate::server::{Server, free_port};
+use crate::{fogbank, number, said};
+
+const CLIENTS: usize = 3;
+/// Kills from one look at all blocks to the next: each is a query.
+const CHECKED_EVERY: u64 = 4;
+/// The seconds from which on memory is compared: before, it is not yet what it will be.
+const SETTLED_SECONDS: u64 = 120;
+
+struct Office {
+    folder: tempfile::TempDir,
+    served: Vec<Option<Server>>,
+}
+
+impl Office {
+    /// A site on this server, and its clients, which serve it.
+    fn new(url: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut office = Self { folder, served: Vec::new() };
+        let of = |client| office.data(client).display().to_string();
+        let first = of(0);
+        let done = |arguments: &[&str]| {
+            let told = fogbank(&[&["site"], arguments].concat());
+            assert!(told.status.success(), "{}", said(&told));
+            said(&told)
+        };
+        done(&["create", "--data", &first, "--size", "8MiB", "--store", url]);
+        let told = done(&["status", "--data", &first]);
+        let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap();
+        let key = office.data(0).join("proxy/key").display().to_string();
+        for client in 1..CLIENTS {
+            let at = ["--data", &of(client), "--store", url];
+            done(&[&["join", "--key", &key, "--id", id][..], &at].concat());
+        }
+        for client in 0..CLIENTS {
+            office.served.push(None);
+            office.serve(client);
+        }
+        office
+    }
+
+    fn data(&self, client: usize) -> PathBuf {
+        self.folder.path().join(format!("client-{client}"))
+    }
+
+    fn socket(&self, client: usize) -> PathBuf {
+        self.folder.path().join(format!("socket-{client}"))
+    }
+
+    fn serve(&mut self, client: usize) {
+        let started = Server::try_site(&self.data(client), &self.socket(client), &[]);
+        self.served[client] =
+            Some(started.unwrap_or_else(|said| panic!("{client} did not start: {said}")));
+    }
+
+    fn kill(&mut self, client: usize) {
+        self.served[client].take().unwrap().kill();
+    }
+
+    fn connect(&self, client: usize) -> Client {
+        Client::connect(&self.socket(client)).unwrap()
+    }
+
+    /// What each client has in memory, in MB.
+    fn memory_mb(&self) -> Vec<u64> {
+        self.served.iter().flatten().map(Server::memory_mb).collect()
+    }
+}
+
+#[test]
+fn what_any_client_wrote_is_there_whichever_is_killed() {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seed = number("FOGBANK_KILL_SEED").unwrap_or(now);
+    let seconds = number("FOGBANK_KILL_SECONDS").unwrap_or(20);
+    println!("FOGBANK_KILL_SEED={seed}");
+    let folder = tempfile::tempdir().unwrap();
+    let (cloud_data, port) = (folder.path().join("cloud"), free_port());
+    let url = Server::cloud_tenant(&cloud_data, port);
+    let cloud = Server::cloud(&cloud_data, port);
+    let mut office = Office::new(&url);
+    let mut random = Randomness::repeatable(seed).stream(Purpose::Workload);
+    let (ledger, began) = (Ledger::default(), Instant::now());
+    let (mut life, mut settled) = (0, None);
+    while began.elapsed().as_secs() < seconds || life < CHECKED_EVERY {
+        life += 1;
+        let victim = (random.next_u64() % CLIENTS as u64) as usize;
+        let moments = [(); 2].map(|()| Duration::from_millis(random.next_u64() % 1_000));
+        let drawn = Randomness::repeatable(random.next_u64());
+        std::thread::scope(|scope| {
+            let mut ends = Vec::new();
+            for writer in 0..CLIENTS {
+                let (ledger, client) = (&ledger, office.connect(writer));
+                ends.push(client.end());
+                let mut random = drawn.split(writer as u64).stream(Purpose::Workload);
+                scope.spawn(move || ledger.write_on(client, writer as u64, life, &mut random));
+            }
+            std::thread::sleep(moments[0]);
+            office.kill(victim);
+            std::thread::sleep(moments[1]);
+            ends.iter().for_each(|end| _ = end.shutdown(Shutdown::Both));
+        });
+        if life % CHECKED_EVERY == 0 {
+            let seen = ledger.check(&mut office.connect((victim + 1) % CLIENTS));
+            seen.unwrap_or_else(|what| panic!("life {life} of seed {seed}: {what}"));
+        }
+        office.serve(victim);
+        let memory = [vec![cloud.memory_mb()], office.memory_mb()].concat();
+        if life % 16 == 0 {
+            println!("{} s: {life} kills, {memory:?} MB", began.elapsed().as_secs());
+        }
+        if settled.is_none() && began.elapsed().as_secs() >= SETTLED_SECONDS {
+            settled = Some(memory);
+        }
+    }
+    let memory = [vec![cloud.memory_mb()], office.memory_mb()].concat();
+    println!("{life} kills, {} writes acknowledged; {memory:?} MB", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 0);
+    for (now, then) in memory.iter().zip(settled.iter().flatten()) {
+        assert!(*now <= 2 * then, "{memory:?} MB, and {settled:?} at {SETTLED_SECONDS} s");
+    }
+    for mut client in office.served.into_iter().flatten() {
+        assert!(client.terminate().success(), "{}", client.last_words());
+    }
+}
