@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
-use fogbank::{Disk, Error, Place, Result, counted};
+use fogbank::{Disk, Error, OpenOptions, Place, Result, counted};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
@@ -34,7 +34,8 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     if !args.sparse {
         config.check_room(&place)?;
     }
-    Volume::create(place.clone(), &config).await?;
+    let options = OpenOptions::new(place.clone()).record(args.record.clone());
+    Volume::create_with(options, &config).await?;
     say!("made a volume of {}", config.size());
     let kept = if place.registers.is_some() { "key" } else { "key and register" };
     tell_sides(&place, kept);
@@ -54,7 +55,8 @@ pub async fn serve(args: VolumeServeArgs) -> Result<()> {
     let flow = Flow { rest_after: args.rest_after, ..Flow::of(&args.flow)? };
     let listener = Listener::bind(settings(&args)?).await.map_err(explain)?;
     let place = Place::from(&args.place);
-    let volume = Volume::open(place.clone(), flow).await?;
+    let options = OpenOptions::new(place.clone()).record(args.record.clone());
+    let volume = Volume::open_with(options, flow).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     greet(&volume, &place, &listener, flow)?;
     serve_disk(volume.into_disk(), listener, signal).await

@@ -125,6 +125,10 @@ struct ServeArgs {
     /// be said more than once.
     #[arg(long, value_name = "HOST:PORT")]
     mixes_with: Vec<String>,
+    /// Write what comes to volumes that lie in two clouds: a trace of each tenant, for fogbank audit,
+    /// into this new folder. Each message waits until it is written.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Serve figures for Prometheus at http://HOST:PORT/metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
@@ -269,6 +273,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);
     settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
     settings.mixes_with.clone_from(&args.mixes_with);
+    settings.record.clone_from(&args.record);
     let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
     let stop = stop_signal().map_err(|e| (format!("cannot watch signals: {e}"), 71))?;
     let clock = Arc::new(SystemClock::new());

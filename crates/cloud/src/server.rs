@@ -98,6 +98,8 @@ pub struct ServerSettings {
     /// Servers, `HOST:PORT`, with which it mixes if a client asks for it. A client can make it connect to
     /// no others.
     pub mixes_with: Vec<String>,
+    /// A new folder, into which it writes what comes to volumes of two clouds: a trace of each tenant.
+    pub record: Option<PathBuf>,
 }
 
 impl ServerSettings {
@@ -113,6 +115,7 @@ impl ServerSettings {
             strangers_max: 64,
             work_bytes_max: WORK_BYTES,
             mixes_with: Vec::new(),
+            record: None,
         }
     }
 }
@@ -157,6 +160,10 @@ impl CloudServer {
     ) -> Result<Self, ServerError> {
         let fault = |source| ServerError::File { path: settings.data.clone(), source };
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
+        if let Some(folder) = &settings.record {
+            let fault = |source| ServerError::File { path: folder.clone(), source };
+            DirBuilder::new().mode(0o700).create(folder).map_err(fault)?;
+        }
         let lock = lock(&settings.data)?;
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
         let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);
@@ -177,6 +184,7 @@ impl CloudServer {
             figures: Arc::new(Figures::new(metrics)),
             strangers: Arc::new(Semaphore::new(settings.strangers_max)),
             mixes_with: settings.mixes_with.into(),
+            record: settings.record.map(Into::into),
         });
         Ok(Self {
             serving,
@@ -280,6 +288,7 @@ struct Serving {
     figures: Arc<Figures>,
     strangers: Arc<Semaphore>,
     mixes_with: Arc<[String]>,
+    record: Option<Arc<Path>>,
 }
 
 /// One connection's standing.
@@ -409,8 +418,9 @@ impl Serving {
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         if [SESSION_PATH, ACROSS_PATH].contains(&&path[..]) {
             let (is_across, mixes_with) = (path == ACROSS_PATH, self.mixes_with.clone());
-            let stopping = visit.stopping.clone();
-            let desk = MixDesk { clock, figures, tenant, is_across, mixes_with, stopping, call };
+            let (record, stopping) = (self.record.clone(), visit.stopping.clone());
+            let desk =
+                MixDesk { clock, figures, tenant, is_across, mixes_with, record, stopping, call };
             return grpc.streaming(desk, request.map(Body::new)).await;
         }
         let (stalled, stopping) = (visit.stalled.clone(), visit.stopping.clone());

@@ -280,12 +280,14 @@ impl Tenants {
 }
 
 impl Tenant {
-    /// The volume that it holds for two clouds.
-    pub fn mixing(&self, clock: &Arc<dyn Clock>) -> Arc<Mixing> {
-        let store = || self.store.clone() as Arc<dyn Store>;
-        self.mixing
-            .get_or_init(|| Arc::new(Mixing::new(store(), self.signer.clone(), clock)))
-            .clone()
+    /// The volume that it holds for two clouds. What comes to it goes into a file in the folder
+    /// `record`, if there is one.
+    pub fn mixing(&self, clock: &Arc<dyn Clock>, record: Option<&Path>) -> Arc<Mixing> {
+        let open = || {
+            let trace = record.map(|folder| folder.join(format!("{}.trace", self.name)));
+            Arc::new(Mixing::new(self.store.clone(), self.signer.clone(), clock, trace))
+        };
+        self.mixing.get_or_init(open).clone()
     }
 
     /// Its query log.

@@ -171,6 +171,9 @@ pub struct VolumeCreateArgs {
     /// Make it though its disk has not the room for all of it: it grows as it is written.
     #[arg(long)]
     pub sparse: bool,
+    /// Of epochs: write what the cloud sees of this, too; the traces of volume serve --record follow it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// The shape.
     #[command(flatten)]
     pub shape: VolumeShapeArgs,
@@ -217,6 +220,10 @@ pub struct VolumeServeArgs {
     /// as 10m; the next one wakes the volume. The cloud then sees when somebody is there [never].
     #[arg(long, value_name = "TIME", value_parser = rest_after)]
     pub rest_after: Option<Duration>,
+    /// Of epochs: write what the cloud sees, a trace for fogbank audit, to this file, which must be
+    /// new. An audit needs the trace of volume create --record before it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// The server's certificate (PEM): clients have to speak TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,

@@ -83,6 +83,11 @@ impl OpenOptions {
         self
     }
 
+    /// Whether it does.
+    pub(crate) fn records(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// Writes a trace of everything the store sees to `path`.
     pub fn record(mut self, path: Option<PathBuf>) -> Self {
         self.record = path;
@@ -236,7 +241,7 @@ impl OpenOptions {
     ) -> Result<Opened> {
         let Sides { lock, bare, clock, claimed } = sides;
         let pauses = !matches!(self.uptime, None | Some(Uptime::Always));
-        let head = config.public(TraceClock::Real, pauses)?;
+        let head = config.public(TraceClock::Real, pauses, record.len())?;
         let (store, recording) = Recording::start(self.record.as_deref(), bare, &head, &clock)?;
         let store = self.watched(store, &config);
         let store =

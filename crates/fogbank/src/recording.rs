@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// What the recorder goes by: stores of epochs are recorded and clients of sites, volumes are not.
+/// What the recorder goes by, if there are epochs; clients of sites have none.
 #[derive(Deserialize)]
 struct Epochs {
     array: u16,

@@ -60,7 +60,7 @@ impl Traffic {
     pub fn of(config: &StoreConfig) -> Result<Self> {
         let geometry = config.geometry()?;
         let mut traffic = Self::of_tree(config, &geometry);
-        traffic.add_vault(config, &config.public_vault()?);
+        traffic.add_vault(config, &config.public_vault(config.encode().len())?);
         Ok(traffic)
     }
 

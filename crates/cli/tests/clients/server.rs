@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use fogbank_env::Mutex;
 use tempfile::TempDir;
 
 use crate::resp::Connection;
@@ -145,8 +146,13 @@ impl Server {
 
     /// `fogbank-cloud serve` on `data` and a port of this machine.
     pub fn cloud(data: &Path, port: u16) -> Self {
+        Self::cloud_with(data, port, &[])
+    }
+
+    /// The same with further options.
+    pub fn cloud_with(data: &Path, port: u16, options: &[&str]) -> Self {
         let mut command = Command::new(cloud_program());
-        command.arg("serve").arg("--data").arg(data);
+        command.arg("serve").arg("--data").arg(data).args(options);
         command.arg("--listen").arg(format!("127.0.0.1:{port}"));
         Self::launch(command, port, &format!("listening on 127.0.0.1:{port}"))
             .unwrap_or_else(|said| panic!("the storage server did not start: {said}"))
@@ -284,24 +290,26 @@ fn serve(shape: &str, data: &Path, port: u16, options: &[&str]) -> Command {
     command
 }
 
-/// The storage server's program lies beside the one under test: whatever builds the workspace makes it. If
-/// there is none it is made. One of an earlier build is taken, since what this would make has other
-/// features, down to the libraries: another whole build, in the midst of the tests.
 fn cloud_program() -> PathBuf {
-    static MADE: std::sync::Once = std::sync::Once::new();
+    beside("fogbank-cloud")
+}
+
+/// Another program of the workspace lies beside the one under test: whatever builds the workspace makes
+/// it. If there is none it is made. One of an earlier build is taken, since what this would make has
+/// other features, down to the libraries: another whole build, in the midst of the tests.
+pub fn beside(name: &str) -> PathBuf {
+    static MAKING: Mutex<()> = Mutex::new(());
     let ours = Path::new(env!("CARGO_BIN_EXE_fogbank"));
-    let program = ours.with_file_name("fogbank-cloud");
-    MADE.call_once(|| {
-        if program.exists() {
-            return;
-        }
+    let program = ours.with_file_name(name);
+    let one_at_a_time = MAKING.lock();
+    if !program.exists() {
         let mut build = Command::new(env!("CARGO"));
-        let name = "fogbank-cloud";
         build.args(["build", "--quiet", "--locked", "-p", name, "--bin", name]);
         build.args(ours.to_string_lossy().contains("/release/").then_some("--release"));
         let built = build.current_dir(repository()).status().expect("cargo runs");
-        assert!(built.success(), "fogbank-cloud is not built");
-    });
+        assert!(built.success(), "{name} is not built");
+    }
+    drop(one_at_a_time);
     program
 }
 

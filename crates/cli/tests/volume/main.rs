@@ -5,11 +5,13 @@
 
 mod can_mount;
 mod client;
+mod clouds;
 mod commands;
 mod file_system;
 mod kill;
 mod mounted;
 mod postgres;
+mod recorded;
 #[allow(dead_code)] // `server` needs its type only
 #[path = "../clients/resp.rs"]
 mod resp;
@@ -21,6 +23,7 @@ mod source_tree;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use clouds::Clouds;
 use server::Server;
 
 /// A volume of epochs, small and quick ones.
@@ -30,9 +33,14 @@ const RING: [&str; 8] =
 /// A volume of partitions, with checkpoints so often that deaths meet them.
 const PARTITION: [&str; 4] = ["--engine", "partition", "--checkpoint-every", "500"];
 
+/// A volume in two clouds, with checkpoints as often.
+const MULTICLOUD: [&str; 4] = ["--engine", "multicloud", "--checkpoint-every", "500"];
+
 /// A folder with a new volume in it, and where its socket will be.
 struct Volume {
     folder: tempfile::TempDir,
+    /// Where its blocks are, if not in the folder.
+    clouds: Option<Clouds>,
 }
 
 impl Volume {
@@ -41,12 +49,26 @@ impl Volume {
     }
 
     fn of(size: &str, shape: &[&str]) -> Self {
-        let volume = Self { folder: tempfile::tempdir().unwrap() };
+        Self::with(size, shape, Clouds::new)
+    }
+
+    /// The same; two clouds, if it needs any, are such.
+    fn with(size: &str, shape: &[&str], clouds: fn(&Path) -> Clouds) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clouds = shape.contains(&"multicloud").then(|| clouds(folder.path()));
+        let volume = Self { folder, clouds };
         let data = volume.data();
         let at = ["--size", size, "--data", data.to_str().unwrap()];
-        let told = fogbank(&[&["volume", "create"], &at[..], shape].concat());
+        let second = volume.clouds.iter().flat_map(|clouds| ["--second-store", clouds.url(1)]);
+        let second: Vec<&str> = volume.store().into_iter().chain(second).collect();
+        let told = fogbank(&[&["volume", "create"], &at[..], shape, &second].concat());
         assert!(told.status.success(), "{}", said(&told));
         volume
+    }
+
+    /// How a command is told where the store is.
+    fn store(&self) -> Vec<&str> {
+        self.clouds.iter().flat_map(|clouds| ["--store", clouds.url(0)]).collect()
     }
 
     fn data(&self) -> PathBuf {
@@ -70,7 +92,8 @@ impl Volume {
     }
 
     fn serve_with(&self, flags: &[&str]) -> Server {
-        let started = Server::try_volume(&self.data(), &self.socket(), flags);
+        let flags = [flags, &self.store()].concat();
+        let started = Server::try_volume(&self.data(), &self.socket(), &flags);
         started.unwrap_or_else(|said| panic!("it did not start: {said}"))
     }
 }

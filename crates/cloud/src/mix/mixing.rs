@@ -4,6 +4,7 @@
 //! of its own, on one of a few connections in turn, and is done when the other server says that it
 //! is worked off.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,6 +21,7 @@ use tonic::Status;
 use tonic::client::Grpc;
 
 use super::client::{blame, of_store};
+use super::recording::Recording;
 use super::{ACROSS_PATH, Peer};
 use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
@@ -69,15 +71,23 @@ const TO_SHUFFLER: u8 = 2;
 pub struct Mixing {
     /// Holder and shuffler.
     pub server: MixServer,
+    /// Whoever is told of all that comes, if anybody is.
+    pub(super) recording: Option<Recording>,
     way: Arc<Way>,
 }
 
 impl Mixing {
-    /// Of the volume in `store`.
-    pub fn new(store: Arc<dyn Store>, signer: Arc<Signer>, clock: &Arc<dyn Clock>) -> Self {
+    /// Of the volume in `store`; what comes is written down at `record`, if that is wanted.
+    pub fn new(
+        store: Arc<dyn Store>,
+        signer: Arc<Signer>,
+        clock: &Arc<dyn Clock>,
+        record: Option<PathBuf>,
+    ) -> Self {
         let way =
             Arc::new(Way { clock: clock.clone(), next: AtomicUsize::new(0), to: Mutex::default() });
-        Self { server: MixServer::new(store, way.clone(), signer), way }
+        let recording = record.map(|path| Recording::new(path, clock.clone()));
+        Self { server: MixServer::new(store, way.clone(), signer), recording, way }
     }
 
     /// The other server is there, from now on.

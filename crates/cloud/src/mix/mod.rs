@@ -15,6 +15,7 @@
 
 mod client;
 mod mixing;
+mod recording;
 mod service;
 
 pub use client::MixClient;

@@ -9,11 +9,13 @@
 //! - Memory for what comes and goes is counted before it is taken.
 //! - Whoever sends what is no message ends his own call, and nothing else.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_env::{Clock, Nanos, by};
+use fogbank_mix::Shape;
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use fogbank_mix::signed::PublicKey;
@@ -42,6 +44,8 @@ pub struct MixDesk {
     pub is_across: bool,
     /// With which servers it may be made to mix.
     pub mixes_with: Arc<[String]>,
+    /// Where what comes is written down, if it is.
+    pub record: Option<Arc<Path>>,
     /// Whether the server stops.
     pub stopping: watch::Receiver<bool>,
     /// The call's place among those of its connection.
@@ -72,7 +76,7 @@ impl StreamingService<Bytes> for MixDesk {
 
 impl MixDesk {
     fn mixing(&self) -> Arc<Mixing> {
-        self.tenant.mixing(&self.clock)
+        self.tenant.mixing(&self.clock, self.record.as_deref())
     }
 
     async fn session(
@@ -104,13 +108,13 @@ impl MixDesk {
             mixing.server.open(&opening).await.map_err(told)?;
         // Only now: whom a later session has fenced says nothing of where the other server is.
         mixing.is_beside(&peer)?;
-        let cell_bytes = opening.shape.cell_bytes();
+        let shape = opening.shape;
         let figures = self.figures.clone();
         let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
         let (ended, mut stopping) = (answers.clone(), self.stopping.clone());
         let call = self.call.clone();
         tokio::spawn(async move {
-            let coming = come(asked.into_inner(), (cell_bytes, max), &sender, &figures);
+            let coming = come(asked.into_inner(), (&shape, max), (&mixing, &sender), &figures);
             tokio::select! {
                 came = coming => if let Err(status) = came {
                     let _gone = ended.send(Err(status)).await;
@@ -165,6 +169,10 @@ impl MixDesk {
             }
         };
         let message = Between::decode(&message, shape.cell_bytes()).ok_or_else(no_message)?;
+        if let Some(recording) = &mixing.recording {
+            let recorded = recording.passed(&shape, &message.0);
+            recorded.map_err(|error| told(&self.tenant, error))?;
+        }
         mixing.server.receive(message.0).await.map_err(|error| told(&self.tenant, error))?;
         let (_, stream) = mpsc::channel(1);
         Ok(Response::new(ReceiverStream::new(stream)))
@@ -184,8 +192,8 @@ fn answer(
 
 async fn come(
     mut coming: Streaming<Bytes>,
-    (cell_bytes, max): (usize, usize),
-    sender: &mpsc::Sender<ToCloud>,
+    (shape, max): (&Shape, usize),
+    (mixing, sender): (&Mixing, &mpsc::Sender<ToCloud>),
     figures: &Figures,
 ) -> Result<(), Status> {
     let mut frames = Frames::new(HEAD_BYTES, max);
@@ -193,7 +201,11 @@ async fn come(
         figures.bytes_in.add(piece.len() as u64);
         frames.push(piece);
         while let Some(message) = frames.next().map_err(|_| no_message())? {
-            let message = ToCloud::decode(&message, cell_bytes).map_err(|_| no_message())?;
+            let message =
+                ToCloud::decode(&message, shape.cell_bytes()).map_err(|_| no_message())?;
+            if let Some(recording) = &mixing.recording {
+                recording.asked(shape, &message).map_err(status)?;
+            }
             if sender.send(message).await.is_err() {
                 return Ok(()); // why it is over is said where messages go
             }

@@ -190,6 +190,12 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
     }
 }
 
+/// Why no trace is written. An auditor predicts what leaves at each moment from what has come.
+pub(super) const NO_RECORD: Option<&str> = Some(
+    "no auditor could follow the trace: what this engine sends depends on how long the proxy works, which a \
+     trace by a real clock does not tell; make test holds what it sends to its specification in virtual time",
+);
+
 /// An engine that is being opened.
 pub(super) type Opening<'a, E> = Pin<Box<dyn Future<Output = fogbank_oram::Result<E>> + Send + 'a>>;
 
@@ -236,5 +242,6 @@ pub(super) async fn open_with<E: ImmediateEngine + 'static>(
         },
     };
     let engine = Arc::new(engine(parts).await?);
-    Ok(Volume { engine, config, clock, replayed, register: kept.describe(), _lock: lock })
+    let register = kept.describe();
+    Ok(Volume { engine, config, clock, replayed, register, recording: None, _lock: lock })
 }

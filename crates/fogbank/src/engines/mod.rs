@@ -45,6 +45,8 @@ pub struct VolumeEngine {
     pub(crate) has_two_clouds: bool,
     /// Why the other ones would do nothing.
     pub(crate) no_other_flow: &'static str,
+    /// Why `volume serve --record` would be of no use, if it would not.
+    pub(crate) no_record: Option<&'static str>,
     /// Makes the tail of a new volume.
     pub(crate) new: fn(&NewVolume<'_>) -> Result<Arc<dyn VolumeTail>>,
     /// Reads the tail in a commit record: see [`decode`].
@@ -153,6 +155,14 @@ impl VolumeEngine {
             knowing.join(" or "),
             knowing[0]
         )))
+    }
+
+    /// Refuses to write a trace that would be of no use.
+    pub(crate) fn check_record(&self) -> Result<()> {
+        match self.no_record {
+            None => Ok(()),
+            Some(why) => Err(Error::Usage(format!("--record: {why}"))),
+        }
     }
 
     /// Refuses flags of `volume serve` that would do nothing.

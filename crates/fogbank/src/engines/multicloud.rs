@@ -45,6 +45,10 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
     flow: &[],
     has_two_clouds: true,
     no_other_flow: "sends nothing unless it is asked",
+    no_record: Some(
+        "what a cloud sees has what the other sends it, so a cloud writes it down: start each with \
+         fogbank-cloud serve --record DIR",
+    ),
     new: |volume| Ok(Arc::new(MulticloudVolume::new(volume)?)),
     decode: decode::<MulticloudVolume>,
 };

@@ -31,6 +31,7 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
     flow: OF_ACCESSES,
     has_two_clouds: false,
     no_other_flow: "sends nothing unless it is asked, or keeps a --fixed-rate",
+    no_record: accesses::NO_RECORD,
     new: |volume| Ok(Arc::new(PartitionVolume::new(volume)?)),
     decode: decode::<PartitionVolume>,
 };

@@ -34,6 +34,7 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
     flow: OF_ACCESSES,
     has_two_clouds: false,
     no_other_flow: "sends nothing unless it is asked, or keeps a --fixed-rate",
+    no_record: accesses::NO_RECORD,
     new: |volume| Ok(Arc::new(TaoVolume::new(volume))),
     decode: decode::<TaoVolume>,
 };

@@ -34,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
 use crate::open::Sides;
 use crate::opened::{AtRest, Opened};
+use crate::recording::Recording;
 use crate::{OpenOptions, Place};
 
 /// A volume that is open.
@@ -43,6 +44,7 @@ pub struct Volume {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) replayed: usize,
     pub(crate) register: String,
+    pub(crate) recording: Option<Recording>,
     pub(crate) _lock: Arc<FolderLock>,
 }
 
@@ -90,7 +92,15 @@ impl Volume {
     /// # Errors
     /// [`Error::Usage`] if there is a store already; by blame, see [`Error`].
     pub async fn create(place: Place, config: &VolumeConfig) -> Result<()> {
-        open(OpenOptions::new(place), Some(config), Flow::default()).await?.close().await
+        Self::create_with(OpenOptions::new(place), config).await
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub async fn create_with(options: OpenOptions, config: &VolumeConfig) -> Result<()> {
+        open(options, Some(config), Flow::default()).await?.close().await
     }
 
     /// Opens the volume at `place`, however it was left, to be served with such a `flow`.
@@ -98,7 +108,15 @@ impl Volume {
     /// # Errors
     /// [`Error::Usage`] if there is none; by blame, see [`Error`].
     pub async fn open(place: Place, flow: Flow) -> Result<Self> {
-        open(OpenOptions::new(place), None, flow).await
+        Self::open_with(OpenOptions::new(place), flow).await
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub async fn open_with(options: OpenOptions, flow: Flow) -> Result<Self> {
+        open(options, None, flow).await
     }
 
     /// The engine.
@@ -114,7 +132,7 @@ impl Volume {
 
     /// The volume as a disk.
     pub fn into_disk(self) -> Disk {
-        Disk::new(self.engine, self.clock, self._lock)
+        Disk::new(self.engine, self.clock, self._lock).recorded(self.recording)
     }
 
     /// The public configuration.
@@ -144,7 +162,10 @@ impl Volume {
     /// # Errors
     /// Whatever has stopped the engine.
     pub async fn close(self) -> Result<()> {
-        Ok(self.engine.close().await?)
+        let closed = self.engine.close().await;
+        let finished = self.recording.map_or(Ok(()), Recording::finish);
+        closed?;
+        finished
     }
 }
 
@@ -156,6 +177,9 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
             "there is no volume: {} does not exist; say another --data, or make one with fogbank volume create",
             trusted.display()
         )));
+    }
+    if let Some(config) = new.filter(|_| options.records()) {
+        config.engine().check_record()?;
     }
     let folders = new.map(|_| NewFolders::of(options.place()));
     let opened = async {
@@ -191,6 +215,9 @@ pub(crate) async fn open_at(
         }
     };
     config.engine().check_flow(&flow)?;
+    if options.records() {
+        config.engine().check_record()?;
+    }
     let (tail, is_new) = (config.tail().clone(), new.is_some());
     tail.open(VolumeOpening { options, sides, config, flow, is_new }).await
 }

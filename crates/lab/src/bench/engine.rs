@@ -97,7 +97,7 @@ fn head(
     settings: &RingSettings,
 ) -> Result<PublicConfig> {
     if args.durable {
-        return config.public(TraceClock::Real, false);
+        return config.public(TraceClock::Real, false, config.encode().len());
     }
     let (interval, slack, quantum) = Default::default();
     let pace = EpochTiming { interval, slack, quantum, in_flight: config.in_flight, pauses: false };

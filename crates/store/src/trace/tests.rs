@@ -725,3 +725,27 @@ async fn a_request_is_in_the_file_before_it_is_forwarded() {
         assert_eq!(*seen.lock(), expected, "{flush_requests}");
     }
 }
+
+/// What comes to one cloud of two is read as the request as which it was written.
+#[test]
+fn what_comes_is_read_as_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = begun(&path, TraceOptions::default());
+    let said = Shown::Said { name: "look/7".into(), bytes: 9, fingerprint: 11 };
+    let chunk = ChunkName { array: CellsOf::Moved.array(), chunk: 3, version: 5 };
+    let seen = ChunkSeen { bytes: 64, fingerprints: vec![1, u64::MAX] };
+    let cells = Shown::Cells { chunk, seen };
+    for (from, shown) in [(0, &said), (1, &cells)] {
+        trace.comes(from, shown).unwrap();
+    }
+    trace.finish().unwrap();
+    let read = TraceReader::open(&path).unwrap().map(|event| match event.unwrap() {
+        Event::Sent(sent) => (sent.id, sent.cloud, sent.request),
+        other => panic!("{other:?}"),
+    });
+    let due: [(u64, u8, Request); 2] = [(0, 0, said.into()), (1, 1, cells.into())];
+    assert_eq!(read.collect::<Vec<_>>(), due);
+    assert_eq!(CellsOf::of(chunk.array), Some(CellsOf::Moved));
+    assert_eq!(CellsOf::of(ArrayId(5)), None);
+}

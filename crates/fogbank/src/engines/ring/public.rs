@@ -10,11 +10,17 @@ use crate::error::{Error, Result};
 
 impl StoreConfig {
     /// The public configuration for the head of a trace whose times are by `clock`. `pauses` says
-    /// whether an epoch may begin later than it could.
+    /// whether an epoch may begin later than it could, `record_bytes` how long the configuration is in the
+    /// commit record.
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] if the shape is out of the engine's limits.
-    pub fn public(&self, clock: TraceClock, pauses: bool) -> Result<PublicConfig> {
+    pub fn public(
+        &self,
+        clock: TraceClock,
+        pauses: bool,
+        record_bytes: usize,
+    ) -> Result<PublicConfig> {
         let proxy = self.proxy_settings();
         let pace = EpochTiming {
             interval: proxy.interval,
@@ -23,14 +29,14 @@ impl StoreConfig {
             in_flight: proxy.in_flight,
             pauses,
         };
-        let vault = Some(self.public_vault()?);
+        let vault = Some(self.public_vault(record_bytes)?);
         self.ring_settings().public(clock, pace, vault).map_err(usage)
     }
 
     /// Sizes of the objects around the tree.
-    pub(crate) fn public_vault(&self) -> Result<VaultConfig> {
+    pub(crate) fn public_vault(&self, record_bytes: usize) -> Result<VaultConfig> {
         let (full, delta) = (self.full_pieces()?, self.delta_pieces()?);
-        Ok(self.vault_settings()?.public(self.encode().len(), full, delta))
+        Ok(self.vault_settings()?.public(record_bytes, full, delta))
     }
 
     /// What the vault is opened with.

@@ -35,6 +35,7 @@ pub(crate) static ENGINE: VolumeEngine = VolumeEngine {
     flow: OF_EPOCHS,
     has_two_clouds: false,
     no_other_flow: "has epochs of one rate and shape whatever is asked",
+    no_record: None,
     new: |volume| Ok(Arc::new(RingVolume::new(volume)?)),
     decode: decode::<RingVolume>,
 };
@@ -200,6 +201,7 @@ impl VolumeTail for RingVolume {
             clock,
             replayed: recovered.epochs_replayed + recovered.batches_repeated,
             register: opened.register().to_owned(),
+            recording: opened.recording,
             _lock: opened._lock,
         })
     }
