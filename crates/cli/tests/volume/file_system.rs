@@ -1,7 +1,7 @@
 //! ext4 on a volume: the plug is pulled while files are written; and `fogbank mount`.
 //!
 //! 1. Writers make files of random bytes, named by a checksum, and sync file and folder.
-//! 2. The process is killed at a random moment. What is mounted is taken away, as a reboot would.
+//! 2. The process is killed at a random moment, and two clouds with it. What is mounted is taken away, as a reboot would.
 //! 3. The volume is served and mounted again, which replays the file system's journal; `fsck` finds
 //!    nothing then, and every file that was synced is there, whole.
 //!
@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::can_mount::can_mount;
 use crate::mounted::Attached;
 use crate::server::Server;
-use crate::{PARTITION, Volume, fogbank, number, run, said};
+use crate::{MULTICLOUD, PARTITION, Volume, fogbank, number, run, said};
 
 const WRITERS: u64 = 3;
 
@@ -61,6 +61,11 @@ fn every_synced_file_on_partitions_outlives_a_pulled_plug() {
     pull_plugs(&PARTITION);
 }
 
+#[test]
+fn every_synced_file_in_two_clouds_outlives_pulled_plugs() {
+    pull_plugs(&MULTICLOUD);
+}
+
 fn pull_plugs(shape: &[&str]) {
     if !can_mount() {
         return;
@@ -83,7 +88,7 @@ fn pull_plugs(shape: &[&str]) {
                 scope.spawn(move || write_on(folder, synced, random));
             }
             std::thread::sleep(after);
-            server.kill();
+            volume.pull_plug(server);
         });
         drop(disk);
         server = volume.serve();

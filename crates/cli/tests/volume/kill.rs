@@ -2,11 +2,13 @@
 //!
 //! 1. Writers have blocks of their own each. Every write fills one to four blocks with its number and
 //!    wants to be kept (FUA); several of a writer are under way at once, on blocks that differ.
-//! 2. The process is killed at a random moment and started on the same data.
+//! 2. The process is killed at a random moment and started on the same data. Of a volume in two clouds
+//!    it is either cloud's turn as well: that one starts again, writers go on, then the process is
+//!    killed.
 //! 3. Every block is whole, and has the number of its last acknowledged write or of one that was asked
 //!    for later.
 //!
-//! `FOGBANK_KILLS` says how many (3), `FOGBANK_KILL_SEED` draws the moments.
+//! `FOGBANK_KILLS` says how many (3; a quarter of it of each of three processes), `FOGBANK_KILL_SEED` draws the moments.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,7 +17,8 @@ use fogbank_env::{Mutex, Purpose, Randomness, Stream};
 use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
-use crate::{PARTITION, RING, Volume, number};
+use crate::mounted::wait_for;
+use crate::{MULTICLOUD, PARTITION, RING, Volume, number};
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 2048;
@@ -115,6 +118,12 @@ fn every_write_acknowledged_at_the_end_of_an_epoch_outlives_a_kill() {
     kill_again_and_again(&Volume::of("8MiB", &RING), number("FOGBANK_KILLS").unwrap_or(2));
 }
 
+#[test]
+fn every_write_acknowledged_in_two_clouds_outlives_a_kill_of_each_process() {
+    let each = (number("FOGBANK_KILLS").unwrap_or(0) / 4).max(1);
+    kill_again_and_again(&Volume::of("8MiB", &MULTICLOUD), 3 * each);
+}
+
 fn kill_again_and_again(volume: &Volume, kills: u64) {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     let seed = number("FOGBANK_KILL_SEED").unwrap_or(now);
@@ -136,6 +145,14 @@ fn kill_again_and_again(volume: &Volume, kills: u64) {
                 scope.spawn(move || ledger.write_on(client, writer, life, &mut random));
             }
             std::thread::sleep(after);
+            if let (Some(clouds), at @ 0..2) = (&volume.clouds, life as usize % 3) {
+                clouds.kill(at);
+                let told = *ledger.acknowledged.lock();
+                clouds.start(at);
+                // More than were under way: some were asked for since.
+                let goes_on = || *ledger.acknowledged.lock() > told + 2 * WRITERS * UNDER_WAY;
+                wait_for("writes that go on", goes_on);
+            }
             server.kill();
         });
     }

@@ -71,6 +71,15 @@ impl Volume {
         self.clouds.iter().flat_map(|clouds| ["--store", clouds.url(0)]).collect()
     }
 
+    /// Ends whoever serves it as a power cut would, and whoever holds it for him; those start again.
+    fn pull_plug(&self, server: Server) {
+        server.kill();
+        if let Some(clouds) = &self.clouds {
+            [0, 1].into_iter().for_each(|at| clouds.kill(at));
+            [0, 1].into_iter().for_each(|at| clouds.start(at));
+        }
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

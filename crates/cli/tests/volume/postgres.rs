@@ -1,8 +1,8 @@
 //! PostgreSQL on a volume: the plug is pulled while `pgbench` runs.
 //!
 //! 1. A cluster with checksums of its pages is made on a mounted volume, and filled by `pgbench`.
-//! 2. Clients move money. The process is killed at a random moment, then PostgreSQL, and what is mounted
-//!    is taken away, as a reboot would.
+//! 2. Clients move money. The process is killed at a random moment, and two clouds with it, then
+//!    PostgreSQL, and what is mounted is taken away, as a reboot would.
 //! 3. The volume is served and mounted again, PostgreSQL goes through its own recovery, and the books
 //!    have to balance: accounts, tellers, branches and history come to the same sum, and the history
 //!    has every transaction that a client was told of.
@@ -23,7 +23,7 @@ use rand_core::Rng;
 
 use crate::can_mount::can_mount;
 use crate::mounted::{Attached, wait_for};
-use crate::{PARTITION, Volume, number, run, said};
+use crate::{MULTICLOUD, PARTITION, Volume, number, run, said};
 
 /// Who runs it: PostgreSQL refuses to be root.
 const USER: &str = "postgres";
@@ -174,6 +174,11 @@ fn they_balance_on_partitions() {
     pull_plugs(&PARTITION);
 }
 
+#[test]
+fn they_balance_in_two_clouds() {
+    pull_plugs(&MULTICLOUD);
+}
+
 fn pull_plugs(shape: &[&str]) {
     if !can_mount() {
         return;
@@ -199,7 +204,7 @@ fn pull_plugs(shape: &[&str]) {
         let clients = cluster.clients();
         wait_for("transactions", || cluster.history() > kept);
         std::thread::sleep(Duration::from_millis(random.next_u64() % 3_000));
-        server.kill();
+        volume.pull_plug(server);
         cluster.stop(true);
         let told = transactions(&clients.wait_with_output().unwrap());
         drop(disk);
