@@ -1,4 +1,5 @@
-//! `fogbank inspect`: what is at a store, without opening it. Nothing is changed and no secret shown.
+//! `fogbank inspect`: what is at a store or a volume, without opening it. Nothing is changed and no
+//! secret shown. Of a volume in two clouds it looks at the first, which has the commit record.
 
 use std::sync::Arc;
 
@@ -6,12 +7,13 @@ use bytesize::ByteSize;
 use fogbank::args::InspectArgs;
 use fogbank::config::StoreConfig;
 use fogbank::registers::RegisterPlace;
+use fogbank::volume::{Flow, VolumeConfig, is_of_volume};
 use fogbank::{Error, Place, Result, counted, open_store};
 use fogbank_durable::{Inspected, State};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_process::say;
 use fogbank_store::{ArrayId, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Looks at the store and tells what is there.
 ///
@@ -30,10 +32,13 @@ pub async fn run(args: InspectArgs) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = open_store(&place.store_url(), &clock).await?;
     let found = look(&*store, &place, &clock).await?;
-    let config = StoreConfig::decode(&found.config)?;
-    let held = held(&*store, &config).await?;
+    let shape = match is_of_volume(&found.config) {
+        true => Shape::Volume(VolumeConfig::decode(&found.config)?),
+        false => Shape::keys(&*store, StoreConfig::decode(&found.config)?).await?,
+    };
+    let held = Held::of(&*store).await?;
     let url = place.store_url();
-    let told = Told { url: &url, found: &found, config: &config, held };
+    let told = Told { url: &url, found: &found, shape, held };
     if args.json {
         say!("{}", told.json())
     } else {
@@ -56,27 +61,43 @@ async fn look(store: &dyn Store, place: &Place, clock: &Arc<dyn Clock>) -> Resul
     Ok(fogbank_durable::inspect(store, Some((&*register, &master))).await?)
 }
 
-/// Objects of the store, by what they are for.
+/// What it is, and what only one of the two has.
+enum Shape {
+    /// Keys and values, in a tree of which so many buckets are there.
+    Keys { config: Box<StoreConfig>, buckets: usize },
+    /// A disk.
+    Volume(VolumeConfig),
+}
+
+impl Shape {
+    async fn keys(store: &dyn Store, config: StoreConfig) -> Result<Self> {
+        let settings = config.ring_settings();
+        let array = ArrayId(settings.array.into());
+        let shape = settings.geometry()?.array_shape();
+        store.expect_array(array, shape).map_err(absent)?;
+        let buckets = store.list_chunks(array).await.map_err(absent)?.len();
+        Ok(Self::Keys { config: Box::new(config), buckets })
+    }
+}
+
+/// Blobs of the store, by what they are for.
 struct Held {
-    buckets: usize,
     pieces: usize,
     deltas: usize,
     journal: usize,
 }
 
-async fn held(store: &dyn Store, config: &StoreConfig) -> Result<Held> {
-    let settings = config.ring_settings();
-    let array = ArrayId(settings.array.into());
-    let shape = settings.geometry()?.array_shape();
-    store.expect_array(array, shape).map_err(absent)?;
-    let count =
-        async |prefix: &str| Ok::<_, Error>(store.blob_list(prefix).await.map_err(absent)?.len());
-    Ok(Held {
-        buckets: store.list_chunks(array).await.map_err(absent)?.len(),
-        pieces: count("checkpoint/").await?,
-        deltas: count("delta/").await?,
-        journal: count("journal/").await?,
-    })
+impl Held {
+    async fn of(store: &dyn Store) -> Result<Self> {
+        let count = async |prefix: &str| {
+            Ok::<_, Error>(store.blob_list(prefix).await.map_err(absent)?.len())
+        };
+        Ok(Self {
+            pieces: count("checkpoint/").await?,
+            deltas: count("delta/").await?,
+            journal: count("journal/").await?,
+        })
+    }
 }
 
 fn absent(error: fogbank_store::StoreError) -> Error {
@@ -86,7 +107,7 @@ fn absent(error: fogbank_store::StoreError) -> Error {
 struct Told<'a> {
     url: &'a str,
     found: &'a Inspected,
-    config: &'a StoreConfig,
+    shape: Shape,
     held: Held,
 }
 
@@ -106,8 +127,7 @@ impl Told<'_> {
     }
 
     fn print(&self) {
-        let (found, config, held) = (self.found, self.config, &self.held);
-        let size = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
+        let (found, held) = (self.found, &self.held);
         say!("store         {}", self.url);
         say!("  id          {}", self.id());
         say!("  state       {}", self.state());
@@ -125,6 +145,23 @@ impl Told<'_> {
                 say!("  verified    no: without the trusted side this is what the cloud claims")
             }
         }
+        let blobs = [
+            counted(held.pieces, "checkpoint piece", "checkpoint pieces"),
+            counted(held.deltas, "delta", "deltas"),
+            counted(held.journal, "journal record", "journal records"),
+        ]
+        .join(", ");
+        let (config, buckets) = match &self.shape {
+            Shape::Keys { config, buckets } => (config, *buckets),
+            Shape::Volume(config) => {
+                say!("  shape       a disk of {}, engine {}", config.size(), config.engine().name);
+                for (what, said) in config.traffic(Flow::default()).into_iter().flatten() {
+                    say!("  {what:<11} {said}");
+                }
+                say!("  held        {blobs}");
+                return;
+            }
+        };
         say!(
             "  shape       {} records of {}, {}",
             config.capacity,
@@ -140,23 +177,17 @@ impl Told<'_> {
             size(config.cell_bytes() as u64)
         );
         say!(
-            "  held        {} ({}), {}, {}, {}",
-            counted(held.buckets, "bucket", "buckets"),
-            size(self.bucket_bytes()),
-            counted(held.pieces, "checkpoint piece", "checkpoint pieces"),
-            counted(held.deltas, "delta", "deltas"),
-            counted(held.journal, "journal record", "journal records")
+            "  held        {} ({}), {blobs}",
+            counted(buckets, "bucket", "buckets"),
+            size(bucket_bytes(config, buckets)),
         );
     }
 
-    fn bucket_bytes(&self) -> u64 {
-        let bytes = self.config.geometry().map_or(0, |geometry| geometry.chunk_bytes());
-        self.held.buckets as u64 * bytes as u64
-    }
-
-    fn json(&self) -> serde_json::Value {
+    fn json(&self) -> Value {
         let (found, held) = (self.found, &self.held);
-        json!({
+        // As it stands in the commit record.
+        let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
+        let mut told = json!({
             "url": self.url,
             "id": self.id(),
             "state": format!("{:?}", found.state).to_lowercase(),
@@ -166,14 +197,26 @@ impl Told<'_> {
             "epoch": found.verified.map(|standing| standing.epoch),
             "full_epoch": found.verified.map(|standing| standing.full_epoch),
             "full_pieces": found.verified.map(|standing| standing.full_pieces),
-            "config": self.config,
-            "epoch_ms": self.config.epoch_ms(),
-            "buckets": held.buckets,
-            "bucket_bytes": self.bucket_bytes(),
+            "config": config,
             "checkpoint_pieces": held.pieces,
             "deltas": held.deltas,
             "journal_records": held.journal,
             "commit_record_bytes": found.record_bytes,
-        })
+        });
+        if let Shape::Keys { config, buckets } = &self.shape {
+            told["epoch_ms"] = config.epoch_ms().into();
+            told["buckets"] = (*buckets).into();
+            told["bucket_bytes"] = bucket_bytes(config, *buckets).into();
+        }
+        told
     }
+}
+
+fn bucket_bytes(config: &StoreConfig, buckets: usize) -> u64 {
+    let bytes = config.geometry().map_or(0, |geometry| geometry.chunk_bytes());
+    buckets as u64 * bytes as u64
+}
+
+fn size(bytes: u64) -> String {
+    ByteSize::b(bytes).display().iec().to_string()
 }

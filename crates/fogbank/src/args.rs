@@ -48,7 +48,7 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Keep freshness registers for proxies elsewhere: one of the servers of --registers.
     RegisterServer(RegisterServerArgs),
-    /// Tell what is at a store: version, shape, size, last commit. Reads only, shows no secrets.
+    /// Tell what is at a store or a volume: shape, size, last commit. Reads only, shows no secrets.
     Inspect(InspectArgs),
     /// Open a store however it was left, say what was recovered, and close it.
     Recover(RecoverArgs),

@@ -8,7 +8,7 @@ use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
 use crate::server::{Server, free_port};
-use crate::{PARTITION, RING, Volume, fogbank, run, said};
+use crate::{MULTICLOUD, PARTITION, RING, Volume, fogbank, run, said};
 
 /// What the program says when it refuses, with the exit code for wrong usage.
 fn refused(arguments: &[&str]) -> String {
@@ -105,7 +105,6 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     assert!(told.contains("there is a store at") && told.contains("already"), "{told}");
     for arguments in [
         &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
-        &["inspect", "--data", data],
         &["verify", "--presence", "--data", data],
         &["backup", "--salvage", "--to", "never", "--data", data],
     ] {
@@ -123,6 +122,34 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     let told = refused(&["volume", "serve", "--nbd", &socket, "--data", keys.to_str().unwrap()]);
     assert!(told.contains("it is no volume; serve it with fogbank serve"), "{told}");
     assert!(volume.serve().terminate().success());
+}
+
+/// Of every engine, also while it is served, and in two clouds.
+#[test]
+fn a_volume_is_inspected_and_nothing_is_changed() {
+    for (shape, engine) in
+        [(&[][..], "tao"), (&PARTITION, "partition"), (&RING, "ring"), (&MULTICLOUD, "multicloud")]
+    {
+        let volume = Volume::of("1MiB", shape);
+        let data = volume.data().display().to_string();
+        let inspect = |more: &[&str]| {
+            let told =
+                fogbank(&[&["inspect", "--data", &data], more, &volume.store()[..]].concat());
+            assert!(told.status.success(), "{engine}: {}", said(&told));
+            said(&told)
+        };
+        let closed = inspect(&[]);
+        let disk = format!("a disk of 1.0 MiB in 256 blocks of 4.0 KiB, engine {engine}");
+        for line in [&disk, "state       closed", "newest state by key and register", "held "] {
+            assert!(closed.contains(line), "{line}: {closed}");
+        }
+        let mut server = volume.serve();
+        assert!(inspect(&[]).contains("the next opening recovers it"), "{engine}");
+        assert!(server.terminate().success());
+        let told: serde_json::Value = serde_json::from_str(&inspect(&["--json"])).unwrap();
+        let is = (&told["state"], &told["openings"], &told["config"]["volume"]);
+        assert_eq!(is, (&"closed".into(), &2.into(), &engine.into()));
+    }
 }
 
 /// What is looked after a store with does the same to a volume: every block is read, goes into one file,
