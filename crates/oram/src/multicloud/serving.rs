@@ -401,7 +401,8 @@ impl Serving {
         Ok(())
     }
 
-    /// What is waited for in vain: of whom, and what a cloud has said of itself since.
+    /// What is waited for in vain: of whom, and what a cloud has said of itself since. While one has no
+    /// session the other is sent nothing, and has nothing to answer.
     fn overdue(&self, path: Path, since: Nanos, seconds: u64) -> Error {
         let says = |cloud: usize| {
             let (why, name) = (self.links[cloud].ended_since(since)?, witness::NAMES[cloud]);
@@ -412,7 +413,8 @@ impl Serving {
             };
             Some(format!("{of}the {name} cloud: {why}; this was tried for {seconds} s"))
         };
-        let said = path.ends().find_map(says);
+        let other = (0..2).filter(|cloud| path == Path::Cloud(1 - cloud));
+        let said = path.ends().chain(other).find_map(says);
         Error::Absent(said.unwrap_or_else(|| format!("{path} for {seconds} s")))
     }
 

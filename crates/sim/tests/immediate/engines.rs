@@ -120,6 +120,11 @@ impl World {
         (blobs, self.register.read().await.unwrap())
     }
 
+    /// What is drawn follows from this number, at every further opening from the next.
+    pub fn draws_from(&self, number: u64) {
+        self.openings.set(number);
+    }
+
     /// Opens what is there, or creates it.
     pub async fn open(&self, store: Arc<dyn Store>) -> Result<Volume, Error> {
         self.openings.set(self.openings.get() + 1);

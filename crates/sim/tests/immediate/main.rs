@@ -12,6 +12,7 @@ mod lying;
 mod older;
 mod silent;
 mod sizes;
+mod told;
 
 use std::sync::Arc;
 
