@@ -69,8 +69,8 @@ if [ "$(reaches txn | grep -c oram)" = 0 ]; then
     failed=1
 fi
 
-# An engine is named in its own folders and crates, in fogbank/engines, in tests and in benchmarks. The
-# registries list all engines, and nothing else knows which there are.
+# An engine is named in its own folders and crates, in fogbank/engines, in tests and in benchmarks; that
+# of sites in fogbank/site. The registries list all engines, and nothing else knows which there are.
 engines=$({
     sed -nE 's/^pub const NAME: &str = "([a-z]+)";$/\1/p' crates/audit/src/oracle/*/engine.rs
     find crates/fogbank/src/engines -name '*.rs' -exec sed -nE \
@@ -84,7 +84,7 @@ naming() {
         !tests && tolower($0) ~ names { print FILENAME ":" FNR ":" $0 }' "$@"
 }
 elsewhere=$(find crates -path '*/src/*' -name '*.rs' | sort \
-    | grep -vE "/($engines)/|/tests?(/|\.rs)|^crates/(fogbank/src/engines|lab/src/bench|mix|sim)/")
+    | grep -vE "/($engines)/|/tests?(/|\.rs)|^crates/(fogbank/src/engines/|fogbank/src/site(/|\.rs)|lab/src/bench/|mix/|sim/)")
 if named=$(naming $elsewhere) && [ -n "$named" ]; then
     echo "engines: named outside of their places (docs/decisions/0047-an-engine-is-listed-once-a-crate.md):" >&2
     echo "$named" >&2

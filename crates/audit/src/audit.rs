@@ -25,6 +25,7 @@ use fogbank_store::trace::{
 
 use crate::distinguish::{self, Extractor, Run};
 use crate::engine;
+use crate::oracle::hierarchy::Together;
 use crate::oracle::{Halt, Oracle, Refused, Summary};
 use crate::report::{Broken, Label, Report, Seen};
 use crate::statistics::{Battery, Levels, RunDigest, runs_independent};
@@ -35,7 +36,8 @@ use crate::{Breach, Finding, Verdict, whole};
 pub struct Given {
     /// Which history it lived through, in the user's words.
     pub label: String,
-    /// Its traces, one a process that had the store open, in that order.
+    /// Its traces, one a process that had the store open, in that order; of a site one a client, in
+    /// any order.
     pub traces: Vec<PathBuf>,
     /// What was asked in it, if the trusted side tells: for the picture only.
     pub history: Option<PathBuf>,
@@ -287,12 +289,17 @@ fn hear(
         seen: Seen::new(&config.encode()),
     };
     let mut windows = Extractor::new(Some(config), &options.distinguish);
+    let is_joint = engine::of(config).is_ok_and(|(_, engine)| engine.is_joint());
     let gathered = thread::scope(|scope| {
         let (to, parts) = sync_channel(PARTS_WAITING);
         let (back, used) = sync_channel(PARTS_WAITING + 2);
         let replay = &mut replaying;
         scope.spawn(move || replay.run(parts, &back));
-        gather(&run.traces, &Replayer { to, used }, |event| windows.event(event))
+        let (replay, here) = (Replayer { to, used }, |event: &Event| windows.event(event));
+        match is_joint {
+            true => gather_together(&run.traces, &replay, here),
+            false => gather(&run.traces, &replay, here),
+        }
     });
     let cut = gathered?;
     let Replaying { oracle, battery, halted, seen, .. } = replaying;
@@ -409,6 +416,26 @@ fn gather(
         cut.extend(reader.truncated().cloned());
     }
     Ok(cut)
+}
+
+/// Reads `traces`, which were recorded at once, as one.
+fn gather_together(
+    traces: &[PathBuf],
+    replay: &Replayer,
+    mut here: impl FnMut(&Event),
+) -> Result<Vec<Truncation>, AuditError> {
+    let readers = traces.iter().map(TraceReader::open).collect::<Result<Vec<_>, _>>()?;
+    let (mut together, mut part) = (Together::new(readers), Vec::new());
+    for event in together.by_ref() {
+        let event = event?;
+        here(&event);
+        part.push(event);
+        if part.len() == PART_EVENTS {
+            replay.take(Part::Events(std::mem::take(&mut part)));
+        }
+    }
+    replay.take(Part::Events(part));
+    Ok(together.into_inner().filter_map(|reader| reader.truncated().cloned()).collect())
 }
 
 impl Replay {

@@ -18,6 +18,11 @@ pub(crate) trait Engine {
     /// [`Refused`] for a configuration that the machine does not follow.
     fn machine(&self, clock: TraceClock) -> Result<Box<dyn Machine + Send>, Refused>;
 
+    /// Whether the traces of a run were recorded at once, each by a client of its own.
+    fn is_joint(&self) -> bool {
+        false
+    }
+
     /// What the machine leaves free.
     fn free(&self) -> Free;
 

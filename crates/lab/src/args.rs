@@ -96,7 +96,8 @@ pub enum BenchCommand {
 pub struct AuditArgs {
     /// A run, as serve --record wrote it, and what to call its history. Several runs may bear one
     /// label; give them in the order in which they were recorded, the labels taking turns. A run of
-    /// several processes of one store after the other: LABEL=FIRST,SECOND.
+    /// several processes of one store after the other: LABEL=FIRST,SECOND. Of a site: the traces of
+    /// all its clients, in any order.
     #[arg(long, value_name = "LABEL=FILE", required = true)]
     pub trace: Vec<String>,
     /// What was asked in the first run of a label (mode 0600): drawn beside what the cloud saw, read

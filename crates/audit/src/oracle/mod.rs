@@ -15,7 +15,8 @@
 //! (`partition`). A trace is that of one process, which opens its store once, at
 //! the beginning. How many processes there were its owner knows, so [`Summary::openings`] and
 //! [`Summary::crashes`] are to be held against that; a trace that is missing among those given is no
-//! breach but [`Halt::Unfollowing`], as far as the traces tell.
+//! breach but [`Halt::Unfollowing`], as far as the traces tell. Those of the clients of a site were
+//! recorded at once, and are one stream before the machine sees them (`hierarchy`).
 //!
 //! Tags of conditional puts are not compared with those that the store gave out: replies in a trace have
 //! none. A store refuses a wrong one, and then the put of a refused record shows.
@@ -23,6 +24,7 @@
 mod blob;
 mod chain;
 mod fault;
+pub mod hierarchy;
 mod immediate;
 mod joint;
 pub mod multicloud;
@@ -45,7 +47,8 @@ use crate::engine::{self, Entry};
 use crate::{Breach, Observer};
 
 /// The engines that this crate knows.
-pub(crate) static ENGINES: [Entry; 4] = [
+pub(crate) static ENGINES: [Entry; 5] = [
+    Entry { name: hierarchy::NAME, read: engine::read::<hierarchy::HierarchyConfig> },
     Entry { name: ring::NAME, read: engine::read::<ring::RingConfig> },
     Entry { name: multicloud::NAME, read: engine::read::<multicloud::MulticloudConfig> },
     Entry { name: partition::NAME, read: engine::read::<partition::PartitionConfig> },

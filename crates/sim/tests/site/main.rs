@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod audited;
 mod far;
 mod image;
 mod leaving;
@@ -12,6 +13,7 @@ mod lies;
 mod pace;
 mod slow;
 mod speed;
+mod spoiled;
 mod touches;
 mod whole;
 mod world;

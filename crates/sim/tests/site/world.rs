@@ -1,6 +1,7 @@
 //! A site in memory: its server, and the ways of clients to it.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,15 @@ use bytes::Bytes;
 use fogbank_durable::shared::{MemorySeen, SeenRegister, Site, SiteParameters};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_oram::Error;
-use fogbank_oram::hierarchy::{HierarchyEngine, Take, finish_with, schedule_of};
+use fogbank_oram::hierarchy::{
+    HierarchyEngine, Take, arrays_of, finish_with, public_config, schedule_of,
+};
 use fogbank_seal::{MasterKey, StoreId};
-use fogbank_store::{ArrayId, BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
+use fogbank_store::trace::{TraceClock, TraceOptions, TraceWriter};
+use fogbank_store::{
+    ArrayId, BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Recorded, RecordedLog, Store,
+};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::ledger::{Ledger, Noted, NotedLog, Page};
@@ -38,6 +45,8 @@ pub struct World {
     pub touches: Arc<Touches>,
     /// What they leak.
     pub leak: Option<Leak>,
+    /// Where a trace of each is written, if they are recorded.
+    pub traces: Option<TempDir>,
 }
 
 /// What a client can leak on purpose.
@@ -85,8 +94,43 @@ pub const SITE: StoreId = StoreId([1; 16]);
 impl World {
     pub fn new(seed: u64) -> Self {
         let (store, log, joined, image, ledger, touches) = Default::default();
-        let (has_image, leak) = (false, None);
-        Self { seed, store, log, joined, has_image, image, ledger, touches, leak }
+        let (has_image, leak, traces) = (false, None, None);
+        Self { seed, store, log, joined, has_image, image, ledger, touches, leak, traces }
+    }
+
+    /// One all of whose clients are recorded.
+    pub fn recorded(seed: u64) -> Self {
+        let mut world = Self::new(seed);
+        world.traces = Some(tempfile::tempdir().unwrap());
+        world
+    }
+
+    /// The trace of one client, by its number.
+    pub fn trace_of(&self, number: u64) -> PathBuf {
+        self.traces.as_ref().unwrap().path().join(format!("{number}"))
+    }
+
+    /// The traces of all clients that have joined.
+    pub fn all_traces(&self) -> Vec<PathBuf> {
+        (1..=self.joined.lock().get()).map(|number| self.trace_of(number)).collect()
+    }
+
+    /// What a client sends, recorded if all are.
+    fn recorder(
+        &self,
+        number: u64,
+        (store, log): (Arc<dyn Store>, Arc<dyn Log>),
+    ) -> (Arc<dyn Store>, Arc<dyn Log>) {
+        if self.traces.is_none() {
+            return (store, log);
+        }
+        let (parameters, clock) = (self.parameters(), Arc::new(SystemClock::new()));
+        let head = public_config(&parameters, TraceClock::Virtual).unwrap().encode();
+        let options = TraceOptions::default();
+        let writer = TraceWriter::create(self.trace_of(number), &head, clock, options).unwrap();
+        let (arrays, cell_bytes) = arrays_of(&parameters).unwrap();
+        arrays.into_iter().for_each(|array| writer.knows_array(0, array, cell_bytes));
+        (Arc::new(Recorded::new(store, writer.clone())), Arc::new(RecordedLog::new(log, writer)))
     }
 
     /// One that starts with block n full of n + 1; block 0 was not told of.
@@ -142,6 +186,7 @@ impl World {
         ));
         let late = LATE.as_nanos() as u64;
         let log = Arc::new(SlowLog::new(log, random.split(1).stream(Purpose::Faults), late));
+        let (store, log) = self.recorder(number, (store, log));
         let page = Page::of(&self.ledger);
         let (inner, touches) = (store, self.touches.clone());
         let store: Arc<dyn Store> = Arc::new(Noted { inner, page: page.clone(), touches });
@@ -153,9 +198,8 @@ impl World {
         Ok(Arc::new(open(site, (log, seen), grid, self.leak).await?))
     }
 
-    /// The server begins, with a new site.
-    async fn begin(&self) -> Arc<dyn Log> {
-        let parameters = SiteParameters {
+    pub fn parameters(&self) -> SiteParameters {
+        SiteParameters {
             blocks: BLOCKS,
             block_bytes: VALUE_BYTES as u32,
             epoch: 8,
@@ -166,7 +210,12 @@ impl World {
             public_ms: 300,
             quantum_us: 0,
             has_image: self.has_image,
-        };
+        }
+    }
+
+    /// The server begins, with a new site.
+    async fn begin(&self) -> Arc<dyn Log> {
+        let parameters = self.parameters();
         self.touches.of(&schedule_of(&parameters).unwrap());
         let store: Arc<dyn Store> = self.store.clone();
         let mut salts = Randomness::repeatable(self.seed).stream(Purpose::Incarnation);
