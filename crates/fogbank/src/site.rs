@@ -136,7 +136,7 @@ impl SitePlace {
     /// [`Error::Usage`] if there is a site or something else already; by blame.
     pub async fn create(&self, store: &str, size: u64, block: u64) -> Result<()> {
         let parameters = parameters_of(size, block)?;
-        let finish = async |site: Site, _: &DepartureGrid| Ok(site.finish().await?);
+        let finish = async |site: Site, _: &DepartureGrid| Ok(site.finish(Vec::new()).await?);
         self.make(store, parameters, finish).await
     }
 

@@ -33,7 +33,9 @@ pub struct SiteParameters {
 }
 
 /// Of the sealed objects that this program writes.
-const FORMAT: u16 = 5;
+const FORMAT: u16 = 6;
+/// Of sites that are read, too, unless they have an image: their superblocks name none.
+const WITHOUT_IMAGE: u16 = 5;
 
 impl SiteParameters {
     /// The header as it is sealed.
@@ -57,7 +59,7 @@ impl SiteParameters {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = SectionReader(bytes);
         let found = r.u16()?;
-        if found != FORMAT {
+        if found != FORMAT && found != WITHOUT_IMAGE {
             return Err(Error::Format { found, known: FORMAT });
         }
         let parameters = Self {
@@ -72,6 +74,9 @@ impl SiteParameters {
             quantum_us: r.u32()?,
             has_image: r.u32()? != 0,
         };
+        if found == WITHOUT_IMAGE && parameters.has_image {
+            return Err(Error::Format { found, known: FORMAT });
+        }
         if r.is_empty() { Ok(parameters) } else { Err(Error::Bug("a header is too long".into())) }
     }
 }

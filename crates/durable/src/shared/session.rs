@@ -54,7 +54,7 @@ impl Site {
         parameters: SiteParameters,
         random: &mut (impl Rng + Send),
     ) -> Result<()> {
-        Self::begin(store, keys, parameters, random).await?.finish().await
+        Self::begin(store, keys, parameters, random).await?.finish(Vec::new()).await
     }
 
     /// Begins to make a site: nobody can join it before it is finished.
@@ -86,12 +86,13 @@ impl Site {
         Self::join(store.clone(), (master, id), random).await
     }
 
-    /// What was begun can be joined from now on.
+    /// What was begun can be joined from now on. `manifests`: of what is there from the first query
+    /// on, as stored.
     ///
     /// # Errors
     /// By blame.
-    pub async fn finish(&self) -> Result<()> {
-        Superblock::first(self).put(self).await.map(|_| ())
+    pub async fn finish(&self, manifests: Vec<Digest>) -> Result<()> {
+        Superblock::first(self, manifests).put(self).await.map(|_| ())
     }
 
     /// Reads the header of a site, and takes the next free session.

@@ -28,7 +28,8 @@ pub struct Superblock {
     pub history: Digest,
     /// Of superblock k - 1 as stored; of the header for the first.
     pub previous: Digest,
-    /// Of the manifests, as stored, of the tables that epoch k touches first, newest first.
+    /// Of the manifests, as stored, of the tables that epoch k touches first, newest first; and of
+    /// the image that the site started from, as long as it is touched.
     pub manifests: Vec<Digest>,
 }
 
@@ -37,9 +38,9 @@ const ASKED_AT_ONCE: usize = 64;
 
 impl Superblock {
     /// The first one of a site.
-    pub(super) fn first(site: &Site) -> Self {
+    pub(super) fn first(site: &Site, manifests: Vec<Digest>) -> Self {
         let header = site.header();
-        Self { number: 1, history: header, previous: header, manifests: Vec::new() }
+        Self { number: 1, history: header, previous: header, manifests }
     }
 
     /// As it is sealed.

@@ -381,9 +381,8 @@ impl Build {
             cells.delete(run, first, &versions, &named).await?;
             return Ok(Outcome::Done);
         }
-        if !cells.put_versions(self.object(self.number), start, &versions).await?
-            && self.are_another_s(run, &versions).await?
-        {
+        let put = cells.put_versions(self.object(self.number), start, &versions).await?;
+        if put.is_none() && self.are_another_s(run, &versions).await? {
             cells.delete(run, first, &versions, &[]).await?;
         }
         Ok(Outcome::Done)

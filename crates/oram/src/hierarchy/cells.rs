@@ -328,14 +328,19 @@ impl Cells {
         self.site.store().barrier().await.map_err(blame)
     }
 
-    /// Puts which versions count, all of which are durable; whether it did.
+    /// Puts which versions count, all of which are durable; the digest of what was sealed, if it did.
     ///
     /// # Errors
     /// By blame.
-    pub async fn put_versions(&self, of: Object, start: &Mark, versions: &[u64]) -> Result<bool> {
+    pub async fn put_versions(
+        &self,
+        of: Object,
+        start: &Mark,
+        versions: &[u64],
+    ) -> Result<Option<Digest>> {
         let plain: Vec<u8> = versions.iter().flat_map(|version| version.to_le_bytes()).collect();
         let _turn = self.lane(Way::Writes).turn(plain.len()).await?;
-        Ok(self.site.put(of, start, &plain).await?)
+        Ok(self.site.stored(of, start, &plain).await?)
     }
 
     /// Which versions of what a piece has written count, for another piece: in its turn.

@@ -112,7 +112,8 @@ impl At<'_> {
         let follower = if number == 1 {
             for table in schedule.tables(0) {
                 let image = cells.install(table, &mark(&history_before)).await?;
-                image.ok_or_else(|| lied("a manifest is withheld"))?;
+                let stored = image.ok_or_else(|| lied("a manifest is withheld"))?;
+                is_named(&schedule, chain, table, &stored)?;
             }
             Follower::new(schedule, keys, history_before, block_bytes, canary)
         } else {
@@ -150,10 +151,7 @@ impl At<'_> {
             for table in &both {
                 let installed = cells.install(*table, &start(*table)?).await?;
                 let stored = installed.ok_or_else(|| lied("a manifest is withheld"))?;
-                let at = schedule.installing(number).iter().position(|found| found == table);
-                if at.is_some_and(|at| newest.manifests.get(at) != Some(&stored)) {
-                    return Err(lied("a manifest is not the one that the superblock names"));
-                }
+                is_named(&schedule, chain, *table, &stored)?;
             }
             let carry = Table { level: 0, index: number as i64 - 2 };
             let values = cells.read_whole(carry).await?;
@@ -212,6 +210,22 @@ fn check_start(
     let named = chain.iter().find(|(superblock, _)| superblock.number == names);
     if named.is_some_and(|(superblock, _)| superblock.history != seen.epoch_start) {
         return Err(lied("the site has another history than this client has seen"));
+    }
+    Ok(())
+}
+
+/// Holds a table's manifest against all superblocks at hand that name it.
+fn is_named(
+    schedule: &Schedule,
+    chain: &[(Superblock, Digest)],
+    table: Table,
+    stored: &Digest,
+) -> Result<()> {
+    for (superblock, _) in chain {
+        let at = schedule.named(superblock.number).iter().position(|named| *named == table);
+        if at.is_some_and(|at| superblock.manifests.get(at) != Some(stored)) {
+            return Err(lied("a manifest is not the one that the superblock names"));
+        }
     }
     Ok(())
 }

@@ -172,6 +172,16 @@ impl Schedule {
         self.near(epoch).filter(installs).collect()
     }
 
+    /// The tables that superblock `epoch` names: those that it installs, newest first, and the
+    /// image as long as it is touched, so that it is the same for all whenever they come.
+    pub fn named(&self, epoch: u64) -> Vec<Table> {
+        let image = self.image();
+        let has_image = self.has_image && self.superseded(image) > epoch;
+        let mut named = self.installing(epoch);
+        named.extend(has_image.then_some(image));
+        named
+    }
+
     /// The tables that no query touches any longer from an epoch on.
     pub fn superseding(&self, epoch: u64) -> Vec<Table> {
         self.near(epoch).filter(|table| self.superseded(*table) == epoch).collect()

@@ -200,7 +200,7 @@ struct Step {
     history: Digest,
     /// Superblock `number - 1` as stored.
     previous: Digest,
-    /// The tables that it installs, with the marks of their builds.
+    /// The tables that it names, with the marks of their builds.
     tables: Vec<(Table, Mark)>,
     /// Of epoch `number - 2`, if there is one and they are to be put.
     marks: Option<Vec<Mark>>,
@@ -217,7 +217,7 @@ impl Step {
             let index = index.ok_or_else(|| Error::Bug(format!("no index of {table:?}")))?;
             Ok((table, index.start))
         };
-        let tables = schedule.installing(number).into_iter().map(start);
+        let tables = schedule.named(number).into_iter().map(start);
         let start = number.checked_sub(2).and_then(|epoch| follower.start_of(epoch));
         let marks = start.filter(|_| is_first).map(|start| start.marks.clone());
         Ok(Self {

@@ -1,10 +1,16 @@
 //! A site that is made of what another held: it is like one in which all was written.
 
-use fogbank_oram::{Access, Address, ImmediateEngine};
-use fogbank_store::{ArrayId, Store};
+use bytes::Bytes;
+use fogbank_durable::shared::Site;
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_oram::hierarchy::{Take, finish_with};
+use fogbank_oram::{Access, Address, Error, ImmediateEngine};
+use fogbank_store::{ArrayId, ChunkWrite, DepartureGrid, PutCondition, Store};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::whole::Came;
-use crate::world::{BLOCKS, VALUE_BYTES, World};
+use crate::world::{BLOCKS, SITE, VALUE_BYTES, World, master};
 
 #[tokio::test(start_paused = true)]
 async fn a_site_of_another_s_blocks_is_read_and_written_by_all() {
@@ -48,5 +54,55 @@ async fn a_site_of_another_s_blocks_is_read_and_written_by_all() {
         let image = world.image.lock().clone();
         let left = world.store.list_chunks(ArrayId(3)).await.unwrap();
         assert!(!image.is_empty() && left.iter().all(|chunk| !image.contains(&chunk.version)));
+    }
+}
+
+/// A restore that was stopped when its image was whole leaves one that opens, too. A server that keeps
+/// it, and shows it to one client and the one of the second try to another, is noticed by whoever is
+/// shown the first: when the site is new, and when it has gone on.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shows_two_images_is_noticed() {
+    const MANIFEST: &str = "manifest/03/ffffffffffffffff";
+    const FIRST: &str = "superblock/0000000000000001";
+    for places in [0, 60] {
+        // 1. The first try, of which the server keeps all.
+        let world = World::of_another(42);
+        let engine = world.join().await.unwrap();
+        drop(engine);
+        let array = ArrayId(3);
+        let names = world.store.list_chunks(array).await.unwrap();
+        let old: Vec<Bytes> =
+            world.store.read_chunks(&names).await.unwrap().into_iter().flatten().collect();
+        let (manifest, _) = world.store.blob_get(MANIFEST).await.unwrap().unwrap();
+        // 2. As if it had been stopped just before its end; the second try has other blocks.
+        world.store.blob_delete(&[MANIFEST, FIRST]).await.unwrap();
+        let mut salts = Randomness::repeatable(4_200).stream(Purpose::Incarnation);
+        let store: Arc<dyn Store> = world.store.clone();
+        let site = Site::begin(&store, (&master(), SITE), world.parameters(), &mut salts).await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let grid = DepartureGrid::new(clock, Duration::from_millis(1));
+        let blocks = |take: &mut Take<'_>| {
+            (0..BLOCKS).try_for_each(|block| take(block, vec![200; VALUE_BYTES].into()))
+        };
+        finish_with(site.unwrap(), &grid, blocks, |_, _| {}).await.unwrap();
+        let honest = world.join().await.unwrap();
+        for place in 0..places {
+            let read = honest.submit(Address(place % BLOCKS), Access::Read).await.unwrap();
+            assert_eq!(read, vec![200; VALUE_BYTES]);
+        }
+        // 3. The next one is shown the first.
+        let (newer, _) = world.store.blob_get(MANIFEST).await.unwrap().unwrap();
+        let show = async |manifest: Bytes| {
+            let put = world.store.blob_put(MANIFEST, manifest, PutCondition::Always).await;
+            put.unwrap();
+        };
+        let writes = names.iter().zip(&old);
+        let writes = writes.map(|(chunk, data)| ChunkWrite { chunk: *chunk, data: data.clone() });
+        world.store.write_chunks(writes.collect()).await.unwrap();
+        show(manifest).await;
+        let fooled = world.join().await.err();
+        assert!(matches!(fooled, Some(Error::CloudLied(_))), "{places}: {fooled:?}");
+        show(newer).await;
+        world.join().await.unwrap();
     }
 }

@@ -232,7 +232,7 @@ impl World {
             let chunks = store.list_chunks(ArrayId(3)).await.unwrap();
             self.image.lock().extend(chunks.iter().map(|chunk| chunk.version));
         } else {
-            site.finish().await.unwrap();
+            site.finish(Vec::new()).await.unwrap();
         }
         Arc::new(BlobLog::open(store, Arc::new(SystemClock::new()), 1 << 24).await.unwrap())
     }

@@ -65,7 +65,10 @@ impl Named {
             Self::Header | Self::Claim(..) => 0,
             Self::Session(_) => SALT_BYTES,
             Self::Superblock(number) => {
-                SUPERBLOCK_BYTES + DIGEST_BYTES * layout.installing(number).len() as u64
+                let image = Table { level: layout.bottom, index: -1 };
+                let names_image = layout.of.has_image && layout.superseded(image) > number;
+                let named = layout.installing(number).len() as u64 + u64::from(names_image);
+                SUPERBLOCK_BYTES + DIGEST_BYTES * named
             }
             Self::Marks(_) => MARK_BYTES * u64::from(layout.of.epoch / layout.of.draw),
             Self::Index(table) => 4 * u64::from(layout.reals(table.level)),
