@@ -54,23 +54,22 @@ impl Reads {
     /// # Errors
     /// [`Error::Other`] for more cells than there are levels, if one such read was told of.
     pub fn come(&mut self, read: u64, signature: Signature, cells: Cells) -> Result<bool> {
+        let is_here = self.wanted.get(&read).is_some_and(|(_, come)| come.is_some());
+        if is_here || self.unasked.contains_key(&read) {
+            return Ok(false);
+        }
         if self.is_long(&cells) {
             self.make_room_for_long()?;
         }
-        let cells = Arc::new(cells);
-        Ok(match self.wanted.get_mut(&read) {
-            Some((_, Some(_))) => false,
-            Some((_, come)) => {
-                *come = Some((signature, cells));
-                true
-            }
-            None if self.unasked.contains_key(&read) => false,
+        let come = (signature, Arc::new(cells));
+        match self.wanted.get_mut(&read) {
+            Some((_, waits)) => *waits = Some(come),
             None => {
                 make_room(&mut self.unasked, self.shape.reads_ahead());
-                self.unasked.insert(read, (signature, cells));
-                true
+                self.unasked.insert(read, come);
             }
-        })
+        }
+        Ok(true)
     }
 
     /// What is wanted, and of which cells, if both have come.

@@ -3,9 +3,10 @@
 //! 1. Each client serves the disk on a socket of its own, and writes to blocks of its own.
 //! 2. At a random moment one of them is killed; the others write on for a while. Every fourth time
 //!    what is there, as one of those sees it, is held against what all were told.
-//! 3. Whoever was killed begins again.
+//! 3. Whoever was killed begins again. The first client never is.
 //!
-//! What processes have in memory is told, and does not grow without end.
+//! What the server and the first client have in memory does not grow: at the end it is at most twice
+//! what it was at half time.
 //! `FOGBANK_KILL_SECONDS` says how long (20), `FOGBANK_KILL_SEED` draws the moments.
 
 use std::net::Shutdown;
@@ -23,8 +24,8 @@ use crate::{fogbank, number, said};
 const CLIENTS: usize = 3;
 /// Kills from one look at all blocks to the next: each is a query.
 const CHECKED_EVERY: u64 = 4;
-/// The seconds from which on memory is compared: before, it is not yet what it will be.
-const SETTLED_SECONDS: u64 = 120;
+/// What memory may differ by in any case, in MB.
+const SPARE_MB: u64 = 64;
 
 struct Office {
     folder: tempfile::TempDir,
@@ -80,9 +81,9 @@ impl Office {
         Client::connect(&self.socket(client)).unwrap()
     }
 
-    /// What each client has in memory, in MB.
-    fn memory_mb(&self) -> Vec<u64> {
-        self.served.iter().flatten().map(Server::memory_mb).collect()
+    /// What the first client has in memory, in MB.
+    fn memory_mb(&self) -> u64 {
+        self.served[0].as_ref().unwrap().memory_mb()
     }
 }
 
@@ -102,7 +103,7 @@ fn what_any_client_wrote_is_there_whichever_is_killed() {
     let (mut life, mut settled) = (0, None);
     while began.elapsed().as_secs() < seconds || life < CHECKED_EVERY {
         life += 1;
-        let victim = (random.next_u64() % CLIENTS as u64) as usize;
+        let victim = 1 + (random.next_u64() % (CLIENTS as u64 - 1)) as usize;
         let moments = [(); 2].map(|()| Duration::from_millis(random.next_u64() % 1_000));
         let drawn = Randomness::repeatable(random.next_u64());
         std::thread::scope(|scope| {
@@ -123,19 +124,19 @@ fn what_any_client_wrote_is_there_whichever_is_killed() {
             seen.unwrap_or_else(|what| panic!("life {life} of seed {seed}: {what}"));
         }
         office.serve(victim);
-        let memory = [vec![cloud.memory_mb()], office.memory_mb()].concat();
+        let memory = [cloud.memory_mb(), office.memory_mb()];
         if life % 16 == 0 {
             println!("{} s: {life} kills, {memory:?} MB", began.elapsed().as_secs());
         }
-        if settled.is_none() && began.elapsed().as_secs() >= SETTLED_SECONDS {
+        if settled.is_none() && 2 * began.elapsed().as_secs() >= seconds {
             settled = Some(memory);
         }
     }
-    let memory = [vec![cloud.memory_mb()], office.memory_mb()].concat();
+    let memory = [cloud.memory_mb(), office.memory_mb()];
     println!("{life} kills, {} writes acknowledged; {memory:?} MB", ledger.acknowledged());
     assert!(ledger.acknowledged() > 0);
-    for (now, then) in memory.iter().zip(settled.iter().flatten()) {
-        assert!(*now <= 2 * then, "{memory:?} MB, and {settled:?} at {SETTLED_SECONDS} s");
+    for (now, then) in memory.iter().zip(settled.unwrap()) {
+        assert!(*now <= 2 * then + SPARE_MB, "{memory:?} MB, and {settled:?} at half time");
     }
     for mut client in office.served.into_iter().flatten() {
         assert!(client.terminate().success(), "{}", client.last_words());

@@ -153,16 +153,22 @@ impl MixDesk {
         let shape = waits.flatten().ok_or_else(closed)?;
         let mut coming = asked.into_inner();
         let mut frames = Frames::new(HEAD_BYTES, message_bytes_max(&shape));
-        let mut rooms = Vec::new();
+        let (mut rooms, mut come) = (Vec::new(), 0);
         let message = loop {
             let next = by(clock, clock.now() + PATIENCE_NANOS, coming.message()).await;
             let slow = || Status::deadline_exceeded("the message comes too slowly");
             let piece = next.ok_or_else(slow)??.ok_or_else(no_message)?;
             self.figures.bytes_in.add(piece.len() as u64);
-            // Before it is kept: as it came, and as it will be decoded.
-            let room = self.tenant.memory.try_take(2 * piece.len() as u64);
-            let none = || Status::resource_exhausted("no memory is left for it");
-            rooms.push(room.ok_or_else(none)?);
+            if piece.is_empty() {
+                return Err(no_message()); // it would count for nothing, and be waited for again
+            }
+            // Before it is kept: as it came, and as it will be decoded. However it is cut, what counts it
+            // takes little itself.
+            come += 2 * piece.len() as u64;
+            while (rooms.len() as u64) * ROOM_BYTES < come {
+                let none = || Status::resource_exhausted("no memory is left for it");
+                rooms.push(self.tenant.memory.try_take(ROOM_BYTES).ok_or_else(none)?);
+            }
             frames.push(piece);
             if let Some(message) = frames.next().map_err(|_| no_message())? {
                 break message;
@@ -262,6 +268,8 @@ pub(super) fn no_message() -> Status {
 
 /// Messages that are ready before the client takes them.
 const ANSWERS_AHEAD: usize = 4;
+/// Memory for what comes is taken in steps of this.
+const ROOM_BYTES: u64 = 4096;
 /// How long the other server may be silent within a message, and how long its message waits for the
 /// client to open the volume here.
 const PATIENCE_NANOS: Nanos = 10_000_000_000;
