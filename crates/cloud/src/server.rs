@@ -160,10 +160,6 @@ impl CloudServer {
     ) -> Result<Self, ServerError> {
         let fault = |source| ServerError::File { path: settings.data.clone(), source };
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
-        if let Some(folder) = &settings.record {
-            let fault = |source| ServerError::File { path: folder.clone(), source };
-            DirBuilder::new().mode(0o700).create(folder).map_err(fault)?;
-        }
         let lock = lock(&settings.data)?;
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
         let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);
@@ -178,6 +174,10 @@ impl CloudServer {
         let failed = |source| ServerError::Bind { address: listen, source };
         let socket = TcpListener::bind(listen).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
+        if let Some(folder) = &settings.record {
+            let fault = |source| ServerError::File { path: folder.clone(), source };
+            DirBuilder::new().mode(0o700).create(folder).map_err(fault)?;
+        }
         let serving = Arc::new(Serving {
             tenants,
             clock,

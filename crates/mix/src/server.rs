@@ -113,6 +113,18 @@ impl MixServer {
     /// # Errors
     /// [`SessionError`], by blame: [`SessionError::Misbehaved`] if it does not fit.
     pub async fn receive(&self, message: Between) -> Result<(), SessionError> {
+        self.receive_heard(message, |_| Ok(())).await
+    }
+
+    /// The same, told of a message before anything is done of it, if the other cloud has signed it.
+    ///
+    /// # Errors
+    /// As [`MixServer::receive`]; those of whoever is told.
+    pub async fn receive_heard(
+        &self,
+        message: Between,
+        hears: impl FnOnce(&Between) -> Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
         let mut opened = self.volume.subscribe();
         let volume = opened.wait_for(Option::is_some).await.map(|volume| volume.clone());
         let gone = || SessionError::Absent("the server is closing".into());
@@ -124,6 +136,7 @@ impl MixServer {
         if !is_theirs {
             return Err(SessionError::Misbehaved("what comes is not signed".into()));
         }
+        hears(&message)?;
         let sends = match message {
             Between::Across(message) => {
                 compute(|| volume.shuffler.across(message)).map(Sends::from)

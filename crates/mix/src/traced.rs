@@ -66,17 +66,6 @@ pub fn cloud_asked(message: &ToCloud) -> Option<u8> {
     }
 }
 
-/// The same of a message of the other cloud.
-pub fn cloud_passed(message: &Between) -> Option<u8> {
-    match message {
-        Between::Across(Across::Blinded(_)) => None,
-        Between::Across(
-            Across::Moved(Moved { partition, .. }) | Across::Handed(Handed { partition, .. }),
-        ) => Some((1 - partition % 2) as u8),
-        Between::Back(Back::Level(Level { partition, .. })) => Some((partition % 2) as u8),
-    }
-}
-
 /// What a client asks a cloud; nothing if it asks for a proof, after which nothing comes.
 pub fn asked(message: &ToCloud) -> Option<Shown> {
     let bytes = message.encode().len() as u64;

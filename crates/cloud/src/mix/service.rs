@@ -112,9 +112,11 @@ impl MixDesk {
         let figures = self.figures.clone();
         let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
         let (ended, mut stopping) = (answers.clone(), self.stopping.clone());
+        let tenant = self.tenant.clone();
         let call = self.call.clone();
         tokio::spawn(async move {
-            let coming = come(asked.into_inner(), (&shape, max), (&mixing, &sender), &figures);
+            let into = (&*mixing, &*tenant, &sender);
+            let coming = come(asked.into_inner(), (&shape, max), into, &figures);
             tokio::select! {
                 came = coming => if let Err(status) = came {
                     let _gone = ended.send(Err(status)).await;
@@ -175,11 +177,12 @@ impl MixDesk {
             }
         };
         let message = Between::decode(&message, shape.cell_bytes()).ok_or_else(no_message)?;
-        if let Some(recording) = &mixing.recording {
-            let recorded = recording.passed(&shape, &message.0);
-            recorded.map_err(|error| told(&self.tenant, error))?;
-        }
-        mixing.server.receive(message.0).await.map_err(|error| told(&self.tenant, error))?;
+        let hears = |message: &_| match &mixing.recording {
+            Some(recording) => recording.passed(message),
+            None => Ok(()),
+        };
+        let received = mixing.server.receive_heard(message.0, hears).await;
+        received.map_err(|error| told(&self.tenant, error))?;
         let (_, stream) = mpsc::channel(1);
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -199,7 +202,7 @@ fn answer(
 async fn come(
     mut coming: Streaming<Bytes>,
     (shape, max): (&Shape, usize),
-    (mixing, sender): (&Mixing, &mpsc::Sender<ToCloud>),
+    (mixing, tenant, sender): (&Mixing, &Tenant, &mpsc::Sender<ToCloud>),
     figures: &Figures,
 ) -> Result<(), Status> {
     let mut frames = Frames::new(HEAD_BYTES, max);
@@ -209,12 +212,14 @@ async fn come(
         while let Some(message) = frames.next().map_err(|_| no_message())? {
             let message =
                 ToCloud::decode(&message, shape.cell_bytes()).map_err(|_| no_message())?;
-            if let Some(recording) = &mixing.recording {
-                recording.asked(shape, &message).map_err(status)?;
-            }
-            if sender.send(message).await.is_err() {
+            // Room first: what a session that is over cannot take any more is not written either.
+            let Ok(room) = sender.reserve().await else {
                 return Ok(()); // why it is over is said where messages go
+            };
+            if let Some(recording) = &mixing.recording {
+                recording.asked(shape, &message).map_err(|error| told(tenant, error))?;
             }
+            room.send(message);
         }
     }
     Ok(())

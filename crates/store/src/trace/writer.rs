@@ -226,6 +226,11 @@ impl TraceWriter {
         self.wait_for_thread(false)
     }
 
+    /// Bytes that are written so far.
+    pub fn bytes(&self) -> u64 {
+        self.0.counts.bytes.load(Ordering::Acquire)
+    }
+
     /// Ends the trace: nothing can be recorded any more. Waits until it is on the disk, and says how
     /// much it is.
     pub fn finish(&self) -> Result<TraceSummary> {

@@ -20,7 +20,9 @@ impl Multicloud {
         self.has_role(partition, holder)?;
         let of = &mut self.partitions[usize::from(partition)];
         of.begins(&self.layout, job)?;
-        of.reads(&self.layout, (partition, holder), (job, sources))
+        of.reads(&self.layout, (partition, holder), (job, sources))?;
+        self.has_begun = true;
+        Ok(())
     }
 
     /// A rebuild of the top that reads anything has a list, and no other job.

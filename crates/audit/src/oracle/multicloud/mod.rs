@@ -42,8 +42,8 @@ use self::partition::{Partition, count};
 use self::reads::Read;
 use self::said::Said;
 use self::unlinkable::Unlinkable;
-use super::Machine;
 use super::fault::{Refused, Step, Stop, Summary, fault};
+use super::{MIDST, Machine};
 use crate::Observer;
 
 /// Every so many accesses the next partition in turn gets an eviction more.
@@ -66,6 +66,8 @@ pub(super) struct Multicloud {
     /// The last place of the client's journal.
     reached: (u64, u64),
     summary: Summary,
+    /// Whether any job has begun: a new volume has no level before.
+    has_begun: bool,
 }
 
 impl Multicloud {
@@ -86,6 +88,7 @@ impl Multicloud {
             seeds: HashSet::new(),
             reached: (0, 0),
             summary: Summary { openings: 1, ..Summary::default() },
+            has_begun: false,
         })
     }
 
@@ -210,17 +213,20 @@ impl Machine for Multicloud {
     fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
         let Event::Sent(sent) = event else { return Ok(()) };
         self.summary.requests += 1;
-        match &sent.request {
-            Request::BlobPut { name, fingerprint, .. } => {
-                let Some(said) = Said::of(name) else {
-                    return Ok(fault("message", "a message of the protocol", name.clone())?);
-                };
-                Ok(self.said(said, *fingerprint, out)?)
-            }
+        let step = match &sent.request {
+            Request::BlobPut { name, fingerprint, .. } => match Said::of(name) {
+                Some(said) => self.said(said, *fingerprint, out),
+                None => fault("message", "a message of the protocol", name.clone()),
+            },
             Request::WriteChunks { writes } => {
-                Ok(writes.iter().try_for_each(|(name, seen)| self.comes(name, seen, out))?)
+                writes.iter().try_for_each(|(name, seen)| self.comes(name, seen, out))
             }
-            other => Ok(fault("message", "a message of the protocol", format!("{other:?}"))?),
+            other => fault("message", "a message of the protocol", format!("{other:?}")),
+        };
+        // What does not fit before any job was seen is of a volume that others have seen before.
+        match step {
+            Err(_) if !self.has_begun => Err(Stop::Unpredictable(MIDST)),
+            step => Ok(step?),
         }
     }
 

@@ -199,7 +199,7 @@ impl Multicloud {
         if known.is_some_and(|known| known != came) {
             return fault("blinded-identical", format!("{known:?}"), format!("{came:?}"));
         }
-        if known.is_some() || read + REPEATED_MAX < self.next {
+        if known.is_some() || read.saturating_add(REPEATED_MAX) < self.next {
             return Ok(());
         }
         self.unlinkable.comes(cells)?;
