@@ -110,7 +110,9 @@ async fn clients_that_leak_break_a_rule() {
         let mut told = Vec::new();
         for seed in 52..64 {
             told = leaks(seed, leak).await;
-            if told.iter().any(|found| found.starts_with(rule)) {
+            // Where there is one table, a slot twice is a touch twice.
+            let is_twice = |found: &String| rule == "slot-once" && found.starts_with("touch-once");
+            if told.iter().any(|found| found.starts_with(rule) || is_twice(found)) {
                 continue 'leaks;
             }
         }

@@ -72,6 +72,25 @@ fn earlier(events: &mut Events, at: usize, by: usize) {
     events.insert(at.saturating_sub(by), event);
 }
 
+/// A touch names what the one before it in its epoch does, of clients that are so to each other.
+fn repeats(events: &mut Events, are: impl Fn(u32, u32) -> bool) {
+    let upto = 2 * events.len() / 3;
+    let touches = events[..upto].iter().enumerate().filter_map(|(at, event)| match event {
+        Event::Sent(Sent { connection, request: Request::ReadCells { reads }, .. }) => {
+            Some((at, *connection, reads.clone()))
+        }
+        _ => None,
+    });
+    let touches: Vec<_> = touches.collect();
+    let pair = touches.windows(2).rev().find(|pair| {
+        let [(_, one, before), (_, other, reads)] = pair else { return false };
+        let is_of_epoch = before.len() == reads.len() && before[0].chunk == reads[0].chunk;
+        is_of_epoch && before != reads && are(*one, *other)
+    });
+    let [(_, _, before), (at, _, _)] = pair.unwrap() else { panic!() };
+    *of(events, *at) = Request::ReadCells { reads: before.clone() };
+}
+
 type Spoil = fn(&mut Events);
 
 const SPOILT: &[(&str, Spoil)] = &[
@@ -155,6 +174,11 @@ const SPOILT: &[(&str, Spoil)] = &[
         let Request::ReadCells { reads } = of(events, *at) else { panic!() };
         reads[0] = before[0].clone();
     }),
+    ("touch-once", |events| {
+        // The client's own touch before, in its place: equal addresses are shown.
+        repeats(events, |one, other| one == other);
+    }),
+    ("touch-of-each", |events| repeats(events, |one, other| one != other)),
     ("put-if-absent", |events| {
         let at = find(events, put("claim"));
         let Request::BlobPut { condition, .. } = of(events, at) else { panic!() };

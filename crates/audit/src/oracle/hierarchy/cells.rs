@@ -21,7 +21,12 @@ pub const PARTS: u16 = 64;
 /// So many epochs after a table was superseded nobody touches it.
 const LATE_EPOCHS: u64 = 3;
 
-pub type Slots = Arc<Vec<(Table, u32)>>;
+/// What one touch names.
+pub struct Touch {
+    slots: Vec<(Table, u32)>,
+    /// The client that was first to make it.
+    by: u32,
+}
 
 /// See the module.
 pub struct Cells {
@@ -31,6 +36,8 @@ pub struct Cells {
     claims: BTreeMap<u64, Claim>,
     tables: BTreeMap<Table, Known>,
     touches: u64,
+    /// By epoch: touches that name something, each counted once.
+    distinct: BTreeMap<u64, u64>,
 }
 
 /// Chunks that a session may write.
@@ -49,13 +56,13 @@ struct Known {
     versions: BTreeMap<u32, u64>,
     unread: Unread,
     /// By slot: what else its touch named.
-    touched: BTreeMap<u32, Slots>,
+    touched: BTreeMap<u32, Arc<Touch>>,
 }
 
 impl Cells {
     pub fn new(layout: &Layout, random: Stream) -> Self {
-        let (claims, tables, touches) = Default::default();
-        Self { layout: layout.clone(), random, claims, tables, touches }
+        let (claims, tables, touches, distinct) = Default::default();
+        Self { layout: layout.clone(), random, claims, tables, touches, distinct }
     }
 
     pub fn seed(&mut self, random: Stream) {
@@ -121,16 +128,15 @@ impl Cells {
         Ok((claim.table, name.chunk.saturating_mul(cells) + u32::from(cell)))
     }
 
-    /// A touch names these slots, in chunks of these versions: one unread of each table, or those of
-    /// a touch before.
+    /// A touch of client `by` names these slots, in chunks of these versions: one unread of each
+    /// table, or those of a touch before, which was another client's.
     pub fn touch(
         &mut self,
-        epoch: u64,
+        (epoch, by): (u64, u32),
         slots: Vec<(Table, u32)>,
         versions: &[ChunkName],
         out: &mut dyn Observer,
     ) -> Step {
-        let slots = Arc::new(slots);
         for ((table, slot), name) in slots.iter().zip(versions) {
             let layout = &self.layout;
             let of_table = layout.slots(*table);
@@ -145,29 +151,50 @@ impl Cells {
             }
         }
         let before = |(table, slot): &(Table, u32)| self.tables.get(table)?.touched.get(slot);
-        let again: Vec<Option<&Slots>> = slots.iter().map(before).collect();
+        let again: Vec<Option<&Arc<Touch>>> = slots.iter().map(before).collect();
         if let Some(first) = again.iter().flatten().next() {
             let is_same = again.iter().all(|of| of.is_some_and(|of| Arc::ptr_eq(of, first)));
-            if is_same && first.len() == slots.len() {
+            if is_same && first.slots.len() == slots.len() {
+                if first.by == by {
+                    let seen = format!("{:?} by the client that has made it", slots.first());
+                    return fault("touch-once", "a touch of another place", seen);
+                }
                 return Ok(());
             }
             let at = again.iter().position(Option::is_some).unwrap_or_default();
             let seen = format!("{:?} in two touches", slots[at]);
             return fault("slot-once", "slots that no other touch names", seen);
         }
-        self.observe(epoch, &slots, out);
+        if !slots.is_empty() {
+            let distinct = self.distinct.entry(self.layout.group_of(epoch).0).or_default();
+            *distinct += 1;
+        }
+        self.observe(epoch, &Arc::new(Touch { slots, by }), out);
         Ok(())
     }
 
+    /// Of an epoch all of whose results are there every place was touched: no two touches of places
+    /// are the same.
+    pub fn has_touched_all(&self, epoch: u64) -> Step {
+        let layout = &self.layout;
+        let (first, epochs) = layout.group_of(epoch);
+        let due = layout.first_of(epochs);
+        let seen = self.distinct.get(&first).copied().unwrap_or_default();
+        if layout.tables(epoch).is_empty() || seen == due {
+            return Ok(());
+        }
+        fault("touch-of-each", format!("{due} touches of epoch {epoch}"), seen.to_string())
+    }
+
     /// What is free in a touch: which of the unread.
-    fn observe(&mut self, epoch: u64, slots: &Slots, out: &mut dyn Observer) {
+    fn observe(&mut self, epoch: u64, touch: &Arc<Touch>, out: &mut dyn Observer) {
         let access = self.touches;
         self.touches += 1;
-        for (at, (table, slot)) in slots.iter().enumerate() {
+        for (at, (table, slot)) in touch.slots.iter().enumerate() {
             let Some(known) = self.tables.get_mut(table) else { continue };
             let nth = known.touched.len();
             let (rank, unread) = known.unread.take(*slot);
-            known.touched.insert(*slot, slots.clone());
+            known.touched.insert(*slot, touch.clone());
             let part = part(&mut self.random, rank, unread, PARTS.into());
             let chunk = u32::from(table.level) << 24 | (table.index as u32 & 0x00ff_ffff);
             out.observe(&Observation::PathCell {
@@ -179,7 +206,7 @@ impl Cells {
                 unread: PARTS,
                 rank: part as u16,
             });
-            if at + 1 == slots.len() {
+            if at + 1 == touch.slots.len() {
                 out.observe(&Observation::Path {
                     epoch,
                     batch: epoch,

@@ -67,6 +67,11 @@ impl Layout {
         place / u64::from(self.of.epoch)
     }
 
+    /// The first of the epochs that no touch tells from this one, and how many they are.
+    pub fn group_of(&self, epoch: u64) -> (u64, u64) {
+        if epoch < 2 { (0, 2) } else { (epoch, 1) }
+    }
+
     pub fn installed(&self, table: Table) -> u64 {
         let Ok(index) = u64::try_from(table.index) else { return 0 };
         let width = self.width(table.level);

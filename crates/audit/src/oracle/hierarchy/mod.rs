@@ -4,7 +4,8 @@
 //!    of the server's indices, and the same results. Each has one length.
 //! 2. *A touch* is for a place of the client's own that it has heard, or for one whose result was
 //!    missed for the public time. It names one slot of every table of the epoch, newest first.
-//! 3. *No slot is named twice*, but by touches that are the same in all: of one place.
+//! 3. *No slot is named twice*, but by touches that are the same in all: of one place, by another
+//!    client. Of an epoch that is over there is one of each place.
 //! 4. *Pieces of builds*: which reads and writes there are, how long each is, and from which length of
 //!    the log on it may leave; who does them, by who has logged what. Their ticks are nobody else's.
 //! 5. *Objects* are put if absent, when what they say is there, and have the size of their kind.
@@ -212,7 +213,7 @@ impl Hierarchy {
         };
         self.summary.accesses += 1;
         self.summary.cells_read += slots.len() as u64;
-        Ok(self.cells.touch(epoch, slots, &versions, out)?)
+        Ok(self.cells.touch((epoch, who), slots, &versions, out)?)
     }
 
     fn done(&mut self, id: u64, at: Nanos, outcome: &Outcome) -> Result<(), Stop> {
@@ -272,6 +273,25 @@ impl Hierarchy {
         Ok(())
     }
 
+    /// Of each epoch all of whose results were heard, every place was touched.
+    fn are_touched(&self) -> Step {
+        let has_result = |place: u64| {
+            let known = usize::try_from(place).ok().and_then(|at| self.log.get(at));
+            known.is_some_and(|known| known[1].is_some())
+        };
+        let mut epoch = 0;
+        while let (first, epochs) = self.layout.group_of(epoch)
+            && self.layout.first_of(first + epochs) <= self.log.len() as u64
+        {
+            let mut places = self.layout.first_of(first)..self.layout.first_of(first + epochs);
+            if places.all(has_result) {
+                self.cells.has_touched_all(first)?;
+            }
+            epoch = first + epochs;
+        }
+        Ok(())
+    }
+
     /// All are told the same of a place.
     fn stands(&mut self, place: u64, of: usize, print: u64) -> Step {
         if place > self.log.len() as u64 + PLACES_AHEAD {
@@ -315,6 +335,7 @@ impl Machine for Hierarchy {
             return Err(Stop::Unpredictable(MISSING));
         }
         self.are_owners()?;
+        self.are_touched()?;
         Ok(())
     }
 
