@@ -352,7 +352,7 @@ impl Machine for Hierarchy {
 }
 
 /// Places of the log that one client may hear of before another.
-const PLACES_AHEAD: u64 = 1 << 32;
+const PLACES_AHEAD: u64 = 1 << 20;
 
 fn has_bytes(rule: &'static str, due: u64, seen: u64) -> Step {
     if due == seen { Ok(()) } else { fault(rule, due.to_string(), seen.to_string()) }
