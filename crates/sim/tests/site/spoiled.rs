@@ -225,6 +225,66 @@ const SPOILT: &[(&str, Spoil)] = &[
             *name = format!("{of}/{:016x}", version + (1 << 30));
         });
     }),
+    ("session-once", |events| {
+        // Whoever joins second has put the session of the first.
+        let puts = events.iter().enumerate().filter_map(|(at, event)| match request(event) {
+            Some(Request::BlobPut { name, .. }) if name.starts_with("session") => Some(at),
+            _ => None,
+        });
+        let [first, .., other] = puts.collect::<Vec<_>>()[..] else { panic!() };
+        let Request::BlobPut { name, .. } = of(events, first).clone() else { panic!() };
+        let Request::BlobPut { name: put, .. } = of(events, other) else { panic!() };
+        *put = name;
+    }),
+    ("piece-writes", |events| {
+        // A claim of another client for the same piece, whose versions are the higher ones.
+        let sessions = events.iter().filter_map(|event| match request(event) {
+            Some(Request::Log(LogCall::Append { session, .. })) => Some(u64::from(*session)),
+            _ => None,
+        });
+        let lowest = sessions.min().unwrap();
+        let at = find(events, |r| match r {
+            Request::WriteChunks { writes } => writes[0].0.version >> 40 == lowest,
+            _ => false,
+        });
+        let Request::WriteChunks { writes } = of(events, at).clone() else { panic!() };
+        let Some(Event::Sent(sent)) = events.get(at).cloned() else { panic!() };
+        let is_claim = |event: &&Event| match event {
+            Event::Sent(Sent { connection, request: Request::BlobPut { name, .. }, .. }) => {
+                let version = name.rsplit('/').next().unwrap();
+                let is_of = name.starts_with("claim") && *connection == sent.connection;
+                let version = u64::from_str_radix(version, 16).unwrap_or(u64::MAX);
+                is_of && version <= writes[0].0.version
+            }
+            _ => false,
+        };
+        let Some(Event::Sent(claim)) = events[..at].iter().rev().find(is_claim).cloned() else {
+            panic!()
+        };
+        let Request::BlobPut { name, .. } = &claim.request else { panic!() };
+        let (piece, version) = name.rsplit_once('/').unwrap();
+        let version = u64::from_str_radix(version, 16).unwrap();
+        let session = events.iter().find_map(|event| match event {
+            Event::Sent(Sent {
+                connection,
+                request: Request::Log(LogCall::Append { session, .. }),
+                ..
+            }) if *connection != sent.connection && u64::from(*session) > version >> 40 => {
+                Some((*connection, u64::from(*session)))
+            }
+            _ => None,
+        });
+        let (other, session) = session.unwrap();
+        let theirs = (session << 40) + (1 << 39);
+        let mut put = claim.clone();
+        put.connection = other;
+        put.id += 1 << 41;
+        let Request::BlobPut { name, .. } = &mut put.request else { panic!() };
+        *name = format!("{piece}/{theirs:016x}");
+        let Request::WriteChunks { writes } = of(events, at) else { panic!() };
+        writes.iter_mut().for_each(|(name, _)| name.version = name.version - version + theirs);
+        events.insert(at, Event::Sent(put));
+    }),
     ("places-without-gap", |events| {
         let at = events.iter().rposition(|event| matches!(event, Event::Heard(_))).unwrap();
         let Event::Heard(heard) = &mut events[at] else { panic!() };

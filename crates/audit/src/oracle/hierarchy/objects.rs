@@ -115,6 +115,12 @@ impl Hierarchy {
         at: Nanos,
     ) -> Result<(), Stop> {
         let (named, layout) = (self.known(name)?, self.layout.clone());
+        if let Named::Session(number) = named
+            && is_done
+            && self.clients.values().any(|client| client.session == Some(number))
+        {
+            return Ok(fault("session-once", "a session of nobody else", name)?);
+        }
         let client = self.clients.entry(who).or_default();
         match named {
             Named::Session(number) if is_done => client.session = Some(number),

@@ -103,6 +103,7 @@ impl Hierarchy {
         let Some((first, claim)) = self.first_of(&names)? else {
             return Ok(fault("piece-writes", "chunks", "none")?);
         };
+        let claimed = self.cells.claim_of(&first)?.1;
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
         let chunk_bytes = layout.chunk_bytes(claim.table.level);
         for (name, seen) in writes {
@@ -124,7 +125,7 @@ impl Hierarchy {
         let Some(work) = client.works.get_mut(&of).filter(|work| work.version.is_some()) else {
             return Ok(fault("piece-writes", "a piece that it has claimed", format!("{first:?}"))?);
         };
-        if work.version.is_none_or(|version| first.version < version) {
+        if work.version != Some(claimed) {
             return Ok(fault("piece-writes", "versions of its own claim", format!("{first:?}"))?);
         }
         let found = work.piece.writes.iter().position(|of| of.first == first.chunk);
