@@ -62,29 +62,12 @@ async fn a_site_of_another_s_blocks_is_read_and_written_by_all() {
 /// shown the first: when the site is new, and when it has gone on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shows_two_images_is_noticed() {
-    const MANIFEST: &str = "manifest/03/ffffffffffffffff";
-    const FIRST: &str = "superblock/0000000000000001";
     for places in [0, 60] {
         // 1. The first try, of which the server keeps all.
         let world = World::of_another(42);
-        let engine = world.join().await.unwrap();
-        drop(engine);
-        let array = ArrayId(3);
-        let names = world.store.list_chunks(array).await.unwrap();
-        let old: Vec<Bytes> =
-            world.store.read_chunks(&names).await.unwrap().into_iter().flatten().collect();
-        let (manifest, _) = world.store.blob_get(MANIFEST).await.unwrap().unwrap();
-        // 2. As if it had been stopped just before its end; the second try has other blocks.
-        world.store.blob_delete(&[MANIFEST, FIRST]).await.unwrap();
-        let mut salts = Randomness::repeatable(4_200).stream(Purpose::Incarnation);
-        let store: Arc<dyn Store> = world.store.clone();
-        let site = Site::begin(&store, (&master(), SITE), world.parameters(), &mut salts).await;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let grid = DepartureGrid::new(clock, Duration::from_millis(1));
-        let blocks = |take: &mut Take<'_>| {
-            (0..BLOCKS).try_for_each(|block| take(block, vec![200; VALUE_BYTES].into()))
-        };
-        finish_with(site.unwrap(), &grid, blocks, |_, _| {}).await.unwrap();
+        let (manifest, old) = first_try(&world).await;
+        // 2. The second has other blocks.
+        second_try(&world).await;
         let honest = world.join().await.unwrap();
         for place in 0..places {
             let read = honest.submit(Address(place % BLOCKS), Access::Read).await.unwrap();
@@ -96,13 +79,63 @@ async fn a_server_that_shows_two_images_is_noticed() {
             let put = world.store.blob_put(MANIFEST, manifest, PutCondition::Always).await;
             put.unwrap();
         };
-        let writes = names.iter().zip(&old);
-        let writes = writes.map(|(chunk, data)| ChunkWrite { chunk: *chunk, data: data.clone() });
-        world.store.write_chunks(writes.collect()).await.unwrap();
+        world.store.write_chunks(old).await.unwrap();
         show(manifest).await;
         let fooled = world.join().await.err();
         assert!(matches!(fooled, Some(Error::CloudLied(_))), "{places}: {fooled:?}");
         show(newer).await;
         world.join().await.unwrap();
     }
+}
+
+/// A server that hides an image, accepts the next and then has the first again, while whoever
+/// restores is still there: what superblock 1 names is what was sealed, not what is there.
+#[tokio::test(start_paused = true)]
+async fn a_restore_names_the_image_that_it_has_sealed() {
+    let world = World::of_another(43);
+    let (manifest, old) = first_try(&world).await;
+    let store = world.store.clone();
+    let server = tokio::spawn(async move {
+        let clock = SystemClock::new();
+        while store.blob_get(MANIFEST).await.unwrap().is_none() {
+            clock.sleep_until(clock.now() + 10_000).await; // within two points of the grid
+        }
+        let is_early = store.blob_get(FIRST).await.unwrap().is_none();
+        store.blob_put(MANIFEST, manifest, PutCondition::Always).await.unwrap();
+        store.write_chunks(old).await.unwrap();
+        is_early
+    });
+    second_try(&world).await;
+    assert!(server.await.unwrap(), "the superblock was there before");
+    let fooled = world.join().await.err();
+    assert!(matches!(fooled, Some(Error::CloudLied(_))), "{fooled:?}");
+}
+
+const MANIFEST: &str = "manifest/03/ffffffffffffffff";
+const FIRST: &str = "superblock/0000000000000001";
+
+/// A restore that was stopped just before its end, of which the server hides that its image is
+/// whole: manifest and chunks.
+async fn first_try(world: &World) -> (Bytes, Vec<ChunkWrite>) {
+    drop(world.join().await.unwrap());
+    let names = world.store.list_chunks(ArrayId(3)).await.unwrap();
+    let old = world.store.read_chunks(&names).await.unwrap().into_iter().flatten();
+    let old = names.iter().zip(old).map(|(chunk, data)| ChunkWrite { chunk: *chunk, data });
+    let old = old.collect();
+    let (manifest, _) = world.store.blob_get(MANIFEST).await.unwrap().unwrap();
+    world.store.blob_delete(&[MANIFEST, FIRST]).await.unwrap();
+    (manifest, old)
+}
+
+/// Another, of other blocks.
+async fn second_try(world: &World) {
+    let mut salts = Randomness::repeatable(4_200).stream(Purpose::Incarnation);
+    let store: Arc<dyn Store> = world.store.clone();
+    let site = Site::begin(&store, (&master(), SITE), world.parameters(), &mut salts).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let grid = DepartureGrid::new(clock, Duration::from_millis(1));
+    let blocks = |take: &mut Take<'_>| {
+        (0..BLOCKS).try_for_each(|block| take(block, vec![200; VALUE_BYTES].into()))
+    };
+    finish_with(site.unwrap(), &grid, blocks, |_, _| {}).await.unwrap();
 }
