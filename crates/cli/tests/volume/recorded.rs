@@ -33,7 +33,7 @@ fn work(volume: &Volume, accesses: u64) {
 }
 
 /// What `fogbank audit` ends with and says, of a run of one trace or several.
-fn audit(traces: &[PathBuf]) -> (Option<i32>, String) {
+pub fn audit(traces: &[PathBuf]) -> (Option<i32>, String) {
     server::beside("fogbank-lab");
     let traces: Vec<_> = traces.iter().map(|trace| trace.display().to_string()).collect();
     let output = fogbank(&["audit", "--trace", &format!("run={}", traces.join(","))]);
@@ -41,9 +41,9 @@ fn audit(traces: &[PathBuf]) -> (Option<i32>, String) {
 }
 
 /// Ends of an audit: nothing found, a leak, too little data.
-const PASSED: Option<i32> = Some(0);
-const LEAK: Option<i32> = Some(1);
-const TOO_FEW: Option<i32> = Some(3);
+pub const PASSED: Option<i32> = Some(0);
+pub const LEAK: Option<i32> = Some(1);
+pub const TOO_FEW: Option<i32> = Some(3);
 /// What an audit says of a trace that begins too late.
 const MIDST: &str = "after the store was made";
 

@@ -6,7 +6,8 @@
 //! 3. Whoever was killed begins again. The first client never is.
 //!
 //! What the server and the first client have in memory does not grow: at the end it is at most twice
-//! what it was at half time.
+//! what it was at half time. Every life of a client is recorded, and the auditor finds nothing in all
+//! of them together.
 //! `FOGBANK_KILL_SECONDS` says how long (20), `FOGBANK_KILL_SEED` draws the moments.
 
 use std::net::Shutdown;
@@ -18,6 +19,7 @@ use rand_core::Rng;
 
 use crate::client::Client;
 use crate::kill::Ledger;
+use crate::recorded::{LEAK, PASSED, TOO_FEW, audit};
 use crate::server::{Server, free_port};
 use crate::{fogbank, number, said};
 
@@ -30,13 +32,15 @@ const SPARE_MB: u64 = 64;
 struct Office {
     folder: tempfile::TempDir,
     served: Vec<Option<Server>>,
+    /// What the server saw of each life of a client.
+    traces: Vec<PathBuf>,
 }
 
 impl Office {
     /// A site on this server, and its clients, which serve it.
     fn new(url: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut office = Self { folder, served: Vec::new() };
+        let mut office = Self { folder, served: Vec::new(), traces: Vec::new() };
         let of = |client| office.data(client).display().to_string();
         let first = of(0);
         let done = |arguments: &[&str]| {
@@ -68,7 +72,10 @@ impl Office {
     }
 
     fn serve(&mut self, client: usize) {
-        let started = Server::try_site(&self.data(client), &self.socket(client), &[]);
+        let trace = self.folder.path().join(format!("life-{}.trace", self.traces.len()));
+        let flags = ["--record", &trace.display().to_string()];
+        let started = Server::try_site(&self.data(client), &self.socket(client), &flags);
+        self.traces.push(trace);
         self.served[client] =
             Some(started.unwrap_or_else(|said| panic!("{client} did not start: {said}")));
     }
@@ -138,7 +145,18 @@ fn what_any_client_wrote_is_there_whichever_is_killed() {
     for (now, then) in memory.iter().zip(settled.unwrap()) {
         assert!(*now <= 2 * then + SPARE_MB, "{memory:?} MB, and {settled:?} at half time");
     }
-    for mut client in office.served.into_iter().flatten() {
+    for client in office.served.iter_mut().flatten() {
         assert!(client.terminate().success(), "{}", client.last_words());
     }
+    let (code, told) = audit(&office.traces);
+    println!("{told}");
+    assert!([PASSED, TOO_FEW].contains(&code), "{code:?}: {told}");
+    // The canary: a client that sends once more what another has sent, but for the last of it.
+    let twin = office.folder.path().join("twin.trace");
+    let mut sent = std::fs::read(&office.traces[0]).unwrap();
+    sent.truncate(sent.len() / 2);
+    std::fs::write(&twin, sent).unwrap();
+    office.traces.push(twin);
+    let (code, told) = audit(&office.traces);
+    assert_eq!(code, LEAK, "{told}");
 }
