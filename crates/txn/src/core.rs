@@ -28,7 +28,7 @@ use fogbank_oram::{Address, BatchShape};
 
 use crate::addresses::Addresses;
 use crate::batcher::{Batch, Batcher};
-use crate::delta::{Delta, slots_of_key};
+use crate::delta::{Delta, SLOT_BYTES, bytes_of_number};
 use crate::directory::{Blocks, Directory};
 use crate::error::{Error, Result};
 use crate::footprint::Observer;
@@ -46,8 +46,8 @@ use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
 
-/// Records and blocks that an epoch forgets for each slot of its write batch: that takes less time than
-/// writing them.
+/// Records and blocks that an epoch forgets for each slot of its write batch, less what it changes one
+/// by one: that takes less time than writing them.
 const FORGOTTEN_A_SLOT: usize = 4;
 /// Of so many batches the large program has one to itself, and half of the others: a long value may
 /// need more than half.
@@ -323,8 +323,8 @@ impl Core {
         self.batcher = Batcher::default();
         self.batches_frozen = 0;
         if let Some(eldest) = self.schedule.eldest {
-            let slots = self.schedule.get_mut(eldest).map_or(0, |entry| entry.slots);
-            self.mvtso.quota.hold_for_eldest(slots);
+            let bytes = self.schedule.get_mut(eldest).map_or(0, |entry| entry.bytes);
+            self.mvtso.quota.hold_for_eldest(bytes);
         }
     }
 
@@ -349,16 +349,21 @@ impl Core {
     fn space(&self) -> Demand {
         let capacity = self.shape.capacity as usize;
         let key_budget = capacity.saturating_mul(self.settings.key_budget_bytes);
-        // What is being forgotten gets on, whoever writes; and so does who needs all slots.
+        // What is being forgotten gets on, whoever writes; and so does who needs all of it.
         let is_kept = self.epoch.is_multiple_of(2);
         let forgotten = self.forgotten.front().filter(|_| is_kept);
-        let forgotten = forgotten.map_or(0, |range| slots_of_key(range.start().encoded_len()));
+        let forgotten = forgotten.map_or(0, |range| bytes_of_number(range.start()));
         Demand {
-            slots: self.shape.write_batch.saturating_sub(forgotten),
+            bytes: self.delta_bytes().saturating_sub(forgotten),
             blocks: self.addresses.free_count(),
             keys: capacity.saturating_sub(self.directory.len()),
             key_bytes: key_budget.saturating_sub(self.directory.key_bytes()),
         }
+    }
+
+    /// What the changes of an epoch may take of its delta.
+    fn delta_bytes(&self) -> usize {
+        self.shape.write_batch.saturating_mul(SLOT_BYTES)
     }
 
     /// Whether so many records of one block each can be there at once, with keys of `key_bytes`.
@@ -418,8 +423,8 @@ impl Core {
                 (_, Err(_)) => {}
             }
         }
-        let slots = self.shape.write_batch.saturating_sub(mvtso.quota.slots_used());
-        self.remove_forgotten(entries, slots, &mut delta);
+        let bytes = self.delta_bytes().saturating_sub(mvtso.quota.bytes_used());
+        self.remove_forgotten(entries, bytes, &mut delta);
         self.directory = directory;
         let room = self.shape.write_batch.saturating_sub(writes.len());
         writes.extend(self.addresses.freed().take(room).map(|address| (address, None)));
@@ -428,11 +433,12 @@ impl Core {
 
     /// Removes some of the records that nobody will ask for any more: as many as an epoch may take
     /// time for.
-    fn remove_forgotten(&mut self, directory: &mut Directory, mut slots: usize, delta: &mut Delta) {
-        let mut left = self.shape.write_batch.saturating_mul(FORGOTTEN_A_SLOT);
+    fn remove_forgotten(&mut self, directory: &mut Directory, mut bytes: usize, delta: &mut Delta) {
+        let left = self.shape.write_batch.saturating_mul(FORGOTTEN_A_SLOT);
+        let mut left = left.saturating_sub(delta.len());
         while let Some(range) = self.forgotten.front() {
-            let needed = slots_of_key(range.start().encoded_len());
-            if left == 0 || needed > slots {
+            let needed = bytes_of_number(range.start());
+            if left == 0 || needed > bytes {
                 return;
             }
             let (gone, blocks) = directory.remove_some(range, left);
@@ -440,7 +446,7 @@ impl Core {
             blocks.into_iter().for_each(|address| self.addresses.give_up(address));
             if gone > 0 {
                 delta.forgotten(range.start(), gone);
-                slots -= needed;
+                bytes -= needed;
             }
             // What is empty must not stay: whoever sees that may write there next.
             if directory.range(range).next().is_none() {

@@ -6,12 +6,13 @@
 //!          kind 2, attribute: attr u64
 //!          kind 3, removed:   nothing
 //!          kind 4, forgotten: count u64, of records from the key on   (all little-endian)
-//! bound    4 + write_batch * (1 + 2 + 8 + 4 + 4 + KEY_BYTES_A_SLOT)
+//! bound    4 + write_batch * SLOT_BYTES
 //! ```
 //!
-//! Every record that changes reserves a slot for each block it writes and for each
-//! [`KEY_BYTES_A_SLOT`] bytes of its key, so keys and addresses stay within the bound whatever is
-//! written. Deltas are applied in order to the directory of the checkpoint before them.
+//! Every record that changes reserves what its entry takes, and [`SLOT_BYTES`] for each block it
+//! writes: so neither the section nor the write batch overflows, whatever is written. An entry takes
+//! a share of a slot at least, so there are not more than closing an epoch has time for. Deltas are
+//! applied in order to the directory of the checkpoint before them.
 //! What the cloud sees: a section of one length an epoch.
 
 use bytes::Buf;
@@ -30,7 +31,9 @@ pub(crate) const DELTA_TAG: u16 = 0xC000;
 pub(crate) const KEY_BYTES_A_SLOT: usize = 256;
 
 /// Bytes of an entry beside its key and its further addresses.
-const ENTRY_BYTES: usize = 1 + 2 + 8 + 4 + 4;
+const ENTRY_BYTES: usize = BEGIN_BYTES + 8 + 4 + 4;
+/// Bytes that every entry begins with, beside its key.
+const BEGIN_BYTES: usize = 1 + 2;
 const HEAD_BYTES: usize = 4;
 
 const PUT: u8 = 1;
@@ -38,14 +41,34 @@ const ATTRIBUTE: u8 = 2;
 const REMOVED: u8 = 3;
 const FORGOTTEN: u8 = 4;
 
-/// Slots that the key of a changed record takes.
-pub(crate) fn slots_of_key(encoded_len: usize) -> usize {
-    encoded_len.div_ceil(KEY_BYTES_A_SLOT).max(1)
+/// Bytes of the section for each slot of the write batch.
+pub(crate) const SLOT_BYTES: usize = ENTRY_BYTES + KEY_BYTES_A_SLOT;
+/// Entries that a slot has time for.
+const ENTRIES_A_SLOT: usize = 3;
+
+/// Bytes of the section that a put of a record in so many blocks takes, which are written.
+pub(crate) fn bytes_of_put(key: &Key, blocks: usize) -> usize {
+    let entry = ENTRY_BYTES + key.encoded_len() + 4 * blocks.saturating_sub(1);
+    at_least(entry.max(blocks.saturating_mul(SLOT_BYTES)))
+}
+
+/// Bytes of the section that a new attribute takes, or the note of what was forgotten from a key on.
+pub(crate) fn bytes_of_number(key: &Key) -> usize {
+    at_least(BEGIN_BYTES + key.encoded_len() + 8)
+}
+
+/// Bytes of the section that the removal of a record takes.
+pub(crate) fn bytes_of_removal(key: &Key) -> usize {
+    at_least(BEGIN_BYTES + key.encoded_len())
+}
+
+fn at_least(entry: usize) -> usize {
+    entry.max(SLOT_BYTES / ENTRIES_A_SLOT)
 }
 
 /// The public length of the section that an epoch's changes of the directory make.
 pub fn delta_length(shape: &BatchShape) -> usize {
-    HEAD_BYTES + shape.write_batch * (ENTRY_BYTES + KEY_BYTES_A_SLOT)
+    HEAD_BYTES + shape.write_batch * SLOT_BYTES
 }
 
 /// The changes of one epoch as they are made to the directory.
@@ -81,6 +104,11 @@ impl Delta {
     pub(crate) fn forgotten(&mut self, from: &Key, count: usize) {
         self.begin(FORGOTTEN, from);
         self.entries.extend_from_slice(&(count as u64).to_le_bytes());
+    }
+
+    /// Entries.
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize
     }
 
     fn begin(&mut self, kind: u8, key: &Key) {
@@ -217,11 +245,34 @@ mod tests {
     fn the_longest_entries_of_all_slots_stay_within_the_bound() {
         let mut delta = Delta::default();
         for slot in 0..SHAPE.write_batch {
-            let name = vec![slot as u8 + 1; KEY_BYTES_A_SLOT - 3];
+            let name = vec![slot as u8 + 1; KEY_BYTES_A_SLOT - 1];
             let key = Key::new(b"", &name);
-            assert_eq!(slots_of_key(key.encoded_len()), 1, "{}", key.encoded_len());
+            assert_eq!(bytes_of_put(&key, 1), SLOT_BYTES, "{}", key.encoded_len());
             delta.put(&key, Stat { len: 8, attr: 1 }, &[Address(slot as u32)]);
         }
-        assert!(delta.into_section(&SHAPE).data.len() <= delta_length(&SHAPE));
+        assert_eq!(delta.into_section(&SHAPE).data.len(), delta_length(&SHAPE));
+    }
+
+    #[test]
+    fn every_entry_takes_what_it_was_charged_or_less() {
+        for len in [0, 1, 80, 90, 300, 4_000] {
+            let key = Key::new(b"g", &vec![b'k'; len]);
+            let taken = |make: &dyn Fn(&mut Delta)| {
+                let mut delta = Delta::default();
+                make(&mut delta);
+                delta.into_section(&SHAPE).data.len() - HEAD_BYTES
+            };
+            let blocks: Vec<_> = (0..7).map(Address).collect();
+            for count in 0..blocks.len() {
+                let put = taken(&|delta| {
+                    delta.put(&key, Stat { len: 8 * count as u32, attr: 1 }, &blocks[..count]);
+                });
+                assert!(put <= bytes_of_put(&key, count));
+                assert!(bytes_of_put(&key, count) >= count * SLOT_BYTES);
+            }
+            assert!(taken(&|delta| delta.attribute(&key, 1)) <= bytes_of_number(&key));
+            assert!(taken(&|delta| delta.forgotten(&key, 1)) <= bytes_of_number(&key));
+            assert!(taken(&|delta| delta.removed(&key)) <= bytes_of_removal(&key));
+        }
     }
 }

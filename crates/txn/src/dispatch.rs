@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::batcher::Asker;
 use crate::core::{Core, Refused};
+use crate::delta::SLOT_BYTES;
 use crate::error::{Bound, Error, Pause};
 use crate::key::Key;
 use crate::mvtso::Refusal;
@@ -112,7 +113,7 @@ impl Core {
         let eldest = self.schedule.eldest == Some(program);
         let Some(entry) = self.schedule.get_mut(program) else { return };
         // It has been too many before, and would be again: no need to run it to find out.
-        let is_short = entry.slots > 0 && self.mvtso.quota.is_short_of(entry.slots);
+        let is_short = entry.bytes > 0 && self.mvtso.quota.is_short_of(entry.bytes);
         if !eldest && (is_short || entry.is_large) {
             entry.stage = Stage::Parked;
             return;
@@ -143,7 +144,7 @@ impl Core {
     fn more_than_an_epoch_holds(&self, run: &Run) -> Option<Error> {
         let bounds = [
             (Bound::Reads, self.blocks_of(run), self.limits.blocks_gathered_max),
-            (Bound::Writes, run.slots_max, self.limits.records_written_max),
+            (Bound::Writes, run.bytes_max.div_ceil(SLOT_BYTES), self.limits.records_written_max),
         ];
         let passed = bounds.into_iter().find(|(_, needed, limit)| needed > limit);
         passed.map(|(what, needed, limit)| Error::TooLarge { what, needed, limit })
@@ -222,7 +223,7 @@ impl Core {
             Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
             Some(Ok(())) => {
                 if let Some(entry) = self.schedule.get_mut(program) {
-                    entry.slots = run.writes.len();
+                    entry.bytes = run.bytes;
                 }
             }
             _ => {}
@@ -275,16 +276,16 @@ impl Core {
                 let unsettled = self.mvtso.is_unsettled(ts);
                 self.schedule.finish(program, ts, unsettled);
             }
-            Err(Refusal::NotNow { slots }) => self.park(program, slots),
+            Err(Refusal::NotNow { bytes }) => self.park(program, bytes),
             Err(Refusal::NoSpace) => self.end_refused(program, run, Error::OutOfSpace),
         }
     }
 
     /// The write quota is full: the program waits for the next epoch.
-    fn park(&mut self, program: ProgramId, slots: usize) {
+    fn park(&mut self, program: ProgramId, bytes: usize) {
         if let Some(entry) = self.schedule.get_mut(program) {
             entry.stage = Stage::Parked;
-            entry.slots = slots;
+            entry.bytes = bytes;
         }
     }
 

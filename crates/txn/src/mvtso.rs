@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use crate::delta::slots_of_key;
+use crate::delta::{bytes_of_number, bytes_of_put, bytes_of_removal};
 use crate::error::{Error, Result};
 use crate::predicate::Predicates;
 use crate::quota::{Claim, Demand, Quota, Verdict};
@@ -493,13 +493,13 @@ impl Mvtso {
             let more = row.reserved.max(need) - row.reserved;
             claim.more += more;
             claim.making_room += if write.makes_room { more } else { Demand::default() };
-            alone += need.slots;
+            alone += need.bytes;
         }
         match self.quota.judge(claim) {
             Verdict::Fits => {}
-            Verdict::NotNow => return Err(Refusal::NotNow { slots: alone }),
+            Verdict::NotNow => return Err(Refusal::NotNow { bytes: alone }),
             // What this epoch gives up will be free in a later one.
-            Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { slots: alone }),
+            Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { bytes: alone }),
             Verdict::NoSpace => return Err(Refusal::NoSpace),
         }
         self.quota.take(claim.more);
@@ -531,10 +531,10 @@ impl Mvtso {
 /// Why a program that ran to its end did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The quota of this epoch is full; alone it would take this many slots.
+    /// The quota of this epoch is full; alone it would take this many bytes of the delta.
     NotNow {
-        /// Slots it takes if nobody else has written the same rows.
-        slots: usize,
+        /// Bytes it takes if nobody else has written the same rows.
+        bytes: usize,
     },
     /// The store is full.
     NoSpace,
@@ -559,8 +559,13 @@ fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
         Body::Kept | Body::Gone => 0,
     };
     let inserts = row.base.is_none() && change.body != Body::Gone;
+    let bytes = match change.body {
+        Body::Value(_) | Body::Sum(_) => bytes_of_put(&row.key, chunks),
+        Body::Kept => bytes_of_number(&row.key),
+        Body::Gone => bytes_of_removal(&row.key),
+    };
     Demand {
-        slots: chunks.max(slots_of_key(row.key.encoded_len())),
+        bytes,
         blocks: chunks.saturating_sub(row.base_blocks()),
         keys: usize::from(inserts),
         key_bytes: if inserts { row.key.encoded_len() } else { 0 },

@@ -18,8 +18,8 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 /// What a write costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Demand {
-    /// Slots of the write batch and of the directory's delta.
-    pub slots: usize,
+    /// Bytes of the directory's delta, in which a block of the write batch is a slot.
+    pub bytes: usize,
     /// Free addresses.
     pub blocks: usize,
     /// New keys.
@@ -32,7 +32,7 @@ impl Demand {
     /// The most of both, in each part.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
-            slots: self.slots.max(other.slots),
+            bytes: self.bytes.max(other.bytes),
             blocks: self.blocks.max(other.blocks),
             keys: self.keys.max(other.keys),
             key_bytes: self.key_bytes.max(other.key_bytes),
@@ -52,7 +52,7 @@ impl Add for Demand {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self {
-            slots: self.slots + other.slots,
+            bytes: self.bytes + other.bytes,
             blocks: self.blocks + other.blocks,
             keys: self.keys + other.keys,
             key_bytes: self.key_bytes + other.key_bytes,
@@ -64,7 +64,7 @@ impl Sub for Demand {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self {
-            slots: self.slots.saturating_sub(other.slots),
+            bytes: self.bytes.saturating_sub(other.bytes),
             blocks: self.blocks.saturating_sub(other.blocks),
             keys: self.keys.saturating_sub(other.keys),
             key_bytes: self.key_bytes.saturating_sub(other.key_bytes),
@@ -150,7 +150,7 @@ impl Quota {
             let later = self.has_space(&claim, later);
             return if later { Verdict::NotNow } else { Verdict::NoSpace };
         }
-        if total.slots + held > self.limit.slots { Verdict::NotNow } else { Verdict::Fits }
+        if total.bytes + held > self.limit.bytes { Verdict::NotNow } else { Verdict::Fits }
     }
 
     fn has_space(&self, claim: &Claim, limit: Demand) -> bool {
@@ -175,19 +175,19 @@ impl Quota {
         self.used -= need;
     }
 
-    /// Slots of the write batch that are taken.
-    pub(crate) fn slots_used(&self) -> usize {
-        self.used.slots
+    /// Bytes of the delta that are taken.
+    pub(crate) fn bytes_used(&self) -> usize {
+        self.used.bytes
     }
 
-    /// Holds `slots` back for the eldest program, at most all.
-    pub(crate) fn hold_for_eldest(&mut self, slots: usize) {
-        self.held_for_eldest = slots.min(self.limit.slots);
+    /// Holds `bytes` of the delta back for the eldest program, at most all.
+    pub(crate) fn hold_for_eldest(&mut self, bytes: usize) {
+        self.held_for_eldest = bytes.min(self.limit.bytes);
     }
 
-    /// Whether `slots` of a program that is not the eldest are out of reach.
-    pub(crate) fn is_short_of(&self, slots: usize) -> bool {
-        self.used.slots + self.held_for_eldest + slots > self.limit.slots
+    /// Whether `bytes` of a program that is not the eldest are out of reach.
+    pub(crate) fn is_short_of(&self, bytes: usize) -> bool {
+        self.used.bytes + self.held_for_eldest + bytes > self.limit.bytes
     }
 }
 

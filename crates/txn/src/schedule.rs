@@ -52,8 +52,8 @@ pub(crate) struct Entry {
     pub awaits: SmallVec<[RowId; 4]>,
     /// What it has asked for so far, if anybody wants to know.
     pub trail: Option<Trail<Key>>,
-    /// Write slots it took alone when it last ran without ending; 0 if not known.
-    pub slots: usize,
+    /// Bytes of the delta it took alone when it last ran without ending; 0 if not known.
+    pub bytes: usize,
     /// All records that it had read when it last paused, if it is large.
     pub reads: Vec<RowId>,
     /// What it has ended with: ranges of which nobody asks for a key before all in them has gone.
@@ -109,7 +109,7 @@ impl Schedule {
             missing: 0,
             awaits,
             trail: None,
-            slots: 0,
+            bytes: 0,
             reads: Vec::new(),
             forgets: Vec::new(),
             is_large: false,

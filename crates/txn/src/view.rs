@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::core::Core;
+use crate::delta::SLOT_BYTES;
 use crate::error::{Bound, COUNTED_TIMES, Error, Pause};
 use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
@@ -42,10 +43,10 @@ pub(crate) struct Run {
     pub writes: Vec<Write>,
     /// Unsettled transactions it has read from.
     pub depends_on: BTreeSet<Ts>,
-    /// Write slots it takes alone.
-    slots: usize,
+    /// Bytes of the delta it takes alone.
+    pub bytes: usize,
     /// The most that it took at once.
-    pub slots_max: usize,
+    pub bytes_max: usize,
     /// Records it has touched and names it has gone through.
     pub steps: usize,
     /// By how much its own writes change the counts of groups.
@@ -74,7 +75,7 @@ impl Run {
         self.id = self.id.wrapping_add(1).max(1);
         self.ts = ts;
         self.records_reads = records_reads;
-        (self.blocks, self.slots, self.slots_max, self.steps) = (0, 0, 0, 0);
+        (self.blocks, self.bytes, self.bytes_max, self.steps) = (0, 0, 0, 0);
         self.members.clear();
         self.writes.clear();
         self.depends_on.clear();
@@ -433,8 +434,8 @@ impl<'a> View<'a> {
         let was = self.run.stat(row).is_some();
         let (run, index) = row.written_by_run;
         let own = (run == self.run.id).then(|| self.run.writes.get(index as usize)).flatten();
-        self.run.slots -= own.map_or(0, |own| mvtso.need(row, &own.change).slots);
-        self.run.slots += mvtso.need(row, &change).slots;
+        self.run.bytes -= own.map_or(0, |own| mvtso.need(row, &own.change).bytes);
+        self.run.bytes += mvtso.need(row, &change).bytes;
         let is_first = own.is_none();
         match self.run.writes.get_mut(index as usize).filter(|_| !is_first) {
             Some(write) => {
@@ -452,8 +453,9 @@ impl<'a> View<'a> {
         if members != 0 {
             *self.run.members.entry(row.key.group_key()).or_default() += members;
         }
-        let (needed, limit) = (self.run.slots, self.core.limits.records_written_max);
-        self.run.slots_max = self.run.slots_max.max(needed);
+        self.run.bytes_max = self.run.bytes_max.max(self.run.bytes);
+        let needed = self.run.bytes.div_ceil(SLOT_BYTES);
+        let limit = self.core.limits.records_written_max;
         if needed > limit.saturating_mul(COUNTED_TIMES) {
             let what = Bound::Writes;
             return Err(Pause::Refused(Error::TooLarge { what, needed, limit }));

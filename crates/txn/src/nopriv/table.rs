@@ -127,7 +127,7 @@ impl Table {
     /// Without records.
     pub(super) fn new(ground: Ground) -> Self {
         let most = usize::MAX / 4;
-        let space = Demand { slots: most, blocks: most, keys: most, key_bytes: most };
+        let space = Demand { bytes: most, blocks: most, keys: most, key_bytes: most };
         Self {
             mvtso: Mvtso::new(Quota::new(space, Demand::default(), 0), usize::MAX, false),
             directory: Directory::default(),

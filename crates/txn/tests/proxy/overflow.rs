@@ -1,7 +1,7 @@
 //! Batches that are full: who waits, who aborts, who can never fit.
 
 use bytes::Bytes;
-use fogbank_txn::{Bound, Error, View};
+use fogbank_txn::{Bound, Error, Key, View};
 
 use crate::support::{Setup, World, bytes, increment, key, keys};
 
@@ -79,8 +79,8 @@ async fn a_large_program_is_not_starved_by_small_ones() {
 async fn what_never_fits_is_told_so() {
     let world = filled(Setup::default(), 40, b"1").await;
     let session = world.proxy.session();
-    let writes = session
-        .submit(|v: &mut View<'_>| (0..17).try_for_each(|n| v.put(&key(n), Bytes::new(), 0)));
+    let writes =
+        session.submit(|v: &mut View<'_>| (0..17).try_for_each(|n| v.put(&key(n), bytes("2"), 0)));
     assert!(matches!(writes.await, Err(Error::TooLarge { needed: 17, limit: 16, .. })));
     let hinted = session.submit(|v: &mut View<'_>| {
         v.want(&keys(20));
@@ -98,16 +98,39 @@ async fn what_is_too_large_is_told_with_all_that_it_needs() {
     let session = world.proxy.session();
     let told = |what, needed, limit| Err(Error::TooLarge { what, needed, limit });
     let puts = |of: std::ops::Range<u32>| {
-        move |v: &mut View<'_>| of.clone().try_for_each(|n| v.put(&key(n), Bytes::new(), 0))
+        move |v: &mut View<'_>| of.clone().try_for_each(|n| v.put(&key(n), bytes("2"), 0))
     };
     assert_eq!(session.submit(puts(0..100)).await, told(Bound::Writes, 100, 16));
     // What is taken back later was needed all the same.
     let back = session.submit(|v: &mut View<'_>| {
-        (0..30).try_for_each(|n| v.put(&key(n), Bytes::new(), 0))?;
+        (0..30).try_for_each(|n| v.put(&key(n), bytes("2"), 0))?;
         (0..30).try_for_each(|n| v.delete(&key(n)).map(drop))
     });
     assert_eq!(back.await, told(Bound::Writes, 30, 16));
     assert_eq!(session.submit(puts(0..16)).await, Ok(()));
+}
+
+/// What writes no block takes no slot, but what its entry takes in the delta.
+#[tokio::test(start_paused = true)]
+async fn removals_take_less_than_writes() {
+    let world = filled(Setup::default(), 60, b"1").await;
+    let session = world.proxy.session();
+    let delete = |of: std::ops::Range<u32>| {
+        move |v: &mut View<'_>| of.clone().try_for_each(|n| v.delete(&key(n)).map(drop))
+    };
+    let epoch = world.proxy.epoch();
+    assert_eq!(session.submit(delete(0..48)).await, Ok(()));
+    assert!(world.proxy.epoch() <= epoch + 2);
+    assert_eq!(world.proxy.records(), 12);
+    world.fill(&keys(48), b"2").await;
+    let more = session.submit(delete(0..49)).await;
+    assert_eq!(more, Err(Error::TooLarge { what: Bound::Writes, needed: 17, limit: 16 }));
+    // A long key takes all of its bytes.
+    let long = |n: u8| Key::new(&[n], &[b'k'; 1_000]);
+    let put = move |v: &mut View<'_>| (0..4).try_for_each(|n| v.put(&long(n), Bytes::new(), 0));
+    assert_eq!(session.submit(put).await, Ok(()));
+    let put = move |v: &mut View<'_>| (0..5).try_for_each(|n| v.put(&long(n), Bytes::new(), 0));
+    assert!(matches!(session.submit(put).await, Err(Error::TooLarge { needed: 19, .. })));
 }
 
 #[tokio::test(start_paused = true)]
