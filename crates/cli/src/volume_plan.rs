@@ -62,9 +62,13 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
 /// A line: what it is, whether it is said unasked, and how it is said of an engine.
 type Row = (&'static str, bool, fn(&VolumePlan) -> String);
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 13] = [
     ("memory of the proxy", true, |plan| size(plan.memory_bytes)),
     ("stored in the cloud", true, |plan| size(plan.storage_bytes)),
+    ("on your own disk", true, |plan| match plan.trusted_bytes {
+        0.0 => "-".into(),
+        bytes => size(bytes),
+    }),
     ("an access moves", true, |plan| size(plan.up_bytes + plan.down_bytes)),
     ("of which it sends", false, |plan| size(plan.up_bytes)),
     ("and receives", false, |plan| size(plan.down_bytes)),
@@ -114,6 +118,7 @@ fn figures(plan: &VolumePlan) -> Value {
     json!({
         "proxy_bytes": plan.memory_bytes,
         "storage_bytes": plan.storage_bytes,
+        "trusted_bytes": plan.trusted_bytes,
         "checkpoint_bytes": plan.checkpoint_bytes,
         "recovery_bytes": plan.recovery_bytes,
         "up_bytes_per_access": plan.up_bytes,

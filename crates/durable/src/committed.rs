@@ -23,7 +23,7 @@ use fogbank_env::{Purpose, Randomness};
 use fogbank_seal::{KeyRing, MasterKey};
 use fogbank_store::Store;
 
-use crate::container;
+use crate::container::{self, Kind};
 use crate::error::Blob;
 use crate::freshness::Known;
 use crate::journal::record_name;
@@ -81,3 +81,7 @@ pub fn missing_record(known: &RegisterValue, listed: &[String]) -> Option<Blob> 
 
 /// The prefix of the names of all journal records.
 pub const JOURNAL_PREFIX: &str = crate::journal::PREFIX;
+
+/// The prefixes of the names of all blobs of a vault but the commit record: who keeps them on the
+/// trusted disk shows a cloud that record alone.
+pub const ALL_BUT_COMMIT: &[&str] = &[JOURNAL_PREFIX, Kind::Full.prefix(), Kind::Delta.prefix()];

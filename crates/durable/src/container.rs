@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The prefix of the names of all pieces of this kind.
-    pub(crate) fn prefix(self) -> &'static str {
+    pub(crate) const fn prefix(self) -> &'static str {
         match self {
             Self::Full => "checkpoint/",
             Self::Delta => "delta/",

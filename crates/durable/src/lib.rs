@@ -52,7 +52,7 @@ mod vault;
 
 pub use backup::{BackupError, BackupReader, BackupWriter};
 pub use commit::{State, commit_bytes};
-pub use committed::{Committed, JOURNAL_PREFIX, missing_record};
+pub use committed::{ALL_BUT_COMMIT, Committed, JOURNAL_PREFIX, missing_record};
 pub use container::Pieces;
 pub use error::{Blob, Error, Suspicion};
 pub use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, SlotFile, Stamp};

@@ -73,7 +73,8 @@ pub enum Error {
     /// Another proxy has taken the store over: this one has stopped and changed nothing since.
     #[error("another proxy has opened this store; this one has stopped")]
     Fenced,
-    /// The freshness register cannot be used: without it nothing more is read or acknowledged.
+    /// The trusted side cannot be used, the freshness register or a disk: nothing more is read or
+    /// acknowledged.
     #[error("{0}")]
     Register(String),
     /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).

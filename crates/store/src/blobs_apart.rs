@@ -1,7 +1,8 @@
-//! Two stores as one: blobs whose names begin with a prefix lie in another, all else in the first.
+//! Two stores as one: blobs whose names begin with one of some prefixes lie in another, all else in
+//! the first.
 //!
-//! For an engine whose journal stays on the trusted disk: nothing of it is sent to a cloud. What
-//! the first store's owner sees is every call but those.
+//! For an engine whose journal and checkpoints stay on the trusted disk: nothing of them is sent to a
+//! cloud. What the first store's owner sees is every call but those.
 
 use std::sync::Arc;
 
@@ -11,17 +12,18 @@ use crate::{Call, Reply, Result, Store, store_by_calls};
 pub struct BlobsApart<S> {
     inner: S,
     apart: Arc<dyn Store>,
-    prefix: &'static str,
+    prefixes: &'static [&'static str],
 }
 
 impl<S: Store> BlobsApart<S> {
-    /// `inner`, but for the blobs that `apart` has: those whose names begin with `prefix`.
-    pub fn new(inner: S, apart: Arc<dyn Store>, prefix: &'static str) -> Self {
-        Self { inner, apart, prefix }
+    /// `inner`, but for the blobs that `apart` has: those whose names begin with one of `prefixes`, of
+    /// which none begins with another.
+    pub fn new(inner: S, apart: Arc<dyn Store>, prefixes: &'static [&'static str]) -> Self {
+        Self { inner, apart, prefixes }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
-        let is_apart = |name: &str| name.starts_with(self.prefix);
+        let is_apart = |name: &str| self.prefixes.iter().any(|prefix| name.starts_with(prefix));
         match call {
             Call::BlobGet(name) | Call::BlobPut(name, ..) if is_apart(name) => {
                 call.perform(&*self.apart).await
@@ -38,10 +40,12 @@ impl<S: Store> BlobsApart<S> {
                 Ok(Reply::Done)
             }
             Call::BlobList(prefix) if is_apart(prefix) => call.perform(&*self.apart).await,
-            Call::BlobList(prefix) if self.prefix.starts_with(prefix) => {
+            Call::BlobList(prefix) if self.prefixes.iter().any(|of| of.starts_with(prefix)) => {
                 let mut names = self.inner.blob_list(prefix).await?;
                 names.retain(|name| !is_apart(name));
-                names.extend(self.apart.blob_list(self.prefix).await?);
+                for of in self.prefixes.iter().filter(|of| of.starts_with(prefix)) {
+                    names.extend(self.apart.blob_list(of).await?);
+                }
                 names.sort_unstable();
                 Ok(Reply::BlobNames(names))
             }
@@ -62,29 +66,36 @@ mod tests {
     use super::*;
     use crate::{MemoryStore, PutCondition, conformance};
 
-    fn apart(prefix: &'static str) -> (BlobsApart<Arc<MemoryStore>>, Arc<MemoryStore>) {
+    type Apart = (BlobsApart<Arc<MemoryStore>>, Arc<MemoryStore>);
+
+    fn apart(prefixes: &'static [&'static str]) -> Apart {
         let apart = Arc::new(MemoryStore::new());
-        (BlobsApart::new(Arc::default(), apart.clone(), prefix), apart)
+        (BlobsApart::new(Arc::default(), apart.clone(), prefixes), apart)
     }
 
     #[tokio::test]
     async fn conforms_wherever_its_blobs_lie() {
-        for prefix in ["", "a", "no name begins so"] {
-            conformance::run(&apart(prefix).0).await;
+        let of: [&[&str]; 4] = [&[], &[""], &["a", "b"], &["no name begins so"]];
+        for prefixes in of {
+            conformance::run(&apart(prefixes).0).await;
         }
     }
 
     #[tokio::test]
-    async fn what_the_prefix_names_lies_in_the_other_store_alone() {
-        let (store, other) = apart("journal/");
-        for name in ["commit", "journal/1", "journal/2", "z"] {
+    async fn what_the_prefixes_name_lies_in_the_other_store_alone() {
+        let (store, other) = apart(&["journal/", "checkpoint/"]);
+        let all = ["checkpoint/1", "commit", "journal/1", "journal/2", "z"];
+        for name in all {
             store.blob_put(name, name.to_owned().into(), PutCondition::Always).await.unwrap();
         }
-        assert_eq!(store.blob_list("").await.unwrap(), ["commit", "journal/1", "journal/2", "z"]);
-        assert_eq!(other.blob_list("").await.unwrap(), ["journal/1", "journal/2"]);
+        assert_eq!(store.blob_list("").await.unwrap(), all);
+        assert_eq!(store.blob_list("c").await.unwrap(), ["checkpoint/1", "commit"]);
+        assert_eq!(store.blob_list("journal/").await.unwrap(), ["journal/1", "journal/2"]);
+        let apart = ["checkpoint/1", "journal/1", "journal/2"];
+        assert_eq!(other.blob_list("").await.unwrap(), apart);
         assert_eq!(store.inner.blob_list("").await.unwrap(), ["commit", "z"]);
         assert_eq!(store.blob_get("journal/2").await.unwrap().unwrap().0, "journal/2");
-        store.blob_delete(&["commit", "journal/1"]).await.unwrap();
+        store.blob_delete(&["commit", "journal/1", "checkpoint/1"]).await.unwrap();
         assert_eq!(store.blob_list("").await.unwrap(), ["journal/2", "z"]);
     }
 }

@@ -146,6 +146,16 @@ pub(super) struct Reckoned<'a> {
     pub checkpoint_every: u64,
     pub traffic: Traffic,
     pub requests: Requests,
+    /// Of journal and checkpoints where these stay on the trusted disk.
+    pub kept: Option<KeptApart>,
+}
+
+/// What is on the trusted disk and not in a cloud.
+pub(super) struct KeptApart {
+    /// All of it, at most.
+    pub bytes: u64,
+    /// Of it the journal.
+    pub journal_bytes: u64,
 }
 
 /// Requests of an access: how many, and how many a cloud counts where it charges by size.
@@ -172,12 +182,16 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
     };
     let carried = |mb_s: Option<f64>, bytes: f64| mb_s.map(|mb_s| mb_s * 1e6 / bytes);
     let per_s = [carried(link.up_mb_s, up_bytes), carried(link.down_mb_s, down_bytes)];
-    // What came since the last checkpoint but one.
-    let replayed = 2.0 * reckoned.checkpoint_every as f64 * down_bytes;
+    let replayed = match &reckoned.kept {
+        // What came since the last checkpoint but one is read again.
+        None => 2.0 * reckoned.checkpoint_every as f64 * down_bytes,
+        Some(kept) => kept.journal_bytes as f64,
+    };
     VolumePlan {
         leaves_as_it_comes: true,
         memory_bytes: memory.total(),
         storage_bytes,
+        trusted_bytes: reckoned.kept.as_ref().map_or(0.0, |kept| kept.bytes as f64),
         checkpoint_bytes: reckoned.checkpoint_bytes as f64,
         up_bytes,
         down_bytes,

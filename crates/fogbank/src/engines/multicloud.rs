@@ -1,11 +1,11 @@
 //! A volume of the engine `multicloud`: two clouds that do not collude shuffle for each other.
 //!
-//! 1. The first cloud is the store: it has the commit record and checkpoints. Both have cells. Where
-//!    the second is stands in `DIR/proxy/second-store`, which the first does not see; by which both
-//!    sign, in `DIR/proxy/cloud-keys`, since the volume was made.
+//! 1. The first cloud is the store: of the vault it has the commit record alone. Both have cells.
+//!    Where the second is stands in `DIR/proxy/second-store`, which the first does not see; by which
+//!    both sign, in `DIR/proxy/cloud-keys`, since the volume was made.
 //! 2. The journal holds what was written, and numbers that may never repeat. It stays on the trusted
-//!    disk, in `DIR/proxy/journal`: whoever loses that disk loses what came after the last
-//!    checkpoint.
+//!    disk, in `DIR/proxy/journal`, and so do checkpoints, which are of no use without it: whoever
+//!    loses that disk has no volume any more.
 //! 3. What the journal says is done, what was under way is done again; then the engine serves.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fogbank_cloud::MixClient;
-use fogbank_durable::JOURNAL_PREFIX;
+use fogbank_durable::ALL_BUT_COMMIT;
 use fogbank_env::Clock;
 use fogbank_mix::Shape;
 use fogbank_mix::session::MixCloud;
@@ -26,7 +26,7 @@ use fogbank_store::BlobsApart;
 use fogbank_tls::Pin;
 use serde::{Deserialize, Serialize};
 
-use super::accesses::{Reckoned, Requests};
+use super::accesses::{KeptApart, Reckoned, Requests};
 use super::partition::CHECKPOINT_EVERY;
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, Result};
@@ -55,8 +55,8 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
 
 /// c0: with fewer levels at the client more moves between the clouds.
 const KEPT_LEVELS: u8 = 3;
-/// In the folder of the trusted side, beside where the second cloud is: by which both sign, and the
-/// journal.
+/// In the folder of the trusted side, beside where the second cloud is: by which both sign, and
+/// journal and checkpoints.
 const CLOUD_KEYS: &str = "cloud-keys";
 const JOURNAL: &str = "journal";
 
@@ -64,7 +64,7 @@ const JOURNAL: &str = "journal";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MulticloudVolume {
-    /// Of its journal.
+    /// [`FORMAT`].
     format: u16,
     /// P.
     partitions: u32,
@@ -89,8 +89,8 @@ struct MulticloudVolume {
     second_store: Option<String>,
 }
 
-/// Of the journal that this program writes, and of what both clouds keep.
-const FORMAT: u16 = 3;
+/// Of journal and checkpoints, of where they lie, and of what both clouds keep.
+const FORMAT: u16 = 4;
 
 impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
@@ -192,8 +192,8 @@ impl VolumeTail for MulticloudVolume {
     fn check(&self, shape: VolumeShape) -> Result<()> {
         if self.format != FORMAT {
             return Err(Error::Usage(format!(
-                "this volume was made by another version: its journal has format {}, and this \
-                 program reads {FORMAT}; copy its files by the version that made it into a new volume",
+                "this volume was made by another version: it has format {}, and this program reads \
+                 {FORMAT}; copy its files by the version that made it into a new volume",
                 self.format
             )));
         }
@@ -232,6 +232,10 @@ impl VolumeTail for MulticloudVolume {
                 traffic: settings.traffic()?,
                 // No object, range or item: servers of our own, inside each cloud.
                 requests: Requests { made: (0.0, 0.0), charged: (0.0, 0.0) },
+                kept: Some(KeptApart {
+                    bytes: settings.trusted_bytes_max()?,
+                    journal_bytes: settings.journal_bytes()?,
+                }),
             },
             site,
         ))
@@ -263,7 +267,7 @@ impl VolumeTail for MulticloudVolume {
         accesses::open_with(
             opening,
             vault,
-            |store| Arc::new(BlobsApart::new(store, journal, JOURNAL_PREFIX)),
+            |store| Arc::new(BlobsApart::new(store, journal, ALL_BUT_COMMIT)),
             |register, grid| Arc::new(WitnessedRegister::new(register, witnesses, shape, grid)),
             |parts| Box::pin(MulticloudEngine::open(settings, parts, clouds)),
         )
@@ -292,12 +296,13 @@ fn lie_of(error: fogbank_oram::Error) -> Error {
     }
 }
 
-/// What is wrong with a record of the journal is not the cloud's doing: it lies on the trusted disk.
+/// What is wrong with the journal or a checkpoint is not the cloud's doing: they lie on the trusted disk.
 fn of_journal(error: Error, trusted: &Path) -> Error {
+    let is_ours = |why: &str| ALL_BUT_COMMIT.iter().any(|prefix| why.contains(prefix));
     match error {
-        Error::CloudLied(why) if why.contains(JOURNAL_PREFIX) => Error::CannotUse(format!(
-            "the journal in {} is not the one that this volume wrote last; put back the newest copy of \
-             the trusted side, for an older one could not go on unseen ({why})",
+        Error::CloudLied(why) if is_ours(&why) => Error::CannotUse(format!(
+            "what {} holds is not what this volume wrote last; put back the newest copy of the \
+             trusted side, for an older one could not go on unseen ({why})",
             trusted.join(JOURNAL).display()
         )),
         error => error,

@@ -155,6 +155,7 @@ impl VolumeTail for PartitionVolume {
                 checkpoint_every: settings.checkpoint_every,
                 traffic: settings.traffic(),
                 requests: requests(&settings, site),
+                kept: None,
             },
             site,
         ))

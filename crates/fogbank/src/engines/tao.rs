@@ -112,6 +112,7 @@ impl VolumeTail for TaoVolume {
                 checkpoint_every: settings.checkpoint_every()?,
                 traffic: settings.traffic()?,
                 requests: requests(&settings, site)?,
+                kept: None,
             },
             site,
         ))

@@ -31,9 +31,11 @@ pub struct VolumePlan {
     pub memory_bytes: f64,
     /// Bytes in the cloud at most, once every block was written.
     pub storage_bytes: f64,
+    /// Bytes on the trusted disk at most, where journal and checkpoints stay there.
+    pub trusted_bytes: f64,
     /// Bytes of a checkpoint.
     pub checkpoint_bytes: f64,
-    /// Bytes that an access sends, and receives, journal and checkpoints included.
+    /// Bytes that an access sends, and receives, with journal and checkpoints if a cloud keeps them.
     pub up_bytes: f64,
     /// The same from the store.
     pub down_bytes: f64,

@@ -24,8 +24,8 @@ pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
 
 /// Entries of an access: itself, and its result.
 const ENTRIES: u64 = 2;
-/// How long the first cloud may take to keep the last checkpoint and to forget what it supersedes,
-/// beside a time for its bytes.
+/// How long the last checkpoint may take to be kept, and what it supersedes to be forgotten, beside a
+/// time for its bytes.
 const CLOSING_NANOS: Nanos = 300_000_000_000;
 const CLOSING_NANOS_PER_BYTE: Nanos = 1_000;
 

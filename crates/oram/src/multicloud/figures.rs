@@ -3,6 +3,7 @@
 
 use fogbank_mix::Shape;
 
+use super::journal;
 use super::settings::MulticloudSettings;
 use crate::immediate::Traffic;
 use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
@@ -84,14 +85,12 @@ impl MulticloudSettings {
         let (cycle, refreshes) = (shape.cycle() as f64, f64::from(shape.refresh_every));
         let refreshed = EVICTIONS / (cycle * refreshes);
         let listed: f64 = shape.stored_levels().map(|level| f64::from(shape.quota(level))).sum();
-        let checkpoint = self.checkpoint_bytes()? as f64 / self.checkpoint_every as f64;
         let up_bytes = LOOK_BYTES
             + PLACE_BYTES * levels
             + WANT_BYTES
             + EVICTIONS * (cell + JOB_BYTES / shape.batch() as f64)
             + EVICTIONS * RECORD_BYTES * written
-            + refreshed * f64::from(shape.top_blocks) * cell
-            + checkpoint;
+            + refreshed * f64::from(shape.top_blocks) * cell;
         let down_bytes = cell
             + DIGEST_BYTES
             + RECORD_BYTES * levels
@@ -110,15 +109,35 @@ impl MulticloudSettings {
         Ok(levels + EVICTIONS * (written + moved))
     }
 
-    /// Bytes of all levels at their holders, and of checkpoints; twice while jobs write anew.
+    /// Bytes of all levels at their holders; twice while jobs write anew.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
     pub fn storage_bytes_max(&self) -> Result<u64> {
         let shape = self.public()?;
         let cells = f64::from(shape.partitions) * Cycle::of(&shape).cells;
-        let levels = 2.0 * cells * (self.cell_bytes()? as f64 + RECORD_BYTES);
-        Ok(levels as u64 + 2 * self.checkpoint_bytes()?)
+        Ok((2.0 * cells * (self.cell_bytes()? as f64 + RECORD_BYTES)) as u64)
+    }
+
+    /// Bytes of the journal at most, if nothing is repeated: what came since the last checkpoint but
+    /// one. An access writes what it departs with, and what it ends with.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn journal_bytes(&self) -> Result<u64> {
+        let shape = self.public()?;
+        let jobs = EVICTIONS * (4 + 1 + 2 + 8 + 4 + 4) as f64;
+        let access = journal::access_entries_bytes(&shape) as f64 + jobs;
+        Ok((2.0 * self.checkpoint_every as f64 * access) as u64)
+    }
+
+    /// Bytes on the trusted disk at most: the journal, and a checkpoint beside the one that it is to
+    /// take the place of.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn trusted_bytes_max(&self) -> Result<u64> {
+        Ok(self.journal_bytes()? + 2 * self.checkpoint_bytes()?)
     }
 
     /// Bytes of a checkpoint at most, but for accesses under way.
@@ -168,17 +187,27 @@ impl MulticloudSettings {
 mod tests {
     use super::*;
 
-    /// The table of the protocol: 2.53 blocks at 1e5, and 2.55 at a gigabyte of 4 KiB, without
-    /// checkpoints. A cell of 16 bytes more than a block, and names of jobs, are in ours.
+    /// The table of the protocol: 2.53 blocks at 1e5, and 2.55 at a gigabyte of 4 KiB. A cell of 16 bytes more than a block, and names of jobs, are in ours.
     #[test]
     fn an_access_moves_what_the_protocol_says() {
         for (capacity, blocks) in [(100_000, 2.53), (1 << 18, 2.55), (1_000_000, 2.54)] {
             let shape = ImmediateShape { capacity, value_bytes: 4096 };
             let settings = MulticloudSettings::new(shape, 3).unwrap();
-            let none = MulticloudSettings { checkpoint_every: u64::MAX, ..settings };
-            let Traffic { up_bytes, down_bytes } = none.traffic().unwrap();
+            let Traffic { up_bytes, down_bytes } = settings.traffic().unwrap();
             let ours = (up_bytes + down_bytes) / 4096.0;
             assert!((ours / blocks - 1.0).abs() < 0.05, "{capacity}: {ours}");
+        }
+    }
+
+    /// Whatever the size, an access moves less than 2.75 blocks.
+    #[test]
+    fn an_access_moves_as_much_whatever_the_size() {
+        for capacity in (12..=28).map(|bits| 1 << bits) {
+            let shape = ImmediateShape { capacity, value_bytes: 4096 };
+            let Traffic { up_bytes, down_bytes } =
+                MulticloudSettings::new(shape, 3).unwrap().traffic().unwrap();
+            let blocks = (up_bytes + down_bytes) / 4096.0;
+            assert!((2.4..2.75).contains(&blocks), "{capacity}: {blocks}");
         }
     }
 

@@ -155,6 +155,11 @@ pub fn entry_bytes_max(shape: &Shape) -> usize {
     4 + access_bytes(shape).max(1 + 8 + 4 + shape.block_bytes as usize).max(of_job)
 }
 
+/// Bytes in records of the two entries of an access.
+pub fn access_entries_bytes(shape: &Shape) -> usize {
+    4 + access_bytes(shape) + 4 + 1 + 8 + 4 + shape.block_bytes as usize
+}
+
 /// Takes entries, at least one, that are written together: a record of at most so many bytes.
 pub fn record(entries: &mut Vec<Vec<u8>>, bytes_max: usize) -> Vec<u8> {
     let mut bytes = 0;

@@ -6,12 +6,12 @@
 //! 3. At the next point messages and answers leave whose entries, and all before them, are durable.
 //!    Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
-//!    all this, and so is it adopted: its commit record leaves for the first cloud at a point, when
-//!    what the last one superseded is gone. If that takes as long as some checkpoints, the first cloud
-//!    is told as absent: the journal is not to grow without end.
+//!    all this, onto the trusted disk, and so is it adopted: its commit record leaves for the first
+//!    cloud at a point, when what the last one superseded is gone. If that takes as long as some
+//!    checkpoints, whoever of both holds it up is told: the journal is not to grow without end.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`), and who refuses (`refusals`).
-//! 6. At closing the first cloud has a time to keep the last checkpoint.
+//! 6. At closing trusted disk and first cloud have a time to keep the last checkpoint.
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
@@ -19,8 +19,9 @@
 //! - Whatever goes wrong ends everything: no message and no answer leaves after it.
 //!
 //! # What the clouds see
-//! Messages at points of the grid. How long a step or the journal takes moves them by whole
-//! quanta, and does not depend on what is asked for.
+//! Messages at points of the grid. How long a step, the journal or a checkpoint takes moves them and
+//! commit records by whole quanta, and does not depend on what is asked for. Nothing of a checkpoint
+//! but its commit record.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub struct Limits {
     pub under_way_max: usize,
     /// Entries of the journal from one checkpoint to the next: those of jobs that begin again, too.
     pub entries_max: u64,
-    /// For how long the first cloud is waited for at closing.
+    /// For how long trusted disk and first cloud are waited for at closing.
     pub closing_nanos: Nanos,
 }
 
@@ -110,7 +111,7 @@ pub struct State {
     /// Whether both sessions were open.
     pub has_begun: bool,
     pub refusals: Refusals,
-    /// Since when all that is left to do is the first cloud's, at closing.
+    /// Since when all that is left to do is of a checkpoint, at closing.
     pub idle_since: Option<Nanos>,
     /// Entries of the journal since the last cut.
     pub since_cut: u64,
@@ -164,13 +165,18 @@ impl Serving {
         self.fault.set(&reason);
         self.refuse_all(&reason);
         served?;
-        let unkept = self.unkept();
+        let unkept = || {
+            let name = witness::NAMES[0];
+            Error::Absent(format!(
+                "the {name} cloud, or the trusted disk: the last checkpoint does not come to its end"
+            ))
+        };
         let Self { plane, vault, grid, limits, .. } = self;
         let sections = plane.save(vault.openings())?;
         let until = grid.now() + limits.closing_nanos;
         tokio::select! { biased;
             closed = vault.close(sections) => Ok(closed?),
-            () = grid.come(until) => Err(unkept),
+            () = grid.come(until) => Err(unkept()),
         }
     }
 
@@ -213,14 +219,14 @@ impl Serving {
         self.is_idle() && self.state.cut.is_none() && self.state.deletions.is_empty()
     }
 
-    /// Whether it is closing, and all that can be left to do is the first cloud's.
+    /// Whether it is closing, and all that can be left to do is of a checkpoint.
     fn is_idle(&self) -> bool {
         let State { is_closing, arrived, .. } = &self.state;
         let is_idle = self.plane.under_way() == 0 && arrived.is_empty() && self.events.is_empty();
         *is_closing && is_idle && self.departing.is_empty() && !self.plane.is_accusing()
     }
 
-    /// Does not wait for ever for the first cloud to keep or to forget what it has to.
+    /// Does not wait for ever for what has to be kept or forgotten.
     fn closes_in_time(&mut self) -> Result<()> {
         if !self.is_idle() {
             self.state.idle_since = None;
@@ -231,13 +237,18 @@ impl Serving {
         if now < since + self.limits.closing_nanos { Ok(()) } else { Err(self.unkept()) }
     }
 
-    /// The first cloud does not do what it has to for a checkpoint.
+    /// Somebody does not do what he has to for a checkpoint: all but its commit record is for the
+    /// trusted disk.
     fn unkept(&self) -> Error {
+        if !self.state.adoptions.is_empty() {
+            let name = witness::NAMES[0];
+            return Error::Absent(format!("the {name} cloud: it does not keep the commit record"));
+        }
         let what = match self.state.deletions.is_empty() {
             true => "a checkpoint does not come to its end",
             false => "what the last checkpoint took the place of is not deleted",
         };
-        Error::Absent(format!("the {} cloud: {what}", witness::NAMES[0]))
+        Error::Register(format!("the trusted disk: {what}"))
     }
 
     /// When something has to be looked at, though nothing happens.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
 use fogbank_durable::{
-    JOURNAL_PREFIX, MemoryRegister, Opening, Piecing, Recovered, Register, RegisterValue, Vault,
+    ALL_BUT_COMMIT, MemoryRegister, Opening, Piecing, Recovered, Register, RegisterValue, Vault,
     VaultSettings,
 };
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
@@ -49,8 +49,8 @@ pub struct World {
     pub shape: ImmediateShape,
     pub cloud: Arc<MemoryStore>,
     register: Arc<MemoryRegister>,
-    /// Where `multicloud` has its journal, if not at the cloud: with the register.
-    journal: Option<Arc<dyn Store>>,
+    /// Where `multicloud` has journal and checkpoints, if not at the cloud: with the register.
+    pub journal: Option<Arc<dyn Store>>,
     /// What `multicloud` leaks.
     #[cfg(feature = "canaries")]
     pub leak: Option<Leak>,
@@ -65,7 +65,7 @@ pub struct World {
     openings: Cell<u64>,
 }
 
-/// What is on the trusted side: the journal, and the register.
+/// What is on the trusted side: journal and checkpoints, and the register.
 pub type Trusted = (Vec<(String, Bytes)>, Option<RegisterValue>);
 
 /// A volume that is open.
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// A trusted side of its own, journal and register.
+    /// A trusted side of its own: journal, checkpoints and register.
     pub async fn set_trusted(&mut self, (blobs, register): &Trusted) {
         let (journal, kept) = (MemoryStore::new(), MemoryRegister::default());
         for (name, bytes) in blobs {
@@ -220,7 +220,7 @@ impl World {
         let of_vault: Arc<dyn Store> = match &self.journal {
             None => store.clone(),
             Some(journal) => {
-                Arc::new(BlobsApart::new(store.clone(), journal.clone(), JOURNAL_PREFIX))
+                Arc::new(BlobsApart::new(store.clone(), journal.clone(), ALL_BUT_COMMIT))
             }
         };
         let vault = self.vault_by(&of_vault, register, random, settings.vault()?);

@@ -167,6 +167,7 @@ impl VolumeTail for RingVolume {
             leaves_as_it_comes: false,
             memory_bytes: plan.proxy_bytes,
             storage_bytes: plan.storage_bytes,
+            trusted_bytes: 0.0,
             checkpoint_bytes: full,
             up_bytes: each * plan.traffic.bytes_written(epochs),
             down_bytes: each * epoch_reads,

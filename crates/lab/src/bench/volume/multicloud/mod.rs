@@ -6,8 +6,8 @@
 //! 3. The client's link is what `--rtt-ms`, `--up-mb-s` and `--down-mb-s` say, both servers sharing
 //!    it; what the servers send each other has `--between-mb-s` each way. Then clients run.
 //!
-//! Messages are counted by what they are for (`parts`), checkpoints at the store, and on the links
-//! every byte: what is left is framing, TLS among it.
+//! Messages are counted by what they are for (`parts`), journal and checkpoints on the trusted disk,
+//! and on the links every byte: what is left is framing, TLS among it, and commit records.
 
 mod pair;
 mod parts;
@@ -52,7 +52,7 @@ pub async fn measure(asked: &Asked) -> Result<()> {
 
 /// Prints a point: blocks of an access, by parts, and on the wire.
 fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
-    let Measured { parts, checkpoints, up, down, between, .. } = measured;
+    let Measured { parts, disk, up, down, between, .. } = measured;
     let block = asked.shape.value_bytes as f64;
     let (per_s, mean) = (measured.per_s(), measured.answers.latencies.mean() / 1e6);
     let (p99, max) = (measured.ms(0.99), measured.ms(1.0));
@@ -66,8 +66,8 @@ fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
         PARTS.iter().zip(parts).map(|(name, blocks)| format!("{name} {blocks:.3}")).collect();
     say!("            blocks of an access, client: {told:.3} ({})", of_parts.join(", "));
     say!(
-        "            with checkpoints {checkpoints:.3} and framing {framing:.3}, on the wire: {:.3} \
-         ({up:.3} up, {down:.3} down); between the clouds: {between:.2}",
+        "            with framing {framing:.3}, on the wire: {:.3} ({up:.3} up, {down:.3} down); between \
+         the clouds: {between:.2}; journal and checkpoints, on the trusted disk: {disk:.2}",
         up + down
     );
     if asked.args.json {
@@ -77,7 +77,7 @@ fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
             "engine": "multicloud", "block_bytes": block, "clients": clients, "seconds": measured.answers.seconds,
             "ops_per_s": per_s, "latency_ms_mean": mean, "latency_ms_p99": p99,
             "latency_ms_max": max, "client_blocks_per_op": told, "parts_blocks_per_op": parts,
-            "checkpoint_blocks_per_op": checkpoints, "framing_blocks_per_op": framing,
+            "disk_blocks_per_op": disk, "framing_blocks_per_op": framing,
             "wire_up_blocks_per_op": up, "wire_down_blocks_per_op": down,
             "between_blocks_per_op": between, "link": asked.args.link.words(),
             "between_mb_s": asked.args.between_mb_s, "blocks": asked.shape.capacity,
