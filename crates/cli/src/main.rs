@@ -4,6 +4,7 @@
 
 mod forward;
 mod inspect;
+mod key_file;
 mod mount;
 mod observers;
 mod plan;

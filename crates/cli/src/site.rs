@@ -7,19 +7,23 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek};
 
 use fogbank::args::{
-    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs,
-    SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteInviteArgs,
+    SiteJoinArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
 use fogbank::backup::unread;
+use fogbank::side_check::check_apart;
 use fogbank::site::{SitePlace, SiteStatus};
 use fogbank::{Error, Result, counted, disk_size};
 use fogbank_durable::BackupReader;
+use fogbank_env::Purpose;
 use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
+use fogbank_seal::{Effort, wrap_key};
 use fogbank_terminal::{bar, log_to_standard_error, show, stop_signal};
 
+use crate::key_file::{cannot_use, key, new_passphrase};
 use crate::rotate::{nameless, passing_key};
-use crate::upkeep::{into_new_file, kept, key, randomness};
+use crate::upkeep::{into_new_file, kept, randomness};
 use crate::volume_server::{
     check_reach, explain, nbd_place, serve_disk, served_at, tell, tell_next,
 };
@@ -32,6 +36,7 @@ pub async fn run(command: SiteCommand) -> Result<()> {
     match command {
         SiteCommand::Plan(args) => crate::site_plan::run(&args),
         SiteCommand::Create(args) => create(args).await,
+        SiteCommand::Invite(args) => invite(&args),
         SiteCommand::Join(args) => join(args).await,
         SiteCommand::Status(args) => status(&args).await,
         SiteCommand::Compare(args) => compare(&args).await,
@@ -56,9 +61,33 @@ async fn create(args: SiteCreateArgs) -> Result<()> {
     Ok(())
 }
 
+fn invite(args: &SiteInviteArgs) -> Result<()> {
+    let place = SitePlace::new(&args.client.data);
+    let (id, store) = (place.id()?, place.store()?);
+    check_apart("--to", Some(&args.to), &store)?;
+    if args.to.exists() {
+        let is_there = format!("{} is there already; choose a new name", args.to.display());
+        return Err(Error::Usage(is_there));
+    }
+    let master = place.master()?;
+    let words = new_passphrase(args.passphrase_file.as_deref())?;
+    let mut stream = randomness()?.stream(Purpose::MasterKey);
+    wrap_key(&args.to, &master, &words, Effort::USUAL, &mut stream).map_err(cannot_use)?;
+    say!("wrote {}, which whoever has the passphrase joins by", args.to.display());
+    let file = args.to.display();
+    tell(
+        "they join",
+        format_args!("fogbank site join --data DIR --key {file} --id {id} --store {store}"),
+    );
+    tell("bring them", "the passphrase and the id by another way than the file");
+    Ok(())
+}
+
 async fn join(args: SiteJoinArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
-    let status = place.join(&args.store, &args.key, &args.id).await?;
+    place.check_new()?;
+    let master = key(&args.key)?;
+    let status = place.join(&args.store, &master, &args.id).await?;
     say!("{} is a client of the site {}", args.client.data.display(), status.id);
     tell_site(&place, &status);
     tell("next", format_args!("fogbank site serve --data {}", args.client.data.display()));
@@ -200,8 +229,8 @@ fn tell_others(place: &SitePlace, status: &SiteStatus) {
     tell(
         "others join",
         format_args!(
-            "copy {} to them, then fogbank site join --data DIR --key FILE --id {} --store URL",
-            place.key().display(),
+            "fogbank site invite --data {} --to FILE, then there fogbank site join --key FILE --id {}",
+            place.data().display(),
             status.id
         ),
     );

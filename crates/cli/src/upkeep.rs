@@ -156,7 +156,7 @@ fn or_look(error: Error) -> Error {
 /// [`Error::Usage`] if there is a file already, [`Error::CloudLied`] if the store does not verify.
 pub async fn backup(args: BackupArgs) -> Result<()> {
     let place = existing(&args.place)?;
-    let master = key(&place.trusted().join("key"))?;
+    let master = own_key(&place)?;
     let write = async |file| match args.salvage {
         true => crate::salvage::write(&args, &place, file, &master).await,
         false => write_backup(&args, file, &master).await.map(|bytes| (bytes, None)),
@@ -233,13 +233,13 @@ pub fn kept(file: BufWriter<File>, path: &Path) -> Result<u64> {
 /// [`Error::Usage`] if there is a store at the place, [`Error::CheckFailed`] if the backup does not
 /// open by the key.
 pub async fn restore(args: RestoreArgs) -> Result<()> {
-    let master = key(&args.key)?;
+    let master = crate::key_file::key(&args.key)?;
     let file = File::open(&args.from)
         .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
     let registers = args.registers.registers.clone();
     let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
-    place.check_free(&[Some(&args.from), Some(&args.key)])?;
+    place.check_free(&[Some(&args.from), Some(&args.key.key)])?;
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
@@ -345,13 +345,10 @@ pub fn existing(args: &StoreArgs) -> Result<Place> {
     )))
 }
 
-/// The key in a file.
-///
-/// # Errors
-/// [`Error::CannotUse`] if there is none.
-pub fn key(path: &Path) -> Result<MasterKey> {
+/// The key of a store that is there.
+fn own_key(place: &Place) -> Result<MasterKey> {
     let mut unused = randomness()?.stream(Purpose::MasterKey);
-    fogbank_seal::load_or_create(path, &mut unused, false)
+    fogbank_seal::load_or_create(&place.trusted().join("key"), &mut unused, false)
         .map_err(|e| Error::CannotUse(e.to_string()))
 }
 

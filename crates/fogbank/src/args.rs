@@ -14,8 +14,8 @@ mod site;
 
 pub use self::plan::{PlanArgs, VolumePlanArgs};
 pub use self::site::{
-    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteJoinArgs,
-    SitePlanArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteInviteArgs,
+    SiteJoinArgs, SitePlanArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;
@@ -581,15 +581,27 @@ pub struct BackupArgs {
     pub salvage: bool,
 }
 
+/// A key that is not in its own folder.
+#[derive(Debug, Clone, Args)]
+pub struct KeyFileArgs {
+    /// The key file: a copy of DIR/proxy/key of where it comes from, or one under a passphrase.
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// If the key is under a passphrase: a file whose first line that is, which nobody else can read
+    /// [it is asked for at the terminal].
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
 /// What to restore, and where to.
 #[derive(Debug, Clone, Args)]
 pub struct RestoreArgs {
     /// The backup.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
-    /// The key file of the store that was backed up (its DIR/proxy/key).
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
+    /// The key of the store that was backed up.
+    #[command(flatten)]
+    pub key: KeyFileArgs,
     /// Directory of the new store's trusted side, which must have none yet, and, unless --store says
     /// otherwise, of its cloud side.
     #[arg(long, value_name = "DIR")]

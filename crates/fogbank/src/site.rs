@@ -122,6 +122,37 @@ impl SitePlace {
         self.0.join(KEY)
     }
 
+    /// The folder that holds it.
+    pub fn data(&self) -> &Path {
+        self.0.parent().unwrap_or(&self.0)
+    }
+
+    /// The key of the site.
+    ///
+    /// # Errors
+    /// [`Error::CannotUse`] if its file cannot be used.
+    pub fn master(&self) -> Result<MasterKey> {
+        let mut unused = randomness()?.stream(Purpose::MasterKey);
+        fogbank_seal::load_or_create(&self.key(), &mut unused, false)
+            .map_err(|e| Error::CannotUse(e.to_string()))
+    }
+
+    /// Refuses a folder that has something already.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it has.
+    pub fn check_new(&self) -> Result<()> {
+        if self.is_there() || self.key().exists() { Err(self.is_taken()) } else { Ok(()) }
+    }
+
+    /// The id of the site: 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no client here.
+    pub fn id(&self) -> Result<String> {
+        Ok(self.noted()?.id)
+    }
+
     /// Where the site is, by its URL.
     ///
     /// # Errors
@@ -178,27 +209,22 @@ impl SitePlace {
         self.sees(&at, &master, &noted).await
     }
 
-    /// Makes this folder a client of the site `id` at `store`, whose key is in the file `key`.
+    /// Makes this folder a client of the site `id` at `store`, whose key is `master`.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is something in the folder already, or the site is not that of the
     /// key and the id.
-    pub async fn join(&self, store: &str, key: &Path, id: &str) -> Result<SiteStatus> {
+    pub async fn join(&self, store: &str, master: &MasterKey, id: &str) -> Result<SiteStatus> {
         let noted = Noted { format: FORMAT, id: id.to_owned(), store: store.to_owned() };
         let of_site = noted.id()?;
-        let (_lock, random) = self.begin(store)?;
-        if self.is_there() || self.key().exists() {
-            return Err(self.is_taken());
-        }
-        let master = self.load(key, &random)?;
+        let (_lock, _) = self.begin(store)?;
+        self.check_new()?;
         let (at, _) = open_site_store(store).await?;
-        Site::look(at.clone(), (&master, of_site)).await.map_err(of_another)?;
-        let text = std::fs::read(key);
-        let text = text.map_err(|e| Error::CannotUse(format!("{}: {e}", key.display())))?;
-        let cannot = |e| Error::CannotUse(format!("{}: {e}", self.key().display()));
-        fogbank_env::write_secret(&self.key(), &text).map_err(cannot)?;
+        Site::look(at.clone(), (master, of_site)).await.map_err(of_another)?;
+        fogbank_seal::write_key(&self.key(), master)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
         self.note(&noted)?;
-        self.sees(&at, &master, &noted).await?;
+        self.sees(&at, master, &noted).await?;
         self.status().await
     }
 
@@ -252,7 +278,7 @@ impl SitePlace {
         let (noted, random) = (self.noted()?, randomness()?);
         check_apart("--record", record, &noted.store)?;
         let lock = lock_trusted_side(&self.0)?;
-        let master = self.load(&self.key(), &random)?;
+        let master = self.master()?;
         let alone = lock_folder(&noted.store)?;
         let (bare, clock) = open_bare(&noted.store).await?;
         let mut salts = random.stream(Purpose::Incarnation);
@@ -284,8 +310,8 @@ impl SitePlace {
 
     /// The site, for whoever only looks, and what this client has seen of it.
     async fn look(&self) -> Result<(Noted, Arc<Site>, Option<Seen>)> {
-        let (noted, random) = (self.noted()?, randomness()?);
-        let master = self.load(&self.key(), &random)?;
+        let noted = self.noted()?;
+        let master = self.master()?;
         let seen = FileSeen::new(&self.0.join(SEEN)).read().await?;
         let (store, _) = open_site_store(&noted.store).await?;
         let site = Site::look(store, (&master, noted.id()?)).await;
@@ -309,12 +335,6 @@ impl SitePlace {
         Ok((lock_trusted_side(&self.0)?, randomness()?))
     }
 
-    fn load(&self, key: &Path, random: &Randomness) -> Result<MasterKey> {
-        let mut unused = random.stream(Purpose::MasterKey);
-        fogbank_seal::load_or_create(key, &mut unused, false)
-            .map_err(|e| Error::CannotUse(e.to_string()))
-    }
-
     fn note(&self, noted: &Noted) -> Result<()> {
         let path = self.0.join(SITE);
         let text = serde_json::to_vec(noted).map_err(|e| Error::Bug(e.to_string()))?;
@@ -327,7 +347,7 @@ impl SitePlace {
         let text = std::fs::read(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::Usage(format!(
                 "{} is no client of a site: make one with fogbank site create, or fogbank site join",
-                self.0.parent().unwrap_or(&self.0).display()
+                self.data().display()
             )),
             _ => Error::CannotUse(format!("{}: {e}", path.display())),
         })?;
@@ -492,14 +512,14 @@ mod tests {
         assert!(!two.is_there() && !two.key().exists());
         // A key and an id that do not belong together open nothing.
         let wrong = "0".repeat(32);
-        let error = two.join(&url, &one.key(), &wrong).await.unwrap_err();
+        let error = two.join(&url, &one.master().unwrap(), &wrong).await.unwrap_err();
         assert!(matches!(error, Error::Usage(_)) && error.to_string().contains("--id"), "{error}");
         for id in ["", "12", "zz"] {
-            let error = two.join(&url, &one.key(), id).await.unwrap_err();
+            let error = two.join(&url, &one.master().unwrap(), id).await.unwrap_err();
             assert!(matches!(error, Error::Usage(_)), "{error}");
         }
-        two.join(&url, &one.key(), &status.id).await.unwrap();
-        let taken = two.join(&url, &one.key(), &status.id).await.unwrap_err();
+        two.join(&url, &one.master().unwrap(), &status.id).await.unwrap();
+        let taken = two.join(&url, &one.master().unwrap(), &status.id).await.unwrap_err();
         assert!(matches!(taken, Error::Usage(_)), "{taken}");
         // In a folder one client at a time.
         let disk = one.open().await.unwrap();
@@ -593,7 +613,7 @@ mod tests {
         let status = one.status().await.unwrap();
         assert!(status.superblock > 1 && status.seen == status.superblock, "{status:?}");
         // Who joins has seen what it was shown then, before it ever asks.
-        two.join(&url, &one.key(), &status.id).await.unwrap();
+        two.join(&url, &one.master().unwrap(), &status.id).await.unwrap();
         assert_eq!(two.status().await.unwrap().seen, status.superblock);
         assert_eq!(two.compare(None).await.unwrap(), one.compare(None).await.unwrap());
         // A copy of a client's folder is one more client, from where the original was.

@@ -118,3 +118,111 @@ fn a_key_file_is_private_kept_and_never_replaced() {
         assert_eq!(fs::read(&path).unwrap(), broken.as_bytes());
     }
 }
+
+#[test]
+fn a_key_under_a_passphrase_opens_by_that_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut stream = Randomness::repeatable(1).stream(Purpose::MasterKey);
+    let master = load_or_create(&at("key"), &mut stream, true).unwrap();
+    let words = Passphrase::of_line(b"correct horse battery\nand more").unwrap();
+    let effort = Effort { kib: 64, passes: 2 };
+    wrap_key(&at("wrapped"), &master, &words, effort, &mut stream).unwrap();
+    let again = wrap_key(&at("wrapped"), &master, &words, effort, &mut stream);
+    assert!(matches!(again, Err(KeyFileError::Io { .. })));
+    let text = fs::read_to_string(at("wrapped")).unwrap();
+    assert_eq!(fs::metadata(at("wrapped")).unwrap().permissions().mode() & 0o777, 0o600);
+    let digits = fs::read_to_string(at("key")).unwrap();
+    assert!(!text.contains(digits.trim().rsplit(' ').next().unwrap()));
+
+    let open = |text: &str, words: &Passphrase| -> Result<MasterKey, KeyFileError> {
+        fs::write(at("wrapped"), text).unwrap();
+        match read_key_file(&at("wrapped"))? {
+            KeyFile::Plain(_) => panic!("it is no plain key"),
+            KeyFile::Wrapped(wrapped) => wrapped.open(words),
+        }
+    };
+    let same = |key: MasterKey| {
+        let path = at("out");
+        fs::remove_file(&path).ok();
+        write_key(&path, &key).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), digits);
+    };
+    same(open(&text, &words).unwrap());
+    same(open(text.trim_end(), &words).unwrap());
+    // Where a key has to stand itself, this is none, and stays as it is.
+    let sealed = load_or_create(&at("wrapped"), &mut stream, true);
+    assert!(matches!(sealed, Err(KeyFileError::Sealed { .. })));
+    let other = Passphrase::of_line(b"correct horse batterY").unwrap();
+    let wrong = open(&text, &other);
+    assert!(matches!(wrong, Err(KeyFileError::WrongPassphrase { .. })), "{wrong:?}");
+    // Nothing of it may be missing, or be another.
+    for length in 22..text.len() - 1 {
+        let cut = open(&text[..length], &words);
+        assert!(matches!(cut, Err(KeyFileError::Damaged { .. })), "{length}: {cut:?}");
+    }
+    for at in 0..text.len() - 1 {
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] ^= 1;
+        let flipped = open(std::str::from_utf8(&bytes).unwrap(), &words);
+        let is_told = match at {
+            0..22 => matches!(flipped, Err(KeyFileError::NotAKey { .. })),
+            _ => matches!(flipped, Err(KeyFileError::Damaged { .. })),
+        };
+        assert!(is_told, "{at}: {flipped:?}");
+    }
+    // Somebody who makes the check right has not the passphrase; and no file takes what it likes.
+    let checked = |text: &str| {
+        let check = fogbank_seal::digest(&[text.as_bytes()]);
+        let digits: String = check[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{text} {digits}\n")
+    };
+    let unchecked = text.rsplit_once(' ').unwrap().0;
+    assert_eq!(checked(unchecked), text);
+    for (from, to) in [(" 64 2 ", " 64 3 "), (" 64 2 ", " 65 2 ")] {
+        let changed = open(&checked(&unchecked.replace(from, to)), &words);
+        assert!(matches!(changed, Err(KeyFileError::WrongPassphrase { .. })), "{changed:?}");
+    }
+    let costs = [(1 << 20) + 1, u32::MAX].map(|kib| (kib, 1));
+    for (kib, passes) in costs.into_iter().chain([(1 << 20, 5), (64, u32::MAX), (1, 1)]) {
+        let asked = checked(&unchecked.replace(" 64 2 ", &format!(" {kib} {passes} ")));
+        let costly = open(&asked, &words);
+        assert!(matches!(costly, Err(KeyFileError::TooCostly { .. })), "{costly:?}");
+    }
+    for odd in ["0 2", "64 0", "-1 2", "64", "64 2 2"] {
+        let odd = open(&checked(&unchecked.replace(" 64 2 ", &format!(" {odd} "))), &words);
+        assert!(matches!(odd, Err(KeyFileError::Damaged { .. })), "{odd:?}");
+    }
+    fs::set_permissions(at("wrapped"), fs::Permissions::from_mode(0o604)).unwrap();
+    let shared = read_key_file(&at("wrapped"));
+    assert!(matches!(shared, Err(KeyFileError::ReadableByOthers { mode: 0o604, .. })));
+}
+
+#[test]
+fn a_passphrase_is_a_line_that_nobody_else_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words");
+    let read = |text: &[u8], mode: u32| {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        Passphrase::read(&path)
+    };
+    for same in ["twelve words", "twelve words\n", "twelve words\r\nmore"] {
+        let words = Passphrase::of_line(b"twelve words").unwrap();
+        assert!(read(same.as_bytes(), 0o600).unwrap().is(&words));
+    }
+    let twelve = "\u{e4}".repeat(12);
+    assert!(read(twelve.as_bytes(), 0o400).is_ok());
+    assert!(matches!(read(b"", 0o600), Err(PassphraseError::Empty)));
+    assert!(matches!(read(b"\ntwelve words", 0o600), Err(PassphraseError::Empty)));
+    assert!(matches!(read(b"eleven char", 0o600), Err(PassphraseError::Short(11))));
+    for wrong in [vec![b'a'; 1025], vec![0xff; 20]] {
+        assert!(matches!(read(&wrong, 0o600), Err(PassphraseError::NotText)));
+    }
+    assert!(read(&[b'a'; 1024], 0o600).is_ok());
+    let shared = read(b"twelve words", 0o640);
+    assert!(matches!(shared, Err(PassphraseError::ReadableByOthers { mode: 0o640, .. })));
+    let missing = Passphrase::read(&folder.path().join("none"));
+    assert!(matches!(missing, Err(PassphraseError::Io { .. })));
+    assert!(!format!("{:?}", Passphrase::of_line(b"twelve words")).contains("twelve"));
+}

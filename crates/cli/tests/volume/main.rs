@@ -8,6 +8,7 @@ mod client;
 mod clouds;
 mod commands;
 mod file_system;
+mod invitation;
 mod kill;
 mod mounted;
 mod postgres;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 
+use super::KeyFileArgs;
 use crate::link::LinkArgs;
 
 /// What to do with a site.
@@ -14,6 +15,8 @@ pub enum SiteCommand {
     Plan(SitePlanArgs),
     /// Make a site, and DIR its first client.
     Create(SiteCreateArgs),
+    /// Write the site's key to a file, under a passphrase, for somebody who is to join.
+    Invite(SiteInviteArgs),
     /// Make DIR a client of a site that there is.
     Join(SiteJoinArgs),
     /// Say what a site is and how far it has come.
@@ -68,6 +71,21 @@ pub struct SitePlanArgs {
     pub json: bool,
 }
 
+/// What somebody gets who is to join.
+#[derive(Debug, Clone, Args)]
+pub struct SiteInviteArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// The file, which is not there yet.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// A file whose first line is the passphrase, which nobody else can read [it is asked for at the
+    /// terminal].
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
 /// What is copied.
 #[derive(Debug, Clone, Args)]
 pub struct SiteBackupArgs {
@@ -88,9 +106,10 @@ pub struct SiteRestoreArgs {
     /// The backup.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
-    /// The key of the site that was backed up: a copy of the file proxy/key of a client.
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
+    /// The key of the site that was backed up: a copy of the file proxy/key of a client, or an
+    /// invitation.
+    #[command(flatten)]
+    pub key: KeyFileArgs,
     /// Where clients of the new site meet: grpc://HOST:PORT/TENANT, another tenant of a
     /// fogbank-cloud.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
@@ -149,9 +168,9 @@ pub struct SiteJoinArgs {
     /// Where the site is, as this client reaches it.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: String,
-    /// A copy of the file proxy/key of another client.
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
+    /// What another client's fogbank site invite wrote, or a copy of its file proxy/key.
+    #[command(flatten)]
+    pub key: KeyFileArgs,
     /// The id of the site, as another client's fogbank site status tells it.
     #[arg(long, value_name = "ID")]
     pub id: String,

@@ -118,8 +118,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let url = |name: &str| format!("file://{}", at(name).display());
         let place = |name: &str| SitePlace::new(&at(name));
-        let key =
-            |place: &SitePlace| place.load(&place.key(), &super::super::randomness().unwrap());
+        let key = |place: &SitePlace| place.master();
         let old = place("old");
         old.create(&url("old-cloud"), 32 * KIB, 512).await.unwrap();
         let disk = old.open().await.unwrap();
@@ -151,10 +150,13 @@ mod tests {
         let (of_old, of_new) = (old.status().await.unwrap(), new.status().await.unwrap());
         assert!(of_old.id != of_new.id);
         for id in [&of_old.id, &of_new.id] {
-            let joined = place("lost").join(&url("new-cloud"), &old.key(), id).await.unwrap_err();
+            let joined = place("lost")
+                .join(&url("new-cloud"), &old.master().unwrap(), id)
+                .await
+                .unwrap_err();
             assert!(matches!(joined, Error::Usage(_)), "{joined}");
         }
-        place("other").join(&url("new-cloud"), &new.key(), &of_new.id).await.unwrap();
+        place("other").join(&url("new-cloud"), &new.master().unwrap(), &of_new.id).await.unwrap();
         holds(&place("other")).await;
     }
 

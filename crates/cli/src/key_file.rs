@@ -1,0 +1,114 @@
+//! Keys that are not in their own folder: from a file, perhaps under a passphrase.
+//!
+//! A passphrase comes from a file that nobody else can read, or from the terminal, where it is not
+//! shown; never from the command line, which others can see. What was typed is read byte by byte
+//! into memory that is erased.
+
+use std::fs::File;
+use std::io::{Read, stdin};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use fogbank::args::KeyFileArgs;
+use fogbank::{Error, Result};
+use fogbank_process::say_error;
+use fogbank_seal::{
+    KeyFile, KeyFileError, LONGEST, MasterKey, Passphrase, PassphraseError, read_key_file,
+};
+use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+/// The key in a file; asks for its passphrase if it has one.
+///
+/// # Errors
+/// [`Error::CannotUse`] if there is none; [`Error::Usage`] if the passphrase is another one.
+pub fn key(args: &KeyFileArgs) -> Result<MasterKey> {
+    let given = args.passphrase_file.as_deref();
+    match read_key_file(&args.key).map_err(cannot_use)? {
+        KeyFile::Plain(_) if given.is_some() => Err(Error::Usage(format!(
+            "{} is under no passphrase: leave --passphrase-file out",
+            args.key.display()
+        ))),
+        KeyFile::Plain(master) => Ok(master),
+        KeyFile::Wrapped(wrapped) => {
+            let words = match given {
+                Some(path) => Passphrase::read(path),
+                None => ask(&format!("passphrase of {}", args.key.display()))?,
+            };
+            wrapped.open(&words.map_err(unfit)?).map_err(cannot_use)
+        }
+    }
+}
+
+/// A passphrase for a new file: typed twice, if it is typed.
+///
+/// # Errors
+/// [`Error::Usage`] if there is none; [`Error::CannotUse`] if its file cannot be used.
+pub fn new_passphrase(file: Option<&Path>) -> Result<Passphrase> {
+    if let Some(path) = file {
+        return Passphrase::read(path).map_err(unfit);
+    }
+    let words = ask("a new passphrase")?.map_err(unfit)?;
+    let is_same = ask("the same again")?.is_ok_and(|again| again.is(&words));
+    let differs = || Error::Usage("the two passphrases differ: nothing was written".into());
+    is_same.then_some(words).ok_or_else(differs)
+}
+
+/// By whom it is that a key file cannot be used.
+pub fn cannot_use(error: KeyFileError) -> Error {
+    match error {
+        KeyFileError::WrongPassphrase { .. } => Error::Usage(error.to_string()),
+        error => Error::CannotUse(error.to_string()),
+    }
+}
+
+fn unfit(error: PassphraseError) -> Error {
+    use PassphraseError::{Empty, Io, NotText, ReadableByOthers, Short};
+    match error {
+        Empty | Short(_) | NotText => Error::Usage(error.to_string()),
+        ReadableByOthers { .. } | Io { .. } => Error::CannotUse(error.to_string()),
+    }
+}
+
+/// What is typed at the terminal.
+fn ask(what: &str) -> Result<std::result::Result<Passphrase, PassphraseError>> {
+    let terminal = stdin();
+    if !isatty(&terminal) {
+        return Err(Error::Usage(format!(
+            "{what}: there is no terminal to ask at; say --passphrase-file FILE"
+        )));
+    }
+    let cannot = |e| Error::CannotUse(format!("the terminal: {e}"));
+    let _silent = Silent::new().map_err(|e| cannot(e.into()))?;
+    say_error!("{what}:");
+    // Not by the buffer that all share, which nobody erases.
+    let mut typed = File::from(terminal.as_fd().try_clone_to_owned().map_err(cannot)?);
+    let mut line = Zeroizing::new(Vec::with_capacity(LONGEST + 2));
+    let mut byte = Zeroizing::new([0]);
+    while line.len() < LONGEST + 2 && typed.read(&mut *byte).map_err(cannot)? == 1 {
+        if byte[0] == b'\n' {
+            break;
+        }
+        line.push(byte[0]);
+    }
+    Ok(Passphrase::of_line(&line))
+}
+
+/// While it is there, the terminal shows nothing that is typed.
+struct Silent(Termios);
+
+impl Silent {
+    fn new() -> rustix::io::Result<Self> {
+        let before = tcgetattr(stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        let _gone = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
