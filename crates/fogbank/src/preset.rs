@@ -126,11 +126,7 @@ impl StoreConfig {
         };
         match *error {
             // No figure that is known would be enough.
-            Error::TooLarge { what: Bound::Reads, .. } => Some("split it".into()),
-            Error::TooLarge { .. } if error.is_beyond_counting() => Some("split it".into()),
-            Error::TooLarge { what: Bound::Writes, needed, .. } => {
-                by_shape(format!("--write-batch {needed}"), needed, |l| l.records_written_max)
-            }
+            Error::TooLarge { what: Bound::Reads | Bound::Writes, .. } => Some("split it".into()),
             Error::TooLarge { what: Bound::Steps, needed, limit } => {
                 let more = needed.saturating_sub(limit).div_ceil(2);
                 let capacity = (self.capacity as usize).saturating_add(more);
@@ -230,12 +226,7 @@ mod tests {
         let too_large = |what, limit: usize, more: usize| {
             config.advice(&Error::TooLarge { what, needed: limit + more, limit }).unwrap()
         };
-        let writes = limits.records_written_max;
-        let told = too_large(Bound::Writes, writes, 1);
-        let flag = format!("split it, or make a new store with --write-batch {}", writes + 1);
-        assert!(told.contains(&flag) && told.contains("--preset busy takes 500"), "{told}");
-        assert!(too_large(Bound::Writes, writes, 1_000).contains("no preset does"));
-        assert_eq!(too_large(Bound::Writes, writes, 5_000), "split it");
+        assert_eq!(too_large(Bound::Writes, limits.records_staged_max, 1), "split it");
         assert_eq!(too_large(Bound::Reads, limits.blocks_gathered_max, 1), "split it");
         let told = too_large(Bound::Steps, limits.steps_max, 1);
         assert!(told.contains("--capacity 100001") && told.contains("busy"), "{told}");

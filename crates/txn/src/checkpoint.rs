@@ -5,11 +5,13 @@
 //! ```text
 //! stream   count u64, then in key order: key length u16, key, attr u64, value length u32,
 //!          then ceil(value length / block bytes) addresses u32        (all little-endian)
+//!          bit 31 of the value length: the removal of this record is staged
+//!          bit 30: this record is staged; one of the same key that is not comes before it
 //! bound    8 + capacity * (2 + key_budget_bytes + 8 + 4 + 4)
 //! ```
 //!
 //! Keys, their bytes and their blocks are all bounded by the capacity, so the bound is public and
-//! never exceeded. Free addresses are those that no record holds.
+//! never exceeded; what is staged counts as records beside them. Free addresses are those that no record holds.
 //! What the cloud sees: as many pieces as the bound asks for, each padded to its length.
 
 use bytes::Buf;
@@ -30,6 +32,11 @@ const PIECES_MAX: usize = 0x8000;
 const ENTRY_BYTES: usize = 2 + 8 + 4 + 4;
 /// Bytes of the head of the stream.
 const HEAD_BYTES: usize = 8;
+/// Bits of the length of a value, which no value reaches.
+const GOES: u32 = 1 << 31;
+const STAGED: u32 = 1 << 30;
+/// Bytes of the longest value.
+pub(crate) const VALUE_BYTES_MAX: usize = STAGED as usize - 1;
 
 /// Whether a section of a checkpoint belongs to the directory.
 pub(crate) fn is_piece(section: &Section) -> bool {
@@ -89,16 +96,21 @@ impl Pieces {
         let mut data = Vec::with_capacity(self.piece_bytes + self.begun.len());
         data.append(&mut self.begun);
         if self.made == 0 {
-            data.extend_from_slice(&(directory.len() as u64).to_le_bytes());
-            self.next = directory.iter().next().map(|(key, _)| key.clone());
+            let records = directory.len() + directory.stage().beside().0;
+            data.extend_from_slice(&(records as u64).to_le_bytes());
+            let first = Key::from_encoded(&[]);
+            self.next = directory.stored(&first).next().map(|(key, ..)| key.clone());
         }
         if let Some(next) = self.next.take() {
-            let mut entries = directory.from(&next);
+            let mut stored = directory.stored(&next);
             while data.len() < self.piece_bytes {
-                let Some((key, entry)) = entries.next() else { break };
-                append(&mut data, directory, key, entry);
+                let Some((key, entry, staged)) = stored.next() else { break };
+                let goes = if matches!(staged, Some(None)) { GOES } else { 0 };
+                entry.inspect(|entry| append(&mut data, directory, key, entry, goes));
+                let put = staged.and_then(Option::as_ref);
+                put.inspect(|entry| append(&mut data, directory, key, entry, STAGED));
             }
-            self.next = entries.next().map(|(key, _)| key.clone());
+            self.next = stored.next().map(|(key, ..)| key.clone());
         }
         let is_last = lengths(self.bound, self.piece_bytes).nth(self.made + 1).is_none();
         if is_last && self.next.is_some() {
@@ -113,18 +125,18 @@ impl Pieces {
     }
 }
 
-fn append(data: &mut Vec<u8>, directory: &Directory, key: &Key, entry: &Entry) {
+fn append(data: &mut Vec<u8>, directory: &Directory, key: &Key, entry: &Entry, flags: u32) {
     let stat = entry.stat();
     data.extend_from_slice(&(key.encoded_len() as u16).to_le_bytes());
     data.extend_from_slice(key.encoded());
     data.extend_from_slice(&stat.attr.to_le_bytes());
-    data.extend_from_slice(&stat.len.to_le_bytes());
+    data.extend_from_slice(&(stat.len | flags).to_le_bytes());
     for address in directory.blocks(entry) {
         data.extend_from_slice(&address.0.to_le_bytes());
     }
 }
 
-/// The directory that [`Pieces`] wrote, checked against the engine's shape.
+/// The directory that [`Pieces`] wrote, checked against the engine's shape, and what is staged.
 pub(crate) fn restore(sections: &[Section], shape: &BatchShape) -> Result<Directory> {
     let mut pieces: Vec<_> = sections.iter().filter(|section| is_piece(section)).collect();
     pieces.sort_by_key(|section| section.tag);
@@ -145,7 +157,8 @@ fn read(mut stream: &[u8], shape: &BatchShape) -> Option<Result<Directory>> {
         let key = Key::from_encoded(stream.get(..key_len)?);
         stream.advance(key_len);
         let attr = stream.try_get_u64_le().ok()?;
-        let len = stream.try_get_u32_le().ok()?;
+        let flagged = stream.try_get_u32_le().ok()?;
+        let len = flagged & !(GOES | STAGED);
         let mut blocks = Blocks::new();
         for _ in 0..(len as usize).div_ceil(shape.value_bytes.max(1)) {
             let address = stream.try_get_u32_le().ok()?;
@@ -155,7 +168,15 @@ fn read(mut stream: &[u8], shape: &BatchShape) -> Option<Result<Directory>> {
             }
             blocks.push(Address(address));
         }
-        directory.put(&key, Stat { len, attr }, &blocks);
+        match flagged & (GOES | STAGED) {
+            STAGED => directory.stage_put(&key, Stat { len, attr }, &blocks),
+            flag => {
+                directory.put(&key, Stat { len, attr }, &blocks);
+                if flag == GOES {
+                    directory.stage_removal(&key);
+                }
+            }
+        }
     }
     Some(Ok(directory))
 }

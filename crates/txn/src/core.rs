@@ -42,6 +42,7 @@ use crate::record::{Record, Stat};
 use crate::row::{Load, ProgramId, Row};
 use crate::schedule::{Schedule, Stage};
 use crate::settings::Settings;
+use crate::staging::{Staging, Turn, Writes};
 use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
@@ -49,6 +50,9 @@ use crate::watch::Watches;
 /// Records and blocks that an epoch forgets for each slot of its write batch, less what it changes one
 /// by one: that takes less time than writing them.
 const FORGOTTEN_A_SLOT: usize = 4;
+/// Records of a stage that counts which an epoch makes entries of, for each slot of its write batch, less
+/// what it changes.
+const ABSORBED_A_SLOT: usize = 2;
 /// Of so many batches the large program has one to itself, and half of the others: a long value may
 /// need more than half.
 const WHOLE_EVERY: u64 = 7;
@@ -98,6 +102,10 @@ pub(crate) struct Core {
     pub run: Run,
     /// Units of work since somebody last asked, and in this epoch.
     units: Units,
+    /// The program that changes more than an epoch writes.
+    pub staging: Staging,
+    /// The first delta drops what those of earlier openings have left staged.
+    is_new: bool,
     addresses: Addresses,
     /// Ranges of which nobody asks for a key before all in them has gone.
     forgotten: VecDeque<KeyRange>,
@@ -114,7 +122,7 @@ pub(crate) struct Unanswered {
     /// Interactive commits.
     pub committed: Vec<Answer>,
     /// What the epoch had in memory: much, so it goes where nobody waits for that.
-    pub _remains: Box<Mvtso>,
+    pub _remains: Box<(Mvtso, Turn)>,
 }
 
 /// A program that is not carried out, and why.
@@ -172,6 +180,8 @@ impl Core {
             observer: None,
             run: Run::default(),
             units: Units::default(),
+            staging: Staging::default(),
+            is_new: true,
             addresses,
             forgotten: VecDeque::new(),
             settings,
@@ -241,9 +251,10 @@ impl Core {
     ) -> Unanswered {
         self.hushed = false;
         let mut mvtso = std::mem::take(&mut self.mvtso);
-        let (writes, delta) = self.collect(&mvtso);
+        let (writes, delta, turn) = self.collect(&mvtso);
         hand_over(Written { writes, delta, directory: self.directory.clone() });
-        self.tell_watches(&mvtso);
+        turn.dropped.all_blocks().for_each(|address| self.addresses.give_up(address));
+        self.tell_watches(&mvtso, &turn);
         let programs = self.settled_programs(&mvtso);
         let outcomes = mvtso.expire();
         for (_, answer, error) in outcomes.lost {
@@ -263,7 +274,7 @@ impl Core {
         self.epoch += 1;
         self.open_epoch();
         self.mvtso.rows.begin_with(carried.unwrap_or_default());
-        Unanswered { programs, committed, _remains: Box::new(mvtso) }
+        Unanswered { programs, committed, _remains: Box::new((mvtso, turn)) }
     }
 
     /// The epoch was to close, and an empty one has been written in its place: it goes on, with as many
@@ -318,13 +329,15 @@ impl Core {
     fn open_epoch(&mut self) {
         let held_back = held_back(self.shape.capacity as usize, self.settings.key_budget_bytes);
         let quota = Quota::new(self.space(), held_back, self.addresses.pending_count());
-        self.mvtso = Mvtso::new(quota, self.shape.value_bytes, !self.forgotten.is_empty());
+        let gives_up = self.frees_later();
+        self.mvtso = Mvtso::new(quota, self.shape.value_bytes, gives_up);
+        self.mvtso.is_staging = self.staging.is_under_way();
         self.units.epoch = 0;
         self.batcher = Batcher::default();
         self.batches_frozen = 0;
         if let Some(eldest) = self.schedule.eldest {
             let bytes = self.schedule.get_mut(eldest).map_or(0, |entry| entry.bytes);
-            self.mvtso.quota.hold_for_eldest(bytes);
+            self.mvtso.quota.hold_for_eldest(self.share_of_eldest(bytes));
         }
     }
 
@@ -353,17 +366,28 @@ impl Core {
         let is_kept = self.epoch.is_multiple_of(2);
         let forgotten = self.forgotten.front().filter(|_| is_kept);
         let forgotten = forgotten.map_or(0, |range| bytes_of_number(range.start()));
+        let (keys, key_bytes) = self.directory.stage().beside();
         Demand {
             bytes: self.delta_bytes().saturating_sub(forgotten),
             blocks: self.addresses.free_count(),
-            keys: capacity.saturating_sub(self.directory.len()),
-            key_bytes: key_budget.saturating_sub(self.directory.key_bytes()),
+            keys: capacity.saturating_sub(self.directory.len() + keys),
+            key_bytes: key_budget.saturating_sub(self.directory.key_bytes() + key_bytes),
         }
     }
 
     /// What the changes of an epoch may take of its delta.
-    fn delta_bytes(&self) -> usize {
+    pub(crate) fn delta_bytes(&self) -> usize {
         self.shape.write_batch.saturating_mul(SLOT_BYTES)
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.shape.value_bytes.max(1)
+    }
+
+    /// Whether later epochs will have more room, though nobody deletes anything.
+    pub(crate) fn frees_later(&self) -> bool {
+        !self.forgotten.is_empty() || self.directory.stage().is_counted()
     }
 
     /// Whether so many records of one block each can be there at once, with keys of `key_bytes`.
@@ -386,7 +410,7 @@ impl Core {
             if !mvtso.is_unsettled(ts) {
                 for range in std::mem::take(&mut entry.forgets) {
                     // What has just gone may be used again: then this range is not to be removed anew.
-                    let is_there = self.directory.range(&range).next().is_some();
+                    let is_there = self.directory.range(&range, false).next().is_some();
                     if is_there && !self.forgotten.contains(&range) {
                         self.forgotten.push_back(range);
                     }
@@ -399,36 +423,55 @@ impl Core {
         bodies
     }
 
-    /// The write batch: the last settled version of every record, then addresses to empty.
-    fn collect(&mut self, mvtso: &Mvtso) -> (Vec<(Address, Option<Bytes>)>, Delta) {
+    /// The write batch: what is staged, the last settled version of every record, then addresses to empty.
+    fn collect(&mut self, mvtso: &Mvtso) -> (Writes, Delta, Turn) {
         let mut writes = Vec::with_capacity(self.shape.write_batch);
-        let mut delta = Delta::default();
+        let is_new = std::mem::take(&mut self.is_new);
+        let mut delta = if is_new { Delta::dropping() } else { Delta::default() };
         // While an epoch closes the driver has let go of it; were it not so, this would copy it.
         let mut directory = std::mem::take(&mut self.directory);
         let entries = Arc::make_mut(&mut directory);
+        let turn = self.turn_stage(mvtso, entries, &mut writes, &mut delta);
         for row in mvtso.rows.changed() {
-            let Some(last) = row.last_settled() else { continue };
+            let Some(last) = row.last_settled().filter(|last| !last.change.is_staged) else {
+                continue;
+            };
+            // With a mark, what counts now may be other than what the epoch began with.
+            let base = match turn.marked {
+                Some(_) => entries.get(&row.key).map(|entry| entries.blocks(entry)),
+                None => row.base.as_ref().map(|base| base.blocks.clone()),
+            };
             match (&last.change.body, row.settled_value().into_record()) {
-                (Body::Gone, _) | (_, Ok(None)) => self.remove(entries, row, &mut delta),
-                (Body::Kept, _) if row.only_attr_settled() => {
+                (Body::Gone, _) | (_, Ok(None)) => self.remove(entries, row, base, &mut delta),
+                (Body::Kept, _) if base.is_some() && row.only_attr_settled() => {
                     let stat = Stat { len: last.change.len, attr: last.change.attr };
-                    let blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
-                    entries.put(&row.key, stat, &blocks);
+                    entries.put(&row.key, stat, &base.unwrap_or_default());
                     delta.attribute(&row.key, stat.attr);
                 }
                 (_, Ok(Some(record))) => {
-                    self.store(entries, row, record, &mut writes, &mut delta);
+                    let blocks = base.unwrap_or_default();
+                    self.store(entries, (row, blocks), record, &mut writes, &mut delta);
                 }
                 // Excluded: a sum settles only after its base has come and is a counter.
                 (_, Err(_)) => {}
             }
         }
         let bytes = self.delta_bytes().saturating_sub(mvtso.quota.bytes_used());
+        if turn.marked.is_none() {
+            self.absorb(entries, delta.len());
+        }
         self.remove_forgotten(entries, bytes, &mut delta);
+        entries.take_orphans().into_iter().for_each(|address| self.addresses.give_up(address));
         self.directory = directory;
         let room = self.shape.write_batch.saturating_sub(writes.len());
         writes.extend(self.addresses.freed().take(room).map(|address| (address, None)));
-        (writes, delta)
+        (writes, delta, turn)
+    }
+
+    /// Makes some of what is staged and counts entries.
+    fn absorb(&mut self, directory: &mut Directory, changed: usize) {
+        let left = self.shape.write_batch.saturating_mul(ABSORBED_A_SLOT);
+        directory.absorb_some(left.saturating_sub(changed));
     }
 
     /// Removes some of the records that nobody will ask for any more: as many as an epoch may take
@@ -449,16 +492,20 @@ impl Core {
                 bytes -= needed;
             }
             // What is empty must not stay: whoever sees that may write there next.
-            if directory.range(range).next().is_none() {
+            if directory.range(range, false).next().is_none() {
                 self.forgotten.pop_front();
             }
         }
     }
 
     /// Tells whoever watches what the epoch has changed.
-    fn tell_watches(&mut self, mvtso: &Mvtso) {
+    fn tell_watches(&mut self, mvtso: &Mvtso, turn: &Turn) {
         if self.watches.is_empty() {
             return;
+        }
+        if let Some(ts) = turn.marked {
+            let keys = self.directory.stage().keys();
+            keys.for_each(|key| self.watches.tell(key, self.epoch, ts));
         }
         for row in mvtso.rows.changed() {
             if let Some(last) = row.last_settled() {
@@ -467,26 +514,39 @@ impl Core {
         }
     }
 
-    fn remove(&mut self, directory: &mut Directory, row: &Row, delta: &mut Delta) {
-        if let Some(base) = &row.base {
-            base.blocks.iter().for_each(|&address| self.addresses.give_up(address));
+    fn remove(
+        &mut self,
+        directory: &mut Directory,
+        row: &Row,
+        base: Option<Blocks>,
+        delta: &mut Delta,
+    ) {
+        if let Some(blocks) = base {
+            blocks.into_iter().for_each(|address| self.addresses.give_up(address));
             directory.remove(&row.key);
             delta.removed(&row.key);
         }
     }
 
-    /// Puts a record into its old blocks, new ones as needed, and gives up what is left over.
+    /// Puts a record into the blocks that it has, new ones as needed, and gives up what is left over.
     fn store(
         &mut self,
         directory: &mut Directory,
-        row: &Row,
+        (row, mut blocks): (&Row, Blocks),
         record: Record,
-        writes: &mut Vec<(Address, Option<Bytes>)>,
+        writes: &mut Writes,
         delta: &mut Delta,
     ) {
-        let block_bytes = self.shape.value_bytes;
-        let count = record.value.len().div_ceil(block_bytes.max(1));
-        let mut blocks: Blocks = row.base.as_ref().map(|b| b.blocks.clone()).unwrap_or_default();
+        self.lay_out(&record.value, &mut blocks, writes);
+        let stat = Stat { len: record.value.len() as u32, attr: record.attr };
+        directory.put(&row.key, stat, &blocks);
+        delta.put(&row.key, stat, &blocks);
+    }
+
+    /// Writes a value into blocks: those that there are, and new ones as needed.
+    pub(crate) fn lay_out(&mut self, value: &Bytes, blocks: &mut Blocks, writes: &mut Writes) {
+        let block_bytes = self.block_bytes();
+        let count = value.len().div_ceil(block_bytes);
         while blocks.len() > count {
             self.addresses.give_up(blocks[blocks.len() - 1]);
             blocks.pop();
@@ -497,16 +557,13 @@ impl Core {
             let address = self.addresses.take().unwrap_or(Address(u32::MAX));
             blocks.push(address);
         }
-        let len = record.value.len();
-        for (address, start) in blocks.iter().zip((0..len).step_by(block_bytes.max(1))) {
-            let chunk = record.value.slice(start..len.min(start + block_bytes));
+        let len = value.len();
+        for (address, start) in blocks.iter().zip((0..len).step_by(block_bytes)) {
+            let chunk = value.slice(start..len.min(start + block_bytes));
             // A whole block is not copied: while an epoch closes, its work has to fit the slack.
             let whole = chunk.len() == block_bytes;
             writes.push((*address, Some(if whole { chunk } else { pad(&chunk, block_bytes) })));
         }
-        let stat = Stat { len: record.value.len() as u32, attr: record.attr };
-        directory.put(&row.key, stat, &blocks);
-        delta.put(&row.key, stat, &blocks);
     }
 }
 

@@ -1,13 +1,17 @@
 //! What an epoch changed in the directory, as one section of public length.
 //!
 //! ```text
-//! stream   count u32, then: kind u8, key length u16, key, and
+//! stream   count u32 (bit 31: drops, bit 30: marks), then: kind u8, key length u16, key, and
 //!          kind 1, put:       attr u64, value length u32, its addresses u32 each
 //!          kind 2, attribute: attr u64
 //!          kind 3, removed:   nothing
 //!          kind 4, forgotten: count u64, of records from the key on   (all little-endian)
+//!          kind 5, staged put: as a put        kinds 6 and 7, staged removal, unstaged: nothing
 //! bound    4 + write_batch * SLOT_BYTES
 //! ```
+//!
+//! What is staged ([`crate::stage`]) comes first. A delta that *drops* takes off the stage what earlier
+//! ones have put on it; one that *marks* makes all that is on it count, before its other entries.
 //!
 //! Every record that changes reserves what its entry takes, and [`SLOT_BYTES`] for each block it
 //! writes: so neither the section nor the write batch overflows, whatever is written. An entry takes
@@ -40,6 +44,12 @@ const PUT: u8 = 1;
 const ATTRIBUTE: u8 = 2;
 const REMOVED: u8 = 3;
 const FORGOTTEN: u8 = 4;
+const STAGED_PUT: u8 = 5;
+const STAGED_REMOVAL: u8 = 6;
+const UNSTAGED: u8 = 7;
+/// Bits of the count.
+const DROPS: u32 = 1 << 31;
+const MARKS: u32 = 1 << 30;
 
 /// Bytes of the section for each slot of the write batch.
 pub(crate) const SLOT_BYTES: usize = ENTRY_BYTES + KEY_BYTES_A_SLOT;
@@ -76,12 +86,42 @@ pub fn delta_length(shape: &BatchShape) -> usize {
 pub(crate) struct Delta {
     entries: Vec<u8>,
     count: u32,
+    flags: u32,
 }
 
 impl Delta {
+    /// One of which earlier ones leave nothing on the stage.
+    pub(crate) fn dropping() -> Self {
+        Self { flags: DROPS, ..Self::default() }
+    }
+
+    /// A record was staged, in these blocks.
+    pub(crate) fn staged_put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
+        self.begin_put(STAGED_PUT, key, stat, blocks);
+    }
+
+    /// The removal of a record was staged.
+    pub(crate) fn staged_removal(&mut self, key: &Key) {
+        self.begin(STAGED_REMOVAL, key);
+    }
+
+    /// Nothing is staged of a record any more.
+    pub(crate) fn unstaged(&mut self, key: &Key) {
+        self.begin(UNSTAGED, key);
+    }
+
+    /// All that is staged counts.
+    pub(crate) fn mark(&mut self) {
+        self.flags |= MARKS;
+    }
+
     /// A record was put, in these blocks.
     pub(crate) fn put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
-        self.begin(PUT, key);
+        self.begin_put(PUT, key, stat, blocks);
+    }
+
+    fn begin_put(&mut self, kind: u8, key: &Key, stat: Stat, blocks: &[Address]) {
+        self.begin(kind, key);
         self.entries.extend_from_slice(&stat.attr.to_le_bytes());
         self.entries.extend_from_slice(&stat.len.to_le_bytes());
         for address in blocks {
@@ -122,7 +162,7 @@ impl Delta {
     /// The section, at its public length.
     pub(crate) fn into_section(self, shape: &BatchShape) -> Section {
         let mut data = Vec::with_capacity(HEAD_BYTES + self.entries.len());
-        data.extend_from_slice(&self.count.to_le_bytes());
+        data.extend_from_slice(&(self.count | self.flags).to_le_bytes());
         data.extend_from_slice(&self.entries);
         Section { tag: DELTA_TAG, padded_len: delta_length(shape), data }
     }
@@ -144,17 +184,28 @@ pub(crate) fn apply(
 }
 
 fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape) -> Option<()> {
-    for _ in 0..stream.try_get_u32_le().ok()? {
+    let head = stream.try_get_u32_le().ok()?;
+    if head & DROPS != 0 {
+        directory.drop_staged();
+    }
+    let mut marks = head & MARKS != 0;
+    for _ in 0..head & !(DROPS | MARKS) {
         let kind = stream.try_get_u8().ok()?;
         let key_len = usize::from(stream.try_get_u16_le().ok()?);
         let key = Key::from_encoded(stream.get(..key_len)?);
         stream.advance(key_len);
+        if kind < STAGED_PUT && std::mem::take(&mut marks) {
+            settle(directory);
+        }
         match kind {
-            PUT => {
+            PUT | STAGED_PUT => {
                 let attr = stream.try_get_u64_le().ok()?;
                 let len = stream.try_get_u32_le().ok()?;
                 let blocks = addresses(&mut stream, len, shape)?;
-                directory.put(&key, Stat { len, attr }, &blocks);
+                match kind {
+                    PUT => directory.put(&key, Stat { len, attr }, &blocks),
+                    _ => directory.stage_put(&key, Stat { len, attr }, &blocks),
+                }
             }
             ATTRIBUTE => {
                 let attr = stream.try_get_u64_le().ok()?;
@@ -167,10 +218,22 @@ fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape
                 let count = usize::try_from(stream.try_get_u64_le().ok()?).ok()?;
                 directory.remove_from(&key, count).then_some(())?;
             }
+            STAGED_REMOVAL => directory.stage_removal(&key).then_some(())?,
+            UNSTAGED => directory.unstage(&key).then_some(())?,
             _ => return None,
         }
     }
+    if marks {
+        settle(directory);
+    }
+    directory.take_orphans(); // which addresses are free is found out at the end
     stream.is_empty().then_some(())
+}
+
+/// All that is staged counts, and is made part of the entries at once.
+fn settle(directory: &mut Directory) {
+    directory.count_staged();
+    directory.absorb_some(usize::MAX);
 }
 
 fn addresses(stream: &mut &[u8], len: u32, shape: &BatchShape) -> Option<Blocks> {

@@ -4,6 +4,8 @@
 //! value stand in a table beside it, keyed by the first. A million entries with keys of up to 22
 //! bytes take about 60 MB, most of it the unused third of the tree's nodes.
 //!
+//! A stage ([`crate::stage`]) stands beside the entries: once it counts, it is read over them.
+//!
 //! Groups are counted for `count` in O(1). Only groups of two members or more have a counter: a
 //! group of one (a plain string of a front end) costs nothing, and whether it has one or none the
 //! tree itself says.
@@ -13,14 +15,15 @@
 //! checkpoint has a public bound. What the cloud sees: nothing.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
 
 use fogbank_oram::Address;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::key::{Key, KeyRange};
+use crate::merge::{Merge, Ordered};
 use crate::record::Stat;
+use crate::stage::{Stage, Staged};
 
 /// The blocks of one value, in order.
 pub(crate) type Blocks = SmallVec<[Address; 2]>;
@@ -41,60 +44,106 @@ impl Entry {
     pub(crate) fn stat(&self) -> Stat {
         Stat { len: self.len, attr: self.attr }
     }
+
+    fn only_block(&self) -> Blocks {
+        Blocks::from_iter((self.first != NO_BLOCK).then_some(Address(self.first)))
+    }
+}
+
+/// Second and further blocks of values, by the first.
+#[derive(Default, Clone)]
+pub(crate) struct Further(HashMap<u32, Box<[u32]>>);
+
+impl Further {
+    /// The entry of a record in these blocks, which are kept.
+    pub(crate) fn enter(&mut self, stat: Stat, blocks: &[Address]) -> Entry {
+        let first = blocks.first().map_or(NO_BLOCK, |a| a.0);
+        if blocks.len() > 1 {
+            self.0.insert(first, blocks[1..].iter().map(|a| a.0).collect());
+        }
+        Entry { attr: stat.attr, len: stat.len, first }
+    }
+
+    /// The blocks of an entry; `None` if there may be further ones that are not kept here.
+    pub(crate) fn blocks(&self, entry: &Entry) -> Option<Blocks> {
+        if entry.first == NO_BLOCK {
+            return Some(Blocks::new());
+        }
+        let further = self.0.get(&entry.first)?;
+        Some(std::iter::once(&entry.first).chain(&**further).map(|&a| Address(a)).collect())
+    }
+
+    /// The blocks of an entry that goes.
+    pub(crate) fn leave(&mut self, entry: &Entry) -> Blocks {
+        let blocks = self.blocks(entry).unwrap_or_else(|| entry.only_block());
+        self.0.remove(&entry.first);
+        blocks
+    }
 }
 
 /// The ordered map of all committed records.
 #[derive(Default, Clone)]
 pub(crate) struct Directory {
     entries: BTreeMap<Key, Entry>,
-    /// Second and further blocks, by first block.
-    further: HashMap<u32, Box<[u32]>>,
+    further: Further,
     /// Members of every group that has more than one.
     crowds: HashMap<Key, u64>,
     key_bytes: usize,
+    stage: Stage,
+    /// Blocks that no record holds any more since what is staged has taken its place.
+    orphans: Vec<Address>,
 }
 
 impl Directory {
     /// The entry of `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<&Entry> {
-        self.entries.get(key)
+        match self.stage.get(key).filter(|_| self.stage.is_counted()) {
+            Some(staged) => staged.as_ref(),
+            None => self.entries.get(key),
+        }
     }
 
     /// The blocks of an entry of this directory.
     pub(crate) fn blocks(&self, entry: &Entry) -> Blocks {
-        if entry.first == NO_BLOCK {
-            return Blocks::new();
-        }
-        let further = self.further.get(&entry.first).map(|b| &**b).unwrap_or_default();
-        std::iter::once(&entry.first).chain(further).map(|&a| Address(a)).collect()
+        let kept = self.further.blocks(entry).or_else(|| self.stage.blocks(entry));
+        kept.unwrap_or_else(|| entry.only_block())
     }
 
     /// Puts or replaces a record.
     pub(crate) fn put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
-        let first = blocks.first().map_or(NO_BLOCK, |a| a.0);
-        let entry = Entry { attr: stat.attr, len: stat.len, first };
+        self.absorb(key);
+        self.put_entry(key, stat, blocks);
+    }
+
+    fn put_entry(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
         match self.entries.get_mut(key) {
             Some(old) => {
-                if old.first != NO_BLOCK {
-                    self.further.remove(&old.first);
-                }
-                *old = entry;
+                self.further.leave(old);
+                *old = self.further.enter(stat, blocks);
             }
             None => {
+                self.stage.notice(key, 1);
                 self.count_in(key);
                 self.key_bytes += key.encoded_len();
+                let entry = self.further.enter(stat, blocks);
                 self.entries.insert(key.clone(), entry);
             }
-        }
-        if blocks.len() > 1 {
-            self.further.insert(first, blocks[1..].iter().map(|a| a.0).collect());
         }
     }
 
     /// Removes a record; whether it was there.
     pub(crate) fn remove(&mut self, key: &Key) -> bool {
+        self.absorb(key);
+        if let Some(None) = self.stage.get(key) {
+            self.stage.unset(key, true);
+        }
+        self.remove_entry(key)
+    }
+
+    fn remove_entry(&mut self, key: &Key) -> bool {
         let Some(entry) = self.entries.remove(key) else { return false };
-        self.further.remove(&entry.first);
+        self.stage.notice(key, -1);
+        self.further.leave(&entry);
         self.key_bytes -= key.encoded_len();
         self.count_out(key);
         true
@@ -104,7 +153,7 @@ impl Directory {
     /// and the blocks that they held.
     pub(crate) fn remove_some(&mut self, range: &KeyRange, most: usize) -> (usize, Vec<Address>) {
         let (mut keys, mut blocks) = (Vec::new(), Vec::new());
-        for (key, entry) in self.range(range) {
+        for (key, entry) in self.range(range, false) {
             if keys.len() + blocks.len() >= most {
                 break;
             }
@@ -122,34 +171,134 @@ impl Directory {
         keys.len() == count
     }
 
-    /// The entries of a range, in key order from either end.
-    pub(crate) fn range(&self, range: &KeyRange) -> Range<'_, Key, Entry> {
-        self.entries.range::<Key, _>(range.bounds())
+    /// The entries of a range, in key order or against it.
+    pub(crate) fn range(&self, range: &KeyRange, reverse: bool) -> Ordered<'_, &Entry> {
+        let entries = self.entries.range::<Key, _>(range.bounds());
+        let entries: Ordered<'_, &Entry> =
+            if reverse { Box::new(entries.rev()) } else { Box::new(entries) };
+        if !self.stage.is_counted() {
+            return entries;
+        }
+        let both = Merge::new(entries, self.stage.range(range, reverse), reverse);
+        Box::new(
+            both.filter_map(|(key, entry, staged)| {
+                Some((key, staged.map_or(entry, Option::as_ref)?))
+            }),
+        )
     }
 
     /// Every entry with its blocks, in key order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
-        self.entries.iter()
+    pub(crate) fn iter(&self) -> Ordered<'_, &Entry> {
+        self.range(&KeyRange::all(), false)
     }
 
     /// Every entry from `key` on, in key order.
-    pub(crate) fn from(&self, key: &Key) -> Range<'_, Key, Entry> {
-        self.entries.range::<Key, _>(key..)
+    pub(crate) fn from(&self, key: &Key) -> Ordered<'_, &Entry> {
+        self.range(&KeyRange::from(key), false)
+    }
+
+    /// All that there is from `key` on, in key order: the entry of a record, and what is staged of it
+    /// unless that is what counts.
+    pub(crate) fn stored(
+        &self,
+        key: &Key,
+    ) -> impl Iterator<Item = (&Key, Option<&Entry>, Option<&Staged>)> {
+        let from = KeyRange::from(key);
+        let staged: Ordered<'_, &Staged> = match self.stage.is_counted() {
+            true => Box::new(std::iter::empty()),
+            false => self.stage.range(&from, false),
+        };
+        Merge::new(self.range(&from, false), staged, false)
     }
 
     /// Members of the group that `group` (its first key) names.
     pub(crate) fn count(&self, group: &Key) -> u64 {
-        self.crowds.get(group).copied().unwrap_or_else(|| u64::from(self.any_in(group)))
+        let entries = self.crowds.get(group).copied();
+        let entries = entries.unwrap_or_else(|| u64::from(self.any_in(group)));
+        entries.saturating_add_signed(self.stage.more_in(group))
     }
 
     /// Number of records.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len().saturating_add_signed(self.stage.more().0 as isize)
     }
 
     /// Bytes of all keys, encoded.
     pub(crate) fn key_bytes(&self) -> usize {
-        self.key_bytes
+        self.key_bytes.saturating_add_signed(self.stage.more().1 as isize)
+    }
+
+    /// What is staged.
+    pub(crate) fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// Stages a record.
+    pub(crate) fn stage_put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
+        let is_there = self.entries.contains_key(key);
+        let old = self.stage.set(key, Some((stat, blocks)), is_there);
+        self.orphans.extend(old);
+    }
+
+    /// Stages the removal of a record; whether it is there.
+    pub(crate) fn stage_removal(&mut self, key: &Key) -> bool {
+        let is_there = self.entries.contains_key(key);
+        if is_there {
+            let old = self.stage.set(key, None, true);
+            self.orphans.extend(old);
+        }
+        is_there
+    }
+
+    /// Takes a change off the stage; whether it was there.
+    pub(crate) fn unstage(&mut self, key: &Key) -> bool {
+        let is_there = self.entries.contains_key(key);
+        let Some((_, blocks)) = self.stage.unset(key, is_there) else { return false };
+        self.orphans.extend(blocks.into_iter().flatten());
+        true
+    }
+
+    /// All that is staged counts from now on.
+    pub(crate) fn count_staged(&mut self) {
+        self.stage.count();
+    }
+
+    /// Takes off the stage what does not count.
+    pub(crate) fn drop_staged(&mut self) -> Stage {
+        if self.stage.is_counted() { Stage::default() } else { std::mem::take(&mut self.stage) }
+    }
+
+    /// Makes entries of up to `most` records of the stage, if it counts; of how many.
+    pub(crate) fn absorb_some(&mut self, most: usize) -> usize {
+        for done in 0..most {
+            let Some(key) = self.stage.first().filter(|_| self.stage.is_counted()).cloned() else {
+                return done;
+            };
+            self.absorb(&key);
+        }
+        most
+    }
+
+    /// Blocks that no record holds any more since this was last asked.
+    pub(crate) fn take_orphans(&mut self) -> Vec<Address> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    /// Makes an entry of what is staged of a record, if that counts.
+    fn absorb(&mut self, key: &Key) {
+        if !self.stage.is_counted() {
+            return;
+        }
+        let old = self.entries.get(key).map(|entry| self.blocks(entry));
+        let Some((staged, blocks)) = self.stage.unset(key, old.is_some()) else { return };
+        self.orphans.extend(old.into_iter().flatten());
+        match staged {
+            Some(entry) => self.put_entry(key, entry.stat(), &blocks.unwrap_or_default()),
+            None => _ = self.remove_entry(key),
+        }
+        if self.stage.is_empty() {
+            self.stage = Stage::default();
+        }
     }
 
     fn any_in(&self, group: &Key) -> bool {
@@ -209,7 +358,7 @@ mod tests {
             assert_eq!(directory.len(), model.len());
             assert_eq!(directory.key_bytes(), model.len() * 3);
             let further = directory.iter().filter(|(_, e)| directory.blocks(e).len() > 1).count();
-            assert_eq!(directory.further.len(), further);
+            assert_eq!(directory.further.0.len(), further);
         }
     }
 

@@ -13,7 +13,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::batcher::Asker;
 use crate::core::{Core, Refused};
-use crate::delta::SLOT_BYTES;
 use crate::error::{Bound, Error, Pause};
 use crate::key::Key;
 use crate::mvtso::Refusal;
@@ -142,12 +141,8 @@ impl Core {
 
     /// Why no epoch will ever do what a run has asked for, if that is so.
     fn more_than_an_epoch_holds(&self, run: &Run) -> Option<Error> {
-        let bounds = [
-            (Bound::Reads, self.blocks_of(run), self.limits.blocks_gathered_max),
-            (Bound::Writes, run.bytes_max.div_ceil(SLOT_BYTES), self.limits.records_written_max),
-        ];
-        let passed = bounds.into_iter().find(|(_, needed, limit)| needed > limit);
-        passed.map(|(what, needed, limit)| Error::TooLarge { what, needed, limit })
+        let (needed, limit) = (self.blocks_of(run), self.limits.blocks_gathered_max);
+        (needed > limit).then_some(Error::TooLarge { what: Bound::Reads, needed, limit })
     }
 
     /// Blocks that a run has read or asked for, as far as it came.
@@ -157,7 +152,7 @@ impl Core {
     }
 
     /// A program that cannot be done ends as one that only reads: its error is told with the epoch.
-    fn end_refused(&mut self, program: ProgramId, run: &mut Run, error: Error) {
+    pub(crate) fn end_refused(&mut self, program: ProgramId, run: &mut Run, error: Error) {
         let Some(entry) = self.schedule.get_mut(program) else { return };
         let Some(body) = &mut entry.body else { return };
         body.refuse(error);
@@ -238,6 +233,7 @@ impl Core {
     ) -> Option<std::result::Result<(), Pause>> {
         let mut body = self.schedule.get_mut(program)?.body.take()?;
         run.start(self.mvtso.next_ts(), self.mvtso.newest_active().is_some());
+        run.began_ms = self.staging.began_ms(program).unwrap_or(self.now_ms);
         // A program that panics must not take those of others with it: its run is forgotten.
         let guarded = AssertUnwindSafe(|| body.run(&mut View::new(self, run)));
         let result = catch_unwind(guarded).unwrap_or(Err(Pause::Refused(Error::Panicked)));
@@ -247,6 +243,7 @@ impl Core {
 
     fn end_run(&mut self, program: ProgramId, run: &mut Run) {
         let eldest = self.schedule.eldest == Some(program);
+        let held = self.hold_against_stage(program, run);
         let mvtso = &self.mvtso;
         let before = self.schedule.unsettled_before(program, |ts| mvtso.is_unsettled(ts));
         run.depends_on.extend(before);
@@ -258,11 +255,19 @@ impl Core {
             self.mvtso.predicates.record(range, *sight, run.ts);
         }
         let written = self.written(run);
-        match self.mvtso.finish_program(program, &mut run.writes, &run.depends_on, eldest) {
+        let ends = self.mvtso.finish_program(
+            program,
+            &mut run.writes,
+            &run.depends_on,
+            eldest,
+            held.demand(),
+        );
+        match ends {
             Ok(ts) => {
                 for (watch, target) in run.watching.drain(..) {
                     self.watches.enter(&watch, target, self.epoch, ts);
                 }
+                self.end_staging(program, ts, held);
                 if eldest {
                     self.mvtso.quota.hold_for_eldest(0);
                 }
@@ -276,13 +281,14 @@ impl Core {
                 let unsettled = self.mvtso.is_unsettled(ts);
                 self.schedule.finish(program, ts, unsettled);
             }
+            Err(_) if eldest && self.takes_epochs(run) => self.stage(program, run, held),
             Err(Refusal::NotNow { bytes }) => self.park(program, bytes),
             Err(Refusal::NoSpace) => self.end_refused(program, run, Error::OutOfSpace),
         }
     }
 
     /// The write quota is full: the program waits for the next epoch.
-    fn park(&mut self, program: ProgramId, bytes: usize) {
+    pub(crate) fn park(&mut self, program: ProgramId, bytes: usize) {
         if let Some(entry) = self.schedule.get_mut(program) {
             entry.stage = Stage::Parked;
             entry.bytes = bytes;

@@ -2,10 +2,6 @@
 
 use fogbank_oram as oram;
 
-/// A program runs on until it needs this many times what an epoch holds, so that it is told what it
-/// needs in all. What it gathers meanwhile stays in memory.
-pub(crate) const COUNTED_TIMES: usize = 16;
-
 /// The result of a transaction or of one of its statements.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -29,8 +25,7 @@ pub enum Error {
     TooLarge {
         /// What there was too much of.
         what: Bound,
-        /// How much is needed: all, or a lower bound where that is many times the limit or is known only
-        /// once something else was read.
+        /// How much is needed, as far as that was found out: at least so much.
         needed: usize,
         /// How much it may have.
         limit: usize,
@@ -93,12 +88,6 @@ impl Error {
     /// Whether the same transaction may succeed when run again.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::EpochOver | Self::BatchFull)
-    }
-
-    /// Whether it needs so much that it may not be counted to the end.
-    pub fn is_beyond_counting(&self) -> bool {
-        let Self::TooLarge { what: Bound::Writes, needed, limit } = self else { return false };
-        *needed > limit.saturating_mul(COUNTED_TIMES)
     }
 
     /// An invariant of ours does not hold.

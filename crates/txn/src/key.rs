@@ -197,6 +197,11 @@ impl KeyRange {
         Self { start: Key::from_encoded(&encoded), end }
     }
 
+    /// Every key from this one on.
+    pub(crate) fn from(key: &Key) -> Self {
+        Self { start: key.clone(), end: None }
+    }
+
     /// From `from` (inside) to `to` (outside), whatever their groups.
     pub fn between(from: &Key, to: &Key) -> Self {
         Self { start: from.clone(), end: Some(to.clone()) }

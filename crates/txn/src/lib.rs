@@ -12,6 +12,7 @@
 //!    addresses, each read once an epoch; everything else is served from memory.
 //! 3. When the epoch ends, unfinished transactions abort, with all that read from them. The last
 //!    version of every record goes into the write batch.
+//!    What a program changes beyond that is staged in several epochs ([`staging`]).
 //! 4. Only after the engine has committed does anybody get an answer.
 //!
 //! Invariants:
@@ -52,6 +53,7 @@ mod handover;
 mod histories;
 mod key;
 mod limits;
+mod merge;
 mod mvtso;
 mod nopriv;
 mod predicate;
@@ -70,6 +72,8 @@ mod schedule;
 mod settings;
 mod shared;
 mod shared_vault;
+mod stage;
+mod staging;
 mod statement;
 mod ticker;
 mod timestamp_renewal;

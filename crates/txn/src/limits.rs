@@ -2,6 +2,7 @@
 
 use fogbank_oram::BatchShape;
 
+use crate::checkpoint::VALUE_BYTES_MAX;
 use crate::delta::KEY_BYTES_A_SLOT;
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -21,8 +22,11 @@ pub struct Limits {
     pub blocks_gathered_max: usize,
     /// Records one transaction may read, if each holds one block.
     pub records_read_max: usize,
-    /// Records one program may change, if each holds at most one block.
+    /// Records one transaction may change, and a program within an epoch, if each holds at most one
+    /// block.
     pub records_written_max: usize,
+    /// The same for one program, over as many epochs as that takes.
+    pub records_staged_max: usize,
     /// Records one program may touch and names it may go through: twice all that the store can hold,
     /// and a million.
     pub steps_max: usize,
@@ -40,7 +44,7 @@ impl Limits {
         let blocks_read_max = settings.read_batches.saturating_mul(shape.read_batch);
         // All blocks of a value are read by one batch.
         let blocks_of_value = shape.read_batch.min(shape.write_batch);
-        let value_bytes = blocks_of_value.saturating_mul(shape.value_bytes).min(u32::MAX as usize);
+        let value_bytes = blocks_of_value.saturating_mul(shape.value_bytes).min(VALUE_BYTES_MAX);
         // A key has to fit the delta of one epoch.
         let delta = shape.write_batch.saturating_mul(KEY_BYTES_A_SLOT);
         Self {
@@ -50,6 +54,9 @@ impl Limits {
                 .max(settings.gathered_bytes_max / shape.value_bytes.max(1)),
             records_read_max: blocks_read_max,
             records_written_max: shape.write_batch,
+            records_staged_max: shape
+                .write_batch
+                .max(settings.gathered_bytes_max / shape.value_bytes.max(1)),
             steps_max: STEPS_MAX.saturating_add((shape.capacity as usize).saturating_mul(2)),
             block_bytes: shape.value_bytes,
             value_bytes_max: value_bytes.min(settings.value_bytes_max),

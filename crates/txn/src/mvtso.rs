@@ -165,6 +165,8 @@ pub(crate) struct Mvtso {
     last_ts: Ts,
     /// Something was deleted in this epoch, or is being forgotten.
     gives_up: bool,
+    /// Whether the eldest program stages: then it may give up room as well.
+    pub is_staging: bool,
     block_bytes: usize,
 }
 
@@ -337,15 +339,17 @@ impl Mvtso {
         }
     }
 
-    /// Ends a program's run at the newest timestamp with all its writes, or says why not.
+    /// Ends a program's run at the newest timestamp with all its writes, or says why not. It takes
+    /// something `beside` them.
     pub(crate) fn finish_program(
         &mut self,
         program: ProgramId,
         writes: &mut Vec<Write>,
         depends_on: &BTreeSet<Ts>,
         eldest: bool,
+        beside: Demand,
     ) -> std::result::Result<Ts, Refusal> {
-        self.reserve_all(writes, eldest)?;
+        self.reserve_all(writes, eldest, beside)?;
         self.last_ts += 1;
         let ts = self.last_ts;
         let settled = !depends_on.iter().any(|&w| self.is_unsettled(w));
@@ -370,6 +374,11 @@ impl Mvtso {
     /// Room will be made in later epochs.
     pub(crate) fn makes_room(&mut self) {
         self.gives_up = true;
+    }
+
+    /// Whether there will be more room.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.gives_up
     }
 
     /// Asks for the end of an interactive transaction. The answer comes when the epoch is over.
@@ -485,8 +494,14 @@ impl Mvtso {
         }
     }
 
-    fn reserve_all(&mut self, writes: &[Write], eldest: bool) -> std::result::Result<(), Refusal> {
-        let (mut claim, mut alone) = (Claim { eldest, ..Claim::default() }, 0);
+    fn reserve_all(
+        &mut self,
+        writes: &[Write],
+        eldest: bool,
+        beside: Demand,
+    ) -> std::result::Result<(), Refusal> {
+        let mut claim = Claim { eldest, more: beside, ..Claim::default() };
+        let mut alone = 0;
         for write in writes {
             let row = self.rows.get(write.row);
             let need = self.need(row, &write.change);
@@ -499,7 +514,9 @@ impl Mvtso {
             Verdict::Fits => {}
             Verdict::NotNow => return Err(Refusal::NotNow { bytes: alone }),
             // What this epoch gives up will be free in a later one.
-            Verdict::NoSpace if self.gives_up => return Err(Refusal::NotNow { bytes: alone }),
+            Verdict::NoSpace if self.gives_up || (self.is_staging && !eldest) => {
+                return Err(Refusal::NotNow { bytes: alone });
+            }
             Verdict::NoSpace => return Err(Refusal::NoSpace),
         }
         self.quota.take(claim.more);
@@ -554,6 +571,9 @@ fn stat_after(row: &Row, position: usize, change: &Change) -> Option<Stat> {
 
 /// What a change costs over the committed record.
 fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
+    if change.is_staged {
+        return Demand::default();
+    }
     let chunks = match change.body {
         Body::Value(_) | Body::Sum(_) => (change.len as usize).div_ceil(block_bytes.max(1)),
         Body::Kept | Body::Gone => 0,
@@ -566,7 +586,7 @@ fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
     };
     Demand {
         bytes,
-        blocks: chunks.saturating_sub(row.base_blocks()),
+        blocks: chunks.saturating_sub(row.blocks_to_replace(block_bytes)),
         keys: usize::from(inserts),
         key_bytes: if inserts { row.key.encoded_len() } else { 0 },
     }

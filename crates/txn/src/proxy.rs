@@ -90,10 +90,11 @@ impl Proxy {
         components: Components,
         restored: Option<&[Section]>,
     ) -> Result<Self> {
-        let directory = match restored {
+        let mut directory = match restored {
             Some(sections) => checkpoint::restore(sections, &engine.shape())?,
             None => Directory::default(),
         };
+        directory.drop_staged(); // its program has gone
         Ok(Self::begin_epochs(settings, engine, None, components, directory))
     }
 

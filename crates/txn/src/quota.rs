@@ -180,6 +180,11 @@ impl Quota {
         self.used.bytes
     }
 
+    /// Bytes of the delta that nobody has taken.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.limit.bytes.saturating_sub(self.used.bytes)
+    }
+
     /// Holds `bytes` of the delta back for the eldest program, at most all.
     pub(crate) fn hold_for_eldest(&mut self, bytes: usize) {
         self.held_for_eldest = bytes.min(self.limit.bytes);

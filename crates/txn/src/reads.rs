@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, Entry};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyRange};
 use crate::mvtso::{Mvtso, State};
 use crate::predicate::Sight;
 use crate::record::{Record, Stat};
 use crate::row::Found;
-use crate::rows::{RowId, Source};
+use crate::rows::RowId;
 use crate::version::Ts;
 
 /// What reading several records at once comes to.
@@ -65,10 +65,10 @@ impl Mvtso {
         let rows = &self.rows;
         let mut merged = rows.merged(directory, range, reverse);
         while found.len() < limit {
-            let Some((key, source)) = merged.next() else { break };
-            let stat = match source {
-                Source::Entry(entry) => Some(entry.stat()),
-                Source::Row(id) => {
+            let Some((key, entry, row)) = merged.next() else { break };
+            let stat = match row {
+                None => entry.map(Entry::stat),
+                Some(&id) => {
                     let row = rows.get(id);
                     let position = row.visible(ts);
                     row.unsettled_writers(position, ts, |writer| writers.push(writer));

@@ -1,6 +1,7 @@
 //! From what a vault recovered to running epochs.
 //!
-//! 1. The directory: the full checkpoint's, then the delta of every epoch committed since.
+//! 1. The directory: the full checkpoint's, then the delta of every epoch committed since. What is
+//!    staged and not marked is dropped: the next delta says so.
 //! 2. The engine: the same, then exactly the cells of every batch in the journal of the open epoch are
 //!    read again ([`fogbank_oram::batch::recover`]).
 //! 3. The open epoch: the batches that are missing are dummies, journalled like any other; its commit
@@ -60,6 +61,7 @@ pub(crate) fn restore_directory(shape: &BatchShape, recovered: &Recovered) -> Re
     for sections in &recovered.deltas {
         delta::apply(&mut directory, sections, shape)?;
     }
+    directory.drop_staged(); // its program has gone
     Ok(directory)
 }
 
@@ -78,7 +80,7 @@ async fn complete(
         engine.write_batch(Vec::new()).await?;
     }
     let mut delta = engine.commit().await?;
-    delta.push(Delta::default().into_section(&engine.shape()));
+    delta.push(Delta::dropping().into_section(&engine.shape()));
     let full = match vault.full_is_due().await? {
         true => Some(checkpoint::save(engine, settings.key_budget_bytes, |pieces| {
             pieces.next(directory)

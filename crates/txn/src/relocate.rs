@@ -53,7 +53,8 @@ impl Moving {
         Ok(Self::of(restore_directory(from, recovered)?))
     }
 
-    fn of(directory: Directory) -> Self {
+    fn of(mut directory: Directory) -> Self {
+        directory.drop_staged();
         let blocks = directory.iter().map(|(_, entry)| directory.blocks(entry).len()).sum();
         Self { directory, blocks }
     }

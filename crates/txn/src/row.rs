@@ -171,10 +171,23 @@ impl Row {
         self.versions.iter().rfind(|v| v.settled)
     }
 
-    /// Whether all that stands are new attributes over the base.
+    /// Whether all that stands are new attributes over the base, or over what is staged.
     pub(crate) fn only_attr_settled(&self) -> bool {
-        let mut settled = self.versions.iter().filter(|v| v.settled);
-        self.base.is_some() && settled.all(|v| v.change.body == Body::Kept)
+        let settled = self.versions.iter().rev().filter(|v| v.settled);
+        let mut over = settled.take_while(|v| !v.change.is_staged);
+        over.all(|v| v.change.body == Body::Kept)
+    }
+
+    /// Whether the end of the epoch has something to write of it: all but what is staged.
+    pub(crate) fn is_to_be_written(&self) -> bool {
+        self.versions.iter().any(|v| !v.change.is_staged)
+    }
+
+    /// Blocks that a value written now may take the place of, whatever becomes of its epoch.
+    pub(crate) fn blocks_to_replace(&self, block_bytes: usize) -> usize {
+        let staged = self.versions.iter().filter(|v| v.change.is_staged);
+        let staged = staged.map(|v| (v.change.len as usize).div_ceil(block_bytes.max(1)));
+        staged.fold(self.base_blocks(), usize::min)
     }
 
     /// Calls `sink` with every writer a read at `position` depends on, but for `own`.
@@ -241,7 +254,10 @@ impl Row {
     /// version before it, it takes that one's place, so a hot key keeps a chain of one.
     pub(crate) fn append(&mut self, version: Version, newest_active: Option<Ts>) {
         let replaceable = |last: &Version| {
-            last.settled && version.settled && newest_active.is_none_or(|active| active < last.ts)
+            last.settled
+                && version.settled
+                && !last.change.is_staged
+                && newest_active.is_none_or(|active| active < last.ts)
         };
         let Some(last) = self.versions.last_mut().filter(|last| replaceable(last)) else {
             self.versions.push(version);

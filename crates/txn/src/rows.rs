@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::directory::{Directory, Entry};
 use crate::key::{Key, KeyRange};
+use crate::merge::{Merge, Ordered};
 use crate::row::{Base, Load, Row};
 use crate::version::{Change, Ts, Version};
 
@@ -71,7 +72,7 @@ pub(crate) struct Rows {
     written: BTreeMap<Key, RowId>,
     /// Values of committed records that an earlier epoch has read.
     carried: HashMap<Key, Bytes>,
-    /// Rows that have had a version.
+    /// Rows that have had a version that is not staged.
     changed: BTreeSet<RowId>,
     groups: HashMap<Key, GroupCount>,
 }
@@ -167,7 +168,7 @@ impl Rows {
         &mut self.all[id as usize]
     }
 
-    /// Rows that may have versions, in the order of first touch.
+    /// Rows that may have versions that are not staged, in the order of first touch.
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
         self.changed.iter().map(|&id| self.get(id))
     }
@@ -181,20 +182,18 @@ impl Rows {
         }
     }
 
-    /// The keys of a range from the directory and from writes, in key order or against it.
+    /// The keys of a range, in key order or against it: with what is committed, and the row if one may
+    /// have been written in this epoch.
     pub(crate) fn merged<'a>(
         &'a self,
         directory: &'a Directory,
         range: &KeyRange,
         reverse: bool,
-    ) -> Merged<'a> {
-        let committed = directory.range(range);
+    ) -> Merge<'a, &'a Entry, &'a RowId> {
         let written = self.written.range::<Key, _>(range.bounds());
-        if reverse {
-            Merged::new(Box::new(committed.rev()), Box::new(written.rev()), reverse)
-        } else {
-            Merged::new(Box::new(committed), Box::new(written), reverse)
-        }
+        let written: Ordered<'a, &'a RowId> =
+            if reverse { Box::new(written.rev()) } else { Box::new(written) };
+        Merge::new(directory.range(range, reverse), written, reverse)
     }
 
     /// Rows in a range that may have writes, in key order.
@@ -254,12 +253,13 @@ impl Rows {
     fn alter(&mut self, id: RowId, change: impl FnOnce(&mut Row) -> Unsettled) {
         self.index(id);
         let row = &mut self.all[id as usize];
-        if !row.changed {
+        let before = row.stat_at(row.newest()).is_some();
+        let unsettled = change(row);
+        // What is staged is not written again.
+        if !row.changed && row.is_to_be_written() {
             row.changed = true;
             self.changed.insert(id);
         }
-        let before = row.stat_at(row.newest()).is_some();
-        let unsettled = change(row);
         let members = i64::from(row.stat_at(row.newest()).is_some()) - i64::from(before);
         if members != 0 || !matches!(unsettled, Unsettled::Same) {
             let group = self.groups.entry(row.key.group_key()).or_default();
@@ -271,49 +271,4 @@ impl Rows {
 
 fn base_of(directory: &Directory, entry: &Entry) -> Base {
     Base { stat: entry.stat(), blocks: directory.blocks(entry) }
-}
-
-type Committed<'a> = Box<dyn Iterator<Item = (&'a Key, &'a Entry)> + 'a>;
-type Written<'a> = Box<dyn Iterator<Item = (&'a Key, &'a RowId)> + 'a>;
-
-/// Merges committed entries and rows with writes. A key in both comes once, as a row.
-pub(crate) struct Merged<'a> {
-    committed: std::iter::Peekable<Committed<'a>>,
-    written: std::iter::Peekable<Written<'a>>,
-    reverse: bool,
-}
-
-/// One key of a merge.
-pub(crate) enum Source<'a> {
-    /// Committed and not written in this epoch.
-    Entry(&'a Entry),
-    /// Perhaps written in this epoch.
-    Row(RowId),
-}
-
-impl<'a> Merged<'a> {
-    fn new(committed: Committed<'a>, written: Written<'a>, reverse: bool) -> Self {
-        Self { committed: committed.peekable(), written: written.peekable(), reverse }
-    }
-}
-
-impl<'a> Iterator for Merged<'a> {
-    type Item = (&'a Key, Source<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let first_is_written = match (self.committed.peek(), self.written.peek()) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some((c, _)), Some((w, _))) if c == w => {
-                self.committed.next();
-                true
-            }
-            (Some((c, _)), Some((w, _))) => (w < c) != self.reverse,
-        };
-        if first_is_written {
-            self.written.next().map(|(key, id)| (key, Source::Row(*id)))
-        } else {
-            self.committed.next().map(|(key, entry)| (key, Source::Entry(entry)))
-        }
-    }
 }

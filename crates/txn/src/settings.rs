@@ -26,8 +26,8 @@ pub struct Settings {
     pub key_bytes_max: usize,
     /// Bytes of the longest value accepted, if less than the batches would carry.
     pub value_bytes_max: usize,
-    /// Bytes of blocks that a program may read over several epochs, all in memory at the end; at least
-    /// what one epoch reads.
+    /// Bytes of blocks that a program may read over several epochs, and write, all in memory at the end;
+    /// at least what one epoch reads, or writes.
     pub gathered_bytes_max: usize,
     /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one that
     /// is open: so many, whatever there is to do.

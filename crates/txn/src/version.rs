@@ -27,27 +27,30 @@ pub(crate) struct Change {
     pub attr: u64,
     /// The length of the value after it.
     pub len: u32,
+    /// Whether the directory's stage has it: then it counts with the mark of the epoch and takes
+    /// nothing more.
+    pub is_staged: bool,
 }
 
 impl Change {
     /// A new value.
     pub(crate) fn put(value: Bytes, attr: u64) -> Self {
-        Self { len: value.len() as u32, attr, body: Body::Value(value) }
+        Self { len: value.len() as u32, attr, body: Body::Value(value), is_staged: false }
     }
 
     /// A delete.
     pub(crate) fn delete() -> Self {
-        Self { body: Body::Gone, attr: 0, len: 0 }
+        Self { body: Body::Gone, attr: 0, len: 0, is_staged: false }
     }
 
     /// A new attribute over a value of `len` bytes.
     pub(crate) fn attr(attr: u64, len: u32) -> Self {
-        Self { body: Body::Kept, attr, len }
+        Self { body: Body::Kept, attr, len, is_staged: false }
     }
 
     /// An amount to add.
     pub(crate) fn add(delta: i64) -> Self {
-        Self { body: Body::Sum(delta), attr: 0, len: COUNTER_BYTES }
+        Self { body: Body::Sum(delta), attr: 0, len: COUNTER_BYTES, is_staged: false }
     }
 }
 

@@ -5,8 +5,7 @@
 //! program pauses. A run that only finds out what a program will read (because an earlier program
 //! of its session has not run yet) is a *probe* and is always forgotten.
 //!
-//! A run that writes more than an epoch holds is refused, but goes on for a while first: so the
-//! error tells what the program needs, not where it passed the limit.
+//! A run that writes more than a program may is refused at once.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +15,15 @@ use smallvec::SmallVec;
 
 use crate::core::Core;
 use crate::delta::SLOT_BYTES;
-use crate::error::{Bound, COUNTED_TIMES, Error, Pause};
+use crate::directory::Entry;
+use crate::error::{Bound, Error, Pause};
 use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
 use crate::mvtso::Write;
 use crate::predicate::Sight;
 use crate::record::{Record, Stat};
 use crate::row::{Found, Row};
-use crate::rows::{RowId, Source};
+use crate::rows::RowId;
 use crate::version::{Body, Change, Ts};
 use crate::watch::{Target, Watch};
 
@@ -39,14 +39,14 @@ pub(crate) struct Run {
     pub ts: Ts,
     /// Whether somebody with an older timestamp may still write: then reads are recorded.
     pub records_reads: bool,
+    /// Wall clock when the program began.
+    pub began_ms: u64,
     /// Its writes, one a row.
     pub writes: Vec<Write>,
     /// Unsettled transactions it has read from.
     pub depends_on: BTreeSet<Ts>,
     /// Bytes of the delta it takes alone.
     pub bytes: usize,
-    /// The most that it took at once.
-    pub bytes_max: usize,
     /// Records it has touched and names it has gone through.
     pub steps: usize,
     /// By how much its own writes change the counts of groups.
@@ -75,7 +75,7 @@ impl Run {
         self.id = self.id.wrapping_add(1).max(1);
         self.ts = ts;
         self.records_reads = records_reads;
-        (self.blocks, self.bytes, self.bytes_max, self.steps) = (0, 0, 0, 0);
+        (self.blocks, self.bytes, self.steps) = (0, 0, 0);
         self.members.clear();
         self.writes.clear();
         self.depends_on.clear();
@@ -126,6 +126,12 @@ impl<'a> View<'a> {
     /// Wall clock in milliseconds, fixed for one run.
     pub fn now_ms(&self) -> u64 {
         self.core.now_ms
+    }
+
+    /// The same when the program began, if that has taken it several epochs: a deadline that counts from
+    /// then is the same in all of its runs.
+    pub fn began_ms(&self) -> u64 {
+        self.run.began_ms
     }
 
     /// The program's place in the serial order, if this run counts: epoch and timestamp. For
@@ -224,11 +230,11 @@ impl<'a> View<'a> {
         let rows = &self.core.mvtso.rows;
         let mut merged = rows.merged(&self.core.directory, range, reverse);
         while found.len() < limit && seen <= seen_max {
-            let Some((key, source)) = merged.next() else { break };
+            let Some((key, entry, row)) = merged.next() else { break };
             seen += 1;
-            let stat = match source {
-                Source::Entry(entry) => Some(entry.stat()),
-                Source::Row(id) => {
+            let stat = match row {
+                None => entry.map(Entry::stat),
+                Some(&id) => {
                     self.run.depend(rows.get(id));
                     self.run.stat(rows.get(id))
                 }
@@ -302,7 +308,7 @@ impl<'a> View<'a> {
     pub fn forget(&mut self, range: &KeyRange) -> Step<()> {
         self.step(1)?;
         let is_written = self.core.mvtso.rows.written_in(range).next().is_some();
-        if is_written || self.core.directory.range(range).next().is_some() {
+        if is_written || self.core.directory.range(range, false).next().is_some() {
             self.run.forgets.push(range.clone());
         }
         Ok(())
@@ -425,7 +431,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Notes a write; refuses what takes many times more slots than an epoch has.
+    /// Notes a write; refuses what takes more slots than a program may have.
     fn write(&mut self, id: RowId, change: Change, makes_room: bool) -> Step<()> {
         self.step(1)?;
         let mvtso = &mut self.core.mvtso;
@@ -453,10 +459,9 @@ impl<'a> View<'a> {
         if members != 0 {
             *self.run.members.entry(row.key.group_key()).or_default() += members;
         }
-        self.run.bytes_max = self.run.bytes_max.max(self.run.bytes);
         let needed = self.run.bytes.div_ceil(SLOT_BYTES);
-        let limit = self.core.limits.records_written_max;
-        if needed > limit.saturating_mul(COUNTED_TIMES) {
+        let limit = self.core.limits.records_staged_max;
+        if needed > limit {
             let what = Bound::Writes;
             return Err(Pause::Refused(Error::TooLarge { what, needed, limit }));
         }

@@ -335,7 +335,8 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         Ok(())
     }
 
-    /// Starts the next incarnation of `name` and leaves the records of this one to the janitor.
+    /// Starts the next incarnation of `name`; the records of this one go in the epochs after this. Those
+    /// who find the store full meanwhile wait. The note is for the janitor, after a stop.
     fn retire(&mut self, name: &[u8], roles: &[Role], incarnation: u32) -> Outcome<()> {
         let Some(next) = incarnation.checked_add(1) else {
             return fail("this key has been deleted too often");
@@ -345,6 +346,7 @@ impl<'a, 'v> Keyspace<'a, 'v> {
             member.extend_from_slice(&collection_suffix(name, incarnation));
             let key = self.shared_key(Role::Retired, &member);
             self.view.put_making_room(&key, 0)?;
+            self.view.forget(&KeyRange::group(&self.group(*role, name, incarnation)))?;
         }
         let key = self.shared_key(Role::Incarnations, name);
         Ok(self.view.put_making_room(&key, u64::from(next))?)

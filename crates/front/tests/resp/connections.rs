@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::support::{Client, SHAPE, Server, encode, proxy};
 use fogbank_env::SystemClock;
 use fogbank_front::resp::{Error, Limits, Listener, Place, Settings, TlsFiles};
+use fogbank_oram::BatchShape;
 
 #[tokio::test]
 async fn pipelined_replies_come_in_the_order_of_requests() {
@@ -151,14 +152,25 @@ async fn reads_of_more_than_an_epoch_brings_are_answered() {
 }
 
 #[tokio::test]
-async fn a_command_too_large_for_an_epoch_says_so() {
-    let server = Server::start().await;
+async fn a_command_larger_than_an_epoch_is_done_and_one_too_large_says_so() {
+    let shape = BatchShape { value_bytes: 64 << 10, ..SHAPE };
+    let server = Server::with(Settings::default(), BatchShape { write_batch: 16, ..shape }).await;
     let mut client = server.client().await;
-    let names: Vec<String> = (0..2 * SHAPE.write_batch).map(|i| format!("k{i}")).collect();
-    let mut words: Vec<&[u8]> = vec![b"MSET"];
-    names.iter().for_each(|name| words.extend([name.as_bytes(), b"v"]));
-    let reply = client.ask_words(&words).await;
-    assert!(reply.starts_with("-ERR the command is too large"), "{reply}");
+    let names: Vec<String> = (0..600).map(|i| format!("k{i}")).collect();
+    let mset = |count: usize| {
+        let mut words: Vec<&[u8]> = vec![b"MSET"];
+        names[..count].iter().for_each(|name| words.extend([name.as_bytes(), b"v"]));
+        words
+    };
+    let reply = client.ask_words(&mset(600)).await;
+    let told = "-ERR the command is too large: it needs at least 513 write slots, the limit is 512";
+    assert!(reply.starts_with(told), "{reply}");
+    assert_eq!(client.ask("DBSIZE").await, "0");
+    assert_eq!(client.ask_words(&mset(200)).await, "+OK");
+    assert_eq!(client.ask("DBSIZE").await, "200");
+    let mut words: Vec<&[u8]> = vec![b"DEL"];
+    names.iter().for_each(|name| words.push(name.as_bytes()));
+    assert_eq!(client.ask_words(&words).await, "200");
     assert_eq!(client.ask("DBSIZE").await, "0");
     server.stop().await;
 }

@@ -4,7 +4,9 @@
 //! `FOGBANK_RESP_COMMANDS` sets how many commands (default 20,000), `FOGBANK_RESP_SEED` the seed.
 
 use crate::real_redis::Redis;
-use crate::support::{Client, Server, encode, show};
+use crate::support::{Client, SHAPE, Server, encode, show};
+use fogbank_front::resp::Settings;
+use fogbank_oram::BatchShape;
 use redis_protocol::resp2::types::BytesFrame;
 
 /// Replies whose order means nothing.
@@ -171,7 +173,7 @@ const TEMPLATES: &[&str] = &[
     "EXPIRE K S NX",
     "EXPIRE K S XX",
     "EXPIRE K 9000 GT",
-    "EXPIRE K 9 LT",
+    "EXPIRE K 900 LT",
     "EXPIRE K S NX XX",
     "EXPIRE K S GT LT",
     "EXPIRE K S FOO",
@@ -309,6 +311,32 @@ fn command(dice: &mut Dice) -> Vec<String> {
     template.split(' ').map(|token| word(dice, token)).collect()
 }
 
+/// A command about many records.
+fn large_command(dice: &mut Dice) -> Vec<String> {
+    let name = dice.pick(NAMES);
+    let (first, count) = (dice.roll(40), 1 + dice.roll(60));
+    let fields = (first..first + count).map(|n| format!("field {n}"));
+    let scored = |field: String| [(field.len() * 7 % 5).to_string(), field];
+    let (low, high) = (dice.roll(4).to_string(), dice.roll(6).to_string());
+    let from = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+    let (mut words, arguments): (Vec<String>, Vec<String>) = match dice.roll(14) {
+        0..3 => (from(&["HSET", name]), fields.flat_map(|f| [f.clone(), f]).collect()),
+        3..5 => (from(&["HDEL", name]), fields.collect()),
+        5..8 => (from(&["ZADD", name]), fields.flat_map(scored).collect()),
+        8 => (from(&["ZREM", name]), fields.collect()),
+        9 => (from(&["ZREMRANGEBYSCORE", name, &low, &high]), Vec::new()),
+        10 => (from(&["ZREMRANGEBYRANK", name, &low, "-3"]), Vec::new()),
+        11 => (from(&["RENAME", name, dice.pick(NAMES)]), Vec::new()),
+        12 => (from(&["COPY", name, dice.pick(NAMES), "REPLACE"]), Vec::new()),
+        _ => (
+            from(&["DEL"]),
+            NAMES[dice.roll(5)..5 + dice.roll(5)].iter().map(|n| n.to_string()).collect(),
+        ),
+    };
+    words.extend(arguments);
+    words
+}
+
 /// Flat multiset of the elements, pairs kept together for `HGETALL`.
 fn unordered(name: &str, frame: &BytesFrame) -> String {
     let BytesFrame::Array(items) = frame else { return show(frame) };
@@ -354,18 +382,33 @@ fn is_same(name: &str, a: &BytesFrame, b: &BytesFrame) -> bool {
     }
 }
 
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_replies_as_redis() {
+    compare(SHAPE, from_env("FOGBANK_RESP_COMMANDS", 20_000), command).await;
+}
+
+/// Epochs that hold three blocks, and nine records without one: many commands take several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_replies_to_commands_of_many_epochs() {
+    let shape = BatchShape { read_batch: 3, write_batch: 3, value_bytes: 1 << 16, ..SHAPE };
+    let any = |dice: &mut Dice| match dice.roll(4) {
+        0 => large_command(dice),
+        _ => command(dice),
+    };
+    compare(shape, from_env("FOGBANK_RESP_COMMANDS", 20_000) / 10, any).await;
+}
+
+async fn compare(shape: BatchShape, count: u64, command: impl Fn(&mut Dice) -> Vec<String>) {
     let Some(redis) = Redis::start().await else {
         eprintln!("skipped: redis-server 7.0 is not installed");
         return;
     };
-    let from_env = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let count = from_env("FOGBANK_RESP_COMMANDS", 20_000);
     let mut dice = Dice(from_env("FOGBANK_RESP_SEED", 1));
-    let server = Server::start().await;
+    let server = Server::with(Settings::default(), shape).await;
     let mut theirs = Client::connect(redis.address).await;
     let mut ours = server.client().await;
     let mut done = 0;

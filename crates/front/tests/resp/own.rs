@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 
 use crate::real_redis::Redis;
 use crate::support::{SHAPE, Server};
+use fogbank_front::resp::Settings;
+use fogbank_oram::BatchShape;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -91,9 +93,10 @@ async fn what_a_transaction_does_to_its_connection_is_part_of_it() {
 
 /// What only this server refuses: nothing is done of that either.
 #[tokio::test]
-async fn a_transaction_too_large_for_an_epoch_leaves_its_connection_as_it_was() {
-    let server = Server::start().await;
-    let names: String = (0..2 * SHAPE.write_batch).map(|i| format!(" k{i} v")).collect();
+async fn a_transaction_that_is_too_large_leaves_its_connection_as_it_was() {
+    let shape = BatchShape { value_bytes: 1 << 20, write_batch: 16, read_batch: 4, ..SHAPE };
+    let server = Server::with(Settings::default(), shape).await;
+    let names: String = (0..100).map(|i| format!(" k{i} v")).collect();
     let large = format!("MSET{names}");
     let lines =
         ["MULTI", "HELLO 3", "CLIENT SETNAME x", &large, "EXEC", "CLIENT GETNAME", "GET k0"];

@@ -97,7 +97,9 @@ async fn a_program_that_does_not_end_delays_no_epoch() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_too_large_is_refused_when_that_is_known() {
-    let world = Setup::default().start().await;
+    let mut setup = Setup::default();
+    setup.settings.gathered_bytes_max = 100 * setup.value_bytes;
+    let world = setup.start().await;
     let session = world.proxy.session();
     let writes = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = writes.clone();
@@ -107,8 +109,7 @@ async fn what_is_too_large_is_refused_when_that_is_known() {
             view.put(&key(n), bytes("1"), 0)
         })
     });
-    let limit = world.setup.write_batch;
-    let counted_max = 16 * limit + 1;
+    let (limit, counted_max) = (100, 101);
     let error = Error::TooLarge { what: Bound::Writes, needed: counted_max, limit };
     assert_eq!(answer.await, Err(error));
     assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), counted_max);

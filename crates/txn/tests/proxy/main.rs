@@ -12,6 +12,7 @@ mod programs;
 mod records;
 mod room;
 mod shape;
+mod staging;
 mod support;
 mod ticker;
 mod uptime;

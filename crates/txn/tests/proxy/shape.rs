@@ -16,14 +16,14 @@ async fn shape_under<F: Future<Output = ()>>(work: impl FnOnce(World) -> F) -> V
     let clock = world.clock.clone();
     let proxy = world.proxy.clone();
     work(world).await;
-    clock.sleep_until(1_200 * MS).await;
+    clock.sleep_until(2_200 * MS).await;
     drop(proxy);
     let calls = record.lock();
     calls
         .calls
         .iter()
         .map(|(at, c)| (*at, c.kind()))
-        .take_while(|(at, _)| *at < 1_000 * MS)
+        .take_while(|(at, _)| *at < 2_000 * MS)
         .collect()
 }
 
@@ -57,6 +57,23 @@ async fn abort_storm(world: World) {
     }
 }
 
+/// Programs that change more than an epoch writes, one after the other; some of their clients go away.
+async fn large_programs(world: World) {
+    world.fill(&keys(100), b"1").await;
+    let (stays, leaves) = (world.proxy.session(), world.proxy.session());
+    let rewrite = |from: u32, to: u32| {
+        move |view: &mut View<'_>| {
+            (from..to).try_for_each(|n| view.delete(&key(n)).map(drop))?;
+            (to..from + 150).try_for_each(|n| view.put(&key(n), bytes("2"), 0))
+        }
+    };
+    stays.submit(rewrite(0, 50)).await.unwrap();
+    let dropped = leaves.submit(rewrite(50, 100));
+    world.sleep_ms(130).await;
+    drop((dropped, leaves));
+    stays.submit(rewrite(0, 100)).await.unwrap();
+}
+
 async fn vanishing_clients(world: World) {
     world.fill(&keys(40), b"1").await;
     for round in 0..20 {
@@ -86,6 +103,7 @@ async fn the_calls_and_their_times_do_not_depend_on_the_load() {
     assert_eq!(shape_under(saturate).await, idle);
     assert_eq!(shape_under(abort_storm).await, idle);
     assert_eq!(shape_under(vanishing_clients).await, idle);
+    assert_eq!(shape_under(large_programs).await, idle);
 }
 
 #[tokio::test(start_paused = true)]

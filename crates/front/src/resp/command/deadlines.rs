@@ -43,7 +43,7 @@ pub fn deadline_argument(
 
 fn absolute_ms(db: &Db, time: i64, unit: Unit, relative: bool) -> Option<i64> {
     let time_ms = if unit == Unit::Seconds { time.checked_mul(1000)? } else { time };
-    if relative { time_ms.checked_add(db.now_ms as i64) } else { Some(time_ms) }
+    if relative { time_ms.checked_add(db.view.began_ms() as i64) } else { Some(time_ms) }
 }
 
 /// `EXPIRE key seconds [NX|XX|GT|LT]`

@@ -1,0 +1,257 @@
+//! Programs that change more than an epoch writes: 16 slots here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use fogbank_txn::{Bound, Error, Key, KeyRange, View};
+
+use crate::support::{Setup, World, bytes, increment, key, keys};
+
+async fn filled(records: u32) -> World {
+    let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
+    world.fill(&keys(records), b"old").await;
+    world
+}
+
+fn other(n: u32) -> Key {
+    Key::new(b"h", &n.to_be_bytes())
+}
+
+/// Every record of `g` becomes one of `h` with the same value.
+fn moves(view: &mut View<'_>) -> Result<usize, fogbank_txn::Pause> {
+    let found = view.scan(&KeyRange::group(b"g"), usize::MAX, false)?;
+    let keys: Vec<Key> = found.into_iter().map(|(key, _)| key).collect();
+    let records = view.get_many(&keys)?;
+    for (key, record) in keys.iter().zip(records) {
+        let Some(record) = record else { continue };
+        view.put(&Key::new(b"h", key.member()), record.value, record.attr + 1)?;
+        view.delete(key)?;
+    }
+    Ok(keys.len())
+}
+
+/// How many there are in each group, once counted and once gone through.
+fn look(view: &mut View<'_>) -> Result<(u64, u64), fogbank_txn::Pause> {
+    let counted = (view.count(b"g")?, view.count(b"h")?);
+    let g = view.scan(&KeyRange::group(b"g"), usize::MAX, false)?.len();
+    let h = view.scan(&KeyRange::group(b"h"), usize::MAX, true)?.len();
+    assert_eq!(counted, (g as u64, h as u64));
+    Ok(counted)
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_see_all_of_a_large_program_or_nothing() {
+    let world = filled(300).await;
+    let (session, reader) = (world.proxy.session(), world.proxy.session());
+    let began = world.proxy.epoch();
+    let moved = tokio::spawn(session.submit(moves));
+    let mut looks = 0;
+    loop {
+        let seen = reader.submit(look).await.unwrap();
+        if seen == (0, 300) {
+            break;
+        }
+        assert_eq!(seen, (300, 0));
+        looks += 1;
+    }
+    assert_eq!(moved.await.unwrap(), Ok(300));
+    assert!(looks > 10, "others are answered meanwhile: {looks}");
+    // Half of the slots for the puts, and a third of a slot for each removal.
+    let epochs = world.proxy.epoch() - began;
+    assert!((300 / 16..80).contains(&epochs), "{epochs}");
+    for n in [0, 150, 299] {
+        assert_eq!(world.get(&other(n)).await, Some(bytes("old")));
+        assert_eq!(world.get(&key(n)).await, None);
+    }
+    // It is all part of the directory now, and its old blocks are free: 1,700 more, and no more.
+    for _ in 0..60 {
+        world.next_epoch().await;
+    }
+    assert_eq!(session.submit(look).await.unwrap(), (0, 300));
+    world.fill(&(1_000..2_600).map(key).collect::<Vec<_>>(), b"new").await;
+    assert_eq!(session.submit(look).await.unwrap(), (1_600, 300));
+}
+
+/// Increments go to whichever group a record is in; records come and go. No increment is lost.
+#[tokio::test(start_paused = true)]
+async fn what_others_write_meanwhile_goes_along() {
+    let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
+    world.fill(&keys(120), b"0").await;
+    let (stop, sum) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let writers: Vec<_> = (0..6_u32)
+        .map(|writer| {
+            let (session, stop, sum) = (world.proxy.session(), stop.clone(), sum.clone());
+            tokio::spawn(async move {
+                let mut n = writer * 31;
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n * 7 + 13) % 130; // some of them are new
+                    let mut there = increment(key(n));
+                    let mut moved = increment(other(n));
+                    let add = move |view: &mut View<'_>| match view.stat(&other(n))? {
+                        Some(_) => fogbank_txn::Program::run(&mut moved, view),
+                        None => fogbank_txn::Program::run(&mut there, view),
+                    };
+                    session.submit(add).await.unwrap();
+                    sum.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let session = world.proxy.session();
+    let moved = session.submit(moves).await.unwrap();
+    assert!(moved >= 120, "{moved}");
+    for _ in 0..5 {
+        world.next_epoch().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let mut total = 0;
+    for n in 0..130 {
+        for key in [key(n), other(n)] {
+            let value = world.get(&key).await.unwrap_or_default();
+            total += std::str::from_utf8(&value).unwrap().parse::<u64>().unwrap_or_default();
+        }
+    }
+    assert_eq!(total, sum.load(Ordering::Relaxed));
+}
+
+/// Written, deleted and given another attribute behind it, in the epoch in which it ends.
+#[tokio::test(start_paused = true)]
+async fn what_follows_in_the_same_epoch_stands_on_it() {
+    for kind in 0..4 {
+        let world = filled(100).await;
+        let session = world.proxy.session();
+        let large = session.submit(moves);
+        // Of the same session: it takes effect next, in the same epoch if that has room.
+        let after = session.submit(move |view: &mut View<'_>| match kind {
+            0 => view.put(&other(5), bytes("a longer value than before"), 7),
+            1 => view.delete(&other(5)).map(drop),
+            2 => view.set_attr(&other(5), 7).map(drop),
+            _ => view.put(&key(5), bytes("again"), 7),
+        });
+        assert_eq!(large.await, Ok(100));
+        after.await.unwrap();
+        for _ in 0..40 {
+            world.next_epoch().await;
+        }
+        let seen = session.submit(move |view: &mut View<'_>| {
+            let (there, moved) = (view.get(&key(5))?, view.get(&other(5))?);
+            let shown = |r: Option<fogbank_txn::Record>| r.map(|r| (r.value, r.attr));
+            Ok((shown(there), shown(moved)))
+        });
+        let seen = seen.await.unwrap();
+        let moved = Some((bytes("old"), 1));
+        assert_eq!(
+            seen,
+            match kind {
+                0 => (None, Some((bytes("a longer value than before"), 7))),
+                1 => (None, None),
+                2 => (None, Some((bytes("old"), 7))),
+                _ => (Some((bytes("again"), 7)), moved),
+            }
+        );
+        world.fill(&(1_000..2_800).map(key).collect::<Vec<_>>(), b"new").await;
+    }
+}
+
+/// It has read from a transaction that is taken back when all is staged and in place.
+#[tokio::test(start_paused = true)]
+async fn one_that_has_read_what_never_was_runs_again() {
+    let world = filled(100).await;
+    let session = world.proxy.session();
+    let flag = Key::new(b"flag", b"");
+    let (seen, of) = (flag.clone(), Arc::new(AtomicU64::new(0)));
+    let runs = of.clone();
+    let large = tokio::spawn(session.submit(move |view: &mut View<'_>| {
+        runs.fetch_add(1, Ordering::Relaxed);
+        let is_there = view.stat(&seen)?.is_some();
+        Ok((moves(view)?, is_there))
+    }));
+    for _ in 0..40 {
+        let txn = world.proxy.begin();
+        if txn.put(&flag, bytes("perhaps"), 0).await.is_ok() {
+            world.sleep_ms(25).await;
+        }
+        txn.abort();
+    }
+    assert_eq!(large.await.unwrap(), Ok((100, false)));
+    assert!(of.load(Ordering::Relaxed) > 5);
+    assert_eq!(session.submit(look).await.unwrap(), (0, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_client_goes_leaves_nothing_behind() {
+    let world = filled(400).await;
+    let session = world.proxy.session();
+    let moved = session.submit(moves);
+    for _ in 0..12 {
+        world.next_epoch().await;
+    }
+    drop((session, moved));
+    let session = world.proxy.session();
+    assert_eq!(session.submit(look).await.unwrap(), (400, 0));
+    for _ in 0..2 {
+        world.next_epoch().await;
+    }
+    // Every address is free that was.
+    world.fill(&(1_000..2_500).map(key).collect::<Vec<_>>(), b"new").await;
+    assert_eq!(session.submit(look).await.unwrap(), (1_900, 0));
+    // And the next one finds the stage free.
+    let deleted = session
+        .submit(|view: &mut View<'_>| (0..300).try_for_each(|n| view.delete(&key(n)).map(drop)));
+    deleted.await.unwrap();
+    assert_eq!(session.submit(look).await.unwrap(), (1_600, 0));
+}
+
+/// A full store takes what only removes.
+#[tokio::test(start_paused = true)]
+async fn a_full_store_is_emptied_by_one_program() {
+    let world = Setup { capacity: 600, ..Setup::default() }.start().await;
+    world.fill(&keys(560), b"old").await;
+    let session = world.proxy.session();
+    let more = session.submit(|view: &mut View<'_>| {
+        (0..100).try_for_each(|n| view.put(&other(n), bytes("v"), 0))
+    });
+    assert_eq!(more.await, Err(Error::OutOfSpace));
+    let deleted = session
+        .submit(|view: &mut View<'_>| (0..500).try_for_each(|n| view.delete(&key(n)).map(drop)));
+    deleted.await.unwrap();
+    // What finds no room until it is given back waits for that.
+    world.fill(&(0..480).map(other).collect::<Vec<_>>(), b"new").await;
+    assert_eq!(session.submit(look).await.unwrap(), (60, 480));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_a_limit_and_it_is_told() {
+    let mut setup = Setup { capacity: 2_000, ..Setup::default() };
+    setup.settings.gathered_bytes_max = 16 * 100;
+    let world = setup.start().await;
+    let session = world.proxy.session();
+    let puts = |of: u32| {
+        move |view: &mut View<'_>| (0..of).try_for_each(|n| view.put(&key(n), bytes("v"), 0))
+    };
+    let limit = world.proxy.limits().records_staged_max;
+    assert_eq!(limit, 100);
+    let told = Error::TooLarge { what: Bound::Writes, needed: 101, limit };
+    assert_eq!(session.submit(puts(500)).await, Err(told));
+    assert_eq!(session.submit(puts(100)).await, Ok(()));
+    assert_eq!(session.submit(look).await.unwrap(), (100, 0));
+}
+
+/// Long values, some of which take more than half of an epoch.
+#[tokio::test(start_paused = true)]
+async fn long_values_are_staged_when_an_epoch_is_whole() {
+    let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
+    let session = world.proxy.session();
+    let long = |n: u32| Bytes::from(vec![n as u8; 16 * 3 * (n as usize % 3)]);
+    let put = session.submit(move |view: &mut View<'_>| {
+        (0..30).try_for_each(|n| view.put(&key(n), long(n), n.into()))
+    });
+    put.await.unwrap();
+    for n in 0..30 {
+        assert_eq!(world.get(&key(n)).await, Some(long(n)));
+    }
+}
