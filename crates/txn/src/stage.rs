@@ -289,15 +289,11 @@ mod tests {
             check(&live, &model);
             apply(&mut copy, &[delta.into_section(&SHAPE)], &SHAPE).unwrap();
             check(&copy, &model);
-            assert_eq!(live.stage().is_counted() || live.stage().len() == plan.len(), true);
+            assert!(live.stage().is_counted() || live.stage().len() == plan.len());
             if below(6) == 0 {
                 copy = saved(if below(2) == 0 { &live } else { &copy });
                 check(&copy, &model);
             }
         }
-        // No block is lost, whoever held it: what no record holds was handed out as an orphan, or was
-        // given up by whoever changed the record.
-        let held: usize = model.values().map(|(_, blocks)| blocks.len()).sum();
-        assert!(held <= address as usize);
     }
 }

@@ -427,7 +427,8 @@ async fn compare(shape: BatchShape, count: u64, command: impl Fn(&mut Dice) -> V
         theirs.send_raw(&bytes).await;
         ours.send_raw(&bytes).await;
         for command in &batch {
-            let (a, b) = (theirs.reply().await.unwrap(), ours.reply().await.unwrap());
+            let (a, b) = (theirs.reply().await, ours.reply().await);
+            let (a, b) = a.zip(b).expect("both answer");
             if !is_same(&command[0], &a, &b) {
                 let (a, b) = (normalized(&command[0], &a), normalized(&command[0], &b));
                 differences.push(format!("{command:?}\n  redis {a}\n  ours  {b}"));

@@ -10,6 +10,7 @@
 //! commit, as far as that got.
 
 mod bank;
+mod book;
 mod meeting;
 mod pausing;
 mod stopping;
@@ -18,6 +19,7 @@ mod tampering;
 mod volume;
 mod world;
 
+pub use book::Printing;
 pub use meeting::{Ground, Meeting, Met, meet};
 pub use pausing::Hold;
 pub use stopping::{How, Stop};
@@ -33,6 +35,7 @@ use fogbank_txn::Proxy;
 use tokio::task::JoinSet;
 
 use self::bank::Ledger;
+use self::book::Book;
 use self::stopping::{CellName, Stopping, Watched};
 use self::world::World;
 use crate::scene::{Clients, Intensity, Scene, SceneError, Shape, Workload};
@@ -63,6 +66,8 @@ pub struct Lives {
 pub struct Told {
     /// Transfers that were acknowledged.
     pub acknowledged: usize,
+    /// Editions of a book that were acknowledged.
+    pub editions: u64,
     /// Calls of each life.
     pub calls: Vec<u64>,
     /// Lives that began in an epoch that the one before had opened.
@@ -83,7 +88,7 @@ impl fmt::Display for Lives {
 /// # Errors
 /// What is not as it has to be, in words, with the line that tells the story again.
 pub fn play(lives: &Lives) -> Result<Told, String> {
-    play_told(lives, Ledger::default())
+    play_told(lives, Ledger::default(), None)
 }
 
 /// The same with a ledger that knows of a transfer that never was: it has to be missed.
@@ -93,11 +98,20 @@ pub fn play(lives: &Lives) -> Result<Told, String> {
 pub fn play_with_a_transfer_that_never_was(lives: &Lives) -> Result<Told, String> {
     let ledger = Ledger::default();
     ledger.acknowledge(ledger.begin());
-    play_told(lives, ledger)
+    play_told(lives, ledger, None)
 }
 
-fn play_told(lives: &Lives, ledger: Ledger) -> Result<Told, String> {
-    in_virtual_time(live_all(lives, ledger)).map_err(|what| format!("{what} ({lives})"))
+/// The same with a book that is rewritten meanwhile, by programs that take several epochs.
+///
+/// # Errors
+/// As [`play`].
+pub fn play_with_a_book(lives: &Lives, printing: Printing) -> Result<Told, String> {
+    play_told(lives, Ledger::default(), Some(Book::new(printing)))
+}
+
+fn play_told(lives: &Lives, ledger: Ledger, book: Option<Book>) -> Result<Told, String> {
+    let papers = Papers { ledger, book };
+    in_virtual_time(live_all(lives, papers)).map_err(|what| format!("{what} ({lives})"))
 }
 
 fn in_virtual_time<T>(story: impl Future<Output = Result<T, String>>) -> Result<T, String> {
@@ -106,17 +120,33 @@ fn in_virtual_time<T>(story: impl Future<Output = Result<T, String>>) -> Result<
     runtime.block_on(story)
 }
 
-async fn live_all(lives: &Lives, ledger: Ledger) -> Result<Told, String> {
+/// What clients were told, over all lives.
+struct Papers {
+    ledger: Ledger,
+    book: Option<Book>,
+}
+
+impl Papers {
+    async fn check(&self, proxy: &Proxy) -> Result<(), String> {
+        if let Some(book) = &self.book {
+            book.check(proxy).await?;
+        }
+        self.ledger.check(proxy).await
+    }
+}
+
+async fn live_all(lives: &Lives, papers: Papers) -> Result<Told, String> {
     let world = World::new(lives.seed, lives.shape.clone(), lives.full_every);
     let (mut told, mut before) = (Told::default(), Vec::new());
     for (number, stop) in lives.stops.iter().map(Some).chain([None]).enumerate() {
         let life = Life { lives, world: &world, number: number as u64, stop: stop.copied() };
-        let (seen, calls) = life.live(&ledger).await?;
+        let (seen, calls) = life.live(&papers).await?;
         told.calls.push(calls);
         told.repeated += usize::from(!before.is_empty() && !seen.repeated.is_empty());
         before = compare(&before, seen, stop.is_none())?;
     }
-    told.acknowledged = ledger.acknowledged();
+    told.acknowledged = papers.ledger.acknowledged();
+    told.editions = papers.book.map_or(0, |book| book.acknowledged());
     Ok(told)
 }
 
@@ -147,10 +177,10 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    async fn live(&self, ledger: &Ledger) -> Result<(stopping::Seen, u64), String> {
+    async fn live(&self, papers: &Papers) -> Result<(stopping::Seen, u64), String> {
         let watched = Arc::new(Watched::new(self.world.cloud.clone()));
         let stopping = Arc::new(Stopping::new(watched.clone(), self.stop));
-        let lived = self.epochs(stopping.clone(), ledger).await;
+        let lived = self.epochs(stopping.clone(), papers).await;
         stopping.kill(); // what is still on its way of a story cut short does not arrive
         // How a life ended that was to be cut short does not matter: it is dead.
         if let (Err(what), None) = (lived, self.stop) {
@@ -159,13 +189,13 @@ impl Life<'_> {
         Ok((watched.seen(), stopping.calls()))
     }
 
-    async fn epochs(&self, store: Arc<dyn Store>, ledger: &Ledger) -> Result<(), String> {
+    async fn epochs(&self, store: Arc<dyn Store>, papers: &Papers) -> Result<(), String> {
         let words = |e: SceneError| e.to_string();
         let running = self.world.open(store, self.number).await.map_err(words)?;
         if self.stop.is_none() {
-            ledger.check(&running.proxy).await?;
+            papers.check(&running.proxy).await?;
         }
-        let mut clients = self.clients(&running.proxy, ledger);
+        let mut clients = self.clients(&running.proxy, papers);
         let others = Clients::start(&self.scene(), &running.proxy, &self.world.clock);
         tokio::select! {
             error = running.proxy.stopped() => return Err(error.to_string()),
@@ -176,7 +206,7 @@ impl Life<'_> {
         }
         drop(others);
         clients.shutdown().await;
-        ledger.check(&running.proxy).await?;
+        papers.check(&running.proxy).await?;
         running.close().await.map_err(words)
     }
 
@@ -185,9 +215,14 @@ impl Life<'_> {
         Scene { intensity, shape, ..Scene::new(workload, seed) }
     }
 
-    fn clients(&self, proxy: &Proxy, ledger: &Ledger) -> JoinSet<()> {
+    fn clients(&self, proxy: &Proxy, papers: &Papers) -> JoinSet<()> {
         let random = self.world.random(self.number);
-        ledger.clients(proxy, &random).take(self.lives.clients as usize).collect()
+        let transfers = papers.ledger.clients(proxy, &random).take(self.lives.clients as usize);
+        let mut clients: JoinSet<()> = transfers.collect();
+        if let Some(book) = papers.book.clone() {
+            clients.spawn(book.write(proxy.clone()));
+        }
+        clients
     }
 }
 

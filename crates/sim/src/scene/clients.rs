@@ -97,6 +97,7 @@ impl Client {
         let updates = self.workload.updates() && self.stream_bit();
         match self.workload {
             Workload::LongPrograms => self.session.submit(look_and_put(first)).await,
+            Workload::LargePrograms => self.session.submit(turn_over(first)).await,
             Workload::AllWrites => self.session.submit(put(first)).await,
             Workload::Scan => {
                 let rest = (1..SCAN_KEYS).map(|_| self.keys.next(&mut self.stream));
@@ -162,6 +163,18 @@ fn look_and_put(number: u32) -> impl fogbank_txn::Program<Reply = ()> {
             view.scan(&all, usize::MAX, false)?;
         }
         view.put(&key, Bytes::from_static(VALUE), 0)
+    }
+}
+
+/// Deletes half of all records, from one on, or puts them if that one is not there.
+fn turn_over(first: u32) -> impl fogbank_txn::Program<Reply = ()> {
+    move |view: &mut View<'_>| {
+        let is_there = view.stat(&key(first))?.is_some();
+        let mut keys = (0..KEYS / 2).map(|n| key((first + n) % KEYS));
+        keys.try_for_each(|key| match is_there {
+            true => view.delete(&key).map(drop),
+            false => view.put(&key, Bytes::from_static(VALUE), 0),
+        })
     }
 }
 

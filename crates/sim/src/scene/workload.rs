@@ -26,6 +26,9 @@ pub enum Workload {
     /// Programs that keep the proxy busy for longer than from one point of the grid to the next: each
     /// goes through all names again and again, and writes a record. Of an engine alone, uniform.
     LongPrograms,
+    /// Programs that change more records than an epoch writes: half of them all are deleted, or put
+    /// back. Of an engine alone, uniform.
+    LargePrograms,
 }
 
 /// How much clients ask for.
@@ -39,7 +42,7 @@ pub enum Intensity {
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Idle,
         Self::OneHotKey,
         Self::Uniform,
@@ -49,6 +52,7 @@ impl Workload {
         Self::AllWrites,
         Self::AbortStorm,
         Self::LongPrograms,
+        Self::LargePrograms,
     ];
 
     /// A stable name, in kebab case.
@@ -63,6 +67,7 @@ impl Workload {
             Self::AllWrites => "all-writes",
             Self::AbortStorm => "abort-storm",
             Self::LongPrograms => "long-programs",
+            Self::LargePrograms => "large-programs",
         }
     }
 
@@ -114,7 +119,8 @@ impl Keys {
             Workload::Uniform
             | Workload::AllWrites
             | Workload::AbortStorm
-            | Workload::LongPrograms => below(stream, self.count),
+            | Workload::LongPrograms
+            | Workload::LargePrograms => below(stream, self.count),
         }
     }
 }

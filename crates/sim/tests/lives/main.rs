@@ -7,7 +7,9 @@ mod meeting;
 mod stories;
 mod tampering;
 
-use fogbank_sim::lives::{How, Lives, Stop, Told, play, play_with_a_transfer_that_never_was};
+use fogbank_sim::lives::{
+    How, Lives, Printing, Stop, Told, play, play_with_a_book, play_with_a_transfer_that_never_was,
+};
 use fogbank_sim::scene::{Intensity, Shape, Workload};
 
 fn scale() -> u64 {
@@ -87,4 +89,47 @@ fn a_transfer_that_is_not_there_is_missed() {
     let stop = Stop { call: 20, how: How::After };
     let said = play_with_a_transfer_that_never_was(&lives(3, &[stop])).expect_err("it is missed");
     assert!(said.starts_with("transfer 1 was acknowledged and is lost"), "{said}");
+}
+
+/// A program that takes several epochs, cut short at every call.
+#[test]
+fn a_large_program_is_there_whole_or_not_at_all() {
+    (1..=scale()).for_each(|seed| {
+        let (stories, torn, editions) = rewrite_the_book(seed, Printing::Whole);
+        println!("{stories} stops, {editions} editions acknowledged");
+        assert!(torn.is_empty() && editions > stories, "{torn:#?}");
+    });
+}
+
+/// The canary: an edition that two programs write is found torn.
+#[test]
+fn a_book_that_two_programs_write_is_torn() {
+    let (stories, torn, _) = rewrite_the_book(5, Printing::InHalves);
+    assert!(torn.len() > stories as usize / 20, "{} of {stories}", torn.len());
+    assert!(torn.iter().all(|what| what.starts_with("the book is torn")), "{torn:#?}");
+}
+
+/// How many stories there were, what was found in them, and how many editions were acknowledged.
+fn rewrite_the_book(seed: u64, printing: Printing) -> (u64, Vec<String>, u64) {
+    let lives = |stops: &[Stop]| Lives { clients: 1, epochs: 11, ..lives(seed, stops) };
+    let told = |stops: &[Stop]| play_with_a_book(&lives(stops), printing);
+    let all = match told(&[Stop { call: u64::MAX, how: How::Before }]) {
+        Ok(told) => told.calls[0],
+        Err(what) => return (1, vec![what], 0),
+    };
+    let (mut stories, mut torn, mut editions) = (0, Vec::new(), 0);
+    for call in 1..=all {
+        for how in How::ALL {
+            // Every third one is stopped in its recovery, too.
+            let again = Stop { call: call % 37 + 1, how };
+            let stops = [Stop { call, how }, again];
+            let count = if call % 3 == 0 { 2 } else { 1 };
+            stories += 1;
+            match told(&stops[..count]) {
+                Ok(told) => editions += told.editions,
+                Err(what) => torn.push(what),
+            }
+        }
+    }
+    (stories, torn, editions)
 }
