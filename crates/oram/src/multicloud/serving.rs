@@ -111,7 +111,7 @@ pub struct State {
     /// Whether both sessions were open.
     pub has_begun: bool,
     pub refusals: Refusals,
-    /// Since when all that is left to do is of a checkpoint, at closing.
+    /// Since when nothing goes on but by a checkpoint: it closes, or no access may depart.
     pub idle_since: Option<Nanos>,
     /// Entries of the journal since the last cut.
     pub since_cut: u64,
@@ -226,9 +226,15 @@ impl Serving {
         *is_closing && is_idle && self.departing.is_empty() && !self.plane.is_accusing()
     }
 
+    /// Whether the next checkpoint is due and the last one does not count. No access departs until it
+    /// does: a journal of more than two periods is more than a recovery has been said to read.
+    fn is_behind(&self) -> bool {
+        self.state.cut.is_some() && self.state.since_cut >= self.limits.entries_max
+    }
+
     /// Does not wait for ever for what has to be kept or forgotten.
     fn closes_in_time(&mut self) -> Result<()> {
-        if !self.is_idle() {
+        if !self.is_idle() && (!self.is_behind() || self.plane.is_accusing()) {
             self.state.idle_since = None;
             return Ok(());
         }
@@ -296,6 +302,7 @@ impl Serving {
         }
         self.look()?;
         while self.plane.under_way() < self.limits.under_way_max
+            && !self.is_behind()
             && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
         {
             self.state.replies.insert(self.plane.next_number(), reply);
@@ -473,9 +480,6 @@ impl Serving {
     /// All that the plane has given out has its record: the state is what that leads to.
     fn cut_if_due(&mut self) -> Result<()> {
         let State { since_cut, cut, .. } = &self.state;
-        if cut.is_some() && *since_cut >= CUTS_MISSED_MAX * self.limits.entries_max {
-            return Err(self.unkept()); // the journal would grow without end
-        }
         let is_due = *since_cut >= self.limits.entries_max && cut.is_none();
         if !is_due || !self.departing.is_recorded() || self.plane.is_accusing() {
             return Ok(());
@@ -520,9 +524,6 @@ impl Serving {
         self.events.end(reason);
     }
 }
-
-/// Checkpoints that would have been due while one is on its way.
-const CUTS_MISSED_MAX: u64 = 4;
 
 pub(super) fn gone() -> Error {
     Error::Bug("whoever serves has gone".into())

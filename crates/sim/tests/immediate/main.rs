@@ -142,35 +142,47 @@ async fn many_lives_in_a_row() {
 #[tokio::test(start_paused = true)]
 async fn clients_at_once_see_one_disk() {
     for kind in KINDS {
-        let world = World::new(kind);
-        let engine = world.open(world.cloud.clone()).await.unwrap();
-        let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty(SHAPE))));
-        let mut clients = JoinSet::new();
-        for client in 0..5 {
-            let (engine, clock, blocks) = (engine.clone(), clock.clone(), blocks.clone());
-            clients.spawn(async move {
-                let mut work = Workload::new(client);
-                for _ in 0..60 {
-                    clock.sleep_until(clock.now() + u64::from(work.below(20_000_000))).await;
-                    let mut tickets = Vec::new();
-                    for _ in 0..1 + work.below(5) {
-                        let (address, access) = work.next();
-                        let expected = apply(&mut blocks.lock(), address, &access);
-                        tickets.push((engine.submit(address, access), expected));
-                    }
-                    for (ticket, expected) in tickets {
-                        assert_eq!(ticket.await.unwrap(), expected);
-                    }
-                }
-            });
-        }
-        while let Some(client) = clients.join_next().await {
-            client.unwrap_or_else(|what| panic!("{kind:?}: {what}"));
-        }
-        let all = std::mem::take(&mut *blocks.lock());
-        assert_eq!(read_all(&*engine).await.unwrap(), all, "{kind:?}");
-        engine.close().await.unwrap();
+        at_once(World::new(kind)).await;
     }
+}
+
+/// Where a checkpoint takes longer than what leads to the next one, accesses wait for it.
+#[tokio::test(start_paused = true)]
+async fn clients_wait_for_a_checkpoint_that_is_late() {
+    let mut world = World::new(Kind::Multicloud);
+    world.checkpoint_every = 1;
+    at_once(world).await;
+}
+
+async fn at_once(world: World) {
+    let kind = world.kind;
+    let engine = world.open(world.cloud.clone()).await.unwrap();
+    let (clock, blocks) = (Arc::new(SystemClock::new()), Arc::new(Mutex::new(empty(SHAPE))));
+    let mut clients = JoinSet::new();
+    for client in 0..5 {
+        let (engine, clock, blocks) = (engine.clone(), clock.clone(), blocks.clone());
+        clients.spawn(async move {
+            let mut work = Workload::new(client);
+            for _ in 0..60 {
+                clock.sleep_until(clock.now() + u64::from(work.below(20_000_000))).await;
+                let mut tickets = Vec::new();
+                for _ in 0..1 + work.below(5) {
+                    let (address, access) = work.next();
+                    let expected = apply(&mut blocks.lock(), address, &access);
+                    tickets.push((engine.submit(address, access), expected));
+                }
+                for (ticket, expected) in tickets {
+                    assert_eq!(ticket.await.unwrap(), expected);
+                }
+            }
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client.unwrap_or_else(|what| panic!("{kind:?}: {what}"));
+    }
+    let all = std::mem::take(&mut *blocks.lock());
+    assert_eq!(read_all(&*engine).await.unwrap(), all, "{kind:?}");
+    engine.close().await.unwrap();
 }
 
 /// The canary: a disk that forgets when its process ends is seen to have lost what it had answered.
