@@ -182,50 +182,81 @@ pub(crate) async fn read(
 ) -> Result<Vec<Section>> {
     let lied = |piece| Error::CloudLied(of.suspicion(piece));
     let keys = keys.of(of.opening).ok_or_else(|| lied(0))?;
-    let (mut stream, mut tags, mut sections) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut incoming, mut tags) = (Incoming::default(), Vec::new());
     for (piece, name) in (0..).zip(of.piece_names()) {
         let found = store.blob_get(&name).await.map_err(|e| asked(e, of.suspicion(piece)))?;
         let (sealed, _) = found.ok_or_else(|| lied(piece))?;
         let opened = keys.blobs().open(of.place(piece), name.as_bytes(), &sealed);
-        stream.extend_from_slice(&opened.map_err(|_| lied(piece))?);
+        incoming.take(&opened.map_err(|_| lied(piece))?)?;
         tags.push(digest(&[&sealed]));
-        take_complete(&mut stream, &mut sections)?;
     }
     if digest(&[tags.as_flattened()]) != of.digest {
         // Each is one that was sealed for its place, and not all are of one writing.
         return Err(lied(0));
     }
-    if stream.is_empty() {
-        Ok(sections)
-    } else {
-        Err(Error::Bug("bytes after the last section".into()))
+    incoming.end()
+}
+
+/// A stream of sections as it comes in: nothing of it is here twice, and no padding.
+#[derive(Default)]
+struct Incoming {
+    head: Vec<u8>,
+    open: Option<Coming>,
+    sections: Vec<Section>,
+}
+
+/// A section of which something is to come.
+struct Coming {
+    section: Section,
+    length: usize,
+    /// Bytes to come, padding too.
+    missing: usize,
+}
+
+impl Incoming {
+    /// Takes in what comes next.
+    fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            let Some(Coming { section, length, missing }) = &mut self.open else {
+                let lacks = HEADER_BYTES - self.head.len();
+                let (head, rest) = bytes.split_at(lacks.min(bytes.len()));
+                self.head.extend_from_slice(head);
+                if self.head.len() < HEADER_BYTES {
+                    return Ok(());
+                }
+                bytes = rest;
+                self.open = Some(Coming::new(&std::mem::take(&mut self.head))?);
+                continue;
+            };
+            let (here, rest) = bytes.split_at((*missing).min(bytes.len()));
+            let data = here.len().min(*length - section.data.len());
+            section.data.extend_from_slice(&here[..data]);
+            (bytes, *missing) = (rest, *missing - here.len());
+            if *missing > 0 {
+                return Ok(());
+            }
+            self.sections.extend(self.open.take().map(|coming| coming.section));
+        }
+    }
+
+    /// All sections, if nothing of one is missing.
+    fn end(self) -> Result<Vec<Section>> {
+        match self.head.is_empty() && self.open.is_none() {
+            true => Ok(self.sections),
+            false => Err(Error::Bug("bytes after the last section".into())),
+        }
     }
 }
 
-/// Moves the sections that are complete off the front of the stream: most of it is padding, and a
-/// large store's would not be small.
-fn take_complete(stream: &mut Vec<u8>, sections: &mut Vec<Section>) -> Result<()> {
-    let mut rest = SectionReader(stream);
-    while let Some(section) = next_section(&mut rest)? {
-        sections.push(section);
+impl Coming {
+    fn new(head: &[u8]) -> Result<Self> {
+        let mut r = SectionReader(head);
+        let (tag, length, padded_len) = (r.u16()?, r.u64()? as usize, r.u64()? as usize);
+        if length > padded_len {
+            return Err(Error::Bug("section past its end".into()));
+        }
+        // As long as it says: the piece that says so has verified.
+        let section = Section { tag, padded_len, data: Vec::with_capacity(length) };
+        Ok(Self { section, length, missing: padded_len })
     }
-    let taken = stream.len() - rest.0.len();
-    stream.drain(..taken);
-    Ok(())
-}
-
-/// The next section, if all of it is there.
-fn next_section(stream: &mut SectionReader<'_>) -> Result<Option<Section>> {
-    if stream.0.len() < HEADER_BYTES {
-        return Ok(None);
-    }
-    let mut r = SectionReader(stream.0);
-    let (tag, length, padded_len) = (r.u16()?, r.u64()? as usize, r.u64()? as usize);
-    if r.0.len() < padded_len {
-        return Ok(None);
-    }
-    let body = r.raw(padded_len)?;
-    let data = body.get(..length).ok_or_else(|| Error::Bug("section past its end".into()))?;
-    stream.0 = r.0;
-    Ok(Some(Section { tag, padded_len, data: data.to_vec() }))
 }

@@ -44,6 +44,13 @@ impl Marks {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// How many are marked before `cell`.
+    pub fn before(&self, cell: u32) -> u32 {
+        let (word, bit) = (cell as usize / 64, cell % 64);
+        let whole: u32 = self.0.iter().take(word).map(|word| word.count_ones()).sum();
+        whole + self.0.get(word).map_or(0, |word| (word & ((1 << bit) - 1)).count_ones())
+    }
+
     /// The marked cells, from the lowest.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.0).flat_map(|(at, word)| {
@@ -96,6 +103,7 @@ mod tests {
         assert_eq!((marks.count(), marks.nth(8)), (8, None));
         for (before, cell) in (0..).zip(cells) {
             assert_eq!((marks.nth(before), marks.has(cell)), (Some(cell), true));
+            assert_eq!((marks.before(cell), marks.before(cell + 1)), (before, before + 1));
         }
         let mut some = Marks::none(130);
         [63, 65, 129].into_iter().for_each(|cell| some.set(cell));

@@ -21,9 +21,6 @@ pub(crate) const BESIDE_A_VALUE: f64 = 128.0;
 /// A piece of a checkpoint that is under way: it is sealed and kept until it is acknowledged.
 pub(crate) const SEALED_PIECES_BYTES: f64 = 4e6;
 
-/// A checkpoint is here twice while it is read: as pieces, and as the sections that they make.
-pub(crate) const READ_TIMES: f64 = 2.0;
-
 impl ProxyMemory {
     /// The most of it at once.
     pub fn total(&self) -> f64 {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fogbank_env::Nanos;
+use fogbank_mix::Shape;
 use fogbank_mix::session::{MixCloud, Opening};
 
 use super::canary::Canary;
@@ -14,10 +15,10 @@ use super::serving::{Event, Limits, Serving, State};
 use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
 use super::waiting::Looks;
 use super::witness;
-use crate::Result;
 use crate::immediate::Parts;
 use crate::immediate::entrance::{Entered, Entrance, Fault};
 use crate::immediate::events::Events;
+use crate::{ImmediateShape, Result};
 
 /// The engine. See the module `multicloud` for the protocol.
 pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
@@ -69,15 +70,12 @@ impl MulticloudEngine {
         // 1. What is known of the volume.
         let ring = vault.keys();
         let (opening, keys) = (ring.current().0, Arc::new(ring.split()));
-        let mut entries = Vec::new();
-        for (at, record) in recovered.journal.iter().enumerate() {
-            for entry in journal::entries(record)? {
-                entries.push(Entry::decode(entry, &shape, of.capacity, of.value_bytes)?);
-            }
-            progress(at + 1, recovered.journal.len());
-        }
-        let was_midway = !entries.is_empty();
-        let saved = (&recovered.full[..], opening);
+        let (records, was_midway) = (recovered.journal.len(), !recovered.journal.is_empty());
+        let entries = (1..).zip(recovered.journal).flat_map(|(at, record)| {
+            progress(at, records);
+            entries_of(&record, &shape, of)
+        });
+        let saved = (recovered.full, opening);
         let told = settings.clone();
         let plane = MulticloudPlane::recover(canary, told, (keys, random), saved, entries)?;
         // 2. Sessions. When both are open all that is under way is done again.
@@ -124,6 +122,15 @@ impl MulticloudEngine {
         };
         serving.begin().await?;
         Ok(Self(tells.entrance(of, fault, tokio::spawn(serving.run()))))
+    }
+}
+
+/// The entries of a record, or what is wrong with it.
+fn entries_of(record: &[u8], shape: &Shape, of: ImmediateShape) -> Vec<Result<Entry>> {
+    let decode = |entry: &[u8]| Entry::decode(entry, shape, of.capacity, of.value_bytes);
+    match journal::entries(record) {
+        Ok(entries) => entries.into_iter().map(decode).collect(),
+        Err(error) => vec![Err(error)],
     }
 }
 

@@ -6,7 +6,7 @@ use fogbank_mix::Shape;
 use super::journal;
 use super::settings::MulticloudSettings;
 use crate::immediate::Traffic;
-use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 use crate::{ImmediateShape, Result};
 
 /// nu: evictions an access.
@@ -20,10 +20,11 @@ const RECORD_BYTES: f64 = 16.0;
 /// What names a job: to be mixed, recalled or carried, uploaded, recorded, and committed at both.
 const JOB_BYTES: f64 = 180.0;
 /// A block of a checkpoint, and of memory: its position.
-const SAVED_POSITION_BYTES: f64 = 5.0;
-const POSITION_BYTES: f64 = 8.0;
-/// A cell of a level in memory: the block there.
+const POSITION_BYTES: f64 = crate::position::POSITION_BYTES as f64;
+/// A block in a cell, in memory: what it is.
 const ID_BYTES: f64 = 4.0;
+/// Of a cell: whether it has a block, and whether it is an unread dummy.
+const MARK_BYTES: f64 = 1.0 / 8.0;
 /// A partition beside its levels.
 const PARTITION_BYTES: f64 = 512.0;
 
@@ -147,8 +148,8 @@ impl MulticloudSettings {
     pub fn checkpoint_bytes(&self) -> Result<u64> {
         let ImmediateShape { capacity, value_bytes } = self.shape;
         let values = self.saved_blocks_max() as f64 * (4 + value_bytes) as f64;
-        let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
-        Ok((values + flat) as u64)
+        let flat = POSITION_BYTES * f64::from(capacity) + self.known_bytes(MARK_BYTES)?;
+        Ok((values + flat + self.lists_bytes()?) as u64)
     }
 
     /// What the client keeps in memory.
@@ -157,25 +158,37 @@ impl MulticloudSettings {
     /// As [`MulticloudSettings::traffic`].
     pub fn memory(&self) -> Result<ProxyMemory> {
         let ImmediateShape { capacity, value_bytes } = self.shape;
-        let state = POSITION_BYTES * f64::from(capacity) + self.known_bytes(ID_BYTES)?;
+        let positions = POSITION_BYTES * f64::from(capacity);
+        let (held, saved) = (self.known_bytes(2.0 * MARK_BYTES)?, self.known_bytes(MARK_BYTES)?);
+        let known = ID_BYTES * f64::from(capacity) + held + self.lists_bytes()?;
+        let state = positions + known;
         let value = value_bytes as f64 + BESIDE_A_VALUE;
         let values = (self.saved_blocks_max() + self.at_once()?) as f64 * value;
-        let flat = SAVED_POSITION_BYTES * f64::from(capacity) + self.known_bytes(1.0 / 8.0)?;
-        let opening = state + READ_TIMES * self.checkpoint_bytes()? as f64;
-        let checkpoint = flat + SEALED_PIECES_BYTES;
+        // Lists do not change, so they are not copied for a checkpoint.
+        let checkpoint = positions + saved + SEALED_PIECES_BYTES;
+        // Positions have their room when it is read; of the rest one takes the place of the other.
+        let read = self.checkpoint_bytes()? as f64;
+        let kept = self.saved_blocks_max() as f64 * (4 + value_bytes) as f64;
+        let opening = positions + read.max(known + 2.0 * kept) + SEALED_PIECES_BYTES;
         // Of an access what it departs with, and what it ends with.
         let entries = 2.0 * 2.0 * self.checkpoint_every as f64;
         let journal = entries * value_bytes as f64;
         Ok(ProxyMemory { state, values, checkpoint, opening, journal })
     }
 
-    /// What is known of partitions, with so many bytes a cell: marks of unread cells, and of each
-    /// rebuild of the top since the last refresh a mark a cell that it read, half of R on average.
+    /// What is known of partitions, with so many bytes a cell, but for lists.
     fn known_bytes(&self, a_cell: f64) -> Result<f64> {
+        let cells = Cycle::of(&self.public()?).cells;
+        Ok(f64::from(self.layout.partitions) * (cells * a_cell + PARTITION_BYTES))
+    }
+
+    /// Of each rebuild of the top since the last refresh a mark a cell that it read: half of R on
+    /// average, of levels that are all filled.
+    fn lists_bytes(&self) -> Result<f64> {
         let (shape, partitions) = (self.public()?, f64::from(self.layout.partitions));
         let Cycle { cells, .. } = Cycle::of(&shape);
-        let lists = f64::from(shape.refresh_every) * (cells + shape.cycle() as f64) / 8.0;
-        Ok(partitions * (cells * a_cell + cells / 8.0 + lists + PARTITION_BYTES))
+        let lists = f64::from(shape.refresh_every) / 2.0;
+        Ok(partitions * lists * (cells + shape.cycle() as f64) * MARK_BYTES)
     }
 
     fn cell_bytes(&self) -> Result<usize> {
@@ -197,6 +210,17 @@ mod tests {
             let ours = (up_bytes + down_bytes) / 4096.0;
             assert!((ours / blocks - 1.0).abs() < 0.05, "{capacity}: {ours}");
         }
+    }
+
+    /// What a client of a terabyte keeps, and its trusted disk.
+    #[test]
+    fn a_client_of_a_terabyte_has_room() {
+        let shape = ImmediateShape { capacity: 244_140_625, value_bytes: 4096 };
+        let settings = MulticloudSettings::new(shape, 3).unwrap();
+        let (memory, checkpoint) =
+            (settings.memory().unwrap(), settings.checkpoint_bytes().unwrap());
+        assert!(memory.total() < 7.5e9, "{memory:?} of {}", memory.total());
+        assert!(checkpoint < 4_000_000_000, "{checkpoint}");
     }
 
     /// Whatever the size, an access moves less than 2.75 blocks.

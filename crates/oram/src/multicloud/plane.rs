@@ -96,7 +96,7 @@ impl MulticloudPlane {
         let mut draws = Draws::new(shape.partitions, random);
         let mut positions = Positions::new(settings.layout.blocks);
         for block in 0..settings.layout.blocks {
-            positions.set(block, draws.partition().into(), crate::position::Home::Stash);
+            positions.set(block, draws.partition(), crate::position::Home::Stash);
         }
         let zeros = Bytes::from(vec![0; settings.shape.value_bytes]);
         Ok(Self {

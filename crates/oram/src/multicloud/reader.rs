@@ -105,7 +105,7 @@ impl MulticloudPlane {
     fn look_at(&mut self, block: Option<u32>, access: Access) -> Head {
         let (decoy, to) = (self.draws.decoy(), self.draws.partition());
         let own = block.filter(|block| !self.asked.contains_key(block));
-        let partition = own.map_or(decoy, |block| self.positions.get(block).0 as u16);
+        let partition = own.map_or(decoy, |block| self.positions.get(block).0);
         block.into_iter().for_each(|block| *self.asked.entry(block).or_insert(0) += 1);
         Head { block, access, is_duplicate: own.is_none(), partition, to }
     }
@@ -163,7 +163,7 @@ impl MulticloudPlane {
         }
         let home = entry.block.map(|block| self.positions.get(block));
         let is_wanted = entry.block.is_some_and(|_| {
-            let own = home.filter(|(partition, _)| *partition == u32::from(entry.partition));
+            let own = home.filter(|(partition, _)| *partition == entry.partition);
             let at = own.map(|(_, home)| home);
             let is_it = |level: u8, rank: u16| {
                 entry.places.iter().any(|at| at.level == level && at.place == u32::from(rank))
@@ -337,11 +337,11 @@ impl MulticloudPlane {
         *left -= 1;
         if *left == 0 {
             self.asked.remove(&block);
-            self.positions.set(block, ended.to.into(), Home::Stash);
+            self.positions.set(block, ended.to, Home::Stash);
             self.pyramids[usize::from(ended.to)].stash.push_back(block);
         } else {
             // Where it will be if those who still ask never depart.
-            self.positions.set(block, ended.to.into(), Home::UnderWay);
+            self.positions.set(block, ended.to, Home::UnderWay);
         }
         Ok(())
     }

@@ -27,6 +27,8 @@ impl MulticloudPlane {
     /// The client of this opening after a checkpoint, if there is one, and these entries. Then it has
     /// to [repeat](Self::repeat) what was under way.
     ///
+    /// Entries are taken one by one, so that of the journal no more is here than is still to be told.
+    ///
     /// The randomness has to be fresh: what was drawn stands in the journal.
     ///
     /// # Errors
@@ -35,8 +37,8 @@ impl MulticloudPlane {
         canary: Canary,
         settings: MulticloudSettings,
         (keys, random): (Arc<SplitKeys>, &Randomness),
-        (sections, opening): (&[Section], u32),
-        entries: impl IntoIterator<Item = Entry>,
+        (sections, opening): (Vec<Section>, u32),
+        entries: impl IntoIterator<Item = Result<Entry>>,
     ) -> Result<Self> {
         let mut plane = Self::new(settings, keys, random)?;
         plane.canary = canary;
@@ -44,7 +46,7 @@ impl MulticloudPlane {
             plane.restore(sections, opening)?;
         }
         for entry in entries {
-            plane.replay(entry)?;
+            plane.replay(entry?)?;
         }
         Ok(plane)
     }

@@ -3,13 +3,16 @@
 //! | tag | section | bytes |
 //! |---|---|---|
 //! | 1 | shape, opening; accesses ended, whose turn it is | fixed |
-//! | 2 | of every block: partition, level or what stands for one, place | 5 N |
-//! | 3 | of every partition: counters, levels, how they came about, job | by public counters |
+//! | 2 | of some blocks each: partition, level or what stands for one, place | 5 N together |
+//! | 3 | of some partitions each: counters, levels, how they came about, job | by public counters |
 //! | 4 | accesses under way, as their entries | by their number, which is public |
 //! | - | blocks that are in no cell, with their values (`stash`) | by a bound |
 //!
 //! What came of messages is not in it: a recovery asks again. Of a job it holds the list, which
 //! cannot be drawn again, since accesses have read cells of its levels meanwhile.
+//!
+//! What can be long is cut into sections, each made when its turn to be written has come, and gone
+//! when it has been read. How tops came about, most of it, does not change, and is copied by then.
 
 use std::sync::Arc;
 
@@ -28,19 +31,17 @@ use super::plane::MulticloudPlane;
 use super::pyramid::Pyramid;
 use super::reader::UnderWay;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
-use crate::position::Home;
+use crate::position::{Home, POSITION_BYTES};
 use crate::stash::{SavedStash, load_stash};
 use crate::{Result, Section};
 
 const POSITIONS: u16 = 2;
 const PARTITIONS: u16 = 3;
 const ACCESSES: u16 = 4;
-const FORMAT: u32 = 2;
-/// Stand for the level of a block in a stash, and of one under way.
-const IN_STASH: u8 = u8::MAX;
-const UNDER_WAY: u8 = u8::MAX - 1;
-/// Set in the level of a block in a job.
-const IN_JOB: u8 = 0x40;
+const FORMAT: u32 = 3;
+/// Blocks, and partitions, of a section.
+const BLOCKS_EACH: u32 = 1 << 18;
+const PARTITIONS_EACH: usize = 16;
 /// Stands for no block.
 const NOBODY: u32 = u32::MAX;
 
@@ -52,50 +53,60 @@ impl MulticloudPlane {
     pub fn save(&self, opening: u32) -> Result<Sections<'static>> {
         let mut head = self.head();
         head.u32(opening).u64(self.first).u16(self.turn.0).u8(self.turn.1);
-        let flat = vec![
-            unpadded(SHAPE, head.0),
-            unpadded(POSITIONS, self.save_positions()),
-            unpadded(PARTITIONS, self.save_partitions()),
-            unpadded(ACCESSES, self.save_accesses()),
-        ];
+        let flat = [unpadded(SHAPE, head.0), unpadded(ACCESSES, self.save_accesses())];
+        let positions = self.save_positions().into_iter().map(|of| unpadded(POSITIONS, of));
+        let pyramids = self.pyramids.iter().map(|of| self.save_partition(of));
+        let mut pyramids = pyramids.collect::<Vec<_>>().into_iter();
+        let partitions = std::iter::from_fn(move || {
+            let mut out = SectionWriter::default();
+            pyramids.by_ref().take(PARTITIONS_EACH).for_each(|of| of.write(&mut out));
+            (!out.0.is_empty()).then(|| unpadded(PARTITIONS, out.0))
+        });
+        let flat = flat.into_iter().chain(positions).chain(partitions);
         let held = self.held();
         // More than the bound is designed not to happen; then it is a multiple, and nothing is lost.
         let bound = self.settings.saved_blocks_max();
         let bound = bound * held.len().div_ceil(bound).max(1);
         let saved = SavedStash { bound, value_bytes: self.settings.shape.value_bytes };
         let held = held.into_iter().map(|(block, value)| (block, Some(value)));
-        Ok(Box::new(flat.into_iter().map(Ok).chain(saved.save(held))))
+        Ok(Box::new(flat.map(Ok).chain(saved.save(held))))
     }
 
     /// Puts the state of `sections` into a client that knows nothing, in a later opening.
     ///
     /// # Errors
     /// [`Error::Caller`] if they are of another store, [`Error::Bug`] if they contradict each other.
-    pub(super) fn restore(&mut self, sections: &[Section], current: u32) -> Result<()> {
-        let (_, mut rest) = behind_shape(sections, &self.head(), current)?;
+    pub(super) fn restore(&mut self, mut sections: Vec<Section>, current: u32) -> Result<()> {
+        let (_, mut rest) = behind_shape(&sections, &self.head(), current)?;
         self.first = rest.u64()?;
         self.turn = (rest.u16()?, rest.u8()?);
         // 1. Where blocks are.
-        let mut positions = SectionReader(take(sections, POSITIONS)?);
-        for block in 0..self.settings.layout.blocks {
-            let (partition, level, rank) = (positions.u16()?, positions.u8()?, positions.u16()?);
-            self.is_known(partition)?;
-            self.positions.set(block, partition.into(), home_of(level, rank));
-        }
-        // 2. What is known of partitions, and which blocks lie in their cells.
-        let mut partitions = SectionReader(take(sections, PARTITIONS)?);
-        for partition in 0..self.shape.partitions {
-            let pyramid = restore_partition(&self.shape, partition, &mut partitions)?;
-            self.pyramids[usize::from(partition)] = pyramid;
-        }
-        for block in 0..self.settings.layout.blocks {
-            let (partition, home) = self.positions.get(block);
-            let pyramid = &mut self.pyramids[partition as usize];
-            match home {
-                Home::Level { level, rank } => pyramid.level_mut(level)?.put(rank.into(), block)?,
-                Home::Job { .. } | Home::Stash | Home::UnderWay => {}
+        let mut blocks = 0..self.settings.layout.blocks;
+        for section in sections.extract_if(.., |section| section.tag == POSITIONS) {
+            let mut positions = SectionReader(&section.data);
+            while !positions.is_empty() {
+                let block = blocks.next().ok_or_else(inconsistent)?;
+                let (partition, level) = (positions.u16()?, positions.u8()?);
+                self.is_known(partition)?;
+                self.positions.set(block, partition, Home::of_bytes(level, positions.u16()?));
             }
         }
+        // 2. What is known of partitions, and which blocks lie in their cells.
+        let mut partitions = 0..self.shape.partitions;
+        for section in sections.extract_if(.., |section| section.tag == PARTITIONS) {
+            let mut of = SectionReader(&section.data);
+            while !of.is_empty() {
+                let partition = partitions.next().ok_or_else(inconsistent)?;
+                let pyramid = restore_partition(&self.shape, partition, &mut of)?;
+                self.pyramids[usize::from(partition)] = pyramid;
+            }
+        }
+        if !blocks.is_empty() || !partitions.is_empty() {
+            return Err(inconsistent());
+        }
+        self.fill_levels(|level, cell, _| level.fill(cell))?;
+        self.fill_levels(Level::put)?;
+        let sections = &sections[..];
         // 3. Accesses under way.
         let mut accesses = SectionReader(take(sections, ACCESSES)?);
         while !accesses.is_empty() {
@@ -112,7 +123,7 @@ impl MulticloudPlane {
                 return Err(inconsistent());
             }
             if let (partition, Home::Stash) = self.positions.get(block) {
-                self.pyramids[partition as usize].stash.push_back(block);
+                self.pyramids[usize::from(partition)].stash.push_back(block);
             }
             self.values.insert(block, value);
         }
@@ -134,49 +145,64 @@ impl MulticloudPlane {
         head
     }
 
-    fn save_positions(&self) -> Vec<u8> {
-        let mut out = SectionWriter::default();
+    fn save_positions(&self) -> Vec<Vec<u8>> {
+        let blocks = self.settings.layout.blocks;
+        let bytes = BLOCKS_EACH.min(blocks) as usize * POSITION_BYTES;
+        let mut all = Vec::new();
         let under_way: HashSet<u32> =
             self.accesses.iter().filter_map(|access| access.entry.block).collect();
-        for block in 0..self.settings.layout.blocks {
+        for block in 0..blocks {
+            if block.is_multiple_of(BLOCKS_EACH) {
+                all.push(SectionWriter(Vec::with_capacity(bytes)));
+            }
             let (partition, home) = self.positions.get(block);
             // Only accesses that have not departed ask for it: as the journal has it.
             let is_back = home == Home::UnderWay && !under_way.contains(&block);
-            let (level, rank) = home_bytes(if is_back { Home::Stash } else { home });
-            out.u16(partition as u16).u8(level).u16(rank);
+            let (level, rank) = if is_back { Home::Stash } else { home }.bytes();
+            all.last_mut().into_iter().for_each(|of| _ = of.u16(partition).u8(level).u16(rank));
         }
-        out.0
+        all.into_iter().map(|of| of.0).collect()
     }
 
-    fn save_partitions(&self) -> Vec<u8> {
-        let mut out = SectionWriter::default();
-        for pyramid in &self.pyramids {
-            let last = pyramid.last.map_or(0, |last| last.0);
-            out.u64(pyramid.given).u64(pyramid.done).u64(last);
-            out.u32(pyramid.old_reads).u8(pyramid.is_untold.into());
-            for level in &pyramid.levels {
-                let Some(held) = level else {
-                    out.u8(0);
-                    continue;
-                };
-                out.u8(1).u64(held.generation.0).u32(held.reads);
-                save_marks(held.free(), &mut out);
-            }
-            save_lineage(&pyramid.lineage, &mut out);
-            let Some(job) = &pyramid.job else {
-                out.u8(0);
+    fn save_partition(&self, pyramid: &Pyramid) -> SavedPartition {
+        let (mut head, mut tail) = (SectionWriter::default(), SectionWriter::default());
+        let last = pyramid.last.map_or(0, |last| last.0);
+        head.u64(pyramid.given).u64(pyramid.done).u64(last);
+        head.u32(pyramid.old_reads).u8(pyramid.is_untold.into());
+        for level in &pyramid.levels {
+            let Some(held) = level else {
+                head.u8(0);
                 continue;
             };
-            out.u8(1).u64(job.generation().0).u32(job.list_reads);
-            out.u8(job.list.is_some().into());
-            job.list.iter().for_each(|list| save_marks(list, &mut out));
+            head.u8(1).u64(held.generation.0).u32(held.reads);
+            save_marks(held.free(), &mut head);
+        }
+        tail.u8(pyramid.job.is_some().into());
+        if let Some(job) = &pyramid.job {
+            tail.u64(job.generation().0).u32(job.list_reads).u8(job.list.is_some().into());
+            job.list.iter().for_each(|list| save_marks(list, &mut tail));
             for going in job.going(&self.shape) {
                 let (block, home) = going.unwrap_or((NOBODY, Home::Stash));
-                let (level, rank) = home_bytes(home);
-                out.u32(block).u8(level).u16(rank);
+                let (level, rank) = home.bytes();
+                tail.u32(block).u8(level).u16(rank);
             }
         }
-        out.0
+        SavedPartition { head: head.0, lineage: pyramid.lineage.clone(), tail: tail.0 }
+    }
+
+    /// Does this to every cell of a level that a block lies in, as positions say.
+    fn fill_levels(
+        &mut self,
+        mut with: impl FnMut(&mut Level, u32, u32) -> Result<()>,
+    ) -> Result<()> {
+        for block in 0..self.settings.layout.blocks {
+            let (partition, home) = self.positions.get(block);
+            if let Home::Level { level, rank } = home {
+                let pyramid = &mut self.pyramids[usize::from(partition)];
+                with(pyramid.level_mut(level)?, rank.into(), block)?;
+            }
+        }
+        Ok(())
     }
 
     fn save_accesses(&self) -> Vec<u8> {
@@ -216,21 +242,18 @@ impl MulticloudPlane {
     }
 }
 
-fn home_bytes(home: Home) -> (u8, u16) {
-    match home {
-        Home::Level { level, rank } => (level, rank),
-        Home::Job { level, rank } => (level | IN_JOB, rank),
-        Home::Stash => (IN_STASH, 0),
-        Home::UnderWay => (UNDER_WAY, 0),
-    }
+/// A partition as it is at the cut: what changes is written already.
+struct SavedPartition {
+    head: Vec<u8>,
+    lineage: Lineage,
+    tail: Vec<u8>,
 }
 
-fn home_of(level: u8, rank: u16) -> Home {
-    match level {
-        IN_STASH => Home::Stash,
-        UNDER_WAY => Home::UnderWay,
-        level if level & IN_JOB != 0 => Home::Job { level: level & !IN_JOB, rank },
-        level => Home::Level { level, rank },
+impl SavedPartition {
+    fn write(&self, out: &mut SectionWriter) {
+        out.raw(&self.head);
+        save_lineage(&self.lineage, out);
+        out.raw(&self.tail);
     }
 }
 
@@ -292,7 +315,7 @@ fn restore_partition(shape: &Shape, partition: u16, r: &mut SectionReader<'_>) -
         let mut job = Job::new(shape, (partition, generation), sources, list);
         job.list_reads = list_reads;
         let going = (0..shape.uploads(generation.count())).map(|_| {
-            let (block, home) = (r.u32()?, home_of(r.u8()?, r.u16()?));
+            let (block, home) = (r.u32()?, Home::of_bytes(r.u8()?, r.u16()?));
             Ok((block != NOBODY).then_some((block, home)))
         });
         job.goes(going.collect::<Result<Vec<_>>>()?.into_iter());

@@ -4,4 +4,4 @@ mod flat;
 mod homes;
 
 pub use flat::{FlatPositions, Location};
-pub use homes::{Home, Positions};
+pub use homes::{Home, POSITION_BYTES, Positions};

@@ -6,7 +6,7 @@ use fogbank_durable::{Piecing, VaultSettings};
 use super::{journal, state};
 use crate::geometry::{BucketShape, Geometry};
 use crate::immediate::{ShellSettings, Traffic, parts_max};
-use crate::memory::{BESIDE_A_VALUE, ProxyMemory, READ_TIMES, SEALED_PIECES_BYTES};
+use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 use crate::{Error, ImmediateShape, Result};
 
 /// Beside a checkpoint records leave, so its pieces take their time.
@@ -152,7 +152,8 @@ impl TaoSettings {
         // All sections are made at the cut.
         let lengths = state::checkpoint_lengths(&geometry);
         let checkpoint = lengths.iter().sum::<usize>() as f64 + SEALED_PIECES_BYTES;
-        let opening = state + READ_TIMES * checkpoint_bytes(&geometry) as f64;
+        // Its sections are here while the state is made of them.
+        let opening = state + checkpoint_bytes(&geometry) as f64;
         let parts = 2.0 * self.checkpoint_every()? as f64;
         let journal = parts * journal::entry_bytes(self.shell.shape.value_bytes) as f64;
         Ok(ProxyMemory { state, values, checkpoint, opening, journal })

@@ -104,7 +104,7 @@ impl MulticloudPlane {
             let home = Home::Job { level, rank };
             blocks.push(block.map(|block| {
                 self.pyramids[usize::from(partition)].unstash(block);
-                self.positions.set(block, partition.into(), home);
+                self.positions.set(block, partition, home);
                 let value = self.values.get(&block).unwrap_or(&self.zeros).clone();
                 Going { block, home, value: Some(value) }
             }));

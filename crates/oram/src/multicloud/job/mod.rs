@@ -171,7 +171,7 @@ impl Job {
 
 impl MulticloudPlane {
     fn is_at_home(&self, partition: u16, going: &Going) -> bool {
-        self.positions.get(going.block) == (partition.into(), going.home)
+        self.positions.get(going.block) == (partition, going.home)
     }
 
     fn job(&self, partition: u16) -> Result<&Job> {

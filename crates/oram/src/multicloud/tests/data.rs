@@ -49,7 +49,7 @@ fn beside_a_map(mut world: World, accesses: u32, at_once: u32) -> World {
 pub fn is_consistent(plane: &MulticloudPlane) {
     use crate::position::Home;
     let mut places: HashMap<u32, u32> = HashMap::new();
-    for (partition, pyramid) in (0u32..).zip(&plane.pyramids) {
+    for (partition, pyramid) in (0u16..).zip(&plane.pyramids) {
         assert!(pyramid.blocks() <= u32::from(plane.shape.top_blocks));
         for block in &pyramid.stash {
             assert_eq!(plane.positions.get(*block), (partition, Home::Stash));

@@ -487,8 +487,8 @@ impl World {
             canary,
             self.settings.clone(),
             (keys(self.seed), &random),
-            (&self.saved.0, self.opening),
-            entries,
+            (self.saved.0.clone(), self.opening),
+            entries.into_iter().map(Ok),
         )
         .unwrap();
         let effects = self.plane.repeat().unwrap();
