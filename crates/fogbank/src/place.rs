@@ -12,6 +12,7 @@ use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 use crate::args::{PlaceArgs, StoreArgs};
 use crate::error::{Error, Result};
 use crate::fill::MARKER;
+use crate::site::SitePlace;
 
 /// In the folder of the trusted side of a volume in two clouds: where the second one is.
 pub(crate) const SECOND_STORE: &str = "second-store";
@@ -70,6 +71,7 @@ impl Place {
 
     /// What was not filled to its end is opened by whoever fills it alone.
     pub(crate) fn check_whole(&self) -> Result<()> {
+        self.check_no_site()?;
         let trusted = self.trusted();
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
@@ -81,11 +83,25 @@ impl Place {
         Ok(())
     }
 
+    /// What a client of a site has in its folder, its key too, opens no store.
+    fn check_no_site(&self) -> Result<()> {
+        if SitePlace::new(&self.data).is_there() {
+            return Err(Error::Usage(format!(
+                "the folder {} is that of a client of a site, which has commands of its own: fogbank \
+                 site serve, status, verify, backup, restore, rotate-key; choose another --data for a \
+                 store",
+                self.data.display()
+            )));
+        }
+        Ok(())
+    }
+
     /// The same of a command that looks at both sides only.
     ///
     /// # Errors
     /// [`Error::CloudLied`]: whoever keeps a folder can lose it, by mistake or not.
     pub fn check_cloud_side(&self) -> Result<()> {
+        self.check_no_site()?;
         let Some(cloud) = self.store_folder() else { return Ok(()) };
         if !self.knows_a_store() || cloud.exists() {
             return Ok(());
@@ -265,5 +281,23 @@ pub fn lock_trusted_side(folder: &Path) -> Result<FolderLock> {
             folder.display()
         ))),
         Err(e) => Err(Error::CannotUse(format!("{}: {e}", folder.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store in a site's place, under its key, would stand in the way of its tables.
+    #[test]
+    fn the_folder_of_a_client_of_a_site_opens_no_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::local(folder.path());
+        assert!(place.check_sides().is_ok());
+        std::fs::create_dir(place.trusted()).unwrap();
+        std::fs::write(place.trusted().join("site"), "{}").unwrap();
+        for told in [place.check_whole(), place.check_sides(), place.check_cloud_side()] {
+            assert!(matches!(told, Err(Error::Usage(why)) if why.contains("fogbank site serve")));
+        }
     }
 }
