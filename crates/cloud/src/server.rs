@@ -446,6 +446,7 @@ impl Serving {
             tracing::error!(tenant = name, error = %e, "a tenant cannot be opened");
             match e {
                 StoreError::Refused(why) => Status::failed_precondition(why),
+                StoreError::Misbehaved(_) => Status::data_loss("the tenant's store is spoiled"),
                 _ => Status::unavailable("the tenant's store cannot be opened"),
             }
         })?;

@@ -113,7 +113,15 @@ impl BlobLog {
     /// # Errors
     /// As there.
     pub fn listen(&self, from: u64) -> Result<LogListener> {
-        let heard = self.0.kept.lock().listen(from)?;
+        let kept = self.0.kept.lock();
+        if from > kept.end() && !self.0.beside_others {
+            // Whoever asks has heard of it, and what was told of is durable.
+            let end = kept.end();
+            let why = format!("the log ends before place {end}: it has gone back from {from}");
+            return Err(StoreError::Misbehaved(why));
+        }
+        let heard = kept.listen(from)?;
+        drop(kept);
         Ok(LogListener { kept: self.0.kept.clone(), grown: self.0.grown.subscribe(), heard })
     }
 }

@@ -79,7 +79,8 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Absent`] if the cloud is away; [`StoreError::Refused`] if places from
-    /// `from` on were forgotten.
+    /// `from` on were forgotten; [`StoreError::Misbehaved`] if the log ends before `from`, where one
+    /// process alone appends.
     async fn follow(&self, from: u64) -> Result<LogEvents>;
 
     /// Entries and results of places below `before` are no longer wanted. Fine if they are gone.

@@ -107,6 +107,20 @@ async fn a_quota_that_is_used_up_is_said_and_not_passed() {
     store.write_chunks(vec![write(25, 0)]).await.unwrap();
 }
 
+/// What a disk has spoiled is no absence, which would be waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_spoiled_is_said_to_be() {
+    let mut server = Server::start(Keeping::Disk).await;
+    server.client("a").await.create_array(ArrayId(1), SHAPE).await.unwrap();
+    let arrays = server.folder.path().join("tenants/a/store/arrays");
+    let array = std::fs::read_dir(arrays).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(array.join("shape"), "no shape").unwrap();
+    server.kill_and_restart(Keeping::Disk, Arc::new(SystemClock::new())).await;
+    let told = server.try_client("a", &server.credentials("a")).await.err().unwrap();
+    assert!(matches!(told, StoreError::Misbehaved(_)), "{told}");
+    server.client("b").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_answers_what_it_has_taken() {
     let mut server = Server::start(Keeping::Disk).await;

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fogbank_durable::shared::{Object, Seen, Site, Superblock};
 use fogbank_seal::{Digest, Mark, digest};
@@ -45,6 +46,8 @@ pub struct Joined {
 
 /// How often what has gone meanwhile is fetched again.
 const TRIES: u32 = 20;
+/// How long the log may say nothing that a superblock knows of. Whoever is away is told before.
+const HIDDEN: Duration = Duration::from_secs(120);
 /// Objects that are fetched at once.
 const FETCHED_AT_ONCE: usize = 64;
 
@@ -77,6 +80,20 @@ pub async fn join(
                 tries += 1;
             }
             joined => return joined,
+        }
+    }
+}
+
+/// What a superblock says is in the log is there already. A server that keeps the log open and tells
+/// nothing of it has hidden it.
+///
+/// # Errors
+/// Those of hearing; [`crate::Error::CloudLied`] if nothing comes for [`HIDDEN`].
+async fn hear_soon(listener: &mut Listener, grid: &DepartureGrid) -> Result<Heard> {
+    tokio::select! { biased;
+        heard = listener.hear() => heard,
+        () = grid.come(grid.now() + HIDDEN.as_nanos() as u64) => {
+            Err(lied("a superblock is shown, and not the log before it"))
         }
     }
 }
@@ -122,7 +139,8 @@ impl At<'_> {
             let mut before = Before { epoch, ..Before::default() };
             before.digests.push(history_before);
             while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
-                let Heard::Entry(place, entry, stored) = listener.hear().await? else { continue };
+                let heard = hear_soon(&mut listener, grid).await?;
+                let Heard::Entry(place, entry, stored) = heard else { continue };
                 let last = before.digests.last().copied().unwrap_or_default();
                 before.digests.push(digest(&[&last, &stored]));
                 before.sessions.logged(place, &entry);

@@ -80,6 +80,37 @@ async fn a_server_that_goes_back_is_noticed() {
     }
 }
 
+/// Superblocks are shown as they are, and the log before them as it was: it lacks what they tell
+/// of, or has none of it.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_goes_back_is_noticed() {
+    let world = World::new(9);
+    drop(world.join().await.unwrap());
+    for (number, further) in [20, 200].into_iter().enumerate() {
+        let seen = world.register();
+        let engine = join(world.store.clone(), seen.clone(), 400 + number as u64).await.unwrap();
+        writes(&*engine, 30).await.unwrap();
+        let old = copy(&world.store).await;
+        writes(&*engine, further).await.unwrap();
+        engine.close().await.unwrap();
+        let back = copy(&world.store).await;
+        for kind in ["log/", "result/"] {
+            for name in back.blob_list(kind).await.unwrap() {
+                back.blob_delete(&[&name]).await.unwrap();
+            }
+            for name in old.blob_list(kind).await.unwrap() {
+                let (blob, _) = old.blob_get(&name).await.unwrap().unwrap();
+                back.blob_put(&name, blob, PutCondition::Always).await.unwrap();
+            }
+        }
+        for (whose, seen) in [("one that has seen it", seen), ("a new one", world.register())] {
+            let told = join(back.clone(), seen, 500 + number as u64).await;
+            let error = told.err().unwrap_or_else(|| panic!("{further} entries back, {whose}"));
+            assert!(matches!(error, Error::CloudLied(_)), "{further}, {whose}: {error}");
+        }
+    }
+}
+
 /// Two clients, each in a world of its own from some moment on: whoever is shown the other's
 /// notices.
 #[tokio::test(start_paused = true)]

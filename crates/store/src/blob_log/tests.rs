@@ -166,6 +166,16 @@ async fn a_listener_is_told_why_nothing_comes() {
     assert!(events.recv().await.is_none());
 }
 
+/// Who has heard more than there is knows that the log has gone back.
+#[tokio::test(start_paused = true)]
+async fn what_goes_back_is_told() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let log = open(&store).await;
+    log.append(entry(1, 1)).await.unwrap();
+    assert!(log.listen(1).is_ok());
+    assert!(matches!(log.listen(2), Err(StoreError::Misbehaved(_))));
+}
+
 /// A log that is full refuses, and has room again when something is forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_log_that_is_full_says_so() {
