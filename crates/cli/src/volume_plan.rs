@@ -59,6 +59,9 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
     Ok(())
 }
 
+/// Stands where an engine has no figure.
+const NONE: &str = "-";
+
 /// A line: what it is, whether it is said unasked, and how it is said of an engine.
 type Row = (&'static str, bool, fn(&VolumePlan) -> String);
 
@@ -66,7 +69,7 @@ const ROWS: [Row; 13] = [
     ("memory of the proxy", true, |plan| size(plan.memory_bytes)),
     ("stored in the cloud", true, |plan| size(plan.storage_bytes)),
     ("on your own disk", true, |plan| match plan.trusted_bytes {
-        0.0 => "-".into(),
+        0.0 => NONE.into(),
         bytes => size(bytes),
     }),
     ("an access moves", true, |plan| size(plan.up_bytes + plan.down_bytes)),
@@ -76,7 +79,7 @@ const ROWS: [Row; 13] = [
     ("writes an access", false, |plan| format!("{:.1}", plan.writes)),
     ("answers after", true, |plan| answer(plan.answer_s)),
     ("accesses/s at most", true, |plan| {
-        plan.per_s.map_or("-".into(), |per_s| format!("{per_s:.0}"))
+        plan.per_s.map_or(NONE.into(), |per_s| format!("{per_s:.0}"))
     }),
     ("a checkpoint", false, |plan| size(plan.checkpoint_bytes)),
     ("a recovery reads", false, |plan| size(plan.recovery_bytes)),
@@ -92,21 +95,25 @@ pub fn row(what: &str, said: impl Iterator<Item = String>) {
 /// A time until an answer, in words.
 pub fn answer(answer_s: f64) -> String {
     match answer_s {
-        0.0 => "-".into(),
+        0.0 => NONE.into(),
         short if short < 1.0 => format!("{:.0} ms", short * 1e3),
         long => seconds(long),
     }
 }
 
 fn print(plans: &[OfEngine], all: bool) {
-    let row = |what: &str, said: &dyn Fn(&OfEngine) -> String| row(what, plans.iter().map(said));
-    row("", &|(engine, _)| engine.name.to_owned());
+    let of = |said: &dyn Fn(&OfEngine) -> String| plans.iter().map(said).collect::<Vec<_>>();
+    row("", of(&|(engine, _)| engine.name.to_owned()).into_iter());
     for (what, _, said) in ROWS.into_iter().filter(|(_, unasked, _)| all || *unasked) {
-        row(what, &|(_, plan)| plan.as_ref().map_or_else(|_| "-".into(), said));
+        let cells = of(&|(_, plan)| plan.as_ref().map_or_else(|_| NONE.into(), said));
+        // What no engine has is no row: most keep nothing on the trusted disk.
+        if cells.iter().any(|cell| cell != NONE) {
+            row(what, cells.into_iter());
+        }
     }
-    row("a month, idle", &|(_, plan)| {
-        plan.as_ref().map_or_else(|_| "-".into(), |plan| usd(plan.bill.usd()))
-    });
+    let month =
+        of(&|(_, plan)| plan.as_ref().map_or_else(|_| NONE.into(), |plan| usd(plan.bill.usd())));
+    row("a month, idle", month.into_iter());
     for (engine, plan) in plans {
         if let Err(why) = plan {
             say!("{:<22} not possible: {why}", engine.name);
