@@ -224,7 +224,8 @@ async fn what_deletes_nothing_keeps_no_volume_from_closing() {
             };
             hangs.then_some(Fault::Hang)
         });
-        history.run(&*engine, &mut work, 2 * world.checkpoint_every as usize).await.unwrap();
+        // As far as the cut, and not so far that accesses wait for its checkpoint.
+        history.run(&*engine, &mut work, world.checkpoint_every as usize + 2).await.unwrap();
         let clock = SystemClock::new();
         let told = by(&clock, clock.now() + 1_000 * SECOND, engine.close()).await;
         let is_told = |why: &str| why.contains("the trusted disk");
