@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Keys, their bytes and their blocks are all bounded by the capacity, so the bound is public and
-//! never exceeded; what is staged counts as records beside them. Free addresses are those that no record holds.
+//! never exceeded; what is staged counts as records beside them. Free addresses are those that no
+//! record holds.
 //! What the cloud sees: as many pieces as the bound asks for, each padded to its length.
 
 use bytes::Buf;

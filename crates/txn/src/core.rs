@@ -47,11 +47,11 @@ use crate::version::Body;
 use crate::view::Run;
 use crate::watch::Watches;
 
-/// Records and blocks that an epoch forgets for each slot of its write batch, less what it changes one
-/// by one: that takes less time than writing them.
+/// Records and blocks that an epoch forgets for each slot of its write batch, less what it changes
+/// one by one: that takes less time than writing them.
 const FORGOTTEN_A_SLOT: usize = 4;
-/// Records of a stage that counts which an epoch makes entries of, for each slot of its write batch, less
-/// what it changes.
+/// Records of a stage that counts which an epoch makes entries of, for each slot of its write batch,
+/// less what it changes.
 const ABSORBED_A_SLOT: usize = 2;
 /// Of so many batches the large program has one to itself, and half of the others: a long value may
 /// need more than half.

@@ -296,7 +296,8 @@ fn lie_of(error: fogbank_oram::Error) -> Error {
     }
 }
 
-/// What is wrong with the journal or a checkpoint is not the cloud's doing: they lie on the trusted disk.
+/// What is wrong with the journal or a checkpoint is not the cloud's doing: they lie on the trusted
+/// disk.
 fn of_journal(error: Error, trusted: &Path) -> Error {
     let is_ours = |why: &str| ALL_BUT_COMMIT.iter().any(|prefix| why.contains(prefix));
     match error {

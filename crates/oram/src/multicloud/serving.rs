@@ -7,8 +7,9 @@
 //!    Chains are walked meanwhile.
 //! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
 //!    all this, onto the trusted disk, and so is it adopted: its commit record leaves for the first
-//!    cloud at a point, when what the last one superseded is gone. If that takes as long as some
-//!    checkpoints, whoever of both holds it up is told: the journal is not to grow without end.
+//!    cloud at a point, when what the last one superseded is gone. Where the next one is due before
+//!    that, no access departs until it is done: the journal is not to grow without end. In the end
+//!    whoever of both holds it up is told.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`), and who refuses (`refusals`).
 //! 6. At closing trusted disk and first cloud have a time to keep the last checkpoint.
