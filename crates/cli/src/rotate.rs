@@ -19,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
-use fogbank::backup::{back_up, unread};
+use fogbank::backup::{back_up, check_second_store, unread};
 use fogbank::{Error, OpenOptions, Place, Result, lock_trusted_side};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Purpose, Randomness};
@@ -48,7 +48,9 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     }
     new.check_free(&[])?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
-    let copy = copy_to(nameless(&old.trusted(), "rotating")?, &args.place, &key, &random).await?;
+    let second = args.to_second_store.as_deref();
+    let file = nameless(&old.trusted(), "rotating")?;
+    let copy = copy_to(file, &args.place, second, &key, &random).await?;
     // Whoever serves it must not go on in the old one meanwhile.
     let _held = lock_trusted_side(&old.trusted())?;
     let backup = BackupReader::open(BufReader::new(copy), &key).map_err(unread)?;
@@ -64,15 +66,21 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     Ok(())
 }
 
-/// Writes a backup of the store to `file` and closes the store; the file, to be read.
+/// Writes a backup of the store to `file` and closes the store; the file, to be read. Nothing of
+/// either if the new one would need another `second` cloud.
 async fn copy_to(
     file: File,
     store: &StoreArgs,
+    second: Option<&str>,
     key: &MasterKey,
     random: &Randomness,
 ) -> Result<File> {
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
     let mut resting = open(store).await?;
+    if let Err(refused) = check_second_store(&resting.encoded(), "--to-second-store", second) {
+        resting.close().await?;
+        return Err(refused);
+    }
     let bar = bar("reading the old store");
     let mut progress = |done, of| show(&bar, done, of);
     let written = back_up(&mut resting, BufWriter::new(file), key, random, &mut progress).await;

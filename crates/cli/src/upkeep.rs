@@ -143,9 +143,11 @@ async fn look(place: &Place) -> Result<()> {
 /// A store that is in use can still be looked at.
 fn or_look(error: Error) -> Error {
     match error {
-        Error::CannotUse(said) if said.starts_with("another fogbank process") => Error::CannotUse(
-            format!("{said}; fogbank verify --presence looks at a store that is being served"),
-        ),
+        Error::CannotUse(said) if said.starts_with("another fogbank process") => {
+            Error::CannotUse(format!(
+                "{said}; fogbank verify --presence looks at a store of keys that is being served"
+            ))
+        }
         error => error,
     }
 }
@@ -326,13 +328,14 @@ pub async fn open(place: &StoreArgs) -> Result<AtRest> {
 /// The place of a store that is there: a mistyped folder must not become a new store.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none.
+/// [`Error::Usage`] if there is none; [`Error::CannotUse`] if nobody may look.
 pub fn existing(args: &StoreArgs) -> Result<Place> {
     let place = Place::from(args);
-    if place.trusted().join("key").exists() {
+    let trusted = place.trusted();
+    let is_there = trusted.join("key").try_exists();
+    if is_there.map_err(|e| Error::CannotUse(format!("{}: {e}", trusted.display())))? {
         return Ok(place);
     }
-    let trusted = place.trusted();
     if trusted.join("register").exists() {
         return Err(Error::CannotUse(format!(
             "{} is missing; put back your copy of it: without the key nobody can read the store",

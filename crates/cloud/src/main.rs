@@ -13,7 +13,8 @@ use std::sync::Arc;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use fogbank_cloud::{
-    Allowance, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants, identity, roster,
+    Allowance, Announced, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants,
+    identity, roster,
 };
 use fogbank_env::{Metrics, SystemClock, Visibility, counted};
 use fogbank_pages::{Site, Sites, figures};
@@ -200,8 +201,10 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
         bytes: args.bytes.map_or(bytes, |bytes| bytes.as_u64()),
         arrays: args.arrays.unwrap_or(arrays),
     };
-    let file = Tenants::add(&args.data.data, &args.name, allowed, pin)
-        .map_err(|e| (format!("tenant {}: {e}", args.name), CANNOT))?;
+    let file = Tenants::add(&args.data.data, &args.name, allowed, pin).map_err(|e| {
+        let code = if e.kind() == ErrorKind::InvalidInput { USAGE } else { CANNOT };
+        (format!("tenant {}: {e}", args.name), code)
+    })?;
     say!("tenant       {} (at most {})", args.name, words(&allowed));
     match before {
         None => {}
@@ -272,6 +275,14 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     settings.share.calls_per_s = args.rate.max(1);
     settings.share.calls_max = args.calls.clamp(1, 1 << 20);
     settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
+    for other in &args.mixes_with {
+        let is_place = other.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if !is_place {
+            return Err((format!("--mixes-with {other}: give HOST:PORT"), USAGE));
+        }
+    }
     settings.mixes_with.clone_from(&args.mixes_with);
     settings.record.clone_from(&args.record);
     let _viewing = args.metrics.as_deref().map(|at| view(at, &metrics)).transpose()?;
@@ -318,12 +329,21 @@ fn greet(server: &CloudServer, args: &ServeArgs) {
     let keeps = if args.memory { "in memory: gone with this process" } else { "on its disk" };
     say!("  data     {} ({keeps})", args.data.data.display());
     say!("  pin      {} (of its certificate)", server.pin());
-    match server.tenants() {
+    let Announced { tenants, by_another_pin } = server.tenants();
+    match tenants {
         0 => say!(
             "  tenants  none yet: fogbank-cloud tenant add NAME --data {}",
             args.data.data.display()
         ),
         many => say!("  tenants  {many}"),
+    }
+    if by_another_pin > 0 {
+        say_error!(
+            "the pin is another than at the last start: {by_another_pin} files of credentials under \
+             {}/tenants are written anew, and copies of the old ones connect no longer; hand the \
+             new ones out, or start with the certificate of before (--tls-cert, --tls-key)",
+            args.data.data.display()
+        );
     }
     if let Some(metrics) = &args.metrics {
         say!("  metrics  http://{metrics}/metrics");

@@ -48,7 +48,7 @@ use crate::log;
 use crate::mix::{ACROSS_PATH, MixDesk, SESSION_PATH};
 use crate::pool::{Pool, Room};
 use crate::service::{Desk, Spoken};
-use crate::tenant::{Common, Keeping, Share, Tenant, Tenants};
+use crate::tenant::{Announced, Common, Keeping, Share, Tenant, Tenants};
 use crate::wire::{MESSAGE_BYTES_MAX, PATH};
 
 /// Why a server cannot begin.
@@ -140,7 +140,7 @@ pub struct CloudServer {
     socket: TcpListener,
     address: SocketAddr,
     pin: Pin,
-    tenants: usize,
+    tenants: Announced,
     memory: Arc<Pool>,
     data: PathBuf,
     files: TlsFiles,
@@ -237,8 +237,8 @@ impl CloudServer {
         self.memory.clone()
     }
 
-    /// How many tenants there were at the start.
-    pub fn tenants(&self) -> usize {
+    /// Tenants that there were at the start.
+    pub fn tenants(&self) -> Announced {
         self.tenants
     }
 

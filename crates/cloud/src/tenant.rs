@@ -157,16 +157,19 @@ impl Tenants {
         write_credentials(&folder, token, pin)
     }
 
-    /// Writes for every tenant what its client needs, and says how many there are.
+    /// Writes for every tenant what its client needs.
     ///
     /// # Errors
     /// As the system says.
-    pub fn announce(&self, pin: Pin) -> io::Result<usize> {
-        let all = self.all()?;
-        for known in &all {
+    pub fn announce(&self, pin: Pin) -> io::Result<Announced> {
+        let mut announced = Announced::default();
+        for known in self.all()? {
+            let before = Credentials::load(&known.folder.join("credentials"));
+            announced.tenants += 1;
+            announced.by_another_pin += usize::from(before.is_ok_and(|it| it.pin != pin));
             write_credentials(&known.folder, known.token.clone(), pin)?;
         }
-        Ok(all.len())
+        Ok(announced)
     }
 
     fn all(&self) -> io::Result<Vec<Arc<Known>>> {
@@ -337,6 +340,15 @@ pub(crate) fn read_quota(path: &Path) -> Result<Allowance> {
     read().ok_or_else(|| StoreError::Absent("the tenant's quota says nothing".into()))
 }
 
+/// To how many tenants a server said how it is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Announced {
+    /// All.
+    pub tenants: usize,
+    /// Those that had been told another pin: copies of their credentials elsewhere are of no use.
+    pub by_another_pin: usize,
+}
+
 fn write_credentials(folder: &Path, token: Token, pin: Pin) -> io::Result<PathBuf> {
     let path = folder.join("credentials");
     write_secret(&path, Credentials { token, pin, file: None }.text().as_bytes())?;
@@ -396,7 +408,10 @@ mod tests {
             Token::load_or_create(&data.path().join("tenants").join(name).join("token")).unwrap()
         });
         let tenants = Tenants::new(data.path(), Keeping::Memory, Share::default(), common());
-        assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), 2);
+        for by_another_pin in [2, 0] {
+            let told = Announced { tenants: 2, by_another_pin };
+            assert_eq!(tenants.announce(Pin([1; 32])).unwrap(), told);
+        }
         assert!(tenants.enter("a", tokens[0].bytes(), false).await.unwrap().is_some());
         assert!(tenants.enter("b", tokens[0].bytes(), false).await.unwrap().is_none());
         assert!(tenants.enter("a", &[], false).await.unwrap().is_none());

@@ -182,6 +182,8 @@ pub enum Suspicion {
     SiteHeader,
     /// Something of a site that many clients share.
     Site(&'static str),
+    /// One of two clouds, of this name, never heard of a volume that has served.
+    UnknownTo(&'static str),
 }
 
 impl Suspicion {
@@ -231,6 +233,9 @@ impl std::fmt::Display for Suspicion {
             Self::Config => "two reads of the configuration differ",
             Self::SiteHeader => "its header does not open: the key or the id is of another site",
             Self::Site(what) => what,
+            Self::UnknownTo(cloud) => {
+                return write!(f, "the {cloud} cloud knows nothing of this volume");
+            }
         })?;
         self.blob().map_or(Ok(()), |blob| write!(f, ": {blob}"))
     }

@@ -33,7 +33,7 @@ use crate::new_folder::NewFolders;
 use crate::open::OpenOptions;
 use crate::opened::AtRest;
 use crate::stored::Stored;
-use crate::volume::{Flow, VolumeConfig, is_of_volume, open_at};
+use crate::volume::{Flow, SECOND_STORE_FLAG, VolumeConfig, is_of_volume, open_at};
 
 /// Sections of blocks: of each its address (u32) and its value.
 const BLOCKS: u16 = 1;
@@ -186,6 +186,21 @@ impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
     }
 }
 
+/// Refuses a second cloud, said with `flag`, where what has this public configuration needs none, and
+/// its absence where it does.
+///
+/// # Errors
+/// [`Error::Usage`]; those of the configuration.
+pub fn check_second_store(config: &[u8], flag: &str, second_store: Option<&str>) -> Result<()> {
+    if is_of_volume(config) {
+        return VolumeConfig::decode(config)?.engine().check_second_store(flag, second_store);
+    }
+    match second_store {
+        Some(_) => Err(Error::Usage(format!("{flag} is for volumes: leave it out"))),
+        None => Ok(()),
+    }
+}
+
 impl OpenOptions {
     /// Makes a new store, or a new volume, of what `backup` holds. It has a key of its own, and the shape
     /// that was backed up but for a capacity that is asked for.
@@ -202,9 +217,7 @@ impl OpenOptions {
         if is_of_volume(backup.config()) {
             return self.restore_volume(backup, progress).await;
         }
-        if self.given_second_store().is_some() {
-            return Err(Error::Usage("--second-store is for volumes: leave it out".into()));
-        }
+        check_second_store(backup.config(), SECOND_STORE_FLAG, self.given_second_store())?;
         let old = StoreConfig::decode(backup.config())?;
         let config = match self.shape_args().capacity {
             Some(capacity) => old.with_capacity(capacity)?,

@@ -146,8 +146,31 @@ impl Error {
     /// a store that is in use among it, is no reason to give freshness up.
     pub fn is_mended_by_acceptance(&self) -> bool {
         let of_freshness = matches!(self, Self::CloudLied(_) | Self::CannotUse(_));
-        of_freshness && self.to_string().contains("--accept-rollback-risk")
+        of_freshness && self.to_string().contains(ACCEPTANCE)
     }
+
+    /// The same for a volume in two clouds, which cannot go on from an older state: that advice is
+    /// not given.
+    pub(crate) fn in_two_clouds(self) -> Self {
+        match self {
+            Self::CloudLied(why) => Self::CloudLied(without_acceptance(why)),
+            Self::CannotUse(why) => Self::CannotUse(without_acceptance(why)),
+            error => error,
+        }
+    }
+}
+
+/// The advice to go on from an older state is the last clause before this, and begins so.
+const ACCEPTANCE: &str = "`fogbank recover --accept-rollback-risk`";
+const CLAUSE: &str = ", or";
+
+fn without_acceptance(why: String) -> String {
+    let Some((before, after)) = why.split_once(ACCEPTANCE) else { return why };
+    let kept = before.rsplit_once(CLAUSE).map_or(before, |(kept, _)| kept);
+    format!(
+        "{kept}{after}; a volume in two clouds cannot go on from an older state: both clouds would see \
+         numbers and covers a second time"
+    )
 }
 
 /// What whoever reads this can do about what the cloud showed.
@@ -156,6 +179,10 @@ fn way_on(suspicion: Suspicion) -> String {
         Suspicion::WrongKey => "; put back the key of this store".into(),
         // What is newer than the register and opens by the key somebody has written who has both.
         Suspicion::OtherStore | Suspicion::Unknown => ELSEWHERE.into(),
+        Suspicion::UnknownTo(_) => "; nothing was claimed or changed. Say where the volume lies \
+            (--store; the second cloud in DIR/proxy/second-store): another tenant knows nothing of \
+            it. If it is the right one, put back what it held before"
+            .into(),
         Suspicion::JournalLong(_) => format!("{ELSEWHERE}{WITHOUT_JOURNAL}"),
         // What is older, or spoiled, no proxy leaves.
         Suspicion::RolledBack => AS_IT_WAS.into(),
@@ -236,6 +263,27 @@ mod tests {
         }
     }
 
+    /// Where going on from an older state is refused, nobody is sent there; the rest is still said.
+    #[test]
+    fn acceptance_is_advised_where_there_is_such_a_thing() {
+        let lie = |of| Error::from(Vault::CloudLied(of));
+        let lost: Error = Vault::RegisterLost("r".into()).into();
+        let blob = fogbank_durable::Blob::Journal { epoch: 1, place: 2 };
+        for (error, kept) in [
+            (lie(fogbank_durable::Suspicion::RolledBack), "restore a backup (fogbank restore); a"),
+            (lie(fogbank_durable::Suspicion::Unknown), "put the newest copy of that side back"),
+            (lie(fogbank_durable::Suspicion::JournalCut(blob)), "--salvage` keeps it"),
+            (lost, "put its newest copy back; a volume"),
+        ] {
+            assert!(error.is_mended_by_acceptance(), "{error}");
+            let code = error.code();
+            let error = error.in_two_clouds();
+            assert_eq!((error.code(), error.is_mended_by_acceptance()), (code, false));
+            let said = error.to_string();
+            assert!(!said.contains("accept-rollback") && said.contains(kept), "{said}");
+        }
+    }
+
     /// Whatever a cloud can do to what it holds ends with one code, and nothing else does in these
     /// commands.
     #[test]
@@ -260,6 +308,7 @@ mod tests {
             S::Config,
             S::SiteHeader,
             S::Site("gone"),
+            S::UnknownTo("first"),
         ];
         let lies = suspicions.map(Vault::CloudLied).into_iter().chain([Vault::CloudEmpty]);
         for lie in lies {

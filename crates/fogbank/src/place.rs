@@ -130,6 +130,14 @@ impl Place {
         ["key", "register"].iter().any(|file| self.trusted().join(file).exists())
     }
 
+    /// An error of what is here: it advises nothing that is refused here.
+    pub(crate) fn advised(&self, error: Error) -> Error {
+        match self.trusted().join(SECOND_STORE).exists() {
+            true => error.in_two_clouds(),
+            false => error,
+        }
+    }
+
     /// A volume in two clouds is opened by its first one.
     fn check_first_cloud(&self) -> Result<()> {
         let noted = self.trusted().join(SECOND_STORE);

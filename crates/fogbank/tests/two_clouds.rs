@@ -44,9 +44,13 @@ impl Cloud {
 
     /// From its next start on it may keep so many bytes.
     fn allow(&self, bytes: u64) {
+        self.allow_tenant("clinic", bytes);
+    }
+
+    fn allow_tenant(&self, name: &str, bytes: u64) {
         let (_, pin) = identity(self.folder.path(), None).unwrap();
         let allowed = Allowance { bytes, arrays: 100 };
-        Tenants::add(self.folder.path(), "clinic", allowed, pin).unwrap();
+        Tenants::add(self.folder.path(), name, allowed, pin).unwrap();
     }
 
     async fn start(&mut self) {
@@ -79,6 +83,13 @@ impl Cloud {
     fn url_by(&self, credentials: &Path) -> String {
         format!("grpc://{}/clinic?credentials={}", self.address, credentials.display())
     }
+}
+
+/// Another tenant of this server, with nothing in it.
+fn other_tenant(cloud: &Cloud) -> String {
+    cloud.allow_tenant("other", 1 << 30);
+    let credentials = cloud.folder.path().join("tenants/other/credentials");
+    format!("grpc://{}/other?credentials={}", cloud.address, credentials.display())
 }
 
 fn two_clouds() -> [Cloud; 2] {
@@ -323,6 +334,49 @@ async fn what_is_missing_or_swapped_is_told_with_what_to_do() {
         std::fs::rename(&away, &file).unwrap();
     }
     open(&place).await.unwrap().close().await.unwrap();
+}
+
+/// A copy of the trusted side that names another second cloud is refused before anything is claimed
+/// or put: the volume serves on as if nothing had been.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_second_cloud_spoils_nothing() {
+    let (clouds, folder, place) = made().await;
+    let other = other_tenant(&clouds[1]);
+    let copied = Place { data: folder.path().join("copy"), ..place.clone() };
+    copy(&place.data, &copied.data);
+    fogbank_env::write_secret(&copied.data.join("proxy/second-store"), other.as_bytes()).unwrap();
+    let told = refused(&copied).await;
+    let says = |why: &str| why.contains("the second cloud knows nothing of this volume");
+    assert!(matches!(&told, Error::CloudLied(why) if says(why)), "{told:?}");
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    // Nor was anything put there: it takes a volume.
+    let first = Place { store: Some(other_tenant(&clouds[0])), ..copied };
+    std::fs::remove_dir_all(&first.data).unwrap();
+    Volume::create(first, &config(&clouds[0], Some(other)).unwrap()).await.unwrap();
+}
+
+/// A volume whose second cloud is another's is not made by halves: the first takes another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cloud_that_is_occupied_leaves_the_first_as_it_was() {
+    let (clouds, folder, place) = made().await;
+    let first = Some(other_tenant(&clouds[0]));
+    let next = Place { data: folder.path().join("next"), store: first, ..place };
+    let occupied = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    let told = Volume::create(next.clone(), &occupied).await.err().unwrap();
+    let says = |why: &str| why.contains("the second cloud") && why.contains("another volume");
+    assert!(matches!(&told, Error::Refused(why) if says(why)), "{told:?}");
+    assert!(!next.data.exists(), "a folder is left");
+    // Named from this folder, it is noted so that it holds in every other.
+    let free = other_tenant(&clouds[1]);
+    let up = "..".to_owned() + &"/..".repeat(std::env::current_dir().unwrap().iter().count());
+    let from_here = free.replace("?credentials=", &format!("?credentials={up}"));
+    let config = config(&clouds[0], Some(from_here)).unwrap();
+    Volume::create(next.clone(), &config).await.unwrap();
+    let noted = std::fs::read_to_string(next.data.join("proxy/second-store")).unwrap();
+    assert!(noted.contains("?credentials=/"), "{noted}");
+    open(&next).await.unwrap().close().await.unwrap();
 }
 
 /// A server that may keep no more says so, whoever of both hears it first, and what was acknowledged

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fogbank_env::{RwLock, compute};
-use fogbank_store::{PutCondition, PutOutcome, Store, StoreError};
+use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -181,19 +181,22 @@ impl MixServer {
         Ok(store.blob_get(FENCE).await?.is_some())
     }
 
+    /// The last session that was open, if any ever was.
+    async fn fenced(&self) -> Result<Option<(Opening, BlobTag)>, SessionError> {
+        let kept = self.store.blob_get(FENCE).await.map_err(of_store)?;
+        let Some((bytes, tag)) = kept else { return Ok(None) };
+        let why = "a volume that another version of this server keeps is here";
+        let last = Opening::decode(&bytes).map_err(|_| SessionError::Refused(why.into()))?;
+        Ok(Some((last, tag)))
+    }
+
     /// Makes the number of the session the highest that was ever open.
     async fn fence(&self, opening: &Opening) -> Result<(), SessionError> {
-        let before = self.store.blob_get(FENCE).await.map_err(of_store)?;
-        let condition = match before {
+        let condition = match self.fenced().await? {
             None => PutCondition::IfAbsent,
-            Some((bytes, tag)) => {
-                let last = Opening::decode(&bytes).map_err(|_| {
-                    let why = "a volume that another version of this server keeps is here";
-                    SessionError::Refused(why.into())
-                })?;
+            Some((last, tag)) => {
                 if (last.volume, last.shape) != (opening.volume, opening.shape) {
-                    let why = "another volume, or one of another shape, is here";
-                    return Err(SessionError::Refused(why.into()));
+                    return Err(occupied());
                 }
                 if last.session >= opening.session {
                     return Err(SessionError::Fenced);
@@ -233,6 +236,10 @@ impl MixServer {
     }
 }
 
+fn occupied() -> SessionError {
+    SessionError::Refused("another volume, or one of another shape, is here".into())
+}
+
 #[async_trait]
 impl MixCloud for MixServer {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
@@ -259,8 +266,12 @@ impl MixCloud for MixServer {
         Ok(Session { sender, receiver, reached, key: self.signer.key() })
     }
 
-    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
-        Ok(seen::read(&*self.store, opening.volume).await?.0)
+    async fn reached(&self, opening: &Opening) -> Result<Option<Reached>, SessionError> {
+        match self.fenced().await? {
+            None => Ok(None),
+            Some((last, _)) if last.volume != opening.volume => Err(occupied()),
+            Some(_) => Ok(Some(seen::read(&*self.store, opening.volume).await?.0)),
+        }
     }
 
     async fn key(&self, _: &Opening) -> Result<PublicKey, SessionError> {
@@ -549,8 +560,11 @@ mod tests {
     async fn how_far_a_journal_had_gone_is_durable_before_an_answer() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let cloud = server(&store);
+        assert_eq!(cloud.reached(&opening(1, 0)).await, Ok(None));
         let mut session = cloud.open(&opening(1, 1)).await.unwrap();
         assert_eq!(session.reached, Reached::default());
+        let asked = server(&store).reached(&opening(1, 0)).await;
+        assert_eq!(asked, Ok(Some(Reached::default())));
         let (partition, generation) = (0, Generation::new(2, 0));
         let recall = Recall { partition, generation, sources: Sources::default() };
         let last = Reached { epoch: 3, place: 4 };
@@ -560,7 +574,7 @@ mod tests {
             session.sender.send(ToCloud::Holder(recall.clone().into())).await.unwrap();
             assert!(matches!(session.receiver.recv().await, Some(Ok(FromCloud::Holder(_)))));
             let asked = server(&store).reached(&opening(1, 0)).await;
-            assert_eq!(asked, Ok(last), "it only rises");
+            assert_eq!(asked, Ok(Some(last)), "it only rises");
         }
         let other = server(&store).reached(&opening(2, 0)).await;
         assert!(matches!(other, Err(SessionError::Refused(_))), "{other:?}");

@@ -205,12 +205,15 @@ pub trait MixCloud: Send + Sync {
     /// [`SessionError`].
     async fn open(&self, opening: &Opening) -> std::result::Result<Session, SessionError>;
 
-    /// The last place of its journal that a client told this cloud; the first of all if none ever
-    /// did. Changes nothing, whatever the number of the session.
+    /// The last place of its journal that a client told this cloud; `None` if no session was ever
+    /// open here. Changes nothing, whatever the number of the session.
     ///
     /// # Errors
     /// [`SessionError`]; [`SessionError::Refused`] if another volume is here.
-    async fn reached(&self, opening: &Opening) -> std::result::Result<Reached, SessionError>;
+    async fn reached(
+        &self,
+        opening: &Opening,
+    ) -> std::result::Result<Option<Reached>, SessionError>;
 
     /// By which this cloud signs. Changes nothing.
     ///

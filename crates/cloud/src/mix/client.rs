@@ -34,8 +34,9 @@ use crate::dial::Dial;
 use crate::frames::{Frames, pieces};
 use crate::wire::MESSAGE_BYTES_MAX;
 
-/// What a server says at once: what it has seen of the client's journal, and by which it signs.
-type Said = (Reached, PublicKey);
+/// What a server says at once: what it has seen of the client's journal, if it knows of any, and by
+/// which it signs.
+type Said = (Option<Reached>, PublicKey);
 
 /// A server that mixes, beside another.
 pub struct MixClient {
@@ -106,11 +107,12 @@ impl MixClient {
         let answer = grpc.streaming(asked, path, Pieces::many()).await;
         let answer = answer.map_err(|status| blame(&self.dial.place_of(&status), &status))?;
         let said = |of| answer.metadata().get_bin(of).and_then(|it| it.to_bytes().ok());
-        let reached = said(REACHED_HEADER).and_then(|bytes| Reached::decode(&bytes).ok());
-        let key = said(KEY_HEADER).and_then(|bytes| PublicKey::try_from(&bytes[..]).ok());
         let strange = || format!("{}: it does not say what it has seen", self.dial.place);
-        let said = reached.zip(key).ok_or_else(|| SessionError::Misbehaved(strange()))?;
-        Ok((answer.into_inner(), said))
+        let reached = said(REACHED_HEADER).map(|bytes| Reached::decode(&bytes));
+        let reached = reached.transpose().map_err(|_| SessionError::Misbehaved(strange()))?;
+        let key = said(KEY_HEADER).and_then(|bytes| PublicKey::try_from(&bytes[..]).ok());
+        let key = key.ok_or_else(|| SessionError::Misbehaved(strange()))?;
+        Ok((answer.into_inner(), (reached, key)))
     }
 
     /// What a server says to whoever opens nothing.
@@ -140,6 +142,8 @@ impl MixCloud for MixClient {
         let (messages, carried) = mpsc::channel(MESSAGES_AHEAD);
         let (coming, (reached, key)) = self.called(opening, carried).await?;
         let place = self.dial.place.clone();
+        let unsaid = || SessionError::Misbehaved(format!("{place}: it knows of no session"));
+        let reached = reached.ok_or_else(unsaid)?;
         let (sender, sends) = mpsc::channel(QUEUED_MAX);
         let (come, receiver) = mpsc::channel(QUEUED_MAX);
         tokio::spawn(carry(sends, messages));
@@ -152,7 +156,7 @@ impl MixCloud for MixClient {
         Ok(Session { sender, receiver, reached, key })
     }
 
-    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+    async fn reached(&self, opening: &Opening) -> Result<Option<Reached>, SessionError> {
         Ok(self.asked(opening).await?.0)
     }
 

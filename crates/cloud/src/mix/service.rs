@@ -141,7 +141,7 @@ impl MixDesk {
                 }
             }
         });
-        Ok(answer(ReceiverStream::new(stream), (reached, key)))
+        Ok(answer(ReceiverStream::new(stream), (Some(reached), key)))
     }
 
     /// A message of the other server.
@@ -190,11 +190,13 @@ impl MixDesk {
 
 fn answer(
     stream: ReceiverStream<Answer>,
-    (reached, key): (Reached, PublicKey),
+    (reached, key): (Option<Reached>, PublicKey),
 ) -> Response<ReceiverStream<Answer>> {
     let mut answer = Response::new(stream);
-    let reached = MetadataValue::from_bytes(&reached.encode());
-    answer.metadata_mut().insert_bin(REACHED_HEADER, reached);
+    if let Some(reached) = reached {
+        let reached = MetadataValue::from_bytes(&reached.encode());
+        answer.metadata_mut().insert_bin(REACHED_HEADER, reached);
+    }
     answer.metadata_mut().insert_bin(KEY_HEADER, MetadataValue::from_bytes(&key));
     answer
 }

@@ -129,16 +129,16 @@ impl VolumeEngine {
             .try_map(|name| Self::named(&name).ok_or("there is no such engine"))
     }
 
-    /// Refuses a second cloud where there is no use for it, and its absence.
-    pub(crate) fn check_second_store(&self, second_store: Option<&str>) -> Result<()> {
+    /// Refuses a second cloud, said with `flag`, where there is no use for it, and its absence.
+    pub(crate) fn check_second_store(&self, flag: &str, second_store: Option<&str>) -> Result<()> {
         let name = self.name;
         match (self.has_two_clouds, second_store) {
             (true, None) => Err(Error::Usage(format!(
-                "the engine {name} needs two clouds: say where the second one is with --second-store \
+                "the engine {name} needs two clouds: say where the second one is with {flag} \
                  grpc://HOST:PORT/TENANT"
             ))),
             (false, Some(_)) => Err(Error::Usage(format!(
-                "--second-store is for volumes of the engine {}; leave it out: {name} has one cloud",
+                "{flag} is for volumes of the engine {}; leave it out: {name} has one cloud",
                 names(|engine| engine.has_two_clouds).join(" or ")
             ))),
             _ => Ok(()),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fogbank_cloud::MixClient;
+use fogbank_cloud::{Address, MixClient};
 use fogbank_durable::ALL_BUT_COMMIT;
 use fogbank_env::Clock;
 use fogbank_mix::Shape;
@@ -144,9 +144,10 @@ impl MulticloudVolume {
     fn second_store(&self, trusted: &Path) -> Result<String> {
         if let Some(url) = &self.second_store {
             let file = trusted.join(SECOND_STORE);
+            let url = lasting(url);
             fogbank_env::write_secret(&file, url.as_bytes())
                 .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))?;
-            return Ok(url.clone());
+            return Ok(url);
         }
         noted(
             trusted,
@@ -273,6 +274,17 @@ impl VolumeTail for MulticloudVolume {
         )
         .await
         .map_err(|error| of_journal(error, &trusted))
+    }
+}
+
+/// The same URL, as it holds in whatever folder the next command is run.
+fn lasting(url: &str) -> String {
+    match Address::parse(url) {
+        Ok(Address { place, tenant, credentials: Some(file) }) => {
+            let file = absolute(&file);
+            format!("{}{place}/{tenant}?credentials={}", fogbank_cloud::SCHEME, file.display())
+        }
+        _ => url.to_owned(),
     }
 }
 

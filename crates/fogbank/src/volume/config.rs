@@ -67,6 +67,9 @@ impl VolumeShape {
     }
 }
 
+/// With which most commands say where the second cloud is.
+pub(crate) const SECOND_STORE_FLAG: &str = "--second-store";
+
 impl VolumeConfig {
     /// Of a new volume at `url`.
     ///
@@ -77,7 +80,7 @@ impl VolumeConfig {
             (args.engine, VolumeShape::new(args.size.as_u64(), args.block.as_u64())?, &args.flags);
         let second_store = args.second_store.as_deref();
         engine.check_flags(flags)?;
-        engine.check_second_store(second_store)?;
+        engine.check_second_store(SECOND_STORE_FLAG, second_store)?;
         let tail = (engine.new)(&NewVolume { shape, flags, url, second_store })?;
         tail.check(shape)?;
         Ok(Self { engine, shape, tail })
@@ -85,7 +88,7 @@ impl VolumeConfig {
 
     /// The same shape of a new volume at `url`, and in a second cloud if its engine needs one.
     pub(crate) fn placed(self, url: &str, second_store: Option<&str>) -> Result<Self> {
-        self.engine.check_second_store(second_store)?;
+        self.engine.check_second_store(SECOND_STORE_FLAG, second_store)?;
         match self.tail.placed(url, second_store)? {
             Some(tail) => Ok(self.with_tail(tail)),
             None => Ok(self),

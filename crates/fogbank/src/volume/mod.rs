@@ -21,7 +21,7 @@ use fogbank_oram::ImmediateEngine;
 
 pub use config::VolumeConfig;
 pub use config::is_of_volume;
-pub(crate) use config::{EncodeRecord, VolumeShape};
+pub(crate) use config::{EncodeRecord, SECOND_STORE_FLAG, VolumeShape};
 pub use flags::Flags;
 pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US, number, short_number};
 pub use flow::{Flow, WRITE_BEHIND_MAX};
@@ -65,13 +65,17 @@ impl OpenedStore {
     /// # Errors
     /// Those of [`OpenOptions::open`] and [`Volume::open`].
     pub async fn open(options: OpenOptions) -> Result<Self> {
-        let sides = options.sides().await?;
-        match &sides.claimed {
-            Some(bytes) if is_of_volume(bytes) => {
-                Ok(Self::Volume(open_at(options, sides, None, Flow::default()).await?))
-            }
-            _ => Ok(Self::Store(Box::new(options.open_at(sides).await?))),
-        }
+        let place = options.place().clone();
+        let opened = async {
+            let sides = options.sides().await?;
+            Ok(match &sides.claimed {
+                Some(bytes) if is_of_volume(bytes) => {
+                    Self::Volume(open_at(options, sides, None, Flow::default()).await?)
+                }
+                _ => Self::Store(Box::new(options.open_at(sides).await?)),
+            })
+        };
+        opened.await.map_err(|error| place.advised(error))
     }
 
     /// Serves nobody any more: what is there can be read from one end to the other, and closed.
@@ -182,11 +186,14 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
         config.engine().check_record()?;
     }
     let folders = new.map(|_| NewFolders::of(options.place()));
+    let place = options.place().clone();
     let opened = async {
         let sides = options.sides().await?;
         open_at(options, sides, new, flow).await
     };
-    opened.await.inspect_err(|_| folders.into_iter().for_each(NewFolders::go))
+    opened.await.map_err(|error| place.advised(error)).inspect_err(|_| {
+        folders.into_iter().for_each(NewFolders::go);
+    })
 }
 
 pub(crate) async fn open_at(

@@ -8,7 +8,8 @@
 //! 1. In every session the client says on which place of its journal a message stands, and the
 //!    cloud makes that durable before anything of it leaves (`fogbank_mix::session`).
 //! 2. At opening both clouds are asked before anything is put or claimed. The register has to be as
-//!    far as the farther of the two: one cloud that says less, or forgot, changes nothing.
+//!    far as the farther of the two: one cloud that says less changes nothing. One that knows nothing
+//!    of a volume that has served is another one, or has lost it: then nothing is claimed either.
 //! 3. A session says it again when it is open, so that a copy that ran meanwhile is noticed.
 //!
 //! The register is bumped before a message leaves, so what a cloud has seen is never beyond the
@@ -19,7 +20,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fogbank_durable::{Error, Register, RegisterValue, Result};
+use fogbank_durable::{Error, Register, RegisterValue, Result, Suspicion};
 use fogbank_env::Nanos;
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{MixCloud, Opening, SessionError};
@@ -50,7 +51,7 @@ impl WitnessedRegister {
         Self { register, clouds, shape, grid }
     }
 
-    async fn seen(&self, cloud: usize, store: StoreId) -> Result<Reached> {
+    async fn seen(&self, cloud: usize, store: StoreId) -> Result<Option<Reached>> {
         let asked = asking(number(store), self.shape);
         let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
         let until = self.grid.now() + patience;
@@ -79,6 +80,11 @@ impl Register for WitnessedRegister {
         let reached = Reached { epoch: value.epoch, place: value.place };
         let (first, second) = tokio::join!(self.seen(0, value.store), self.seen(1, value.store));
         for (cloud, seen) in [first?, second?].into_iter().enumerate() {
+            // With its first checkpoint, or its first entry, it had sessions with both.
+            if seen.is_none() && reached > Reached::default() {
+                return Err(Error::CloudLied(Suspicion::UnknownTo(NAMES[cloud])));
+            }
+            let seen = seen.unwrap_or_default();
             if seen > reached {
                 let reason = older(reached, cloud, seen);
                 return Err(Error::Register { place: self.place(), reason });

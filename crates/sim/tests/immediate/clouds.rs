@@ -391,9 +391,9 @@ impl MixCloud for Way {
         Ok(Session { sender, receiver, reached, key: session.key })
     }
 
-    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+    async fn reached(&self, opening: &Opening) -> Result<Option<Reached>, SessionError> {
         let reached = self.0.server(self.1).reached(opening).await?;
-        Ok(self.0.told(self.1, reached))
+        Ok(reached.map(|reached| self.0.told(self.1, reached)))
     }
 
     async fn key(&self, opening: &Opening) -> Result<PublicKey, SessionError> {
